@@ -1,4 +1,4 @@
-"""What files next to a log say of it: the results that lm-evaluation-harness and Every Eval Ever write there."""
+"""Results in files next to a log, as lm-evaluation-harness and Every Eval Ever write them."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from registry.logs.documents import load_json
 from registry.logs.format import EVERY_EVAL_EVER, HARNESS
 
 METRICS = ("acc", "exact_match", "em", "score")
-"""Metrics of lm-evaluation-harness that say of an answer whether it is right."""
+"""Metrics of lm-evaluation-harness that mark an answer as right or wrong."""
 
 
 def task_and_date(path: Path) -> tuple[str, str]:
@@ -33,7 +33,7 @@ def harness_overall(path: Path, results: Any, first: Mapping[str, Any]) -> float
 
 
 def every_eval_ever_results(path: Path) -> Path | None:
-    """Return the place of the evaluation that a file of single answers belongs to; None if its name says none."""
+    """Return the place of the evaluation that a file of single answers belongs to; None if its name has none."""
     beside = path.with_name(path.name.removesuffix(".gz").replace("_samples.jsonl", ".json"))
     return None if beside == path else beside
 

@@ -1,4 +1,4 @@
-"""What the readers of other programs' whole logs share: JSON documents and archives, read with errors that say where.
+"""Helpers for other programs' whole logs: JSON documents and archives, read with errors that name the place.
 
 A log is one document, not lines: it is read into memory once, and its answers are kept.
 """
@@ -23,11 +23,12 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class Log:
-    """The answers of a log and what it says of itself.
+    """The answers of a log and its own description.
 
     about: the run, the model and the program, kept with the evaluation. metric, stated: the overall score that the log
-    states, None where it states none. shots: the most examples that a prompt held, where the log says so. remarks: what
-    the importer should know. left_out: answers that the overall score may count and that are not among `recorded`.
+    states, None if it states none. shots: the most examples that a prompt had, if the log records them. remarks: notes
+    for
+    the importer. left_out: answers that the overall score may count and that are not among `recorded`.
     """
 
     format: str
@@ -41,20 +42,20 @@ class Log:
 
     @property
     def overall(self) -> float | None:
-        """The score that the answers must have; None if the log states none, or one of other answers."""
+        """Return the score that the answers must have; None if the log states none, or covers other answers."""
         return None if self.left_out else self.stated
 
 
 def load_json(path: Path, *, storable: bool = True) -> Any:
-    """The one JSON document of a file; NaN, which some programs write, is let in, and all else unless `storable`.
+    """Return a file's JSON document; NaN, which some programs write, is allowed, and everything else unless `storable`.
 
-    Raises IngestError for a missing, cut-off or damaged file, and one that takes too much memory.
+    Raises IngestError for a missing, cut-off or damaged file, or if it takes too much memory.
     """
     return read_document(path, constants=True, storable=storable)
 
 
 def open_archive(path: Path) -> Archive:
-    """A zip archive for reading. Raises IngestError for a damaged one, and one that unpacks to too much."""
+    """Open a zip archive for reading. Raises IngestError if it is damaged or unpacks to too much."""
     try:
         return Archive(path)
     except (OSError, zipfile.BadZipFile) as error:
@@ -62,7 +63,7 @@ def open_archive(path: Path) -> Archive:
 
 
 def archived_json(archive: Archive, name: str, *, storable: bool = True) -> Any:
-    """One JSON document of an archive. Raises IngestError naming archive and entry."""
+    """Return a JSON document of an archive. Raises IngestError naming archive and entry."""
     where = f"{archive.path.name} {shorten(name)}"
     try:
         content = archive.content(name)
@@ -80,7 +81,7 @@ def members(place: Place, document: Mapping[str, Any], key: str, kind: type[Kind
 
 
 def objects(place: Place, document: Mapping[str, Any], key: str) -> Iterator[dict[str, Any]]:
-    """The objects of the list document[key]."""
+    """Yield the objects of the list document[key]."""
     for index, value in enumerate(members(place, document, key, list)):
         if not isinstance(value, dict):
             place.reject(f"{key}[{index}] {shown(value)} is not an object; the log is damaged, or of another version")
@@ -88,7 +89,7 @@ def objects(place: Place, document: Mapping[str, Any], key: str) -> Iterator[dic
 
 
 def texts(place: Place, document: Mapping[str, Any], key: str) -> list[str]:
-    """The texts of the list document[key]."""
+    """Return the texts of the list document[key]."""
     values = members(place, document, key, list)
     for index, value in enumerate(values):
         if not isinstance(value, str):
@@ -97,7 +98,7 @@ def texts(place: Place, document: Mapping[str, Any], key: str) -> list[str]:
 
 
 def described(path: Path, document: Mapping[str, Any]) -> dict[str, str]:
-    """What of a description is known, as texts. Rejects one that is no name: pages show it as a whole."""
+    """Return the known parts of a description, as texts. Rejects text that is no name: pages show it as a whole."""
     place = Place(path, 1)
     found = {key: str(value) for key, value in document.items() if value is not None}
     for key, text in found.items():

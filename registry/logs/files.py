@@ -1,4 +1,4 @@
-"""Files of logs read line by line, and files next to them, with what is wrong named and passed over."""
+"""Files of logs read line by line, and files next to them; damaged parts are reported and skipped."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,14 +16,14 @@ from registry.untrusted import decode_answer
 
 DAMAGED: Final = "unreadable-file"
 AGAIN: Final = "fetch it again"
-"""What an error of a file that is read here ends with; a finding of it has a remedy of its own."""
+"""The ending of an error of a file that is read here; a finding about it has its own remedy."""
 
 Found = TypeVar("Found")
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raises IngestError where the system does not let a file be read."""
+    """Raise IngestError if the system does not let a file be read."""
     try:
         yield
     except OSError as error:
@@ -32,9 +32,9 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Each line with its number: the object that it is, or what is wrong with it. Blank lines are passed over.
+    """Yield each line with its number: its object, or the problem with it. Blank lines are skipped.
 
-    Values that no database holds, such as NUL and half a surrogate pair, are in what models write, and are let in.
+    Values that no database stores, such as NUL and half a surrogate pair, are in models' outputs, and are allowed.
     """
     for place, raw in raw_lines(path):
         yield place.line, _object_of(raw.decode("utf-8", "replace"))
@@ -51,7 +51,7 @@ def _object_of(text: str) -> dict[str, Any] | str:
 def records_of(
     path: Path, read: Callable[[str, Mapping[str, Any]], Iterator[Seen | Unusable]]
 ) -> Iterator[Seen | Unusable]:
-    """What `read` makes of each line, given its place; damaged lines are named."""
+    """Yield the results of `read` for each line, given its place; damaged lines are reported."""
     for number, line in lines_of(path):
         if isinstance(line, str):
             yield Unusable(f"line {number}", line, DAMAGED)
@@ -60,7 +60,7 @@ def records_of(
 
 
 def results_beside(path: Path, remarks: list[str]) -> Mapping[str, Any]:
-    """What is in a file beside a log, if it is there; a remark where it cannot be read."""
+    """Return the content of a file next to a log, if it exists; add a remark if it cannot be read."""
     return object_of(read_beside(lambda: load_json(path, storable=False), {}, remarks)) if path.is_file() else {}
 
 

@@ -32,12 +32,15 @@ class Format:
 
     layout: "lines" of JSON, one "document", "columns" of Parquet, or a "table". keys: of each line or of the document,
     or columns; the first format that fits is meant. sample: a line, or the first item of a document, as the program
-    writes it. recognised, becomes: cells of the table in `docs/importing-outputs.md`; paragraph: what is peculiar to
-    it, there. scores: how its logs come to have scores; empty if they never have.
+    writes it. recognised, becomes: cells of the table in `docs/importing-outputs.md`; paragraph: its peculiarities,
+    there.
+    scores: how its logs get their scores; empty if they never have any.
 
-    A log is read from its path and its head: the first line, the document, or None. sources: its records as they stand,
-    for an audit, with the questions of other files. read_lines and read_log: its answers joined to the questions of a
-    benchmark. questions: those that it contains, as lines of a benchmark file.
+    A log is read from its path and its head: the first line, the document, or None. sources: its records as written,
+    for an
+    audit, with the questions of other files. read_lines and read_log: its answers joined to the questions of a
+    benchmark.
+    questions: the questions that it contains, as lines of a benchmark file.
     """
 
     name: str

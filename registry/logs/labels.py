@@ -79,7 +79,7 @@ _LABELLED: Final = re.compile(r"[(\[*]{0,3}([A-Za-z]|\d{1,2})[.):\]*]{1,3} ")
 def read_label(value: Any, options: Sequence[str], *, right: int | None = None) -> Written:
     """Read a label under every convention.
 
-    options: the texts shown, by position. right: the position that equal texts mean, if the log says which is right.
+    options: the texts shown, by position. right: the position that equal texts mean, if the log marks the right one.
     Whole numbers are indices; letters, digits as text and option texts are labels.
     """
     if isinstance(value, float) and value.is_integer():
@@ -96,7 +96,7 @@ def read_label(value: Any, options: Sequence[str], *, right: int | None = None) 
 
 @lru_cache(maxsize=50_000)
 def _written(value: str, positions: tuple[int | None, ...]) -> Written:
-    """Return equal labels as one object: a table holds one for each cell."""
+    """Return equal labels as one object: a table has one for each cell."""
     return Written(value, positions)
 
 
@@ -156,7 +156,7 @@ def _bare(text: str, options: tuple[str, ...]) -> str:
         return bare
     rest, own = _folded(text[labelled.end() :]), LETTERS.find(labelled[1].upper())
     folded = _folded_options(options)
-    # "A. Oslo" where Oslo is option B names two options.
+    # "A. Oslo", with Oslo as option B, names two options.
     if own < 0 or rest not in folded or folded[own : own + 1] == (rest,):
         return labelled[1]
     return bare

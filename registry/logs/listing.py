@@ -16,7 +16,7 @@ _LABELLED: Final = re.compile(
 CUE: Final = re.compile(
     r"answer|letter|choice|choose|option|respond|repl(?:y|ies)|label|select|pick|output", re.IGNORECASE
 )
-"""What an instruction says: a question may be about persons A and B."""
+"""Words of an instruction: a question may be about persons A and B."""
 _ANSWER: Final = re.compile(r"\W*(?:\w{1,2}\W*|(?:the )?(?:correct )?answer\b.*)?$", re.IGNORECASE)
 _FROM_THE_END: Final = 50_000
 """Characters at the end of a prompt among which its last list of options is."""
@@ -26,7 +26,7 @@ _QUESTION: Final = re.compile(r"^(?:question|q|problem|input)\s*\d*\s*[:.]\s*", 
 
 @dataclass(frozen=True)
 class Listing:
-    """The last list of labelled options in a prompt: the question before it, all before it, and what follows it."""
+    """The last list of labelled options in a prompt, with the question and all text before it and the text after it."""
 
     question: str
     before: str
@@ -36,7 +36,7 @@ class Listing:
 
 
 def listing(prompt: str) -> Listing | None:
-    """The last list of options in a prompt, one a line behind labels that count on from A, a or 1; None without one."""
+    """Return the last list of options in a prompt, one a line behind labels from A, a or 1 on; None without one."""
     runs: list[list[re.Match[str]]] = []
     for match in _LABELLED.finditer(prompt, max(0, len(prompt) - _FROM_THE_END)):
         if runs and _follows(runs[-1][-1][1], match[1]):
@@ -76,7 +76,7 @@ _LOOKED_AT: Final = 20
 
 
 def _question(text: str, *, behind_example: bool) -> str:
-    """What is asked in the text before a list of options, without the instruction, or the answer of an example."""
+    """Return the question before a list of options, without the instruction or the answer of an example."""
     text = _HEADING.sub("", text.strip()).rstrip()
     paragraphs = re.split(r"\n\s*\n", text)
     if behind_example:

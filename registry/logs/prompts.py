@@ -1,6 +1,6 @@
-"""Which question a prompt asks, and in which order it shows the options, read from its text.
+"""A prompt's question and the order of its options, read from its text.
 
-Some programs record prompts and letters and no lists of options. The order is then what stands behind the labels of the
+Some programs record prompts and letters and no lists of options. The order is then read behind the labels of the
 prompt: `A. …`, `A) …`, `(A) …` or `A: …`.
 """
 
@@ -17,12 +17,12 @@ _ANCHOR: Final = 24
 
 
 def normal(text: str) -> str:
-    """A text with every run of blanks as one space."""
+    """Return a text with every run of blanks as one space."""
     return " ".join(text.split())
 
 
 def said(value: Any) -> str:
-    """The text of a prompt: one text, or a list of turns."""
+    """Return the text of a prompt: one text, or a list of turns."""
     if isinstance(value, str):
         return value
     parts = []
@@ -36,7 +36,7 @@ def said(value: Any) -> str:
 
 
 class PromptFinder:
-    """Finds the question of a benchmark that a prompt asks: the last one that stands in it, after any examples."""
+    """Finds a prompt's question in a benchmark: the last one in it, after any examples."""
 
     def __init__(self, questions: Mapping[str, KnownQuestion]) -> None:
         self._number = len(questions)
@@ -48,10 +48,11 @@ class PromptFinder:
         self._taken: set[int] = set()
 
     def find(self, place: Place, prompt: str) -> tuple[KnownQuestion, str]:
-        """(question, what follows it in the prompt, blanks normalised).
+        """Return (question, the text after it in the prompt, blanks normalised).
 
-        Of several that ask the same, one whose options all follow is meant, and each of equal ones once. Rejects a
-        prompt that asks none of the benchmark's questions.
+        If several fit, a question whose options all follow is meant, and each of equal ones once. Rejects a prompt
+        without a
+        question of the benchmark.
         """
         text = normal(prompt)
         found = list(self._last(text))
@@ -66,7 +67,7 @@ class PromptFinder:
         return free[0]
 
     def _last(self, text: str) -> Iterator[tuple[KnownQuestion, str]]:
-        """The questions that begin last in a text; of these the longest."""
+        """Yield the questions that begin last in a text; of these the longest."""
         for start in range(len(text) - 1, -1, -1):
             here = [
                 pair
@@ -90,7 +91,7 @@ STYLES: Final[tuple[tuple[str, ...], ...]] = (
 
 
 def listed_order(question: KnownQuestion, listing: str) -> tuple[int, ...] | None:
-    """Return the options in the order in which labels stand before them in a text; None if they do not.
+    """Return the options in the order of the labels before them in a text; None if they have none.
 
     Equal options are taken in the benchmark's order.
     """
@@ -122,7 +123,7 @@ def _order_behind(labels: Sequence[str], texts: Sequence[str], listing: str) -> 
 
 
 def ending_order(question: KnownQuestion, endings: Sequence[str]) -> tuple[int, ...] | None:
-    """The option that each of several texts ends with; None where they do not end with all of them, each once."""
+    """Return the option that each of several texts ends with; None unless they end with all of them, each once."""
     texts = [normal(option) for option in question.options]
     order: list[int] = []
     for ending in endings:

@@ -1,4 +1,4 @@
-"""Which format a file is in, told by its form."""
+"""Recognising a file's format by its form."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,14 +19,14 @@ _LONGEST_LINE: Final = 1 << 20
 
 
 def form_of_line(line: Mapping[str, Any]) -> str | None:
-    """The format of JSON Lines, by their first; None for none that is known."""
+    """Return the format of JSON Lines, by the first line; None if it is unknown."""
     return next((form for form in _LINES if line.keys() >= FORMATS[form].keys), None)
 
 
 def form_of_document(document: Mapping[str, Any]) -> str | None:
-    """The format of a log that is one document; None for none that is known.
+    """Return the format of a log of one document; None if it is unknown.
 
-    OpenCompass's predictions are numbered from 0, each with what was predicted.
+    OpenCompass's predictions are numbered from 0, each with its prediction.
     """
     first = document.get("0")
     if isinstance(first, dict) and "prediction" in first and ("gold" in first or "origin_prompt" in first):
@@ -35,13 +35,13 @@ def form_of_document(document: Mapping[str, Any]) -> str | None:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is an archive, or should be one by its name."""
+    """Return whether a file is an archive, or should be one by its name."""
     with path.open("rb") as stream:
         return stream.read(len(ZIP_MAGIC)) == ZIP_MAGIC or path.suffix == ".eval"
 
 
 def is_document(path: Path) -> bool:
-    """Whether a file holds one document by its name and its first line, and not JSON Lines."""
+    """Return whether a file contains one document by its name and its first line, and not JSON Lines."""
     if path.suffix != ".json":
         return False
     with path.open("rb") as stream:
@@ -59,10 +59,10 @@ _LINES: Final = tuple(name for name, format_ in FORMATS.items() if format_.layou
 
 
 def log_file(path: Path) -> Path | None:
-    """The file of a log: `path` itself, or the state file of HELM's run folder; None where it is no log of a program.
+    """Return a log's file: `path` itself, or the state file of HELM's run folder; None if it is no log of a program.
 
-    Logs are folders, archives and `.json` files that hold one document. Other files hold lines.
-    Raises IngestError for a folder that holds no run.
+    Logs are folders, archives and `.json` files with one document. Other files contain lines.
+    Raises IngestError for a folder without a run.
     """
     if path.is_dir():
         state = path / STATE_FILE
@@ -74,7 +74,7 @@ def log_file(path: Path) -> Path | None:
     try:
         is_log = is_archive(path) or _is_details(path) or is_document(path)
     except OSError:
-        return None  # whoever reads it as lines says why it cannot be read
+        return None  # the reader of lines reports why it cannot be read
     return path if is_log else None
 
 

@@ -1,4 +1,4 @@
-"""What every reader yields: one recorded answer, checked against its question, or as an audit sees it."""
+"""A reader's records: one recorded answer, checked against its question, or as an audit sees it."""
 
 import math
 import re
@@ -15,7 +15,7 @@ from registry.untrusted import decode
 
 _LISTED: Final = re.compile(r"\[\s*\d{1,3}(?:\s*,\s*\d{1,3}){0,99}\s*\]")
 MAX_VARIANT: Final = 32767
-"""The highest variant ordinal that a smallint holds."""
+"""The highest variant ordinal that fits a smallint."""
 NOT_MULTIPLE_CHOICE: Final = "not-multiple-choice"
 """Code of the problem that a record has no options."""
 SEVERAL_RIGHT: Final = "several-right"
@@ -23,7 +23,7 @@ SEVERAL_RIGHT: Final = "several-right"
 
 
 class Item(Place):
-    """Where something stands in a file that has no lines: `request 3`, or a name within an archive."""
+    """A place in a file that has no lines: `request 3`, or a name within an archive."""
 
     __slots__ = ("name",)
 
@@ -55,7 +55,7 @@ class KnownQuestion:
 
 @dataclass(frozen=True)
 class Recorded:
-    """One line of outputs: what was shown and what came of it. Sequences run by position.
+    """One line of outputs: the options shown and the answer. Sequences run by position.
 
     order: option ordinals, or names of inserted options. answered: the answer is stated, by `position` (None: no valid
     answer); else it is the highest probability. weights: probabilities of any sum. answer: a label that is read under
@@ -81,7 +81,7 @@ class Recorded:
 
     @property
     def shown_position(self) -> int | None:
-        """The position of the answer, stated or the most probable; None for no valid answer."""
+        """Return the position of the answer, stated or the most probable; None for no valid answer."""
         if self.answered:
             return self.position
         values = self.logprobs if self.weights is None else self.weights
@@ -92,13 +92,15 @@ class Recorded:
 
 @dataclass(slots=True)
 class Seen:
-    """One record of a log, as it stands there: no benchmark confirms it. For an audit. Sequences run by position.
+    """One record of a log, as written: no benchmark confirms it. For an audit. Sequences run by position.
 
-    place: in its file, such as "line 7". text: of the question, None where the log has none. options: as shown; where
-    the log has no texts, what tells them apart. key: position of the right option, None where unknown. position: of the
-    recorded answer, None for no valid answer. variant: which asking of the question it is; None where the log does not
-    say. stated: the score that the log gives the answer. prompt: all that the model was shown, examples included.
-    output: what it wrote. problems: findings that only the reader can see, as (name, detail).
+    place: in its file, such as "line 7". text: of the question, None if the log has none. options: as shown; if the log
+    has
+    no texts, their identifiers. key: position of the right option, None if unknown. position: of the recorded answer,
+    None
+    for no valid answer. variant: the number of this prompt of the question; None if the log does not record it.
+    stated: the score that the log gives the answer. prompt: everything shown to the model, examples included.
+    output: its text. problems: findings that only the reader can see, as (name, detail).
     """
 
     place: str
@@ -137,9 +139,9 @@ class Unusable:
 
 @dataclass
 class Source:
-    """A log: what it says of itself, and its records.
+    """A log: its own description, and its records.
 
-    stated: its own accuracy. declared: whether it says that only some of the questions were asked. remarks: why files
+    stated: its own accuracy. declared: whether it states that only some of the questions were run. remarks: why files
     next to it could not be read.
     """
 
@@ -151,7 +153,7 @@ class Source:
     stated: float | None = None
     declared: bool = False
     part: str = ""
-    """What tells it from other logs of the same file."""
+    """The part that distinguishes it from other logs of the same file."""
     remarks: list[str] = field(default_factory=list)
 
 
@@ -160,7 +162,7 @@ Known = dict[str, tuple[str, tuple[str, ...], int]]
 
 
 def record_of(place: str, read: Callable[[], Iterator[Seen | Unusable]]) -> list[Seen | Unusable]:
-    """What `read` makes of one record; one that holds what no program writes is named, and does not end the log."""
+    """Return the results of `read` for one record; invalid content is reported and does not end the log."""
     try:
         with as_written(place, "repair or remove it"):
             return list(read())
@@ -169,12 +171,12 @@ def record_of(place: str, read: Callable[[], Iterator[Seen | Unusable]]) -> list
 
 
 def unusable(place: str, error: IngestError) -> Unusable:
-    """A record that was rejected, by what was said of it."""
+    """Return a rejected record, with the reason."""
     return Unusable(place, str(error).split(": ", 1)[-1])
 
 
 def only(value: Any) -> Any:
-    """What lists of one hold."""
+    """Return the content of nested lists of one item."""
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value
@@ -188,7 +190,7 @@ def one_index(value: Any) -> Any:
 
 
 def find_question(place: Place, questions: Mapping[str, KnownQuestion], question_id: Any) -> KnownQuestion:
-    """The benchmark's question of that id; rejects an unknown one."""
+    """Return the benchmark's question with that id; rejects an unknown one."""
     if isinstance(question_id, int) and not isinstance(question_id, bool):
         question_id = str(question_id)
     if not isinstance(question_id, str) or question_id not in questions:
@@ -200,14 +202,14 @@ def find_question(place: Place, questions: Mapping[str, KnownQuestion], question
 
 
 def check_variant(place: Place, variant: Any) -> int:
-    """A variant ordinal: a whole number from 0."""
+    """Check a variant ordinal: a whole number from 0."""
     if isinstance(variant, bool) or not isinstance(variant, int) or not 0 <= variant <= MAX_VARIANT:
         place.reject(f"variant {shown(variant)} is not a whole number from 0 to {MAX_VARIANT}")
     return variant
 
 
 def check_order(place: Place, question: KnownQuestion, order: Any) -> tuple[int | str, ...]:
-    """The options shown: ordinals of the question, each once, and names of inserted options, each once."""
+    """Check the options shown: ordinals of the question, each once, and names of inserted options, each once."""
     if not isinstance(order, list) or not order:
         place.reject(f"order {shown(order)} is not a list of the options shown; give ordinals such as [2, 0, 1]")
     for item in order:
@@ -229,7 +231,7 @@ def check_order(place: Place, question: KnownQuestion, order: Any) -> tuple[int 
 
 
 def check_position(place: Place, position: Any, n_shown: int) -> int | None:
-    """An answered position, or None for no valid answer."""
+    """Check an answered position, or None for no valid answer."""
     if position is None:
         return None
     if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < n_shown:
@@ -243,7 +245,7 @@ def check_position(place: Place, position: Any, n_shown: int) -> int | None:
 def check_numbers(
     place: Place, name: str, values: Any, n_shown: int, *, low: float, high: float
 ) -> tuple[float, ...] | None:
-    """Finite numbers by position within [low, high]; None where the key is absent or null."""
+    """Check finite numbers by position within [low, high]; None if the key is absent or null."""
     if values is None:
         return None
     if not isinstance(values, list) or len(values) != n_shown:
@@ -277,9 +279,9 @@ def optional_text(place: Place, value: Any) -> str | None:
 
 
 def match_options(question: KnownQuestion, shown: Sequence[str]) -> tuple[int, ...] | None:
-    """The order in which a question's options stand in `shown`, by text; None where they are not its options.
+    """Return the order of a question's options in `shown`, by text; None if they are not its options.
 
-    Equal options are taken in the benchmark's order: which of two equal texts was meant is not recorded anywhere.
+    Equal options are taken in the benchmark's order: no log records which of two equal texts was meant.
     """
     free: dict[str, list[int]] = {}
     for ordinal, text in enumerate(question.options):
@@ -293,7 +295,7 @@ def match_options(question: KnownQuestion, shown: Sequence[str]) -> tuple[int, .
 
 
 def with_answer_at(order: tuple[int | str, ...], question: KnownQuestion, correct: int) -> tuple[int | str, ...]:
-    """Where two options have the answer's text, the one that the file calls correct is the answer."""
+    """Choose between two options with the answer's text: the answer is the option that the file calls correct."""
     here = order[correct]
     if here == question.answer or not isinstance(here, int) or question.answer not in order:
         return order
@@ -323,10 +325,10 @@ class QuestionFinder:
         self._taken: set[int] = set()
 
     def find(self, place: Place, log_id: str, text: str, options: Sequence[str]) -> KnownQuestion:
-        """The benchmark's question that is asked in `text` and offers `options`, in any order.
+        """Return the benchmark's question with this text and these options, in any order.
 
-        log_id: what the log calls it; the same id means the same question again. Of several questions that are equal in
-        everything, each id takes the next one. Rejects one that is unknown, or an id that is used for two questions.
+        log_id: its id in the log; the same id means the same question again. Of several questions that are equal in
+        everything, each id takes the next one. Rejects an unknown question, or an id that is used for two questions.
         """
         fitting = self._fitting(text, options)
         if log_id in self._found:
@@ -368,7 +370,7 @@ def _key(options: Sequence[str]) -> tuple[str, ...]:
 
 
 def _asks(question: KnownQuestion, asked: str) -> bool:
-    """Whether a text asks exactly this question: it is the question, or holds it together with its context."""
+    """Return whether a text is exactly this question, or the question together with its context."""
     text = _normal(question.text)
     if question.context is None:
         return text == asked

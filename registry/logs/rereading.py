@@ -1,4 +1,4 @@
-"""What other rules would read in a text: the states and rules of protocols, applied to what a log recorded."""
+"""A text read by other rules: the states and rules of protocols, applied to a log's records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,16 @@ from registry.prompting.thoughts import Divided, Output
 
 FINAL: Final = "final-answer"
 RULES: Final = (FINAL, "select-letter", "first-letter")
-"""Presets whose rules are tried: what chat models are asked for, [N]'s select and [C]'s first letter."""
+"""Presets whose rules are tried: the answer requested from chat models, [N]'s select and [C]'s first letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """What the rules read in one text.
+    """The readings of one text.
 
-    state: of the text by `final-answer`. positions: what each of RULES reads, None for nothing. thought: what the
-    thought alone says where it differs from the answer after it; None where there is no thought.
+    state: of the text by `final-answer`. positions: the reading by each of RULES, None for nothing. thought: the answer
+    in
+    the thought alone, if it differs from the answer after it; None if there is no thought.
     """
 
     state: State
@@ -53,7 +54,7 @@ def reread(
     opened: bool = False,
     labels: Sequence[str] = LETTERS,
 ) -> Reread:
-    """Return what the rules read in an output whose options were shown behind labels.
+    """Read an output, whose options were shown behind labels, by the rules.
 
     opened: the template had opened the thought.
     """
@@ -68,5 +69,5 @@ def reread(
 
 
 def final_reading(text: str, options: Sequence[str]) -> int | None:
-    """The position that `final-answer` reads."""
+    """Return the position that `final-answer` reads."""
     return _read(FINAL, Output(text), options).position

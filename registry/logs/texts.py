@@ -1,4 +1,4 @@
-"""Texts as they are compared and told apart."""
+"""Texts as they are compared and distinguished."""
 
 from hashlib import blake2b
 from typing import Final
@@ -7,7 +7,7 @@ _MARKS: Final = " \t\r\n.,:;!?\"'`*"
 
 
 def normal(text: str) -> str:
-    """A text as it is compared: blanks as one, no capitals, no punctuation around it."""
+    """Return a text as it is compared: blanks as one, no capitals, no punctuation around it."""
     return " ".join(text.split()).casefold().strip(_MARKS)
 
 

@@ -144,7 +144,7 @@ _SAME = ("model_revision_id", "benchmark_version_id", "protocol_id")
 
 
 def _alike(session: Session, evaluation_id: int) -> list[Member]:
-    """Return an evaluation and the sealed ones with the same model revision, benchmark version and protocol, in order."""
+    """Return an evaluation and the sealed ones with the same model revision, benchmark version and protocol."""
     given, other = aliased(Evaluation), Evaluation
     query = (
         select(

@@ -1,4 +1,4 @@
-"""Several logs of the same questions: who is told apart from whom, and what flips between two versions of a model."""
+"""Several logs of the same questions: which models differ, and which answers flip between two versions of a model."""
 
 import re
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ def _groups(logs: Sequence[Checked]) -> list[list[Checked]]:
 
 
 def _by_question(log: Checked, name: str, numbers: NDArray[Any]) -> NDArray[Any]:
-    """A column's value at each question's first record."""
+    """Return a column's value at each question's first record."""
     question = log.gathered.column("question")
     unique, first = np.unique(question, return_index=True)
     return log.gathered.column(name)[first[np.searchsorted(unique, numbers)]]
@@ -128,7 +128,7 @@ def _keys_differ(group: Sequence[Checked], numbers: NDArray[Any], findings: list
 
 
 def model_of(name: str) -> str:
-    """A model's name without its version or date, as far as its form shows it.
+    """Return a model's name without its version or date, as far as its form shows it.
 
     >>> model_of("org/Model@main"), model_of("model-2026-11-02"), model_of("Llama-3-8B")
     ('org/model', 'model', 'llama-3-8b')
@@ -210,9 +210,9 @@ class _Test:
 
 
 def _tested(first: NDArray[Any], second: NDArray[Any], pairs: Paired, places: tuple[int, int], *, whole: bool) -> _Test:
-    """Return McNemar's test; of shares, from several answers to a question, the test of their mean difference.
+    """Return McNemar's test; for shares, from several answers to a question, the test of their mean difference.
 
-    pairs: what `paired` says about all logs; places: of the two among them.
+    pairs: the result of `paired` for all logs; places: the positions of the two among them.
     """
     if whole:
         exact = mcnemar((first > 0.5).tolist(), (second > 0.5).tolist())

@@ -1,4 +1,4 @@
-"""Every finding that an audit can report: number, name, severity, what it means, an example and the remedy.
+"""Every finding that an audit can report: number, name, severity, meaning, an example and the remedy.
 
 `docs/findings.md` is made from this table.
 """
@@ -9,13 +9,16 @@ from typing import Final, Literal
 Severity = Literal["error", "warning", "note"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
-"""error: a number in the log is wrong or cannot be trusted. warning: it needs a remark wherever it is shown. note: what
-a reader should know."""
+"""error: a number in the log is wrong or cannot be trusted. warning: it needs a remark wherever it is shown.
+
+note: a fact
+that a reader should know.
+"""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of finding. when: the condition in words. example: of what it looks like in a log."""
+    """A kind of finding. when: the condition in words. example: its appearance in a log."""
 
     id: str
     name: str
@@ -439,10 +442,9 @@ assert len({kind.id for kind in KINDS.values()}) == len(KINDS) == sum(len(kinds)
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found in a log, or in several.
+    """A finding in a log, or in several.
 
-    count: places where it stands, of `of` that were looked at, both 0 where it is about the whole log. places: the
-    first three.
+    count: affected places, out of `of` places checked, both 0 if it is about the whole log. places: the first three.
     """
 
     kind: Kind
@@ -454,7 +456,7 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """The severity of its kind."""
+        """Return the severity of its kind."""
         return self.kind.severity
 
     def document(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What one log comes to, and what is wrong with it."""
+"""The results of one log, and its faults."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -23,14 +23,14 @@ from registry.statistics.proportions import score_interval
 
 FEW: Final = 100
 LEAST: Final = 20
-"""Answers below which nothing is said of distributions and guessing."""
+"""With fewer answers, distributions and guessing are not judged."""
 FEWEST: Final = 5
 """Questions below which equal ones under several ids are no design."""
 CLEARLY: Final = 1e-3
 ABOVE: Final = 1.959964
 """Standard errors by which orders must differ more than repeats do."""
 ROUNDED: Final = 6e-4
-"""What rounding to three decimals may move a stated accuracy by, and a little."""
+"""The most that rounding to three decimals moves a stated accuracy, and a little."""
 OVER_ORDERS: Final = (
     "average_accuracy",
     "worst_accuracy",
@@ -43,7 +43,7 @@ OVER_ORDERS: Final = (
 
 @dataclass
 class Orders:
-    """What several orders of the same questions show. metrics: by name, over `questions`."""
+    """Results over several orders of the same questions. metrics: by name, over `questions`."""
 
     questions: int
     orders: int
@@ -53,10 +53,10 @@ class Orders:
 
 @dataclass
 class Checked:
-    """A log with its numbers. Shares are in [0, 1]; None where nothing is known.
+    """A log with its numbers. Shares are in [0, 1]; None if unknown.
 
     questions: different ones. keys, chosen: how often each position is right, and is chosen. letter: the position that
-    would do best if it were always answered, and its share. right: by question number, the mean of its answers.
+    would score best as a constant answer, and its share. right: by question number, the mean of its answers.
     """
 
     gathered: Gathered
@@ -116,7 +116,7 @@ class _Checker:
         )
 
     def rows(self, name: str, detail: str, mask: Column, of: int) -> None:
-        """A finding at each row of the mask."""
+        """Add a finding at each row of the mask."""
         if mask.any():
             rows = np.flatnonzero(mask)
             self.add(
@@ -198,7 +198,7 @@ _SHARES: Final = {
     "answers-misread": 0.02,
     "rules-disagree": 0.05,
     "thought-read": 0.0,
-    # Noted only where the reader must itself read what was answered.
+    # Noted only if the reader must itself interpret the answer.
     "score-contradicts-answer": 0.01,
 }
 _AT_LEAST: Final = {
@@ -212,10 +212,10 @@ _AT_LEAST: Final = {
 
 
 def _noted(c: _Checker, total: int) -> None:
-    """What was found while records passed by."""
+    """Add the findings noted while records were read."""
     g = c.gathered
     for noted, count in g.counts.items():
-        # Where other records of the log list options, one that does not is a fault.
+        # If other records of the log list options, a record without them is a fault.
         name = "unusable-answer" if noted == NOT_MULTIPLE_CHOICE and total else noted
         name = NOT_MULTIPLE_CHOICE if noted == SEVERAL_RIGHT else name
         of = g.read_again if name in _SHARES else g.prompts if KINDS[name].id.startswith("SB6") else total
@@ -230,7 +230,7 @@ def _noted(c: _Checker, total: int) -> None:
 
 
 def _as_variants(g: Gathered) -> bool:
-    """Whether the log asks its questions several times on purpose: at least half of them are there more than once."""
+    """Return whether the log repeats its questions on purpose: at least half of them are there more than once."""
     if not len(g):
         return False
     counts = np.bincount(g.column("question"))
@@ -240,7 +240,7 @@ def _as_variants(g: Gathered) -> bool:
 
 
 def _records(c: _Checker, *, variants: bool) -> None:
-    """Records of one id: the same asking twice, or two questions."""
+    """Check records with the same id: one prompt twice, or two questions."""
     g = c.gathered
     if not len(g):
         return
@@ -276,7 +276,7 @@ def _records(c: _Checker, *, variants: bool) -> None:
 
 
 def _questions(c: _Checker, *, variants: bool) -> None:
-    """Questions that stand under several ids, or with several keys."""
+    """Check questions that have several ids or several keys."""
     g = c.gathered
     if not len(g):
         return
@@ -323,11 +323,12 @@ SIMILAR: Final = 0.75
 
 
 def near_pairs(questions: Questions, numbers: Column) -> list[tuple[int, int]]:
-    """Pairs of questions, by number, whose words are nearly the same.
+    """Return pairs of questions, by number, whose words are nearly the same.
 
     Similar: three quarters of the smallest digests of their words, three in a row, are common to both (bottom-k sketch;
-    Broder, *On the resemblance and containment of documents*, 1997), and what tells near texts apart, numbers and
-    negations, is equal.
+    Broder, *On the resemblance and containment of documents*, 1997), and the parts that distinguish near texts, numbers
+    and
+    negations, are equal.
     """
     buckets: dict[tuple[int, int], list[int]] = {}
     found: list[tuple[int, int]] = []
@@ -368,7 +369,7 @@ def _scores(
     g, source = c.gathered, c.gathered.source
     stated, right = g.column("stated"), g.column("right")
     written = ~np.isnan(stated) & scored
-    # Of two equal options, whoever compares texts accepts both, and a reference by text does not say which is meant.
+    # Of two equal options, a comparison of texts accepts both, and a reference by text does not show which is meant.
     wrong = written & (np.abs(stated - right) > 0.5 + 1e-6) & ~g.column("repeated").astype(bool)
     c.rows("score-contradicts-answer", "", wrong, int(written.sum()))
     if source.stated is not None and not g.counts["unusable-answer"] and not g.counts["unreadable-file"]:
@@ -475,11 +476,11 @@ def _benchmark(c: _Checker) -> Benchmark | None:
 
 
 MOST_ORDERED: Final = 200_000
-"""Answers that metrics over orders rest on at most: those of the first questions, which are then counted."""
+"""The most answers used for metrics over orders: the first questions' answers, and their number is reported."""
 
 
 def _orders(c: _Checker) -> Orders | None:
-    """The robustness metrics where questions were asked in several orders, and the noise where they were repeated."""
+    """Return robustness metrics if questions have several orders, and the noise if prompts were repeated."""
     g = c.gathered
     question, order = g.column("question"), g.column("order")
     if not len(g) or not _as_variants(g):
@@ -545,7 +546,7 @@ def _exceeds_repeats(outcomes: Sequence[Sequence[VariantOutcome]]) -> bool:
 
 
 def _repeat_noise(outcomes: Sequence[Sequence[VariantOutcome]]) -> float | None:
-    """The share of pairs of answers to the same prompt that differ; None where no prompt was repeated."""
+    """Return the share of pairs of answers to the same prompt that differ; None if no prompt was repeated."""
     shares = []
     for question in outcomes:
         same, _ = pairs_of([(outcome.order, outcome.option) for outcome in question])

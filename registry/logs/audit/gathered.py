@@ -1,4 +1,4 @@
-"""What is kept of a log while its records pass by: columns of numbers, and no texts."""
+"""Columns of numbers, without texts, gathered from a log while its records are read."""
 
 import re
 import time
@@ -33,8 +33,11 @@ from registry.untrusted import LARGEST
 
 Column = NDArray[Any]
 Sketch = tuple[int, NDArray[np.uint32], NDArray[np.uint32]]
-"""Of a question: a digest of what makes near texts differ, and the smallest digests of three words in a row, of all its
-words and of its last line, with its options. Questions about one passage are alike but for the last line."""
+"""A question's digests: of numbers and negations, which distinguish near texts, and the smallest of three words each.
+
+The latter are from all its words and from its last line, with its options: questions about one passage differ only in
+the last line.
+"""
 
 SKETCHED: Final = 100_000
 """Questions that are compared for near duplicates."""
@@ -49,7 +52,7 @@ SECONDS: Final = 600.0
 """For which a log is read."""
 LONGEST_TEXT: Final = 1 << 20
 """Characters of an answer or a prompt that are read: a second of work."""
-"""Of a finding, unless more are asked for."""
+"""Places listed per finding, by default."""
 
 
 @lru_cache(maxsize=50_000)
@@ -59,7 +62,7 @@ def _content(text: str) -> int:
 
 @lru_cache(maxsize=20_000)
 def _contents(options: tuple[str, ...]) -> tuple[tuple[int, ...], int, int, str | None]:
-    """(digest of each option, of the set of options, of their order, what is wrong with them)."""
+    """Return (digest of each option, of the set of options, of their order, the problem with them)."""
     found = tuple(map(_content, options))
     problem = None
     if not all(map(str.strip, options)):
@@ -73,8 +76,8 @@ def _contents(options: tuple[str, ...]) -> tuple[tuple[int, ...], int, int, str 
 class Questions:
     """All questions of all logs.
 
-    text: digest of each text, 0 where unknown. known: what tells it among known benchmarks, likewise. sketches: of its
-    words, None where they are too few. told: what was said of which questions.
+    text: digest of each text, 0 if unknown. known: its digest among known benchmarks, likewise. sketches: of its words,
+    None if they are too few. told: findings already reported, with their questions.
     """
 
     index: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -85,7 +88,7 @@ class Questions:
     told: set[tuple[str, int]] = field(default_factory=set)
 
     def first_told(self, what: str, which: bytes) -> bool:
-        """Whether this is the first log of which it is said: what holds of questions is said once, not for each log."""
+        """Return whether a finding is new: facts about questions are reported once, not for each log."""
         key = what, hash(which)
         if key in self.told:
             return False
@@ -93,7 +96,7 @@ class Questions:
         return True
 
     def of(self, seen: Seen, options: int) -> int:
-        """The number of a question; the same for the same text and options in any order."""
+        """Return the number of a question; the same for the same text and options in any order."""
         text = _content(seen.text) if seen.text is not None else digest(seen.question_id)
         key = text, options if seen.texts else 0
         found = self.index.get(key)
@@ -176,7 +179,7 @@ def _settled(seen: Seen, conventions: tuple[int, int]) -> Seen | Unusable:
 
 
 def _checked(seen: Seen | Unusable) -> Seen | Unusable:
-    """The record, if its numbers can be: readers take them as they stand in the log."""
+    """Check a record's numbers: readers take them as the log has them."""
     if isinstance(seen, Unusable):
         return seen
     shown = len(seen.options)
@@ -201,11 +204,11 @@ def _too_long(seen: Seen) -> str | None:
 
 
 class Gathered:
-    """A log: its columns, a row an answer, and what its texts and prompts showed.
+    """A log: its columns, a row an answer, and the findings in its texts and prompts.
 
     question: number among all questions. order: digest of the order shown. chosen: digest of the option chosen, 0 for
-    none. keyed: of the right option, 0 where unknown. position, key: −1 for none. right: 1, 0, or −1 where unknown.
-    stated: NaN where the log states none. row_id: number of the record's id. repeated: whether two options are equal.
+    none. keyed: of the right option, 0 if unknown. position, key: −1 for none. right: 1, 0, or −1 if unknown.
+    stated: NaN if the log states none. row_id: number of the record's id. repeated: whether two options are equal.
     """
 
     def __init__(
@@ -236,7 +239,7 @@ class Gathered:
 
     @property
     def label(self) -> str:
-        """How findings call the log."""
+        """Return the log's name in findings."""
         source = self.source
         if source.format == QUESTIONS:
             return source.path.name
@@ -263,7 +266,7 @@ class Gathered:
         return self
 
     def _records(self) -> Iterator[Seen | Unusable]:
-        """The records, whose readers may stumble over what no program writes."""
+        """Yield the records; a reader may fail at content that no program writes."""
         name = self.source.path.name
         end = time.monotonic() + self.seconds
         last = "its beginning"
@@ -339,7 +342,7 @@ class Gathered:
                 self.note(name, where, detail)
 
     def _state(self, seen: Seen) -> int:
-        """The state of an answer; its text is read by other rules, if it is among those that are."""
+        """Return the state of an answer; read its text by other rules if its turn has come."""
         if seen.output is None:
             return STATES.index("refused" if seen.refused else "answered" if seen.position is not None else "unread")
         self.texts += 1
@@ -385,7 +388,7 @@ class Gathered:
             self.note("rules-disagree", where, "")
 
     def column(self, name: str) -> Column:
-        """One of the columns."""
+        """Return one of the columns."""
         code = _COLUMNS[name]
         return np.frombuffer(self.columns[name], dtype=np.dtype(code)) if len(self.places) else np.zeros(0, code)
 
@@ -393,7 +396,7 @@ class Gathered:
         return len(self.places)
 
     def place(self, row: int) -> str:
-        """Where a row is in the file, with its id."""
+        """Return the place of a row in the file, with its id."""
         name = self._names[int(self.columns["row_id"][row])]
         return f"{self.noun} {self.places[row]} ({name})"
 

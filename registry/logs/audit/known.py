@@ -1,8 +1,8 @@
-"""Which known benchmark a log's questions are from, told by digests that ship: no question of it does.
+"""Finding the known benchmark that a log's questions are from, by digests: no question is shipped.
 
-`known.bin` holds eight bytes a question: six of a digest of its options and the end of its text, two of a digest of its
-right option. `known.toml` says which stretch is which benchmark. `python -m registry.logs.audit.known NAME=FILE …`
-writes both from files of questions.
+`known.bin` has eight bytes a question: six of a digest of its options and the end of its text, two of a digest of its
+right option. `known.toml` maps stretches to benchmarks. `python -m registry.logs.audit.known NAME=FILE …` writes both
+from files of questions.
 """
 
 import sys
@@ -22,7 +22,7 @@ from registry.logs.texts import digest, normal
 
 HERE: Final = Path(__file__).parent
 LEAST: Final = 20
-"""Questions that must be a benchmark's before anything is said of it."""
+"""The fewest questions that identify a benchmark."""
 SHARE: Final = 0.8
 """Of a log's questions that must be."""
 _END: Final = 60
@@ -36,10 +36,11 @@ def known_digest(text: str, options: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What a log's questions are from.
+    """The source of a log's questions.
 
-    subjects: questions of each. matched: of a log's questions. other_keys: numbers of those with another right option
-    than published.
+    subjects: questions of each. matched: number of the log's questions found in it. other_keys: numbers of questions
+    whose
+    right option differs from the published one.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Benchmark:
     other_keys: tuple[int, ...]
 
     def asked_by(self, task: str) -> int:
-        """How many questions a task of this name should have: those of the subjects that it names, else all."""
+        """Return how many questions a task of this name should have: the questions of its subjects, else all."""
         name = _plain(task)
         named = [subject for subject in map(_plain, self.subjects) if subject in name]
         longest = {subject for subject in named if not any(subject in other for other in named if other != subject)}
@@ -78,11 +79,12 @@ def _known() -> list[tuple[str, Mapping[str, int], _Digests, _Digests]]:
 
 
 def benchmark_of(digests: _Digests, numbers: NDArray[Any], keyed: NDArray[Any]) -> Benchmark | None:
-    """The benchmark that a log's questions are from; None for none.
+    """Return the benchmark that a log's questions are from; None for none.
 
-    Of several it is the one with the most of them, of these the one with the most of their keys, then the smallest.
+    Of several it is the benchmark with the most of them, of these the one with the most of their keys, then the
+    smallest.
 
-    digests: `known_digest` of each, 0 where unknown. numbers: of the questions; keyed: digests of their right options.
+    digests: `known_digest` of each, 0 if unknown. numbers: of the questions; keyed: digests of their right options.
     """
     if len(digests) < LEAST:
         return None

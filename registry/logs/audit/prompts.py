@@ -1,4 +1,4 @@
-"""What can be wrong with a prompt, as far as its text shows."""
+"""Faults of a prompt, as far as its text shows them."""
 
 import re
 from collections import Counter
@@ -33,14 +33,14 @@ _EDGE: Final = 12
 _MOST_EDGES: Final = 2_000
 _ENDING: Final = re.compile(r"(?:answer|answer is|response)\s*(?:[:=]\s*)?[\"'(*]*([A-Z])[\"').*]*\s*$", re.IGNORECASE)
 _SHORTEST: Final = 24
-"""Characters that a question must have before one that stands twice in a prompt means anything."""
+"""The fewest characters of a question whose repetition in a prompt counts."""
 
 
 _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n\s*\n")
 
 
 def named_labels(instruction: str) -> int:
-    """How many labels from A on an instruction names, as "A, B, C or D", "ABCD" or "A to D"; 0 where it names none."""
+    """Count the labels from A on in an instruction, as "A, B, C or D", "ABCD" or "A to D"; 0 if it names none."""
     return max((_named(part) for part in _SENTENCE.split(instruction) if CUE.search(part)), default=0)
 
 
@@ -71,7 +71,7 @@ def _named(instruction: str) -> int:
 
 
 def problems(seen: Seen) -> Iterator[tuple[str, str]]:
-    """The findings that one prompt gives, as (name, detail)."""
+    """Yield the findings about one prompt, as (name, detail)."""
     prompt = seen.prompt or ""
     own = [part for part in (seen.text, *seen.options) if part and len(part) > 1]
     if (match := _DOUBLED.search(prompt)) is not None:
@@ -99,9 +99,10 @@ def problems(seen: Seen) -> Iterator[tuple[str, str]]:
 
 
 def _as_example(seen: Seen, flat: str, text: str, *, lists: bool) -> bool:
-    """Whether the first of two places has the options or an answer, so that it is not a mere repetition.
+    """Return whether the first of two places has the options or an answer, so that it is not a mere repetition.
 
-    lists: whether the prompt lists options. Then two of them must be there: questions end alike that are not the same.
+    lists: whether the prompt lists options. Then two of them must be there: different questions may have the same
+    ending.
     """
     first = flat.find(text)
     between = flat[first + len(text) : flat.rfind(text)]
@@ -110,7 +111,7 @@ def _as_example(seen: Seen, flat: str, text: str, *, lists: bool) -> bool:
 
 
 def _lists_options(seen: Seen, flat: str) -> bool:
-    """Whether the prompt lists options behind labels: at least two of this question's are there."""
+    """Return whether the prompt lists options behind labels: it has at least two of this question's."""
     if not seen.texts:
         return False
     found = 0
@@ -127,7 +128,7 @@ def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]
     around = prompt
     for part in sorted(own, key=len, reverse=True):
         around = around.replace(part, " ")
-    # The instruction stands before the options of the first example, or after the last option.
+    # The instruction is before the options of the first example, or after the last option.
     parts = re.split(r"(?m)^[ \t>*-]*[(\[]?[A-Z][.):\]*][^\n]*$", f"{around}\n")
     instruction = f"{parts[0][:600]}\n\n{parts[-1][-600:]}"
     named = named_labels(instruction)
@@ -143,17 +144,17 @@ def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]
 
 
 def beginning(prompt: str) -> str:
-    """The first characters of a prompt."""
+    """Return the first characters of a prompt."""
     return prompt.lstrip()[:_EDGE]
 
 
 def ending(prompt: str) -> str:
-    """The last characters of a prompt's last line."""
+    """Return the last characters of a prompt's last line."""
     return prompt.rstrip().rpartition("\n")[2][-_EDGE:]
 
 
 class Edges:
-    """How prompts begin, or end, to find those that do so otherwise than nearly all others."""
+    """The beginnings, or endings, of prompts, to find those few that differ from nearly all others."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -168,7 +169,7 @@ class Edges:
                 places.append(place)
 
     def odd(self) -> tuple[int, list[str]]:
-        """How many prompts differ from what at least 90 % have, and the first three places; 0 without such an edge."""
+        """Return how many prompts lack the edge that at least 90 % have, and the first three places; 0 without one."""
         total = sum(self._counts.values())
         if total < 10:
             return 0, []

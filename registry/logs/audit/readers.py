@@ -1,7 +1,7 @@
 """The files that may be logs, and the logs in them.
 
-If an import refuses a record or a line, an audit names it and goes on. Lines are streamed; a log that is one document
-is held while it is read.
+If an import refuses a record or a line, an audit names it and goes on. Lines are streamed; a log of one document is in
+memory while it is read.
 """
 
 import os
@@ -23,7 +23,7 @@ MOST_FILES: Final = 10_000
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files at `path` that may be logs: itself, or those in a folder. Raises IngestError where there is none."""
+    """Return the files at `path` that may be logs: itself, or a folder's files. Raises IngestError if there is none."""
     if not path.is_dir():
         if not path.exists():
             raise IngestError(f"{path}: no such file; check the path")
@@ -47,7 +47,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def sources_of(path: Path, known: Known) -> list[Source]:
-    """The logs in a file; none where it is of no format that is imported. Raises IngestError for a damaged file."""
+    """Return the logs in a file; none if no import reads its format. Raises IngestError for a damaged file."""
     name = path.name
     if not path.is_file():
         path.stat()
@@ -88,4 +88,4 @@ READ_FORMATS: Final = (
     "predictions numbered from 0 (OpenCompass); an archive .eval (Inspect); Parquet with the columns "
     f"{_keys(LIGHTEVAL)}; or CSV whose first column is question_id"
 )
-"""What tells each format, for whoever gave another."""
+"""The mark of each format, for a message about a file of another format."""

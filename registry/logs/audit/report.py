@@ -1,4 +1,4 @@
-"""What an audit came to: for people, for programs and for CI."""
+"""The result of an audit: for people, for programs and for CI."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -35,15 +35,15 @@ class Report:
     compared: list[Compared] = field(default_factory=list)
 
     def worst(self) -> Severity | None:
-        """The gravest severity that was found; None for nothing."""
+        """Return the gravest severity found; None for nothing."""
         return next((severity for severity in SEVERITIES if self.count(severity)), None)
 
     def count(self, severity: Severity) -> int:
-        """How many findings have this severity."""
+        """Return how many findings have this severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
     def fails(self, level: str) -> bool:
-        """Whether anything of `level`, error, warning or note, or graver was found; never for "never"."""
+        """Return whether anything of `level` (error, warning or note) or graver was found; never for "never"."""
         return level != "never" and any(self.count(severity) for severity in SEVERITIES[: SEVERITIES.index(level) + 1])
 
     def document(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Report:
         }
 
     def text(self, width: int = WIDTH) -> str:
-        """A summary that is read in a minute. Control characters and half characters that logs hold are replaced."""
+        """Return a summary that is read in a minute. Control characters and half characters of logs are replaced."""
         return "\n".join("".join(c if c.isprintable() else "\ufffd" for c in line) for line in self._lines(width))
 
     def _lines(self, width: int) -> Iterator[str]:
@@ -129,7 +129,7 @@ class Report:
 
 
 def percent(value: float | None) -> str:
-    """A share in percent, with one decimal."""
+    """Format a share in percent, with one decimal."""
     return "–" if value is None else f"{value:.1%}"
 
 
@@ -143,7 +143,7 @@ def _cut(line: str, width: int) -> str:
 
 
 def _middle_cut(name: str, width: int) -> str:
-    """A name that keeps its end, which often tells it from others."""
+    """Shorten a name but keep its end, which often distinguishes it."""
     return name if len(name) <= width else f"{name[: width - width // 2 - 1]}…{name[-(width // 2) :]}"
 
 
@@ -163,7 +163,7 @@ def cut_apart(names: Sequence[str], width: int) -> list[str]:
 
 
 def _common(names: Sequence[str]) -> int:
-    """Return how many characters all names begin with alike."""
+    """Return the length of the beginning that all names share."""
     different = (at for at, each in enumerate(zip(*names, strict=False)) if len(set(each)) > 1)
     return next(different, min(map(len, names)))
 
@@ -225,12 +225,13 @@ def audit(
     places: int = PLACES,
     seconds: float = SECONDS,
 ) -> Report:
-    """Reads the logs at `paths`, files or folders, and reports what is wrong with them. Writes nothing.
+    """Read the logs at `paths`, files or folders, and report their faults. Writes nothing.
 
-    places: how many are listed of a finding. seconds: for which each log is read; what follows is left out, and said.
+    places: how many are listed for a finding. seconds: the limit for reading each log; the rest is left out and
+    reported.
 
     Files of questions among them lend their texts and keys to logs that have none. Raises IngestError for a path that
-    is not there, or that holds no log; a damaged log among others is a finding.
+    does not exist or has no log; a damaged log among others is a finding.
     """
     known: Known = {}
     questions = Questions()
@@ -287,7 +288,7 @@ def _tell_apart(logs: Sequence[Gathered]) -> None:
 
 
 def _asks(file: Path) -> bool:
-    """Whether a file holds questions alone, so that it is read before the logs that need them."""
+    """Return whether a file contains only questions, so that it is read before the logs that need them."""
     if not file.name.endswith((".jsonl", ".jsonl.gz")):
         return False
     try:

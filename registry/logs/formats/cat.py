@@ -1,7 +1,7 @@
 """IBM/cat's released outputs, one answer a line.
 
 `{"question_id", "variant_type", "variant_index", "options": [texts as shown], "correct", "chosen", "model_choice",
-"raw"}`: `chosen` is the position answered, null where the output began with no label shown. Types are numbered in the
+"raw"}`: `chosen` is the answered position, null if the output began with no label shown. Types are numbered in the
 order `standard_MC`, `standard_MC_shuffled`, then by name; a variant's ordinal counts on through the types kept.
 """
 
@@ -56,10 +56,11 @@ def read_consistency(
     *,
     by_content: bool = False,
 ) -> Iterator[Recorded]:
-    """The lines of the selected variant types (all by default).
+    """Yield the lines of the selected variant types (all by default).
 
-    Ordinals count on through the types, or, with by_content, are those of `divergent` by what a line shows, in whatever
-    sequence the types are selected.
+    Ordinals count on through the types; with by_content, they are the ordinals in `divergent` of the options that a
+    line
+    shows, in whatever sequence the types are selected.
     """
     first_ordinal = _first_ordinals(path, selection)
     seen: dict[tuple[str, int], str] = {}
@@ -99,10 +100,11 @@ def _one_of_each(ordinals: Mapping[tuple[str, int | None], int]) -> str:
 
 
 def _divergent(place: Place, question: KnownQuestion, type_: str, order: tuple[int | str, ...]) -> int:
-    """The ordinal of `divergent` that shows these items: original, shuffled, then each type for each distractor.
+    """Return the ordinal of `divergent` that shows these items: original, shuffled, then each type for each distractor.
 
-    What a type is called decides only where the items do not: whether they are shuffled, and whether the options of a
-    question of three or fewer are some of them or all.
+    The type's name decides only if the items do not: whether they are shuffled, and whether the options of a question
+    of
+    three or fewer are some of them or all.
     """
     count = len(question.options)
     own = [item for item in order if isinstance(item, int)]
@@ -159,7 +161,7 @@ def _first_ordinals(path: Path, selection: Sequence[tuple[str, int | None]]) -> 
     return ordinals
 
 
-# Records as they stand, for an audit
+# Records as written, for an audit
 
 
 def _cat(path: Path, _first_line: Mapping[str, Any], _known: Known) -> list[Source]:

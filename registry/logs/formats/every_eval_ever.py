@@ -5,7 +5,7 @@
      "output": {"raw": ["…"]}, "answer_attribution": [{"extracted_value": "…", "is_terminal": true}],
      "evaluation": {"score": 1.0, "is_correct": true}, "metadata": {"variant": "0"}}
 
-A prompt that counts in several results stands in the file once for each, and is read once. The schema has no field for
+A prompt that counts in several results has a record for each, and is read once. The schema has no field for
 probabilities; a record that this registry wrote keeps them, the variant and the order in its metadata.
 """
 
@@ -48,11 +48,11 @@ _ORDINAL: Final = re.compile("[0-9]{1,5}")
 
 
 def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator[Recorded]:
-    """Each prompt of a file of single answers.
+    """Yield each prompt of a file of single answers.
 
-    Variants are numbered as the metadata says (`variant`, or `epoch` from 1), else in the order of the file. Raises
-    IngestError for a record without choices, of several turns, of another benchmark, or of another evaluation than the
-    first.
+    Variants are numbered by the metadata (`variant`, or `epoch` from 1), else in the order of the file. Raises
+    IngestError
+    for a record without choices, of several turns, of another benchmark, or of another evaluation than the first.
     """
     finder = QuestionFinder(questions)
     seen: set[tuple[int, int]] = set()
@@ -121,7 +121,7 @@ def _question(
 def _own_order(
     place: Place, record: Mapping[str, Any], question: KnownQuestion | None, choices: Sequence[str]
 ) -> tuple[int | str, ...] | None:
-    """The order that a record of ours states, where it is one of this question and shows these choices; else None."""
+    """Return the order stated in our own record, if it is an order of this question with these choices; else None."""
     stated = _metadata(record).get("order")
     if question is None or not isinstance(stated, str):
         return None
@@ -193,7 +193,7 @@ def _score(evaluation: Mapping[str, Any]) -> float | None:
 
 
 def named_answer(record: Mapping[str, Any]) -> str | None:
-    """The value that was extracted last; None where nothing says so."""
+    """Return the value that was extracted last; None if the record has none."""
     attributions = record.get("answer_attribution")
     for item in reversed(attributions if isinstance(attributions, list) else []):
         if isinstance(item, dict) and item.get("is_terminal") and isinstance(item.get("extracted_value"), str):
@@ -202,7 +202,7 @@ def named_answer(record: Mapping[str, Any]) -> str | None:
     return None
 
 
-# Records as they stand, for an audit
+# Records as written, for an audit
 
 
 def _every_eval_ever(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:

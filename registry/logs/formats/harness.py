@@ -1,14 +1,14 @@
 """lm-evaluation-harness files written with `--log_samples`: one document a line, log-likelihoods of its choices.
 
-Samples of the harness's SCORE tasks hold a written answer for each of ten prompts, or for each position of the right
+Samples of the harness's SCORE tasks have a written answer for each of ten prompts, or for each position of the right
 option: they are variants of `wording` and `answer-moving`. The answer is read as the tasks read it.
 
-Samples of tasks that let a model write hold its text, and what each filter of the task extracted from it. The answer is
-what the filter of the first sample extracted: a letter, or an option's text. If each prompt was sent several times and
-the filter keeps several answers, they are variants 0, 1, ….
+Samples of tasks that let a model write have its text, and the extract of each filter of the task. The answer is the
+extract of the first sample's filter: a letter, or an option's text. If each prompt was sent several times and the
+filter keeps several answers, they are variants 0, 1, ….
 
 A document is found in the benchmark by its id, else by its question's text, else by its place; its choices are matched
-to the options by text, so that a task which reorders them is read rightly. All else is variant 0 of one order.
+to the options by text, so that a task which reorders them is read correctly. All else is variant 0 of one order.
 """
 
 import json
@@ -48,9 +48,9 @@ from registry.prompting.labels import LETTERS
 
 
 def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator[Recorded]:
-    """Each sample of a multiple-choice task; the answer is the choice with the highest log-likelihood, or was written.
+    """Yield each sample of a multiple-choice task; the answer is the likeliest choice, or was written.
 
-    Raises IngestError for a sample of another kind of task, or one that matches no question.
+    Raises IngestError for a sample of another kind of task, or without a matching question.
     """
     by_text: dict[str, list[KnownQuestion]] = {}
     for question in questions.values():
@@ -106,17 +106,17 @@ def _require_one_filter(place: Place, line: Mapping[str, Any], once: dict[Any, s
 
 
 _INDICES: Final = ("answer", "label", "gold", "answerKey", "answer_index", "correct")
-"""Fields of a document that may hold the right option's index."""
+"""Fields of a document that may contain the right option's index."""
 _NUMBER: Final = r"[-+]?(?:inf(?:inity)?|[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)"
 _PAIR: Final = re.compile(rf"\s*[(\[]?\s*'?({_NUMBER})'?\s*(?:,\s*'?\w*'?\s*)?[)\]]?\s*")
 """A log-likelihood as Python prints it, alone or with whether it is the greedy answer."""
 _LONGEST_PAIR: Final = 200
 SCORE_KEYS = frozenset({"prompt_id", "always_same_option"})
-"""Of which a document of a SCORE task has one: the number of the prompt, or where the right option was moved to."""
+"""A document of a SCORE task has one of these: the number of the prompt, or the right option's new position."""
 
 
 def _score_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion) -> Recorded | None:
-    """A sample of a SCORE task; None for a position that the question has no option for.
+    """Return a sample of a SCORE task; None for a position beyond the question's options.
 
     Prompt k is variant k + 1 of `wording`, whose variant 0 is in the protocol's own words; the letter of a position is
     variant 1, 2, … of `answer-moving`.
@@ -170,7 +170,7 @@ def extracted_of(line: Mapping[str, Any], texts: Sequence[str]) -> list[Any]:
 def _written_samples(
     place: Place, line: Mapping[str, Any], question: KnownQuestion, texts: Sequence[str]
 ) -> Iterator[Recorded]:
-    """Yield the answers that a sample's filter extracted from what was written; several are variants 0, 1, …."""
+    """Yield the answers that a sample's filter extracted from its texts; several are variants 0, 1, …."""
     choices = _choices(line["doc"]) or []
     order = _order(place, question, line["doc"], len(question.options))
     answers, key = extracted_of(line, texts), _key(line, choices)
@@ -210,7 +210,7 @@ def target_label(target: Any, line: Mapping[str, Any], options: Sequence[str]) -
     if not isinstance(target, str):
         return key
     if len(set(key.positions)) > 1:
-        # The document may say which index is meant.
+        # The document may contain the index that is meant.
         doc = line["doc"] if isinstance(line.get("doc"), dict) else {}
         index = next((doc[name] for name in _INDICES if type(doc.get(name)) is int), None)
         if index is not None and index in key.positions:
@@ -235,7 +235,7 @@ def _shown(doc: Mapping[str, Any], question: KnownQuestion, order: Sequence[int]
 
 
 def _weights(values: Sequence[float]) -> tuple[float, ...]:
-    """Return probabilities of log-likelihoods of which some are minus infinity."""
+    """Return probabilities of log-likelihoods, some of them minus infinity."""
     highest = max(values)
     if highest == -math.inf:
         return tuple(0.0 for _ in values)
@@ -245,7 +245,7 @@ def _weights(values: Sequence[float]) -> tuple[float, ...]:
 _LABEL: Final = re.compile(r"\W{0,3}(?:[A-Za-z]|\d{1,2})\W{0,3}")
 """A target that contradicts its question if it names no option; another text is a continuation of the prompt."""
 _UNDERFLOW: Final = -600.0
-"""Log-likelihoods below which a probability is not told from 0."""
+"""With a lower log-likelihood, a probability is not distinguished from 0."""
 INVALID: Final = "[invalid]"
 """Written by a filter that extracted nothing."""
 
@@ -254,7 +254,7 @@ _LEAD: Final = "the best answer is "
 
 
 def _best_answer(text: str) -> str:
-    """The word after the last "the best answer is", its letters and digits in capitals; else the whole text."""
+    """Return the word after the last "the best answer is", its letters and digits in capitals; else the whole text."""
     lowered = text.lower()
     if _LEAD.rstrip() not in lowered:
         return text
@@ -316,7 +316,7 @@ def _order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], n_show
 
 
 def _loglikelihoods(place: Place, line: Mapping[str, Any]) -> tuple[float, ...]:
-    """Log-likelihood of each choice; `filtered_resps` and `resps` hold pairs, or texts of pairs."""
+    """Return the log-likelihood of each choice; `filtered_resps` and `resps` contain pairs, or texts of pairs."""
     responses = line.get("filtered_resps", line.get("resps"))
     if not isinstance(responses, list) or not responses:
         place.reject("no responses; write the samples with --log_samples")
@@ -340,7 +340,7 @@ def _loglikelihood(place: Place, response: Any) -> float:
     return number
 
 
-# Records as they stand, for an audit
+# Records as written, for an audit
 
 
 _GIVEN: Final = (
@@ -350,7 +350,7 @@ _GIVEN: Final = (
 """Fields of a document that a question may be about."""
 _ASKED: Final = ("question", "query", "question_stem", "Question", "input", "ctx", "sentence", "problem", "goal")
 _SHORTEST_QUESTION: Final = 12
-"""Characters below which a question that the prompt does not hold is a code, such as COPA's `cause`."""
+"""A shorter question that is missing from the prompt is a code, such as COPA's `cause`."""
 _CHOICES: Final = ("choices", "options", "endings", "mc1_targets", "Choices")
 
 
@@ -450,7 +450,7 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
         yield Unusable(place, "lists no options", NOT_MULTIPLE_CHOICE)
         return
     if scored and "option1" in doc and "option2" in doc:
-        # WinoGrande: each option is put into the sentence, and what follows it is scored.
+        # WinoGrande: each option is put into the sentence, and the rest of the sentence is scored.
         options, prompt = (str(doc["option1"]), str(doc["option2"])), None
         index = {"1": 0, "2": 1}.get(str(doc.get("answer")))
         keyed = certain(doc.get("answer"), index)
@@ -503,7 +503,7 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
 
 
 def _harness_question(doc: Mapping[str, Any], prompt: str) -> str | None:
-    """What a document asks, behind the texts that it asks of."""
+    """Return a document's question, after the texts that it is about."""
     asked = next((doc[key] for key in _ASKED if isinstance(doc.get(key), str)), None)
     if asked is not None and len(asked) < _SHORTEST_QUESTION and asked not in prompt.split():
         asked = None

@@ -1,4 +1,4 @@
-"""HELM's run folders: `scenario_state.json`, and beside it `stats.json` and `per_instance_stats.json` where they are.
+"""HELM's run folders: `scenario_state.json`, with `stats.json` and `per_instance_stats.json` next to it if they exist.
 
     {"adapter_spec": {"method": "multiple_choice_joint", …}, "request_states": [
         {"instance": {"id": "id5", "input": {"text": "…"},
@@ -57,7 +57,7 @@ TIE: Final = "HELM shares the point between equally likely options; here the fir
 
 _MOST_REPEATS: Final = 2
 _ONE_ANSWER: Final = 16
-"""Tokens up to which a limit is meant to cut off what follows the letter."""
+"""A token limit up to this is meant to cut off the text after the letter."""
 _REPEATED_GROUP: Final = re.compile(r"(?<!\\)\)[*+{]")
 _REPEATS: Final = re.compile(r"[*+]|,\}")
 
@@ -67,7 +67,7 @@ Stats = dict[tuple[str, int], dict[str, float]]
 
 
 def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, KnownQuestion]) -> Log:
-    """The answers of a run. path: its scenario_state.json, whose content is `document`.
+    """Return the answers of a run. path: its scenario_state.json, whose content is `document`.
 
     Perturbed instances are left out, since their texts are not the benchmark's.
     Raises IngestError for a method other than METHODS, a request that was not executed, and instances that are not
@@ -113,9 +113,9 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
 
 
 def helm_seen(path: Path, document: Mapping[str, Any], stats: Stats) -> Iterator[Seen | Unusable]:
-    """The answers of a run to the questions that it holds itself, which no benchmark confirms; for an audit.
+    """Yield the answers of a run to its own questions, without a benchmark that confirms them; for an audit.
 
-    stats: those of `per_instance`, as far as they could be read.
+    stats: from `per_instance`, as far as they could be read.
     """
     specification = document["adapter_spec"]
     if not isinstance(specification, dict) or specification.get("method") not in METHODS:
@@ -123,7 +123,7 @@ def helm_seen(path: Path, document: Mapping[str, Any], stats: Stats) -> Iterator
         yield Unusable("adapter_spec", f"method {shorten(method, 40)}", NOT_MULTIPLE_CHOICE)
         return
     damaged: list[Unusable] = []
-    # Of a joint run each request is an answer by itself, should one stand there twice.
+    # In a joint run each request is an answer by itself, even if it is there twice.
     trials = list(_trials(path, document, damaged))
     yield from damaged
     if specification["method"] == JOINT:
@@ -139,7 +139,7 @@ def _seen(requests: Sequence[Request], specification: Mapping[str, Any], stats: 
     texts, correct = references(place, instance)
     name = instance_id(place, instance)
     question = KnownQuestion(0, name, 0, _text(place, instance), tuple(texts), correct)
-    # Where the answers contradict their scores, it is the audit that says so.
+    # If the answers contradict their scores, the audit reports it.
     stated = {key: value for key, value in stats.get((name, _trial(place, first)), {}).items() if key == METRIC}
     recorded = _answered(requests, specification, question, tuple(range(len(texts))), texts, stated)
     request = first.get("request")
@@ -179,7 +179,7 @@ def _answered(
 
 
 def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The questions of a run as lines of a benchmark file: unperturbed instances, each once."""
+    """Yield the questions of a run as lines of a benchmark file: unperturbed instances, each once."""
     seen: set[str] = set()
     for requests in _trials(path, document):
         place, first = requests[0]
@@ -204,9 +204,9 @@ def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Pl
 
 
 def _trials(path: Path, document: Mapping[str, Any], damaged: list[Unusable] | None = None) -> Iterator[list[Request]]:
-    """The requests of each instance in each training trial and perturbation, in file order.
+    """Yield the requests of each instance in each training trial and perturbation, in file order.
 
-    damaged: takes those that cannot be read, in place of an error for the first.
+    damaged: receives requests that cannot be read, in place of an error for the first.
     """
     groups: dict[tuple[str, int, str], list[Request]] = {}
     for number, request in enumerate(members(Item(path, "document"), document, "request_states", list)):
@@ -243,7 +243,10 @@ def _text(place: Place, instance: Mapping[str, Any]) -> str:
 
 
 def references(place: Place, instance: Mapping[str, Any]) -> tuple[list[str], int]:
-    """The options of an instance as shown, and the index of the right one. Rejects several right ones, and none."""
+    """Return the options of an instance as shown, and the index of the right one.
+
+    Rejects several right ones, and none.
+    """
     texts, correct = [], []
     for index, reference in enumerate(objects(place, instance, "references")):
         texts.append(members(place, members(place, reference, "output", dict), "text", str))
@@ -263,7 +266,7 @@ def _order(question: KnownQuestion, texts: Sequence[str], correct: int) -> tuple
 
 
 def _completion(place: Place, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The most probable completion; None where the model refused to give one."""
+    """Return the most probable completion; None if the model refused to give one."""
     result = request.get("result")
     if not isinstance(result, dict):
         place.reject("was not executed: it has no result; import a finished run, not a dry run")
@@ -289,7 +292,7 @@ def _joint(
     texts: Sequence[str],
     stated: Mapping[str, float],
 ) -> Recorded:
-    """A letter that was written, mapped to its option as HELM does: the text without blanks is a label, or nothing."""
+    """Map a written letter to its option as HELM does: the text without blanks is a label, or nothing."""
     mapping = members(place, request, "output_mapping", dict)
     if list(mapping.values()) != list(texts):
         place.reject(f"output_mapping {shown(mapping)} does not name the references in their order; the log is damaged")
@@ -302,7 +305,7 @@ def _joint(
     text = members(place, completion, "text", str)
     written = _extracted(place, specification.get("output_mapping_pattern"), text.strip())
     position = labels.index(written) if written in labels else None
-    # A text that is no label is compared with the right option's text, so the score says how it was read.
+    # A text that is no label is compared with the right option's text, so the score shows how it was read.
     label = None if position is not None or score is None else read_label(written, texts)
     equal = (
         position is not None
@@ -326,7 +329,7 @@ def _joint(
 
 
 def _thinking(place: Place, completion: Mapping[str, Any]) -> str | None:
-    """The thought that a completion holds apart from its text; None where it has none."""
+    """Return the thought that a completion stores apart from its text; None if it has none."""
     thinking = completion.get("thinking")
     text = thinking.get("text") if isinstance(thinking, dict) else None
     return optional_text(place, text)
@@ -354,9 +357,9 @@ def _extracted(place: Place, pattern: Any, text: str) -> str:
 
 
 def _label_logprobs(place: Place, completion: Mapping[str, Any], labels: Sequence[str]) -> tuple[float, ...] | None:
-    """Log-probabilities of the labels from the first token's alternatives, which HELM wrote until version 0.5.
+    """Return log-probabilities of labels from the first token's alternatives, which HELM wrote until version 0.5.
 
-    None unless every label is among them: one that is lacking is unknown, not improbable.
+    None unless every label is among them: a missing label is unknown, not improbable.
     """
     tokens = list(objects(place, completion, "tokens"))
     top = tokens[0].get("top_logprobs") if tokens else None
@@ -378,7 +381,7 @@ def _separate(
     texts: Sequence[str],
     stated: Mapping[str, float],
 ) -> Recorded:
-    """Each option's log-likelihood; the answer is chosen as HELM does, the first of equals."""
+    """Read each option's log-likelihood; the answer is chosen as HELM does, the first of equals."""
     spans: dict[tuple[int, str], tuple[float, int] | None] = {}
     for request_place, request in requests:
         index = members(request_place, request, "reference_index", int)
@@ -421,10 +424,11 @@ def _separate(
 
 
 def _span(place: Place, request: Mapping[str, Any], reference: str) -> tuple[float, int] | None:
-    """(log-likelihood, number of tokens) of the reference at the end of the echoed prompt.
+    """Return (log-likelihood, number of tokens) of the reference at the end of the echoed prompt.
 
-    HELM counts the tokens with the model's tokenizer; here the last tokens that spell the reference are taken. None
-    where none do, as with tokens that are parts of a character.
+    HELM counts the tokens with the model's tokenizer; here the last tokens that spell the reference are taken. None if
+    no
+    tokens do, as with tokens that are parts of a character.
     """
     completion = _completion(place, request)
     if completion is None:
@@ -441,7 +445,7 @@ def _span(place: Place, request: Mapping[str, Any], reference: str) -> tuple[flo
 
 
 def per_instance(path: Path) -> Stats:
-    """What HELM computed of each unperturbed instance; nothing where the file is not there."""
+    """Return HELM's results for each unperturbed instance; nothing if the file does not exist."""
     if not path.is_file():
         return {}
     stats: Stats = {}
@@ -460,7 +464,7 @@ def per_instance(path: Path) -> Stats:
 
 
 def helm_splits(document: Mapping[str, Any]) -> Counter[str]:
-    """How many unperturbed instances, in each training trial, are of which split; of none, where one is damaged."""
+    """Count the unperturbed instances, in each training trial, by split; empty if one is damaged."""
     found: dict[tuple[str, str], str] = {}
     requests = document["request_states"]
     for request in requests if isinstance(requests, list) else []:
@@ -473,9 +477,9 @@ def helm_splits(document: Mapping[str, Any]) -> Counter[str]:
 
 
 def helm_overall(path: Path, splits: Mapping[str, int]) -> float | None:
-    """The exact_match that the run of this scenario_state.json states: the mean of its splits' means, by their sizes.
+    """Return the exact_match stated by this scenario_state.json's run: the mean of its splits' means, by their sizes.
 
-    None where no stats.json is beside it, or it lacks one of the splits.
+    None if no stats.json is next to it, or it lacks one of the splits.
     """
     path = path.with_name("stats.json")
     if not path.is_file():
@@ -502,7 +506,7 @@ def _run_name(path: Path) -> str | None:
     return str(document.get("name")) if isinstance(document, dict) else None
 
 
-# Records as they stand, for an audit
+# Records as written, for an audit
 
 
 def _helm(path: Path, document: Mapping[str, Any], _known: Known) -> list[Source]:

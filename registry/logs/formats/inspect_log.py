@@ -5,9 +5,9 @@
          "output": {"completion": "ANSWER: C"},
          "scores": {"choice": {"value": "C", "answer": "C", "explanation": "…"}}}, …]}
 
-An archive holds the same, the samples as `samples/*.json`. Choices that the dataset shuffled stand in a sample as they
-were shown. Where the solver shuffled them, a sample shows the dataset's order, and message, completion and answer are
-rewritten to it; the order that was shown stands in the score's explanation alone, and what was written in the events.
+An archive has the same content, with the samples as `samples/*.json`. If the dataset shuffled the choices, a sample
+lists them as shown. If the solver shuffled them, a sample lists the dataset's order, and message, completion and answer
+are rewritten to it; then only the score's explanation has the order shown, and only the events have the original text.
 Each epoch is a variant; in logs of our extension an epoch is a repeat of the order that the sample's metadata names.
 """
 
@@ -51,7 +51,7 @@ METRIC: Final = "accuracy of choice()"
 SHUFFLED: Final = "Choices were shuffled before generating a response, the following was sent to the model:\n\n"
 SHUFFLED_ANSWER: Final = "\nShuffled answer:\nANSWER: "
 METADATA: Final = "shuffleboard"
-"""Where a sample of our extension (`shuffleboard/inspect_extension.py`) says which question and variant it is."""
+"""Key of the question and variant in a sample of our extension (`shuffleboard/inspect_extension.py`)."""
 _NUMBER: Final = re.compile("[1-9][0-9]{0,3}")
 _VALUES: Final = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
 
@@ -72,10 +72,11 @@ def _sample(path: Path, number: int, sample: Any) -> tuple[Item, dict[str, Any]]
 
 
 def inspect_archive(path: Path, *, storable: bool = True) -> tuple[dict[str, Any], Samples]:
-    """(header, samples) of an archive; each sample is read when its turn comes, and so are those behind a damaged one.
+    """Return (header, samples) of an archive; samples are read one at a time, also after a damaged one.
 
-    storable: whether values that no database holds are refused. Raises IngestError where it is no log of Inspect. A run
-    that was cut short has a journal and no header.
+    storable: whether values that no database stores are refused. Raises IngestError if it is no log of Inspect. A run
+    that
+    was cut short has a journal and no header.
     """
     archive = open_archive(path)
     names = archive.names()
@@ -98,10 +99,10 @@ def _archived_sample(archive: Archive, name: str, *, storable: bool) -> tuple[It
 
 
 def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions: Mapping[str, KnownQuestion]) -> Log:
-    """The answers of a log. Samples that ended with an error are left out, as prompts that were not answered.
+    """Return the answers of a log. Samples that ended with an error are left out, as prompts without an answer.
 
     Raises IngestError for samples without choices, without a score of `choice()`, with several right choices, and for
-    those that are not questions of the benchmark.
+    samples that are not questions of the benchmark.
     """
     header, samples = head
     finder = QuestionFinder(questions)
@@ -129,7 +130,7 @@ def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions:
 
 
 def epochs_of(header: Mapping[str, Any]) -> int:
-    """Return how many epochs a log was to have; 1 if its header does not say."""
+    """Return how many epochs a log was to have; 1 if its header has no number."""
     about = header.get("eval")
     config = about.get("config") if isinstance(about, dict) else None
     epochs = config.get("epochs") if isinstance(config, dict) else None
@@ -164,7 +165,7 @@ def inspect_questions(_path: Path, head: tuple[Mapping[str, Any], Samples]) -> I
 
 
 def inspect_seen(place: Item, sample: dict[str, Any], epochs: int = 1) -> Iterator[Seen | Unusable]:
-    """The answer of a sample to its own question, which no benchmark confirms; for an audit.
+    """Yield the answer of a sample to its own question, without a benchmark that confirms it; for an audit.
 
     Another scorer than `choice()` is read as if it were this one. Raises IngestError for a sample that contradicts
     itself.
@@ -219,7 +220,7 @@ def inspect_seen(place: Item, sample: dict[str, Any], epochs: int = 1) -> Iterat
 
 
 def inspect_overall(header: Mapping[str, Any]) -> float | None:
-    """The accuracy that the log states, of `choice()` or else of its first scorer."""
+    """Return the accuracy that the log states, from `choice()` or else its first scorer."""
     found = _overall(header)
     return found if found is not None else _overall(header, scorer=None)
 
@@ -238,7 +239,7 @@ def _choices(place: Place, sample: Mapping[str, Any]) -> list[str]:
 
 
 def _input(place: Place, sample: Mapping[str, Any]) -> str:
-    """The question: the sample's input, or what its last user message says."""
+    """Return the question: the sample's input, or its last user message."""
     value = sample.get("input")
     if isinstance(value, str):
         return value
@@ -310,7 +311,7 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder, epoc
         permutation = _shown_order(place, score, choices, answer)
         position = None if answer is None else permutation.index(answer)
         target = certain(sample.get("target"), permutation.index(_target(place, sample, len(choices))))
-        # The completion was rewritten to the dataset's order; the model's event keeps what it wrote.
+        # The completion was rewritten to the dataset's order; the model's event keeps the original.
         output = _last_output(sample)
         text = _completion(sample, output)
     reasoning = _reasoning(sample, output)
@@ -333,7 +334,7 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder, epoc
 
 
 def _key(place: Place, sample: Mapping[str, Any], choices: Sequence[str]) -> Written:
-    """Return the target of a sample as a label; rejects several, and one that names no choice."""
+    """Return the target of a sample as a label; rejects several, and a target that names no choice."""
     value = sample.get("target")
     targets = value if isinstance(value, list) else [value]
     label = _label_of(place, "target", targets[0], choices) if len(targets) == 1 else None
@@ -368,7 +369,7 @@ def _variant(place: Place, sample: Mapping[str, Any], epochs: int) -> int:
 def _matched(
     place: Place, sample: Mapping[str, Any], question: KnownQuestion, choices: Sequence[str]
 ) -> tuple[int | str, ...]:
-    """The options in the order of the sample. Of equal texts our extension says which stands where."""
+    """Return the options in the order of the sample. Our extension records the positions of equal texts."""
     stated = _stated_order(place, sample, len(choices))
     before = [choices[stated.index(option)] for option in range(len(choices))]
     matched = match_options(question, before)
@@ -391,7 +392,7 @@ def _stated_order(place: Place, sample: Mapping[str, Any], n_choices: int) -> li
 
 
 def _permuted(sample: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What our extension of Inspect says of a sample; nothing where it did not make it."""
+    """Return our Inspect extension's metadata of a sample; nothing if the extension did not make it."""
     metadata = sample.get("metadata")
     found = metadata.get(METADATA) if isinstance(metadata, dict) else None
     return found if isinstance(found, dict) else {}
@@ -407,7 +408,7 @@ def _score(place: Place, sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(place: Place, score: Mapping[str, Any], n_choices: int) -> int | None:
-    """The choice that was named, in the order of the sample; None for no valid answer, and for several choices."""
+    """Return the named choice, in the order of the sample; None for no valid answer, and for several choices."""
     value = score.get("answer")
     if value is None or value == "":
         return None
@@ -428,13 +429,13 @@ def _value(place: Place, score: Mapping[str, Any]) -> float:
 
 
 def _is_shuffled(score: Mapping[str, Any]) -> bool:
-    """Check whether the solver shuffled the choices, as the explanation then says."""
+    """Return whether the solver shuffled the choices, which the explanation then reports."""
     explanation = score.get("explanation")
     return isinstance(explanation, str) and explanation.startswith(SHUFFLED)
 
 
 def _shown_order(place: Place, score: Mapping[str, Any], choices: Sequence[str], answer: int | None) -> tuple[int, ...]:
-    """Return the index of the choice at each position that was shown, as the explanation of the score says."""
+    """Return the index of the choice at each position shown, from the explanation of the score."""
     explanation = str(score["explanation"])
     listing, _, letters = explanation.removeprefix(SHUFFLED).rpartition(SHUFFLED_ANSWER)
     order: list[int] = []
@@ -464,13 +465,13 @@ def _shown_order(place: Place, score: Mapping[str, Any], choices: Sequence[str],
                     f"shuffled answer {shown(letters)} and answer {shown(score.get('answer'))} name different choices; "
                     "the log is damaged"
                 )
-            # Of two equal texts the answer says which one stood there.
+            # The answer decides between two equal texts.
             order[order.index(answer)], order[position_answered] = there, answer
     return tuple(order)
 
 
 def _last_output(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model last answered, as its event keeps it; empty where the log has no events."""
+    """Return the model's last answer, from its event; empty if the log has no events."""
     events = sample.get("events")
     for event in reversed(events if isinstance(events, list) else []):
         if isinstance(event, dict) and event.get("event") == "model" and isinstance(event.get("output"), dict):
@@ -480,7 +481,7 @@ def _last_output(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reasoning(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
-    """The blocks of reasoning of an output's message, in their order; of a redacted one the summary, if any."""
+    """Return the blocks of reasoning of an output's message, in their order; for a redacted one the summary, if any."""
     message = _choice(output).get("message")
     content = message.get("content") if isinstance(message, dict) else None
     found = []
@@ -492,14 +493,14 @@ def _reasoning(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | No
 
 
 def _choice(output: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The first choice of an output; empty where it has none."""
+    """Return the first choice of an output; empty if it has none."""
     choices = output.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     return first if isinstance(first, dict) else {}
 
 
 def _attached(sample: Mapping[str, Any], text: Any) -> str | None:
-    """A text, or the attachment of the sample that it stands for."""
+    """Return a text, or the attachment of the sample that it refers to."""
     prefix = "attachment://"
     if isinstance(text, str) and text.startswith(prefix):
         attachments = sample.get("attachments")
@@ -508,15 +509,16 @@ def _attached(sample: Mapping[str, Any], text: Any) -> str | None:
 
 
 def _completion(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
-    """The text of an event's output; long texts stand among the sample's attachments."""
+    """Return the text of an event's output; long texts are among the sample's attachments."""
     return _attached(sample, output.get("completion"))
 
 
 def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: int) -> tuple[float, ...] | None:
-    """Log-probabilities of the labels at the last token that is the answer's letter, where the log has them.
+    """Return log-probabilities of the labels at the last token that is the answer's letter, if the log has them.
 
-    They are those of the letter given all that was written before it. None unless every label is among the token's
-    alternatives: one that is lacking is unknown, not improbable.
+    They are the letter's, given all text before it. None unless every label is among the token's alternatives: a
+    missing
+    label is unknown, not improbable.
     """
     if position is None:
         return None
@@ -536,7 +538,7 @@ def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: 
 
 
 def _overall(header: Mapping[str, Any], scorer: str | None = SCORER) -> float | None:
-    """The accuracy that the log states, where it is a plain mean over samples and epochs."""
+    """Return the accuracy that the log states, if it is a plain mean over samples and epochs."""
     results = header.get("results")
     scores = results.get("scores") if isinstance(results, dict) else None
     for score in scores if isinstance(scores, list) else []:
@@ -552,7 +554,7 @@ def _overall(header: Mapping[str, Any], scorer: str | None = SCORER) -> float | 
     return None
 
 
-# Records as they stand, for an audit
+# Records as written, for an audit
 
 
 def _inspect(path: Path, head: tuple[Mapping[str, Any], Samples], _known: Known) -> list[Source]:

@@ -3,10 +3,10 @@
     {"doc": {"query": "…", "choices": [" A", " B"], "gold_index": 1, "fewshot_samples": […], …},
      "model_response": {"logprobs": [-1.2, -0.3], "text": [], …}, "metric": {"acc": 1}}
 
-Where choices are scored, the answer is the highest log-probability, the first of equals; where text is generated, it is
-the text if that is a label or an option. Metrics that extract an answer, such as `extractive_match`, do not say which:
-it is read again, and of several readings that is taken which the score agrees with. Choices that are labels say nothing
-of the options: their order is read from the query. Read as lighteval 0.13 writes it.
+If choices are scored, the answer is the highest log-probability, the first of equals; if text is generated, it is the
+text if that is a label or an option. Metrics that extract an answer, such as `extractive_match`, do not record it: the
+text is read again, and of several readings the one in agreement with the score is taken. If choices are labels, the
+order of the options is read from the query. Read as lighteval 0.13 writes it.
 """
 
 import math
@@ -56,10 +56,9 @@ _LONGEST_NUMBER: Final = 4
 
 
 def read_lighteval(path: Path, _head: None, questions: Mapping[str, KnownQuestion]) -> Log:
-    """The answers of a task. Several generations of one question are its variants 0, 1, ….
+    """Return the answers of a task. Several generations of one question are its variants 0, 1, ….
 
-    Raises IngestError for a row that asks none of the questions, does not list their options, or has several right
-    choices.
+    Raises IngestError for a row without a known question, without a list of its options, or with several right choices.
     """
     from registry.files.parquet import parquet_rows  # loads pyarrow
 
@@ -97,7 +96,7 @@ def read_lighteval(path: Path, _head: None, questions: Mapping[str, KnownQuestio
 
 
 def metric_of(scores: Mapping[str, Any]) -> tuple[str, float | None]:
-    """Return the metric that says whether answers are right, with its value: one that is known, else the only one."""
+    """Return the metric that marks answers as right, with its value: a known one, else the only one."""
     names = [name for name in scores if "stderr" not in name and "norm" not in name]
     known = [name for metric in _METRICS for name in names if name.split(":")[0].split("@")[0] == metric]
     named = next(iter(known or (names if len(names) == 1 else [])), "")
@@ -109,8 +108,9 @@ def answer_of(
 ) -> tuple[Written, int | None]:
     """Return the answer of a text as a label, and the position that its text states if the score contradicts it.
 
-    The log does not say what was read, and metrics that extract find more than a letter alone: if the score says that
-    the right option was read, or was not, it is believed, and another rule's reading with it.
+    The log does not record the extract, and metrics that extract find more than a letter alone: the score decides
+    whether
+    the right option was read, and another rule's reading with it.
     """
     label = read_label(text.strip(), options, right=gold if score == 1 else None)
     if metric in _WHOLE or score is None or label.positions[BARE] is not None:
@@ -141,7 +141,7 @@ def _answers(
     metric = row.get("metric") or {}
     logprobs = response.get("logprobs") or []
     if logprobs:
-        # Where a metric compares them with those of an unconditioned query, these stand behind them.
+        # If a metric compares them with values of an unconditioned query, these follow them.
         values = check_numbers(place, "logprobs", logprobs[: len(order)], len(order), low=-math.inf, high=math.inf)
         assert values is not None
         values = tuple(min(0.0, value) for value in values)
@@ -153,7 +153,7 @@ def _answers(
         place.reject("has neither log-probabilities nor a text; import the details of a finished run")
     named, score = metric_of(metric)
     stated = score if len(written) == 1 else None
-    # What is scored: the texts without what stood between tags of reasoning.
+    # The scored texts: without the parts between tags of reasoning.
     scored = texts(place, response, "text_post_processed") if response.get("text_post_processed") else written
     if len(scored) != len(written):
         place.reject(f"has {len(written)} texts, but {len(scored)} in text_post_processed; the file is damaged")
@@ -240,7 +240,7 @@ def _results(path: Path, task: Any, metric: str) -> tuple[dict[str, str], float 
     return described(path, about), _number(scores.get(metric)) if isinstance(scores, dict) else None
 
 
-# Records as they stand, for an audit
+# Records as written, for an audit
 
 
 def _lighteval(path: Path, _head: None, _known: Known) -> list[Source]:
@@ -280,7 +280,7 @@ def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterat
         object_of(row.get("metric")),
     )
     letters = doc.get("choices")
-    # MMLU-Pro has its letters in one text, for all questions alike.
+    # MMLU-Pro has its letters in one text, the same for all questions.
     choices = tuple(letters) if isinstance(letters, str) else tuple(choice.strip() for choice in texts_of(letters))
     if len(choices) < 2:
         yield Unusable(place, "has no choices", NOT_MULTIPLE_CHOICE)

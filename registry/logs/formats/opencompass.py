@@ -1,12 +1,12 @@
-"""OpenCompass's predictions, `predictions/MODEL/DATASET.json`, and the results beside them, `results/MODEL/…`.
+"""OpenCompass's predictions, `predictions/MODEL/DATASET.json`, and the results next to them, `results/MODEL/…`.
 
     {"0": {"origin_prompt": "…", "prediction": "B", "gold": "C",
            "label: A": {"testing input": "…", "prompt": "…", "PPL": 3.1}, …}, …}
 
-A run by perplexity (`PPLInferencer`) or log-likelihood (`LLInferencer`) states the label it chose; of a run that
-generates (`GenInferencer`) it is what the evaluator made of the text, which stands in the results alone. A perplexity
-is the mean over a whole prompt, examples included, and no probability of an option: none is imported. The order of
-the options is read from the prompt. Read as OpenCompass 0.5 writes it.
+A run by perplexity (`PPLInferencer`) or log-likelihood (`LLInferencer`) states the label it chose; a run that generates
+(`GenInferencer`) has the evaluator's reading of the text, in the results only. A perplexity is the mean over a whole
+prompt, examples included, and no probability of an option: none is imported. The order of the options is read from the
+prompt. Read as OpenCompass 0.5 writes it.
 """
 
 import math
@@ -50,10 +50,11 @@ NO_PROBABILITIES: Final = (
 
 
 def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping[str, KnownQuestion]) -> Log:
-    """The answers of a data set. path: its file of predictions, whose content is `document`.
+    """Return the answers of a data set. path: its file of predictions, whose content is `document`.
 
-    Raises IngestError where a prompt asks none of the questions or does not list their options; and for generated
-    texts without the results that say which letter was read from each.
+    Raises IngestError if a prompt has no known question or does not list its options; and for generated texts without
+    the
+    results that record the letter read from each.
     """
     finder = PromptFinder(questions)
     details, stated = opencompass_results(path)
@@ -79,7 +80,7 @@ def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping
 def _chosen(
     place: Place, prediction: Mapping[str, Any], labels: Mapping[str, Any], detail: Any, finder: PromptFinder
 ) -> Recorded:
-    """The label with the lowest perplexity, or the highest log-likelihood, as the program states it."""
+    """Return the label with the lowest perplexity, or the highest log-likelihood, as the program states it."""
     prompts = [_prompt(place, members(place, labels, label, dict).get("testing input")) for label in labels]
     names = list(labels)
     question, following = finder.find(place, prompts[0])
@@ -113,7 +114,7 @@ def _chosen(
 
 
 def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: PromptFinder) -> Recorded:
-    """The letter that the evaluator read from a text, as the results say."""
+    """Return the letter that the evaluator read from a text, according to the results."""
     text = members(place, written_of(prediction), "prediction", str)
     if not isinstance(detail, dict):
         place.reject(
@@ -149,19 +150,19 @@ def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: P
 
 
 def written_of(prediction: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What holds the text of a prediction: models that count their tokens write it one level down, with `rollout`."""
+    """Return the object with a prediction's text: models that count their tokens nest it, with `rollout`."""
     nested = prediction.get("prediction")
     return nested if isinstance(nested, dict) else prediction
 
 
 def _correct(detail: Any) -> float | None:
-    """The score that the results state for an answer, under either name that evaluators give it."""
+    """Return the score that the results state for an answer, under either name that evaluators give it."""
     value = only(detail.get("correct", detail.get("is_correct"))) if isinstance(detail, dict) else None
     return float(value) if isinstance(value, bool) else None
 
 
 def _prompt(place: Place, value: Any) -> str:
-    """The text of a prompt, which is one text or a list of turns."""
+    """Return the text of a prompt, which is one text or a list of turns."""
     if isinstance(value, str):
         return value
     turns = value if isinstance(value, list) else []
@@ -180,7 +181,7 @@ def _reject_unlisted(place: Place, question: KnownQuestion) -> NoReturn:
 
 
 def opencompass_results(path: Path) -> tuple[Mapping[str, Any], float | None]:
-    """(details by number, accuracy from 0 to 1) of the results beside a file of predictions; nothing without them."""
+    """Return (details by number, accuracy from 0 to 1) from the results next to predictions; empty without them."""
     file = path.parent.parent.with_name("results") / path.parent.name / path.name
     if path.parent.parent.name != "predictions" or not file.is_file():
         return {}, None
@@ -197,7 +198,7 @@ def opencompass_results(path: Path) -> tuple[Mapping[str, Any], float | None]:
     return details if isinstance(details, dict) else {}, stated
 
 
-# Records as they stand, for an audit
+# Records as written, for an audit
 
 
 def _opencompass(path: Path, document: Mapping[str, Any], _known: Known) -> list[Source]:
@@ -262,7 +263,7 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
 
 
 def _common(texts: Sequence[str]) -> str:
-    """What all begin with."""
+    """Return the longest common beginning."""
     first, last = min(texts), max(texts)
     end = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
     return first[:end]

@@ -1,9 +1,9 @@
 """The outputs contract: `{"question_id": "…", "variant": 0, "order": [2, 0, 1], "position": 1}`, one prompt a line.
 
 `order[p]` is the option ordinal shown at position p, or a name for an inserted option. `position` is the answered
-position, null for no valid answer; `option` (an ordinal or an inserted name) may stand instead; where both are absent
-the answer is the highest probability. By position and optional: `probabilities`, `logprobs`,
-`logprobs_without_question`; and `text`.
+position, null for no valid answer; `option` (an ordinal or an inserted name) may replace it; if both are absent the
+answer is the highest probability. By position and optional: `probabilities`, `logprobs`, `logprobs_without_question`;
+and `text`.
 """
 
 import math
@@ -34,7 +34,7 @@ REQUIRED = ("question_id", "variant", "order")
 
 
 def read_contract(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator[Recorded]:
-    """Each line of a file that keeps the outputs contract. Raises IngestError with file, line, value and remedy."""
+    """Yield each line of a file in the outputs contract. Raises IngestError with file, line, value and remedy."""
     for place, line in read_lines(path):
         for key in REQUIRED:
             if key not in line:
@@ -86,7 +86,7 @@ def _stated_answer(place: Place, line: Mapping[str, Any], order: tuple[int | str
     return True, order.index(option)
 
 
-# Records as they stand, for an audit
+# Records as written, for an audit
 
 
 def _contract(path: Path, _first_line: Mapping[str, Any], known: Known) -> list[Source]:

@@ -1,7 +1,7 @@
 """Recorded labels in a table: one row a question (`question_id`), one column a model, a label or nothing in a cell.
 
-A label is a letter, a digit or an option's text, on the original order; `correct` holds the key. An empty cell, and a
-letter beyond the options shown, is no valid answer.
+A label is a letter, a digit or an option's text, in the original order; `correct` contains the key. An empty cell, and
+a letter beyond the options shown, is no valid answer.
 """
 
 import sys
@@ -33,16 +33,16 @@ class Table:
     labels: Mapping[str, Sequence[Written]]
 
     def recorded(self, column: str) -> Iterator[Recorded]:
-        """The answers of one column."""
+        """Yield the answers of one column."""
         for (line, question, key), label in zip(self.rows, self.labels[column], strict=True):
             order = tuple(range(len(question.options)))
             yield Recorded(Place(self.path, line), question, 0, order, True, None, answer=label, key=key)
 
 
 def read_table(path: Path, questions: Mapping[str, KnownQuestion], columns: Sequence[str] = ()) -> Table:
-    """The given columns, or those of all models, checked cell by cell.
+    """Return the given columns, or the columns of all models, checked cell by cell.
 
-    Raises UsageError for a column that is not there, IngestError for a heading or a cell that does not hold.
+    Raises UsageError for a missing column, IngestError for an invalid heading or cell.
     """
     lines = read_cells(path)
     heading = [name.strip() for name in next(lines)[1]]
@@ -63,7 +63,7 @@ def read_table(path: Path, questions: Mapping[str, KnownQuestion], columns: Sequ
 
 
 def _columns(path: Path, heading: Sequence[str], asked: Sequence[str]) -> list[str]:
-    """The columns to be read, in the order of the file."""
+    """Return the columns to be read, in the order of the file."""
     for number, name in enumerate(heading, start=1):
         if not name:
             raise IngestError(f"{path.name} line 1: column {number} has no heading; name its model")
@@ -96,11 +96,11 @@ def _label(place: Place, column: str, question: KnownQuestion, cell: str) -> Wri
     return label
 
 
-# Records as they stand, for an audit
+# Records as written, for an audit
 
 
 def _table(path: Path, _head: None, known: Known) -> list[Source]:
-    """A column of letters for each model, the question's in `correct`, else in a file of questions."""
+    """Return a log for each model's column of letters; the key is in `correct`, else in a file of questions."""
     lines = read_cells(path)
     heading = [name.strip() for name in next(lines, (None, [""]))[1]]
     if heading[0] != "question_id":

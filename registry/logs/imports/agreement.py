@@ -83,7 +83,7 @@ class Agreement:
     labels: int = 0
     right_alike: int = 0
     unread_alike: int = 0
-    """Right and unread answers among those that are read alike under all conventions; the lists have the others."""
+    """Right and unread answers among those with the same reading under all conventions; the lists have the others."""
     right: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
     unread: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
     contradicted: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
@@ -104,7 +104,7 @@ class Agreement:
         self.labels += recorded.answer is not None
         positions = None if recorded.answer is None else recorded.answer.positions
         if positions is None or positions.count(positions[0]) == len(_ALL):
-            # Most answers are read alike under all conventions.
+            # Most answers have the same reading under all conventions.
             position = recorded.shown_position if positions is None else positions[0]
             correct = position is not None and order[position] == question.answer
             self.right_alike += correct
@@ -286,7 +286,7 @@ def _distinct(rows: Sequence[tuple[int | None, ...]]) -> dict[int, tuple[int | N
 
 
 def settled(reader: Reader, number: int) -> Reader:
-    """Return a reader whose answers are read under one convention, and whose equal options stand as the key says."""
+    """Return a reader whose answers are read under one convention, and whose equal options are placed by the key."""
 
     def read() -> Iterator[Recorded]:
         for recorded in reader():

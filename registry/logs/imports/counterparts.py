@@ -14,7 +14,7 @@ Reader = Callable[[], Iterator[Recorded]]
 
 
 def with_counterparts(reader: Reader, definition: VariantSetDefinition) -> Reader:
-    """The lines of a reader, each followed by its counterpart if the kind has one and no line of the file gives it."""
+    """Add to each line of a reader its counterpart, if the kind has one and no line of the file gives it."""
     if definition.kind == "imported":
         return reader
 
@@ -56,7 +56,7 @@ def _counterparts(definition: VariantSetDefinition, question: KnownQuestion) -> 
     """Ordinal of each variant that shows the question to that of the one which differs in leaving it out."""
     try:
         variants = definition.variants(QuestionShape(question.external_id, len(question.options), question.answer))
-    except VariantError:  # said where the line's variant is checked
+    except VariantError:  # reported by the check of the line's variant
         return {}
     without = {variant.with_question(): variant.ordinal for variant in variants if not variant.question_shown}
     return {

@@ -68,15 +68,15 @@ _AGAIN: Final = "take the file from the program that wrote it again, or give its
 
 Reader = Callable[[], Iterator[Recorded]]
 Report = Callable[[str, int, int | None], None]
-"""Called with what is being done, how many lines are done, and of how many (None while that is not known)."""
+"""Callback for progress: the current step, the lines done, and their number in all (None while it is unknown)."""
 
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """What is imported: outputs in `path`, as those of a model on a benchmark under a kind of variants.
+    """A request for an import: outputs in `path`, from a model on a benchmark under a kind of variants.
 
-    protocol: how the model was asked; None: `symbols` for our own format and for log-probabilities of other programs,
-    else `recorded`.
+    protocol: of the prompts; None: `symbols` for our own format and for log-probabilities of other programs, else
+    `recorded`.
     select: variant types of IBM/cat's layout. column: the model's column in a table of letters. ignore_stated: import
     answers although they contradict the scores that the log states.
     """
@@ -95,10 +95,9 @@ class ImportRequest:
 
 @dataclass
 class Checked:
-    """What the first reading found: variants of each question, by question id, and names of inserted options.
+    """The results of the first reading: variants of each question, by question id, and names of inserted options.
 
-    without_question: log-probabilities of variants that leave the question out, by question id and what else they
-    change.
+    without_question: log-probabilities of variants that leave the question out, by question id and their other changes.
     scored: whether any line has probabilities.
     agreement: for each convention of reading labels, how well it reproduces the log's scores and key; convention: the
     index of the convention by which the log is read.
@@ -115,13 +114,13 @@ class Checked:
     differences: list[Difference] = field(default_factory=list)
     texts: int = 0
     closing: int = 0
-    """Texts, and those that close a thought which they did not begin."""
+    """The number of texts that close a thought without having begun it."""
     kept: list[Recorded] | None = field(default_factory=list)
-    """All lines; None where there are more than KEPT."""
+    """All lines; None if there are more than KEPT."""
 
     @property
     def opened(self) -> bool:
-        """Whether the template began the thoughts, so that a text without an end marker is one that did not end."""
+        """Return whether the template began the thoughts, so that a thought without an end marker was cut off."""
         return self.closing >= max(1.0, OPENED_SHARE * self.texts)
 
 
@@ -131,11 +130,12 @@ def import_outputs(
     report: Report | None = None,
     compared: Callable[[Comparison], None] | None = None,
 ) -> int:
-    """Imports a file and returns the id of its evaluation; importing again makes a new replicate.
+    """Import a file and return the id of its evaluation; importing again makes a new replicate.
 
-    An evaluation whose every expected prompt is in the file is sealed. One with prompts missing is stored as failed,
-    with the first missing prompt named, and is never ranked.
-    compared: called, once all is stored, with what a log of another program states beside what was computed.
+    An evaluation whose every expected prompt is in the file is sealed. If prompts are missing it is stored as failed,
+    with
+    the first missing prompt named, and is never ranked.
+    compared: called, once all is stored, with the scores of another program's log and the computed ones.
     Raises IngestError naming file, line, value and remedy; then nothing is stored.
     """
     with as_written(request.path.name, _AGAIN):
@@ -240,9 +240,9 @@ def import_columns(
 
 
 def _assumed(format_: str, checked: Checked) -> str:
-    """The protocol of answers of which nobody says how they were asked.
+    """Return the default protocol of answers whose prompts are not recorded.
 
-    Letters and texts may come from any prompt, and log-probabilities of labels from one like that of `symbols`.
+    Letters and texts may come from any prompt, and log-probabilities of labels from a prompt like that of `symbols`.
     """
     if format_ == OUTPUTS or (checked.scored and not checked.texts):
         return str(SYMBOLS["format"])
@@ -377,7 +377,7 @@ def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
 
 
 def _comparison(log: Log | None, overall: float | None, checked: Checked, request: ImportRequest) -> Comparison | None:
-    """Return the log's scores with those that its answers give; None for a file that states none."""
+    """Compare the log's scores with the scores from its answers; None for a file that states none."""
     agreement, number = checked.agreement, checked.convention
     if log is None and not agreement.compared:
         return None
@@ -432,7 +432,7 @@ def _column_convention(table: Table, model: str, file: str) -> int:
 
 
 def _check(reader: Reader, definition: VariantSetDefinition, file: str, tell: Report) -> Checked:
-    """Reads the whole file once; raises IngestError for the first line that does not hold."""
+    """Read the whole file once; raise IngestError for the first invalid line."""
     checked = Checked(agreement=Agreement(file))
     known = inserted_ordinals(definition.kind)
     expected: dict[int, dict[int, VariantShown]] = {}
@@ -500,7 +500,7 @@ def _check_variant(
     expected: Mapping[int, VariantShown],
     known: Mapping[str, int],
 ) -> VariantShown:
-    """The variant of a line. It must be one of its kind, in the kind's order where the kind fixes it."""
+    """Return the variant of a line. It must belong to its kind, in the kind's order if the kind fixes it."""
     variant = expected.get(recorded.variant)
     if variant is None:
         recorded.place.reject(
@@ -525,7 +525,7 @@ def _with_inserted(definition: VariantSetDefinition, names: set[str]) -> Variant
 
 
 class _Answers:
-    """What is stored: variants of a kind, of questions, as they were checked; the same for all columns of a table."""
+    """The checked variants of questions to be stored; the same for all columns of a table."""
 
     def __init__(
         self,
@@ -541,7 +541,7 @@ class _Answers:
         self._keys: dict[int, PromptKeys] = {}
 
     def keys(self, question: KnownQuestion, *, lists_options: bool) -> PromptKeys:
-        """The variants of a question and the numbers of their prompts."""
+        """Return the variants of a question and the numbers of their prompts."""
         if (found := self._keys.get(question.question_id)) is None:
             if not self.definition.orders_recorded:
                 self._keys.clear()  # they are made again as they were
@@ -629,7 +629,7 @@ def _store_evaluation(
 
 
 def _expected_ordinals(definition: VariantSetDefinition, question: KnownQuestion, checked: Checked) -> set[int]:
-    """Ordinals expected of a question: those of its kind; of imported orders, those in the file."""
+    """Return the ordinals expected of a question: the kind's; for imported orders, those in the file."""
     if definition.kind == "imported":
         return checked.variants.get(question.question_id, set())
     try:
@@ -650,7 +650,7 @@ def _first_missing(
     expected: Mapping[int, set[int]],
     checked: Checked,
 ) -> str | None:
-    """What to say of an incomplete import: how many questions lack prompts, and the first prompt."""
+    """Describe an incomplete import: how many questions lack prompts, and the first prompt."""
     lacking = [
         question
         for question in questions.values()

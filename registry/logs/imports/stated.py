@@ -23,12 +23,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A log's own score beside ours.
+    """A log's own score next to ours.
 
-    metric, stated: its overall score, None where it states none. recomputed: the share of its answers that are right
-    here. answers: how many there are; compared: how many have a score of their own. differences: those of these that
-    are scored otherwise, each explained by a rule. reading: how labels were read. contradictions: the first of
-    `contradicted` answers whose score no rule explains, which were imported because of `--stated ignore`.
+    metric, stated: its overall score, None if it states none. recomputed: the share of its answers that are right here.
+    answers: their number; compared: the number with their own score. differences: compared answers that are scored
+    otherwise, each explained by a rule. reading: how labels were read. contradictions: the first of `contradicted`
+    answers
+    whose score no rule explains, which were imported because of `--stated ignore`.
     """
 
     metric: str
@@ -44,7 +45,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the overall scores are the same; None where the log states none."""
+        """Return whether the overall scores are the same; None if the log states none."""
         return None if self.stated is None else abs(self.stated - self.recomputed) <= TOLERANCE
 
     def document(self) -> dict[str, Any]:
@@ -52,7 +53,7 @@ class Comparison:
         return asdict(self) | {"agrees": self.agrees}
 
     def fingerprint(self) -> dict[str, Any]:
-        """What is kept with the evaluation, numbers as texts."""
+        """Return the part that is stored with the evaluation, numbers as texts."""
         return {
             "metric": self.metric,
             "stated": None if self.stated is None else repr(self.stated),
@@ -64,7 +65,7 @@ class Comparison:
         }
 
     def sentences(self) -> list[str]:
-        """For people, what matters first."""
+        """Return sentences for people, the most important first."""
         lines = []
         if self.stated is None:
             lines.append(f"the log reports no {self.metric}; its {self.answers} answers give {self.recomputed:.4f}")
