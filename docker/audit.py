@@ -1,11 +1,11 @@
-"""Asks for known vulnerabilities of all that docker/locks holds: `python docker/audit.py [OPTION OF PIP-AUDIT ...]`.
+"""Checks all packages in docker/locks for known vulnerabilities: `python docker/audit.py [OPTION OF PIP-AUDIT ...]`.
 
 `make audit` runs it. Status 0: every package was looked up, and none has a known vulnerability. 1: one has. 2: the
-source of advisories could not be asked. pip-audit itself skips what the source does not know,
-and calls that a pass.
+source of advisories could not be reached. pip-audit itself skips packages that the source does not know, and calls that
+a pass.
 """
 
-# ruff: noqa: INP001 - a script beside the Dockerfile, no package
+# ruff: noqa: INP001 - a script next to the Dockerfile, no package
 
 import argparse
 import json
@@ -20,7 +20,7 @@ LOCKS: Final = Path(__file__).resolve().parent / "locks"
 
 
 def main() -> int:
-    """Prints a line for each vulnerability, and one that says how many packages were looked up."""
+    """Print a line for each vulnerability, and the number of packages that were looked up."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(Path(sys.executable).parent / "pip-audit"), help="pip-audit")
     parser.add_argument("--locks", type=Path, default=LOCKS, help="folder of the locks")

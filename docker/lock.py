@@ -1,12 +1,12 @@
-"""Writes docker/locks: what the images install, each package with its version and the digests of its files.
+"""Writes docker/locks: the packages in the images, each with its version and the digests of its files.
 
     python docker/lock.py [--uv PROGRAM] [OPTION OF UV ...]
 
-`make lock` runs it; the versions are those of constraints.txt. The images are for Python 3.11 on Linux and x86-64. The
-build of torch for CPUs is not among PyPI's: `--find-links` or `--extra-index-url` says where it is.
+`make lock` runs it; the versions come from constraints.txt. The images are for Python 3.11 on Linux and x86-64. PyPI
+lacks the build of torch for CPUs: `--find-links` or `--extra-index-url` gives its location.
 """
 
-# ruff: noqa: INP001 - a script beside the Dockerfile, no package
+# ruff: noqa: INP001 - a script next to the Dockerfile, no package
 
 import argparse
 import re
@@ -41,7 +41,7 @@ def main() -> int:
         locks = {
             "build": _locked(arguments.uv, project["build-system"]["requires"], constraints, options),
             "web": web,
-            # What a worker has beyond the website's image.
+            # The packages that a worker needs beyond the website's image.
             "worker-cpu": _without(_locked(arguments.uv, more, cpu, options), web),
             "worker-cuda": _without(_locked(arguments.uv, more, constraints, []), web),
         }
@@ -74,7 +74,7 @@ def _locked(uv: str, wanted: list[str], constraints: str, options: list[str]) ->
 
 
 def _without(lock: dict[str, str], base: dict[str, str]) -> dict[str, str]:
-    """A lock without what another has; what both have has to be the same."""
+    """Return a lock without the packages of another; shared packages must be the same."""
     differ = [name for name in lock.keys() & base.keys() if lock[name] != base[name]]
     if differ:
         raise SystemExit(f"{', '.join(sorted(differ))}: locked twice, differently; constrain them in constraints.txt")

@@ -1,11 +1,11 @@
-"""Writes what is in each image as a CycloneDX document: `python docker/sbom.py --out FOLDER [--licences ENVIRONMENT]`.
+"""Writes the contents of each image in CycloneDX: `python docker/sbom.py --out FOLDER [--licences ENVIRONMENT]`.
 
-`make sbom` runs it. Packages and digests are those of docker/locks, files of others those of docs/third-party.toml;
+`make sbom` runs it. Packages and digests come from docker/locks, third-party files from docs/third-party.toml;
 licences are read from an environment that has the packages installed in the same versions. Debian's packages are not
-among them. The same inputs give the same bytes. Each document is validated before it is written.
+included. The same inputs give the same bytes. Each document is validated before it is written.
 """
 
-# ruff: noqa: INP001 - a script beside the Dockerfile, no package
+# ruff: noqa: INP001 - a script next to the Dockerfile, no package
 
 import argparse
 import json
@@ -24,7 +24,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 ROOT: Final = Path(__file__).resolve().parents[1]
 IMAGES: Final = {"web": ("web",), "worker-cpu": ("web", "worker-cpu"), "worker-cuda": ("web", "worker-cuda")}
 SHIPPED: Final = ("registry/", "web/", "shuffleboard/")
-"""Where what the wheel holds lies; documentation and tests are not in it."""
+"""Folders in the wheel; documentation and tests are not in it."""
 
 
 def main() -> int:
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def document(image: str, components: list[dict[str, Any]]) -> dict[str, Any]:
-    """The document of one image. Its serial number is made of what it holds, and it has no time."""
+    """Return the document of one image. Its serial number is derived from its contents, and it has no time."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     ours = {
         "type": "application",
@@ -71,7 +71,7 @@ def document(image: str, components: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _locked(path: Path, licences: dict[tuple[str, str], str]) -> Iterator[dict[str, Any]]:
-    """The packages of a lock. A digest for each file that a package is offered as, of which an image has one."""
+    """Yield the packages of a lock, with a digest for each file on offer; an image has one of these files."""
     for entry in re.findall(r"^[^#\s].*(?:\n .*)*\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
         name, version = re.match(r"([^=\[]+)(?:\[.*\])?==(\S+)", entry).groups()  # type: ignore[union-attr]
         component = {
@@ -87,7 +87,7 @@ def _locked(path: Path, licences: dict[tuple[str, str], str]) -> Iterator[dict[s
 
 
 def _of_others() -> Iterator[dict[str, Any]]:
-    """What others made of the files in the wheel."""
+    """Yield the third-party parts of the files in the wheel."""
     listed = tomllib.loads((ROOT / "docs" / "third-party.toml").read_text(encoding="utf-8"))
     parts = {part["name"]: part for part in listed["part"]}
     shipped = [file for file in listed["file"] if file["path"].startswith(SHIPPED)]
@@ -112,7 +112,7 @@ def _licence(expression: str) -> dict[str, Any]:
 
 
 def _licences(environment: Path) -> Iterator[tuple[tuple[str, str], str]]:
-    """(Name, version) of each installed package and what it says of its licence, the standard's expression first."""
+    """Yield (name, version) of each installed package and its licence, preferably the standard's expression."""
     places = [str(path) for path in environment.glob("lib/python*/site-packages")]
     for one in metadata.distributions(path=places):
         said = one.metadata

@@ -1,8 +1,8 @@
-"""How Sphinx builds the site from these pages: `make docs`, into build/site.
+"""The configuration of Sphinx, which builds the site from these pages: `make docs`, into build/site.
 
-The pages are plain Markdown that a Git host shows as well. What the site needs beyond that is done here: the menu is
-read from the front page, links that leave docs/ are given somewhere to lead, formulas become MathML, diagrams are drawn
-by a script of the site's own.
+The pages are plain Markdown that a Git host can show as well. The site needs more: the menu is read from the front
+page,
+links that leave docs/ get a target, formulas become MathML, and a script draws the diagrams.
 """
 
 # ruff: noqa: INP001 - Sphinx executes this file; it is in no package.
@@ -23,10 +23,10 @@ from sphinx.writers.html5 import HTML5Translator
 DOCS: Final = Path(__file__).resolve().parent
 ROOT: Final = DOCS.parent
 sys.path.insert(0, str(ROOT))  # a checkout may be built without being installed
-logging.getLogger("alembic").setLevel(logging.WARNING)  # Sphinx would show what it says when it is imported.
+logging.getLogger("alembic").setLevel(logging.WARNING)  # Sphinx would show alembic's messages on import.
 
 REPOSITORY: Final = os.environ.get("SHUFFLEBOARD_REPOSITORY_URL", "").rstrip("/")
-"""Where the repository's files are shown, such as https://git.example.org/shuffleboard/blob/main; empty: nowhere."""
+"""URL of the repository's files, such as https://git.example.org/shuffleboard/blob/main; empty if there is none."""
 
 DEMO: Final = bool(os.environ.get("SHUFFLEBOARD_DOCS_DEMO"))
 """Whether a published board of the demo lies under demo/ of the site: `make docs` puts it there."""
@@ -43,7 +43,7 @@ nitpicky = True
 myst_enable_extensions = ["dollarmath"]
 myst_dmath_allow_digits = False  # "$5 and $6" are no formula
 myst_dmath_allow_space = False
-myst_heading_anchors = 4  # in the form that Git hosts use, which is what links name
+myst_heading_anchors = 4  # in the form of Git hosts, which links use
 
 html_theme = "furo"
 html_static_path = ["_static", "../web/static/icon.svg"]
@@ -61,12 +61,12 @@ html_math_renderer = "mathml"
 copybutton_selector = ", ".join(
     f".highlight-{language} pre" for language in ("sh", "console", "python", "sql", "toml", "json", "yaml")
 )
-copybutton_prompt_text = "$ "  # of a console block, the commands without what they print
+copybutton_prompt_text = "$ "  # copy the commands of a console block without their output
 
 # The menu, and links that leave docs/
 
 PAGES: Final = {ROOT / "README.md": "index.md", ROOT / "CONTRIBUTING.md": "contributing.md"}
-"""Pages beside docs/, and those of the site that stand for them."""
+"""Pages outside docs/, and the pages of the site that replace them."""
 
 _BLOCK_OR_LINK: Final = re.compile(
     r"(?P<block>^ *```.*?^ *```$)|\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)", re.MULTILINE | re.DOTALL
@@ -74,10 +74,11 @@ _BLOCK_OR_LINK: Final = re.compile(
 
 
 def led(text: str, folder: Path, docname: str) -> str:
-    """A page's text with the links that leave docs/ led elsewhere.
+    """Return a page's text with new targets for the links that leave docs/.
 
-    folder: what links of the text are relative to. Links to files of the repository lead to REPOSITORY, or become
-    their own text where that is not set.
+    folder: base of the text's relative links. Links to files of the repository lead to REPOSITORY, or become plain text
+    if
+    that is not set.
     """
 
     def link(match: re.Match[str]) -> str:
@@ -100,7 +101,7 @@ def led(text: str, folder: Path, docname: str) -> str:
 
 
 def menu(text: str) -> str:
-    """The menu: headings and lists of links of the front page, as Sphinx wants to have them told."""
+    """Return the menu for Sphinx: headings and lists of links from the front page."""
     parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
     listed = zip(parts[1::2], parts[2::2], strict=True)
     links = re.compile(r"^- \[([^\]]+)\]\(([^)]+)\.md\)", re.MULTILINE)
@@ -111,7 +112,7 @@ def menu(text: str) -> str:
 
 
 def submenu(text: str) -> str:
-    """The menu below a folder's README: the pages beside it that it leads to, in the order in which it does."""
+    """Return the menu below a folder's README: the neighbouring pages that it links to, in its order."""
     return _toctree(":titlesonly:", dict.fromkeys(re.findall(r"\]\(([\w-]+)\.md\)", text)))
 
 
@@ -125,7 +126,7 @@ RECORDS: Final = ("decisions", "evidence", "papers")
 
 def read_page(app: Sphinx, docname: str, source: list[str]) -> None:
     """Gives a page the text that the site shows of it."""
-    if docname == "contributing":  # docs/contributing.md only says where it is
+    if docname == "contributing":  # docs/contributing.md is only a link
         page = ROOT / "CONTRIBUTING.md"
         app.env.note_dependency(page)
         source[0] = led(page.read_text(encoding="utf-8"), ROOT, docname)
@@ -146,13 +147,13 @@ def read_page(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def inline_formula(translator: HTML5Translator, node: nodes.math) -> None:
-    """A formula within a line."""
+    """Write a formula within a line."""
     translator.body.append(_mathml(node, "inline"))
     raise nodes.SkipNode
 
 
 def formula(translator: HTML5Translator, node: nodes.math_block) -> None:
-    """A formula on lines of its own."""
+    """Write a formula on its own lines."""
     translator.body.append(f'<div class="math">{_mathml(node, "block")}</div>\n')
     raise nodes.SkipNode
 
@@ -164,7 +165,7 @@ def _mathml(node: nodes.Element, display: str) -> str:
 
 
 def write_for_programs(app: Sphinx, failed: Exception | None) -> None:
-    """Puts each page as Markdown beside its HTML, and llms.txt, which lists them, at the top of the site."""
+    """Write each page as Markdown next to its HTML, and llms.txt, which lists them, at the top of the site."""
     if failed is not None:
         return
     out = Path(app.outdir)
@@ -176,7 +177,7 @@ def write_for_programs(app: Sphinx, failed: Exception | None) -> None:
 
 
 def llms(index: str) -> str:
-    """The front page as llmstxt.org describes it: a title, a summary, and lists of links to Markdown."""
+    """Return the front page in the format of llmstxt.org: a title, a summary, and lists of links to Markdown."""
     summary = index.split("\n\n")[1].replace("\n", " ")
     parts = re.split(r"^## (.+)$", index, flags=re.MULTILINE)
     lists = zip(parts[1::2], parts[2::2], strict=True)
@@ -192,7 +193,7 @@ def add_diagrams(app: Sphinx, _page: str, _template: str, context: dict[str, Any
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Connects what is above; Sphinx calls it."""
+    """Register the functions above; Sphinx calls this."""
     for plain in ("mermaid", "csv", "jsonl"):
         app.add_lexer(plain, TextLexer)
     app.add_html_math_renderer("mathml", (inline_formula, None), (formula, None))

@@ -1,13 +1,12 @@
 #!/usr/bin/env python
-"""Writes what is made from code in the documentation: `python docs/generate.py`.
+"""Writes the generated parts of the documentation: `python docs/generate.py`.
 
 docs/command-line.md from the commands, docs/settings.md from the settings, docs/metrics.md from the entries of the
 metrics and their guide, docs/views.md from registry/schema/columns.toml, docs/third-party.md from
-docs/third-party.toml, docs/findings.md from the catalogue of findings; in
-docs/variants-and-protocols.md the examples that the first line of a block marks, and what
-code and TOML files say in the tables of kinds and of shipped protocols; the routes in docs/api.md. And one module, the
-types of answers that are rows of views. A test compares them with what this script would write, so edit help texts,
-entries, functions and tables themselves, never the results.
+docs/third-party.toml, docs/findings.md from the catalogue of findings; in docs/variants-and-protocols.md the examples
+that the first line of a block marks, and the tables of kinds and of shipped protocols from code and TOML files; the
+routes in docs/api.md. And one module, the types of answers that are rows of views. A test compares them with the output
+of this script, so edit help texts, entries, functions and tables themselves, never the results.
 """
 
 import ast
@@ -174,7 +173,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         ("signing_key",),
     ),
 }
-"""Heading → what stands below it, and its settings."""
+"""Heading → the text below it, and its settings."""
 
 METRICS: Final = """\
 # Metrics
@@ -200,7 +199,7 @@ them:
 
 
 USUAL_RANGE: Final = "0 … 1, higher is better"
-"""Stated above, for the metrics of which it is true."""
+"""Given once at the top, for the metrics that have this range."""
 
 VIEWS: Final = """\
 # Views
@@ -289,7 +288,7 @@ def pages() -> dict[Path, str]:
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command with its words, groups before what is in them; `shuffleboard` itself comes first."""
+    """Yield every command with its words, groups before their commands; `shuffleboard` itself comes first."""
     cli = import_module("shuffleboard.cli").cli
     yield from _walk((), cli)
 
@@ -324,7 +323,7 @@ def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
     name = " ".join(("shuffleboard", *words))
     yield from (f"## {name}", "")
     with click.Context(command, info_name=name) as context:
-        # What the heading says already is left out, and [OPTIONS]: their table follows.
+        # Omit text that repeats the heading, and [OPTIONS]: their table follows.
         usage = " ".join((name, *(piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]")))
         example = (command.epilog or "").rpartition("\n")[2].strip()
         lines = [line for line in (usage, example and f"Example: {example}") if line.removeprefix("Example: ") != name]
@@ -347,12 +346,12 @@ def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
 
 
 def is_common(option: click.Option) -> bool:
-    """Whether an option means what all commands mean by it: those of tables are not a command's own arguments."""
+    """Return whether an option has its common meaning; arguments of tables are not a command's own."""
     return option.opts[0] in COMMON_OPTIONS and (option.opts[0] == "--json" or not option.expose_value)
 
 
 def _help_text(command: click.Command) -> Iterator[str]:
-    r"""A command's help; paragraphs that click is told not to wrap (`\b`) become code blocks."""
+    r"""Yield a command's help; paragraphs that click does not wrap (`\b`) become code blocks."""
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         if paragraph.startswith("\b"):
             # Indented lines are an example; those before and after it are sentences.
@@ -380,7 +379,7 @@ def _default(option: click.Option) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text as a table's cell holds it."""
+    """Escape text for a table's cell."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
@@ -416,7 +415,7 @@ def _setting_default(field: Any) -> str:
 
 
 def _takes(field: Any) -> str:
-    """What a setting's value may be: its type and its bounds."""
+    """Describe the possible values of a setting: its type and its bounds."""
     kinds: dict[Any, str] = {bool: "`true` or `false`", int: "a whole number", float: "a number", str: "text"}
     words = {"ge": "at least", "gt": "more than", "le": "at most"}
     bounds = [f"{words[bound]} {getattr(item, bound):,}" for item in field.metadata for bound in item.__slots__]
@@ -472,13 +471,13 @@ def _metrics() -> Iterator[str]:
 
 
 def _where(metric: Any) -> str:
-    """The file and the view of a metric."""
+    """Return the file and the view of a metric."""
     path = f"{_module_of(metric).replace('.', '/')}.py"
     return f"[`{path}`](../{path}); view `{metric.view}`"
 
 
 def _shared(texts: Iterable[str]) -> str:
-    """What most of the texts begin with, of these texts; empty where fewer than three do."""
+    """Return the text that most of these texts begin with; empty if fewer than three do."""
     found = list(texts)
     begun = {text: sum(other.startswith(text) for other in found) for text in found}
     most = max(begun, key=lambda text: begun[text])
@@ -486,10 +485,11 @@ def _shared(texts: Iterable[str]) -> str:
 
 
 def _entry(entry: Any, formula_is_for: str, where: str, needs: str, said: set[str]) -> Iterator[str]:
-    """The section of a metric, or of a comparison.
+    """Yield the section of a metric, or of a comparison.
 
-    where: its definition; empty: its family's. needs: what its family has said already. said: remarks of metrics
-    before it, which are not repeated; grows.
+    where: its definition; empty: its family's. needs: its family's needs, already written. said: remarks of metrics
+    before
+    it, which are not repeated; grows.
     """
     better = "" if entry.better == "neither" else f", {entry.better} is better"
     example = entry.example
@@ -525,16 +525,16 @@ def _sources(entry: Any) -> str:
 
 
 def _linked(text: str) -> str:
-    """A text of the guide with links to the metrics that it names."""
+    """Return a text of the guide with links to the metrics that it names."""
     between = import_module(GUIDE).BETWEEN
     names = {*import_module("registry.metrics").METRICS, *(comparison.name for comparison in between)}
     return re.sub(r"`(\w+)`", lambda match: f"[{match[0]}](#{match[1]})" if match[1] in names else match[0], text)
 
 
 def _module_of(metric: Any) -> str:
-    """The module of a metric's definition.
+    """Return the module of a metric's definition.
 
-    Raises LookupError where that has no docstring, so that no metric is published without one.
+    Raises LookupError if it has no docstring, so that no metric is published without documentation.
     """
     function = metric.averaging.function
     # A function made by another: that one's docstring speaks for it.
@@ -553,7 +553,7 @@ _ROUTES: Final = re.compile(
 
 
 def _with_routes(page: str) -> str:
-    """A page with its table of routes filled."""
+    """Return a page with its table of routes filled."""
     return _ROUTES.sub("\n".join(["", *_routes(), ""]), page)
 
 
@@ -579,7 +579,7 @@ def _routes() -> Iterator[str]:
 
 
 def _taken(operation: dict[str, Any], document: dict[str, Any]) -> list[str]:
-    """Names of what an operation takes in its address, and of the keys of its body."""
+    """Return the names of an operation's query parameters, and of the keys of its body."""
     names = [item["name"] for item in operation["parameters"] if item["in"] == "query"]
     kinds = operation.get("requestBody", {}).get("content", {})
     if "application/json" in kinds and "$ref" in kinds["application/json"]["schema"]:
@@ -592,7 +592,7 @@ def _taken(operation: dict[str, Any], document: dict[str, Any]) -> list[str]:
 
 
 def _with_rooms(page: str) -> str:
-    """A page with its tables of rooms filled: in the order of pyproject.toml, with the first line of each docstring."""
+    """Return a page with its tables of folders, in pyproject.toml's order, with the first line of each docstring."""
     contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     floors = next(one["layers"] for one in contracts["contracts"] if one.get("exhaustive"))
     rooms = []
@@ -615,7 +615,7 @@ def _with_rooms(page: str) -> str:
 
 
 def _room(path: Path) -> str:
-    """The cells of a folder or module: its name, and the first sentence of its docstring."""
+    """Return the cells of a folder or module: its name, and the first sentence of its docstring."""
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     name = file.relative_to(DOCS.parent).as_posix().removesuffix("__init__.py")
@@ -631,7 +631,7 @@ _EXAMPLE: Final = re.compile(
 
 
 def _with_examples(page: str) -> str:
-    """A page with its marked blocks filled: a set of variants, or a prompt."""
+    """Return a page with its marked blocks filled: a set of variants, or a prompt."""
 
     def filled(match: re.Match[str]) -> str:
         rest = dict(item.split("=") for item in match["rest"].split())
@@ -653,7 +653,7 @@ def _variants(spec: str, options: str, answer: str) -> str:
 
 
 def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> str:
-    """The text that a model is shown of the example question, under one variant of a set."""
+    """Return the prompt of the example question, under one variant of a set."""
     prompts, variants = import_module("registry.prompting.prompts"), import_module("registry.prompting.variants")
     question = prompts.QuestionText(
         "q1",
@@ -680,7 +680,7 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
 
 
 def _with_kinds(page: str) -> str:
-    """A page with its table of kinds filled; the links in its first column stay as they are."""
+    """Return a page with its table of kinds filled; the links in its first column stay as they are."""
     registry = import_module("registry.prompting.variants")
 
     def row(name: str, cells: list[str]) -> str:
@@ -698,7 +698,7 @@ def _with_kinds(page: str) -> str:
 
 
 def _with_shipped(page: str) -> str:
-    """A page with its table of shipped protocols filled, but for what they are for."""
+    """Return a page with its table of shipped protocols filled, except for their purpose."""
     folder = DOCS.parent / "registry" / "prompting" / "protocols" / "shipped"
     shipped = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))}
 
@@ -717,9 +717,9 @@ def _with_shipped(page: str) -> str:
 
 
 def _with_rows(page: str, table: str, names: Iterable[str], row: Callable[[str, list[str]], str]) -> str:
-    """A page with the rows of a marked table written again.
+    """Return a page with the rows of a marked table rewritten.
 
-    row: from a name and the cells of the row that names it first, if there is one yet, to the row.
+    row: builds a row from a name and the cells of the first row with that name, if there is one yet.
     """
     marked = re.compile(rf"(?<=^<!-- {table}: written by docs/generate.py -->\n\n)(?:\|.*\n)+", re.MULTILINE)
 
@@ -733,7 +733,7 @@ def _with_rows(page: str, table: str, names: Iterable[str], row: Callable[[str, 
 
 
 def _rows(text: str) -> Iterator[list[str]]:
-    """The cells of each row of the tables in a text, headings left out."""
+    """Yield the cells of each row of the tables in a text, without headings."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     yield from ([cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:])
 
@@ -742,7 +742,7 @@ def _rows(text: str) -> Iterator[list[str]]:
 
 
 def _verdicts() -> Iterator[str]:
-    """The table of sentences, with their conditions."""
+    """Yield the table of sentences, with their conditions."""
     yield "# Verdicts"
     yield ""
     yield "<!-- Written by docs/generate.py: edit the code it reads, then run it again. -->"
@@ -766,7 +766,7 @@ def _verdicts() -> Iterator[str]:
 
 
 def _findings() -> Iterator[str]:
-    """The catalogue of findings of an audit."""
+    """Yield the catalogue of findings of an audit."""
     catalogue = import_module("registry.logs.audit.catalogue")
     yield "# Findings of an audit"
     yield ""
@@ -800,7 +800,7 @@ def _views() -> Iterator[str]:
         rows: dict[tuple[str, str, str], list[str]] = {}
         for item in view.columns:
             meaning = re.sub(r"`\w+`", "the metric", item.meaning) if item.name.endswith("_n") else item.meaning
-            # Metrics of one unit share a row: what each means stands where its name leads.
+            # Metrics of one unit share a row: their meanings are on the page that each name links to.
             of_metric = re.fullmatch(rf"\[.*\]\((metrics\.md#{item.name})\)", meaning)
             name = f"[`{item.name}`]({of_metric[1]})" if of_metric else f"`{item.name}`"
             key = ("The metric of this name" if of_metric else meaning, item.unit, item.null)
@@ -808,7 +808,7 @@ def _views() -> Iterator[str]:
         yield from (f"| {', '.join(names)} | {' | '.join(said)} |" for said, names in rows.items())
 
 
-# What others made
+# Third-party parts
 
 SOURCES: Final = {"npm": "https://www.npmjs.com/package/", "github": "https://github.com/"}
 

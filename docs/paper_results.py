@@ -1,10 +1,10 @@
 #!/usr/bin/env python
-"""Measures what docs/papers sets beside the papers' numbers: `python -m docs.paper_results [FOLDER]`.
+"""Measures the numbers that docs/papers compares with the papers': `python -m docs.paper_results [FOLDER]`.
 
-Asks two models that run without a GPU the questions of the shipped samples, in the way of each paper, and imports
-recorded outputs of Mistral-7B from tests/data. Needs the packages of both models
-(`install` in shuffleboard/packaged.py) and a checkout.
-FOLDER is the data directory, by default a temporary one; what is in it already is not asked again. The figures go to
+Runs two models that need no GPU on the questions of the shipped samples, in the way of each paper, and imports recorded
+outputs of Mistral-7B from tests/data. Needs the packages of both models (`install` in shuffleboard/packaged.py) and a
+checkout.
+FOLDER is the data directory, by default a temporary one; evaluations in it are not repeated. The figures go to
 docs/figures/paper_results.json, and from there into the pages; `--pages` does only the latter.
 """
 
@@ -48,7 +48,7 @@ MISTRAL_FILE, MEDQA_FILE = "medqa_mistral7b_cat.jsonl.gz", "medqa_usmle5.jsonl.g
 SMOLLM2, GEMMA, MISTRAL = "SmolLM2-135M-Instruct", "Gemma-3-270M", "Mistral-7B-Instruct"
 MODELS: Final = {SMOLLM2: packaged.SMOLLM2, GEMMA: packaged.GEMMA3}
 PACKAGES: Final = ("numpy", "torch", "transformers", "sentence-transformers")
-# Short questions, since each is asked in 24 orders.
+# Short questions, since each is shown in 24 orders.
 ASSESSED: Final = ("global_facts", "human_aging", "miscellaneous", "philosophy")
 
 
@@ -66,7 +66,7 @@ class Asked:
     subject: str | None = None
 
     def command(self) -> str:
-        """What a reader types."""
+        """Return the command for a reader to type."""
         words = ["shuffleboard", "evaluations", "submit", "--model", self.model, "--benchmark", self.benchmark]
         words += ["--variants", self.variants, "--protocol", self.protocol]
         words += ["--shots", str(self.shots)] if self.shots else []
@@ -76,7 +76,7 @@ class Asked:
 
 
 def plan() -> Iterator[Asked]:
-    """Everything that is asked of a model, the cheap before the dear."""
+    """Yield all evaluations to run, the cheap before the expensive."""
     for model in MODELS:
         yield Asked("gupta", model, "mmlu", "shuffle", "symbols", shots=5)
         yield Asked("nowak", model, "nonsenseqa", "answer-moving", "symbols", shots=5, limit=60)
@@ -111,7 +111,7 @@ def measure(home: Path) -> dict[str, Any]:
 
 
 def prepare(home: Path) -> None:
-    """Benchmarks and models, as the pages say."""
+    """Import benchmarks and models, as the pages describe."""
     _shuffleboard(home, "db", "upgrade")
     for name, file in (("mmlu", "mmlu.jsonl"), ("commonsenseqa", "csqa.jsonl")):
         _shuffleboard(home, "benchmarks", "import", str(packaged.SAMPLES / file), "--name", name)
@@ -123,13 +123,13 @@ def prepare(home: Path) -> None:
 
 
 def _evaluation(home: Path, command: str) -> int:
-    """The id of what a command submits or imports."""
+    """Return the id of the evaluation that a command submits or imports."""
     _, *words = shlex.split(command)
     return int(json.loads(_shuffleboard(home, *words, "--json"))["evaluation"])
 
 
 def _shuffleboard(home: Path, *words: str) -> str:
-    """Runs a command in the data directory `home`; returns what it prints."""
+    """Run a command in the data directory `home`; return its output."""
     environment = {**os.environ, "SHUFFLEBOARD_HOME": str(home), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "shuffleboard.cli", *words]
     return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603
@@ -143,7 +143,7 @@ def _reading(home: Path) -> AbstractContextManager[Session]:
 
 
 def _figures(session: Session, evaluation_id: int, command: str) -> dict[str, Any]:
-    """What the pages need of one evaluation, undefined metrics left out."""
+    """Return the figures of one evaluation for the pages, without undefined metrics."""
     document = evaluation_metrics(session, evaluation_id)
     intervals = evaluation_intervals(session, evaluation_id)["all"]
     runs = "SELECT accuracy FROM run_accuracy WHERE evaluation_id = :id AND scope = 'all' ORDER BY variant"
@@ -177,7 +177,7 @@ def _figures(session: Session, evaluation_id: int, command: str) -> dict[str, An
 
 
 RECORDED: Final = {"repeats": "standard_MC", "shuffles": "standard_MC:0,standard_MC_shuffled"}
-"""What is taken of the recorded outputs: one prompt eleven times; that prompt once, and eleven shuffles."""
+"""Parts of the recorded outputs: one prompt eleven times; that prompt once, and eleven shuffles."""
 
 
 def recorded() -> dict[str, Any]:
@@ -209,7 +209,7 @@ def _versions() -> dict[str, str]:
 
 
 def _rounded(document: Any) -> Any:
-    """Numbers to ten digits: what is beyond depends on the order of summation."""
+    """Round numbers to ten digits: further digits depend on the order of summation."""
     if isinstance(document, float):
         return float(f"{document:.10g}")
     if isinstance(document, Mapping):
@@ -256,7 +256,7 @@ def _one(found: Figures, **wanted: Any) -> Any:
 
 
 def _value(one: Figures, metric: str, digits: int = 3, scale: float = 1) -> str:
-    """A metric with its interval where one is stated; – where it is undefined."""
+    """Format a metric with its interval if it has one; – if it is undefined."""
     if metric not in one["metrics"]:
         return "–"
     value = f"{scale * one['metrics'][metric]:.{digits}f}"
@@ -320,7 +320,7 @@ def _cavalin(found: Figures) -> Rows:
 
 
 def _kinds(found: Figures) -> Rows:
-    """Accuracy by kind of variant, beside that of guessing."""
+    """Yield accuracy by kind of variant, next to that of guessing."""
     measured = _evaluations(found, paper="cavalin", protocol="symbols")
     yield "Variants", "Options", "Guessing", *(one["model"] for one in measured)
     for kind in measured[0]["kinds"]:
@@ -360,7 +360,7 @@ def _nowak(benchmark: str, table: str, printed_as: str) -> Callable[[Figures], R
 
 
 def _in_percent(one: Figures) -> dict[str, str]:
-    """The columns of Nowak et al.'s tables, as they print them."""
+    """Return the columns of Nowak et al.'s tables, as they print them."""
     metrics = one["metrics"]
     accuracies = {name: 100 * metrics[f"accuracy_{name}"] for name in ("mean_all", "min", "max")}
     return {
@@ -376,7 +376,7 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 
 def _positions(found: Figures) -> Rows:
-    """NonsenseQA under labels: accuracy where the answers of question and examples stand at one position."""
+    """Yield accuracy on NonsenseQA under labels, with the answers of question and examples at one position."""
     yield "Model", "Questions", "Original", *(f"All at {label}" for label in "ABCD"), "Variance"
     for one in _evaluations(found, paper="nowak", protocol="symbols"):
         runs = (f"{100 * accuracy:.1f} %" for accuracy in one["runs"])
@@ -430,7 +430,7 @@ def _hello(found: Figures) -> Rows:
 
 
 def _effect(one: Figures, scoring: str) -> Any:
-    """What "Hello, everyone." does under one scoring."""
+    """Return the effect of "Hello, everyone." under one scoring."""
     (effect,) = [each for each in one["effects"] if each["distractor"] == "simple" and each["scoring"] == scoring]
     return effect
 
@@ -521,7 +521,7 @@ def _with_interval(noise: Figures, value: str, interval: str) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a paper found, and how it is told here: words, and whether it goes the same way (None: cannot be told)."""
+    """A paper's result and ours: words, and whether both agree (None: unknown)."""
 
     printed: str
     here: Callable[[Figures], tuple[str, bool | None]]
@@ -544,7 +544,7 @@ def _every_drop(found: Figures) -> tuple[str, bool]:
 
 
 def _below(lower: str, upper: str) -> Callable[[Figures], tuple[str, bool]]:
-    """Whether one metric is below another in everything set beside Cavalin et al."""
+    """Return a check whether one metric is below another in everything compared with Cavalin et al."""
 
     def here(found: Figures) -> tuple[str, bool]:
         measured = [found["recorded"]["shuffles"], *_evaluations(found, paper="cavalin")]
@@ -626,7 +626,7 @@ def _changes(effects: Sequence[Figures]) -> str:
 
 
 def _follows_best(target: str, metric: str, subset: str) -> Callable[[Figures], tuple[str, bool | None]]:
-    """Whether a metric has the highest R² with a target on a subset."""
+    """Return a check whether a metric has the highest R² with a target on a subset."""
 
     def here(found: Figures) -> tuple[str, bool | None]:
         values = {name: _r_squared(found, name, subset, target) for name in _GOLIAKOVA.values()}
@@ -643,7 +643,7 @@ def _follows_best(target: str, metric: str, subset: str) -> Callable[[Figures], 
 
 
 def _compared(*cells: tuple[str, str], margin: float | None = None) -> Callable[[Figures], tuple[str, bool | None]]:
-    """Whether the first metric on its subset has a higher R² than the second; with a margin, whether they are close."""
+    """Return a check whether the first R² is higher than the second; with a margin, whether they are close."""
 
     def here(found: Figures) -> tuple[str, bool | None]:
         first, second = (_r_squared(found, metric, subset) for metric, subset in cells)
@@ -652,7 +652,7 @@ def _compared(*cells: tuple[str, str], margin: float | None = None) -> Callable[
         shown = f"{first:.3f} against {second:.3f}"
         if margin is None:
             return shown, first > second
-        # Of a metric that follows nothing on either set it cannot be said that more orders gain nothing.
+        # If a metric follows nothing on either set, more orders cannot be shown to gain nothing.
         return shown, None if max(first, second) < _LEAST_TO_GAIN_FROM else abs(first - second) < margin
 
     return here
@@ -730,7 +730,7 @@ TABLES: Final[Mapping[str, Callable[[Figures], Rows]]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measures, unless told not to, and fills the tables of the pages."""
+    """Measure, unless given `--pages`, and fill the tables of the pages."""
     if len(arguments) > 1 or (arguments and arguments[0].startswith("-") and arguments[0] != "--pages"):
         click.echo(__doc__, err=True)
         return 2

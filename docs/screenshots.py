@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""Takes the pictures of the documentation: `python -m docs.screenshots [NAME ...]` writes docs/images/*.png anew.
+"""Takes the pictures of the documentation: `python -m docs.screenshots [NAME ...]` rewrites docs/images/*.png.
 
-They show the website itself: `demo` over what `shuffleboard demo --recorded` imports, the others over a small registry
-of the shipped samples of MMLU and CommonsenseQA and the outputs of four simulated models, seeded, so that the pictures
-come out alike each time. Needs Playwright and Chromium.
+They show the website itself: `demo` over the data that `shuffleboard demo --recorded` imports, the others over a small
+registry of the shipped samples of MMLU and CommonsenseQA and the outputs of four simulated models, seeded, so that the
+pictures are the same each time. Needs Playwright and Chromium.
 """
 
 import base64
@@ -47,7 +47,7 @@ OF_OTHER_PROGRAMS: Final = ("datasette.png", "superset.png")
 MOST_BYTES: Final = 150_000
 CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
 
-# What is simulated: (share of questions known, share of the others answered at the first place), by model.
+# Simulated models: (share of questions known, share of the others answered with the first position).
 MODELS: Final = {
     "reader": (0.8, 0.1),
     "half-reader": (0.5, 0.3),
@@ -72,7 +72,7 @@ BOARD: Final = {
     ),
 }
 
-# Picture → page, and where in it the wide picture and the narrow one begin; None: at the top.
+# Picture → page, and the elements at the top of the wide picture and of the narrow one; None: the top of the page.
 PICTURES: Final[dict[str, tuple[str, str | None, str | None]]] = {
     "demo": ("/boards/demo", None, None),
     "leaderboard": ("/?variants=cyclic", None, "#ranked"),
@@ -125,7 +125,7 @@ def _questions(path: Path) -> list[dict[str, Any]]:
 
 
 def _outputs(model: str, variants: str, protocol: str, questions: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A line per prompt, in the form that `shuffleboard evaluations import` reads."""
+    """Yield a line per prompt, in the format that `shuffleboard evaluations import` reads."""
     names = {ordinal: name for name, ordinal in inserted_ordinals(variants).items()}
     for question in questions:
         shape = QuestionShape(question["id"], len(question["options"]), question["answer"])
@@ -144,7 +144,7 @@ def _outputs(model: str, variants: str, protocol: str, questions: Sequence[dict[
 
 
 def _answered(model: str, shape: QuestionShape, variant: VariantShown, draw: random.Random, *, knows: bool) -> int:
-    """The position that a simulated model answers with."""
+    """Return the position that a simulated model answers with."""
     if min(variant.order) < 0 and draw.random() < 0.25:
         return variant.order.index(min(variant.order))
     if knows and draw.random() < 0.97 and shape.answer in variant.order:
@@ -157,7 +157,7 @@ def _answered(model: str, shape: QuestionShape, variant: VariantShown, draw: ran
 
 @contextmanager
 def served(url: str) -> Iterator[str]:
-    """The address of the website over a database."""
+    """Serve the website over a database; yield its address."""
     server = make_server("127.0.0.1", 0, create_app(database_url=url), threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -196,7 +196,7 @@ def shoot(browser: Browser, base: str, names: Sequence[str], address: Callable[[
 
 
 def pixels(tools: Page, screenshot: bytes) -> NDArray[np.uint8]:
-    """A picture as (height, width, 3); the browser decodes it."""
+    """Return a picture as (height, width, 3); the browser decodes it."""
     width, height, encoded = tools.evaluate(
         """async (encoded) => {
           const bytes = Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0));
@@ -217,12 +217,12 @@ def pixels(tools: Page, screenshot: bytes) -> NDArray[np.uint8]:
 
 
 def png(picture: NDArray[np.uint8], colours: int = 128) -> bytes:
-    """A picture as a PNG with a palette: a third of the size, and on text and charts no difference to be seen."""
+    """Return a picture as a PNG with a palette: a third of the size, with no visible difference for text and charts."""
     rough = picture & 0xF8
     keys = (rough.astype(np.uint32) * np.array([1 << 16, 1 << 8, 1], np.uint32)).sum(axis=2)
     _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
     places = places.reshape(keys.shape)
-    # The exact mean of what falls together, or white would turn grey.
+    # The exact mean of merged colours, or white would turn grey.
     flat = picture.reshape(-1, 3).astype(np.float64)
     means = np.stack([np.bincount(places.ravel(), flat[:, channel]) for channel in range(3)], axis=1) / counts[:, None]
     kept = np.argsort(-counts)[:colours]
@@ -275,7 +275,7 @@ def shoot_simulated(browser: Browser, folder: Path, names: Sequence[str]) -> Non
 
 @contextmanager
 def registry(path: Path) -> Iterator[tuple[str, Engine]]:
-    """An empty registry: its database's URL, and the engine on it."""
+    """Create an empty registry; yield its database's URL, and the engine on it."""
     url = f"sqlite:///{path}"
     upgrade(url)
     engine = get_engine(url)

@@ -3,8 +3,8 @@
 Compares the registry's tables with a database at the newest revision and writes the difference as a new file. Views,
 triggers and audiences are no part of it: `db upgrade` makes them from the code.
 
-`python -m migrations.draft --first` writes the first revision anew, under its own name, so that it makes today's tables:
-for as long as nothing was released, since a database that has the revision already does not get what it adds.
+`python -m migrations.draft --first` rewrites the first revision, under its own name, so that it makes today's tables:
+only until the first release, since a database that has the revision already does not get the additions.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Rows = dict[str, list[dict[str, str | int]]]
 
 
 def draft(message: str, now: datetime, folder: Path = FOLDER) -> Path:
-    """Writes `versions/<date>_<slug>.py` with what today's tables have beyond the newest revision, and returns it."""
+    """Write `versions/<date>_<slug>.py` with the changes since the newest revision, and return it."""
     config = _config(folder)
     revision = f"{now:%Y%m%d%H%M}"
     newest = ScriptDirectory.from_config(config).get_current_head()
@@ -43,7 +43,7 @@ def draft(message: str, now: datetime, folder: Path = FOLDER) -> Path:
 
 
 def first(folder: Path = FOLDER) -> Path:
-    """Writes the one revision anew, with the rows that it inserts, and returns it."""
+    """Rewrite the one revision, with the rows that it inserts, and return it."""
     config = _config(folder)
     (script,) = ScriptDirectory.from_config(config).walk_revisions()
     now = datetime.strptime(script.revision, "%Y%m%d%H%M").replace(tzinfo=UTC)
@@ -84,7 +84,7 @@ def _config(folder: Path) -> Config:
 
 @contextmanager
 def _newest_database(config: Config) -> Iterator[Engine]:
-    """An empty database at the newest revision."""
+    """Yield an empty database at the newest revision."""
     with tempfile.TemporaryDirectory() as folder:
         engine = create_engine(f"sqlite:///{folder}/draft.db")
         with engine.begin() as connection:
@@ -95,7 +95,7 @@ def _newest_database(config: Config) -> Iterator[Engine]:
 
 
 def _inserted(config: Config) -> Rows:
-    """The rows that come with the tables."""
+    """Return the rows that come with the tables."""
     with _newest_database(config) as engine, engine.connect() as connection:
         found = {
             table: [dict(row) for row in connection.execute(text(f"SELECT * FROM {table}")).mappings()]  # noqa: S608

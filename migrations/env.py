@@ -33,7 +33,7 @@ def render_item(kind: str, item: Any, autogen_context: Any) -> str | bool:
 
 
 def _only_on(check: CheckConstraint, autogen_context: Any) -> str | None:
-    """The one engine that a check is for; alembic's copy of it does not say, so the registry's own is asked."""
+    """Return the one engine that a check is for, from the registry's own table, since alembic's copy lacks it."""
     table = autogen_context.metadata.tables[check.table.name]
     name = _final_name(check, autogen_context)
     own = next(

@@ -98,7 +98,7 @@ def sample_columns(specification: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> str:
-    """Return the digest that evaluations share if the same questions were asked in the same way, of any model.
+    """Return the digest that evaluations of any model share if they have the same questions and the same prompts.
 
     It is the digest of the specification without model and engine. A filter that keeps all of the benchmark's questions
     counts as none; a sample of questions is another set for each size and seed. questions: number of questions in the

@@ -122,9 +122,10 @@ def metric_intervals_together(
     factor: float = 1.0,
     orders: Sequence[int] | None = None,
 ) -> list[dict[str, Any]]:
-    """For each of several evaluations of the same questions, drawn once: metric to its Interval, None if not covered.
+    """Return, for each of several evaluations of the same questions, metric → its Interval, None if not covered.
 
-    factor: of `sampling_factor`. orders: in how many orders each evaluation asked a question at least; None: 2.
+    All are drawn once. factor: from `sampling_factor`. orders: the fewest orders per question in each evaluation; None:
+    2.
     several: metric to (questions,), of all per-question metrics. Metrics that compare runs have no interval here.
     """
     columns: list[Array] = []
@@ -202,7 +203,7 @@ def _interval(metric: str, values: Array, samples: Array, places: Sequence[int])
 
 
 def resamples_of(scope: str) -> int:
-    """Return the number of resamples: fewer for subjects and categories, of which a benchmark may have dozens."""
+    """Return the number of resamples: fewer for subjects and categories, since a benchmark may have dozens."""
     return RANK_RESAMPLES if ":" in scope else RESAMPLES
 
 
@@ -270,7 +271,7 @@ def _intervals_of_scopes(
 
 
 def fewest_orders(session: Session, evaluation_ids: Sequence[int]) -> dict[int, int]:
-    """Return the fewest orders that a question of each evaluation was asked in, of those asked in two or more.
+    """Return the fewest orders of a question in each evaluation, among questions with two or more.
 
     It is 2 for an evaluation that changes more than orders: not all of its prompts have the question's own options.
     """

@@ -53,7 +53,7 @@ class Lost:
     unread, unfinished: shares of its prompts. at_limit: the share that reached its limit of tokens; cut_short: the
     share that the server cut off; None for both if no tokens were counted. The others ended by themselves.
     limit: tokens of thought and answer together; thought_limit: of the thought alone; None if no text reached it, or
-    none is set or known. again: the command that asks again with twice the limit; None if no text reached it.
+    none is set or known. again: the command that repeats the run with twice the limit; None if no text reached it.
     """
 
     evaluation_id: int

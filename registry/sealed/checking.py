@@ -1,9 +1,9 @@
-"""Check a folder that left its registry with nothing but a public key: signature, chain, files, questions.
+"""Check a folder that left its registry with only a public key: signature, chain, files, questions.
 
 Three kinds of folders are checked: an exported evaluation, a published site, and an export of tables. Each has the
 chain of its registry, whose head the registry signed. The chain has the digest of every evaluation's folder, and that
-covers the folder's files. Nothing else in the folder is trusted, and there is no registry. What is not covered is
-listed, and never counts as checked.
+covers the folder's files. Nothing else in the folder is trusted, and there is no registry. Uncovered files are
+listed, and never count as checked.
 """
 
 import os
@@ -42,7 +42,7 @@ _LISTED: Final = 10
 
 @dataclass
 class Checked:
-    """The outcome of a check: facts that hold, problems, and parts that could not be checked."""
+    """The outcome of a check: confirmed facts, problems, and parts that could not be checked."""
 
     path: str
     facts: list[str] = field(default_factory=list)
@@ -126,7 +126,7 @@ def _check_of(root: Path) -> Callable[[Path, Trust, Checked, datetime], None]:
 
 @dataclass(frozen=True)
 class _Covered:
-    """The links of a chain that a trusted signature covers; none if no signature holds."""
+    """The links of a chain that a trusted signature covers; none without a valid signature."""
 
     links: Sequence[Any]
 

@@ -3,7 +3,7 @@
 An export is the folder in which a registry keeps the sealed evaluation (`registry/proof/folder.py`), file by file, with
 
     questions.parquet    every question of the benchmark version and of its few-shot pool, with options and answer
-    registry.json        what the registry recorded after sealing: analyses and withdrawals
+    registry.json        records made after sealing: analyses and withdrawals
     chain.json           the chain of the registry's seals and folders, with signatures of its head if there is a key
     manifest.json        the seal, and the size and SHA-256 of every other file
 

@@ -129,7 +129,7 @@ def _columns(table: Any, row: Mapping[str, Any], *without: str) -> dict[str, Any
 
 
 def _plain(table: Any, name: str, value: Any) -> Any:
-    # In evaluation.json documents stand as they are, in Parquet as text.
+    # Documents are JSON in evaluation.json, and text in Parquet.
     if isinstance(value, (dict, list)):
         return value
     return files.from_file(table, name, value)
@@ -194,7 +194,7 @@ class _Import:
             )
         return known
 
-    # What it refers to
+    # Referenced rows
 
     def _benchmark_version(self) -> BenchmarkVersion:
         wanted = self.specification["benchmark"]

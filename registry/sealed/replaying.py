@@ -1,6 +1,6 @@
 """Replays: evaluations made from the stored answers of a sealed one, under another key or another reading.
 
-No model is asked. Texts are read before the transaction that writes, so that nobody waits for the reading.
+No model is run. Texts are read before the transaction that writes, so that nobody waits for the reading.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ ENGINE: Final = "stored-answers"
 
 @dataclass(frozen=True)
 class ReplayRequest:
-    """A sealed evaluation, and what is to be different.
+    """A sealed evaluation, and the changes to make.
 
     benchmark: NAME or NAME@VERSION whose keys count; None: the source's. protocol: whose rules read the texts; None:
     the answers stay as they were read.
@@ -118,7 +118,7 @@ def replay(engine: Engine, request: ReplayRequest, match: Match, report: Report 
     return evaluation_id, True
 
 
-# What is to be made
+# Plan
 
 
 def _plan(session: Session, request: ReplayRequest) -> _Plan:
@@ -175,7 +175,7 @@ def _match_questions(
 ) -> tuple[dict[int, _Key], dict[str, Any]]:
     """Return the questions of a version by their numbers in the source, and the filter that chooses them.
 
-    Raises UsageError, naming the reason and the first questions, unless they are the questions that the source asked.
+    Raises UsageError, naming the reason and the first questions, unless they are the source's questions.
     """
     before = source.benchmark_version
     ids = set(session.scalars(select(EvaluationQuestion.question_id).filter_by(evaluation_id=source.id)))
@@ -215,7 +215,7 @@ def _require_same(source: Evaluation, version: BenchmarkVersion, reason: str, na
 
 
 def _moved_by_key(source: Evaluation, pairs: Mapping[str, tuple[Content, Content]]) -> Iterator[str]:
-    """Yield the questions whose variants follow the key, so that the stored orders are not those of the new one."""
+    """Yield the questions whose variants follow the key, so that a new key would need other orders than the stored."""
     definition = stored_variants(source.variant_set)
     if definition.kind == "imported":
         return
@@ -279,7 +279,7 @@ def _store_evaluation(session: Session, plan: _Plan, requester: str | None) -> E
 
 
 def _fingerprint(session: Session, source: Evaluation) -> dict[str, Any]:
-    """Return what a replay's numbers depend on besides its specification: this code, and what scored the source."""
+    """Return the other inputs of a replay's numbers besides its specification: this code, and the source's engines."""
     query = select(EngineFingerprint.digest).join(Shard).where(Shard.evaluation_id == source.id).distinct()
     return {
         "engine": ENGINE,

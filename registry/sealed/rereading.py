@@ -1,4 +1,4 @@
-"""Stored texts of a sealed evaluation, read by the rules of another protocol: nothing is stored, no model is asked."""
+"""Stored texts of a sealed evaluation, read by the rules of another protocol: nothing is stored, no model is run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ Report = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True)
 class StoredReading:
-    """What another protocol reads in one text. position: of the chosen option."""
+    """Another protocol's reading of a text. position: of the chosen option."""
 
     position: int | None
     state: str
@@ -51,7 +51,7 @@ def read_texts(
     match: Match,
     report: Report,
 ) -> Readings:
-    """Read the text of every answer to these questions, which are all that the evaluation asks.
+    """Read the text of every answer to these questions, which are all questions of the evaluation.
 
     Raises UsageError if a text or a thought is missing, ProtocolError for rules that read labels which were not shown.
     """

@@ -141,7 +141,7 @@ def _comes_late(parameter: dict[str, Any]) -> bool:
 
 
 def _successes(operation: Operation, made: dict[str, Any]) -> dict[str, Any]:
-    """Return the answers to a valid request, from the one that APIFlask made."""
+    """Return the answers to a valid request, from APIFlask's answer."""
     if operation.answers is None:
         return {str(status): {"description": text} for status, text in operation.statuses.items()}
     content = next(iter(made.values()))["content"]

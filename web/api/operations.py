@@ -233,14 +233,14 @@ def answer(document: Any, *, unchanging: bool = False, status: int = HTTPStatus.
 
 
 def nothing() -> Response:
-    """An answer without a document: what was asked is done."""
+    """Return an answer without a document: the request is done."""
     return Response(status=HTTPStatus.NO_CONTENT)
 
 
 def page(
     items: Sequence[Row], total: int, asked: Paged, *, key: str = "items", unchanging: bool = False, **more: Any
 ) -> Response:
-    """A list under `key`, with its place in the whole and the addresses of the pages around it in `Link` (RFC 8288)."""
+    """Return a page of a list under `key`, its position, and the URLs of other pages in `Link` (RFC 8288)."""
     pages = max(1, -(-total // asked.per_page))
     around = {"first": 1, "prev": asked.page - 1, "next": asked.page + 1, "last": pages}
     addresses = {

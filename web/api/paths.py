@@ -1,4 +1,4 @@
-"""What stands in paths of the API."""
+"""Parameters in paths of the API."""
 
 from typing import Annotated
 

@@ -75,9 +75,7 @@ def adversarial(session: Session, evaluation_id: int) -> list[Row]:
 
 
 def written(session: Session, evaluation_id: int, rules: Sequence[str]) -> list[Row]:
-    """Return the view `extraction_counts`: all rules in order of precedence, `stated` if there were any, then
-    `none`.
-    """
+    """Return the view `extraction_counts`: rules by precedence, `stated` if there were any, then `none`."""
     query = select(extraction_counts).where(extraction_counts.c.evaluation_id == evaluation_id)
     require_rows(session, evaluation_id)
     counted = {row["extraction_rule"]: row for row in listed(session.execute(query))}
