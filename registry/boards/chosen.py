@@ -1,4 +1,4 @@
-"""What is known of a model beside its answers, and which models a board takes by it."""
+"""Facts about a model other than its answers, and a board's choice of models by them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class ModelFacts:
 
 
 def openness_of(kind: str, licence: str | None) -> str | None:
-    """Whether anyone may download a model's weights, `open` or `closed`; None where neither is known.
+    """Return whether anyone may download a model's weights, `open` or `closed`; None if neither is known.
 
     >>> openness_of("external", "Apache-2.0"), openness_of("openai", None), openness_of("external", None)
     ('open', 'closed', None)
@@ -51,7 +51,7 @@ def openness_of(kind: str, licence: str | None) -> str | None:
 def facts_of_models(
     session: Session, rows: Sequence[tuple[ModelRevision, Sequence[Evaluation | None]]]
 ) -> list[ModelFacts]:
-    """What is known of each revision, with its evaluations on the board."""
+    """Return the facts about each revision, with its evaluations on the board."""
     costs = costs_of(session, [one.id for _, evaluations in rows for one in evaluations if one is not None])
     return [_facts(revision, [one for one in evaluations if one is not None], costs) for revision, evaluations in rows]
 
@@ -74,7 +74,7 @@ def _facts(revision: ModelRevision, evaluations: Sequence[Evaluation], costs: An
 
 
 def takes(choice: ModelChoice, model: ModelFacts) -> bool:
-    """Whether a board takes a model; what is not known meets no condition."""
+    """Return whether a board takes a model; an unknown value meets no condition."""
     listed = (
         (choice.names, model.name),
         (choice.families, model.family),

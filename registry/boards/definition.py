@@ -17,14 +17,14 @@ from registry.prompting.variants import parse_variants
 from registry.untrusted import RefusedError, check
 
 EVERY_BENCHMARK: Final = "*"
-"""Stands for the benchmarks that a board names, so that one suite serves boards over different benchmarks."""
+"""Placeholder for the benchmarks that a board names, so that one suite serves boards over different benchmarks."""
 
 Text = Annotated[str, Field(max_length=20_000)]
 Reference = Annotated[str, Field(min_length=1, max_length=400)]
 
 
 def _known(value: tuple[str, ...]) -> tuple[str, ...]:
-    """The spellings as they are, each a variant set's."""
+    """Check that each text spells a variant set, and return the texts unchanged."""
     for text in value:
         canonical_variants(text)
     return value
@@ -38,10 +38,11 @@ class _Strict(BaseModel):
 
 
 class Task(_Strict):
-    """One line of a suite: questions that count as one benchmark, asked in every way listed.
+    """One line of a suite: questions that count as one benchmark, under every protocol and variant set listed.
 
     benchmarks: one, or several whose questions are joined. subjects, options, limit: only questions of these subjects,
-    with so many options, the first so many in file order. sample, seed: only so many of these, drawn by the seed.
+    with this number of options, and at most this number of them in file order. sample, seed: only a sample of these,
+    drawn by the seed.
     Several protocols and variant sets multiply.
     """
 
@@ -86,7 +87,7 @@ class Task(_Strict):
 
 
 def canonical_variants(text: str) -> str:
-    """The canonical spelling of a variant set: `divergent` and `divergent:seed=0` are one."""
+    """Return the canonical spelling of a variant set: `divergent` and `divergent:seed=0` are one."""
     try:
         return parse_variants(text).name
     except ShuffleboardError as error:
@@ -136,13 +137,13 @@ class SuiteDefinition(_Strict):
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """The benchmarks that its tasks name, in their order, each once."""
+        """Return the benchmarks that its tasks name, in their order, each once."""
         named = (name for task in self.tasks for name in task.benchmarks if name != EVERY_BENCHMARK)
         return tuple(dict.fromkeys(named))
 
     @property
     def needs_benchmarks(self) -> bool:
-        """Whether some task stands for the benchmarks that a board names."""
+        """Return whether some task has the placeholder for a board's benchmarks."""
         return any(EVERY_BENCHMARK in task.benchmarks for task in self.tasks)
 
 
@@ -155,7 +156,7 @@ def _sampled(sample: int, seed: int) -> str:
 
 
 def part_of_suite(suite: str, limit: int | None, sample: int | None, seed: int | None) -> str | None:
-    """Return the name of the suite that asks a part of each benchmark of another one; None without a part.
+    """Return the name of the suite that takes a part of each benchmark of another suite; None without a part.
 
     >>> part_of_suite("short@2", 100, 50, None)
     'short-first-100-sample-50'
@@ -167,7 +168,7 @@ def part_of_suite(suite: str, limit: int | None, sample: int | None, seed: int |
 
 
 def first_questions(suite: SuiteDefinition, limit: int) -> SuiteDefinition:
-    """A suite that asks the first questions of each benchmark of each task, up to so many: to try one out.
+    """Return a suite with at most `limit` questions of each benchmark of each task, for a trial.
 
     Its name is `NAME-first-LIMIT`. Raises UsageError for a limit out of range.
     """
@@ -183,7 +184,7 @@ def first_questions(suite: SuiteDefinition, limit: int) -> SuiteDefinition:
 
 
 def sampled_questions(suite: SuiteDefinition, sample: int, seed: int) -> SuiteDefinition:
-    """Return a suite that asks a sample of the questions of each task.
+    """Return a suite with a sample of the questions of each task.
 
     Its name is `NAME-sample-N`, with `-seed-S` for a seed other than 0. Raises UsageError for a number out of range, a
     suite with a sample of its own, or a task that joins benchmarks.
@@ -211,7 +212,7 @@ def sampled_questions(suite: SuiteDefinition, sample: int, seed: int) -> SuiteDe
 
 @dataclass(frozen=True)
 class Asked:
-    """One evaluation that a suite asks of every model: a part of a task, asked in one way."""
+    """One evaluation that a suite requires of every model: a part of a task under one protocol."""
 
     task: str
     benchmark: str
@@ -226,7 +227,7 @@ class Asked:
 
 
 def evaluations_asked(suite: SuiteDefinition, benchmarks: Sequence[str] = ()) -> Iterator[Asked]:
-    """The evaluations of a suite, task by task; benchmarks: what EVERY_BENCHMARK stands for."""
+    """Yield the evaluations of a suite, task by task; benchmarks: the replacement for EVERY_BENCHMARK."""
     for task in suite.tasks:
         parts = list(benchmarks) if task.benchmarks == (EVERY_BENCHMARK,) else list(task.benchmarks)
         for benchmark in parts:
@@ -269,7 +270,7 @@ class Column:
 
 
 def parse_column(text: str) -> Column:
-    """Reads a column's name. Raises ValueError that says what is wrong."""
+    """Parse a column's name. Raises ValueError that names the mistake."""
     metric, at, rest = text.partition("@")
     variants, _, protocol = rest.partition("/")
     if not at or not variants:
@@ -283,13 +284,13 @@ def parse_column(text: str) -> Column:
 
 
 class SubmissionRules(_Strict):
-    """What a board asks of submissions: `text` in its own words; the rest is enforced when a model is submitted.
+    """A board's rules for submissions: `text` in its own words; the others are enforced on submission.
 
     accounts: who may submit; empty: every account that may submit at all. per_account, per_model: pending and approved
-    submissions to the board's suite. per_day: submissions of an account within 24 hours, whatever came of them.
-    sources, dtypes: empty: any. same_suite: only the version of the suite that the board stands on, so that ways of
-    asking, orders and seeds are the board's. statement: whether a conflict of interest must be stated, if only as
-    "none". anonymous: whether submitters may leave their names out.
+    submissions to the board's suite. per_day: submissions of an account within 24 hours, whatever their state.
+    sources, dtypes: empty: any. same_suite: only the board's version of the suite, so that protocols, orders and seeds
+    are the board's. statement: whether a conflict of interest must be stated, if only as "none". anonymous: whether
+    submitters may leave their names out.
     """
 
     text: Text = ""
@@ -315,11 +316,11 @@ Day = Annotated[str, AfterValidator(_day)]
 
 
 class ModelChoice(_Strict):
-    """Which models a board takes; what is not known of a model meets no condition on it. Ends are inclusive.
+    """A board's choice of models; an unknown value meets no condition. Ends are inclusive.
 
     names, families, developers, licences: any of these; empty: all. openness: whether anyone may download its weights.
-    released_from, released_to: days. cost_to: of all of a model's evaluations on the board, in the currency of the
-    prices. thinking: whether its answers there have thoughts.
+    released_from, released_to: days. cost_to: the cost of all of a model's evaluations on the board, in the currency of
+    the prices. thinking: whether its answers there have thoughts.
     """
 
     names: tuple[Reference, ...] = Field(default=(), max_length=1000)
@@ -391,12 +392,12 @@ class BoardDefinition(_Strict):
 
     @property
     def parsed_columns(self) -> list[Column]:
-        """The columns, in the file's order."""
+        """Return the columns, in the file's order."""
         return [parse_column(text) for text in self.columns]
 
     @property
     def sort_column(self) -> str:
-        """Name of the column that models are listed by: `sort`, else what SORTED names first, else the first."""
+        """Return the name of the column that orders the models: `sort`, or the first of SORTED, or the first column."""
         if self.sort is not None:
             return self.sort
         names = [column.name for column in self.parsed_columns]
@@ -421,7 +422,7 @@ def _read(path: Path, kind: type[Definition]) -> Definition:
 
 
 def parse_definition(document: dict[str, Any], kind: type[Definition], source: str) -> Definition:
-    """A definition from a document. Raises IngestError naming the first thing that is wrong."""
+    """Parse a definition from a document. Raises IngestError naming the first mistake."""
     try:
         check(document)
         return kind.model_validate(document)
@@ -443,7 +444,7 @@ def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
 
 
 def as_document(definition: SuiteDefinition | BoardDefinition) -> dict[str, Any]:
-    """A definition as plain JSON, for storing and for its digest."""
+    """Convert a definition to plain JSON, for storing and for its digest."""
     document = definition.model_dump(mode="json")
     if isinstance(definition, BoardDefinition) and definition.models is not None:
         document["models"] = definition.models.model_dump(mode="json", exclude_defaults=True)
@@ -451,7 +452,7 @@ def as_document(definition: SuiteDefinition | BoardDefinition) -> dict[str, Any]
 
 
 def entries_asked(suite: SuiteDefinition, board: BoardDefinition) -> list[Asked]:
-    """The evaluations that a board takes of its suite: all but those of tasks that count 0."""
+    """Return the evaluations that a board takes from its suite: all except those in tasks with weight 0."""
     asked = list(evaluations_asked(suite, board.benchmarks))
     tasks = dict.fromkeys(one.task for one in asked)
     for name in board.weights:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from registry.tables import Board, BoardSnapshot, BoardStanding, Model, ModelRevision, Withdrawal
 
 BURST: Final = timedelta(minutes=10)
-"""Snapshots that follow one another this closely, as those of one bulk import do, count as one."""
+"""Snapshots this close to one another, as in one bulk import, count as one."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Moment:
 
 
 def moments(session: Session, name: str, until: int | None = None) -> list[Moment]:
-    """A board's snapshots over all of its versions, oldest first. until: the id of the last one that counts."""
+    """Return a board's snapshots over all of its versions, oldest first. until: the id of the last to count."""
     query = (
         select(BoardSnapshot.id, BoardSnapshot.board_id, BoardSnapshot.digest, BoardSnapshot.as_of)
         .join(Board, Board.id == BoardSnapshot.board_id)
@@ -40,10 +40,10 @@ def moments(session: Session, name: str, until: int | None = None) -> list[Momen
 
 
 def collapsed(snapshots: Iterable[tuple[int, int, str, datetime]], withdrawn: Sequence[datetime] = ()) -> list[Moment]:
-    """Snapshots (id, board version's id, digest, time), oldest first, each burst of them as one.
+    """Collapse snapshots (id, board version's id, digest, time), oldest first, so that each burst is one.
 
-    withdrawn: times at which something was withdrawn: what a board showed before is kept apart from what it showed
-    after. A new version of a board begins anew.
+    withdrawn: times of withdrawals: the board before one is kept separate from the board after it. A new version of a
+    board also starts a new moment.
     """
     found: list[Moment] = []
     version = None
@@ -83,10 +83,11 @@ class Course:
 def courses(
     session: Session, name: str, known: Sequence[Moment], column: str, places: Iterable[int]
 ) -> dict[tuple[str, int], Course]:
-    """(Model, revision) to its course in a column of a board, from its first snapshot to the last of `known`.
+    """Map each (model, revision) to its course in a column of a board, from its first snapshot to the last of `known`.
 
-    Of those that ever have a value. places: the moments at which values are wanted. first: as the moment ended that
-    holds its first snapshot with a value, so that nobody was first for having been imported first.
+    Only models that ever have a value. places: the moments at which values are wanted. The first value is from the end
+    of the moment that contains its first snapshot with a value, so that no model was first because it was imported
+    first.
     """
     of = BoardStanding
     ids = select(BoardSnapshot.id).join(Board, Board.id == BoardSnapshot.board_id).where(Board.name == name)

@@ -1,4 +1,4 @@
-"""Reading snapshots: the newest one is what a board shows, older ones are how it stood."""
+"""Reading snapshots: a board shows the newest, and older ones are its history."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -24,14 +24,15 @@ from registry.tables import Board, BoardSnapshot, Evaluation
 
 
 def _snapshots() -> Select[BoardSnapshot]:
-    """Snapshots without their documents, which grow with the board and are read when they are asked for."""
+    """Select snapshots without their documents, which grow with the board and are loaded on demand."""
     return select(BoardSnapshot).options(defer(BoardSnapshot.document))
 
 
 def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = None) -> BoardSnapshot:
-    """The snapshot a board showed at a time; the newest without one. `NAME@VERSION` keeps to one version of the board.
+    """Return the snapshot that a board showed at a time, or the newest if `as_of` is None.
 
-    Raises NotFoundError for an unknown board, or one that did not stand yet.
+    `NAME@VERSION` keeps to one version of the board. Raises NotFoundError for an unknown board, or a board without a
+    snapshot at that time.
     """
     board = find_board(session, reference)
     versions = select(Board.id).where(Board.name == board.name)
@@ -51,7 +52,7 @@ def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = No
 
 
 def find_snapshot(session: Session, digest: str) -> BoardSnapshot:
-    """The snapshot of a digest. Raises NotFoundError when there is none."""
+    """Return the snapshot with a digest. Raises NotFoundError if there is none."""
     found = session.scalar(_snapshots().filter_by(digest=digest).order_by(BoardSnapshot.id).limit(1))
     if found is None:
         raise NotFoundError(f"no snapshot {digest}; a board's page links to its snapshots")
@@ -59,25 +60,25 @@ def find_snapshot(session: Session, digest: str) -> BoardSnapshot:
 
 
 def snapshots_of(session: Session, reference: str) -> list[BoardSnapshot]:
-    """Every snapshot of a board, newest first."""
+    """Return every snapshot of a board, newest first."""
     board = find_board(session, reference)
     query = _snapshots().join(Board).where(Board.name == board.name)
     return list(session.scalars(query.order_by(BoardSnapshot.id.desc())))
 
 
 def models_counted(session: Session, snapshot_id: int) -> tuple[int, int]:
-    """How many models a snapshot shows, and how many of them are complete."""
+    """Count the models that a snapshot shows, and the complete models among them."""
     rows = session.scalars(select(BoardSnapshot.document).filter_by(id=snapshot_id)).one()["rows"]
     return len(rows), sum(row["complete"] for row in rows)
 
 
 def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
-    """What is reported of a snapshot, on the page, as JSON and on the command line.
+    """Return the report of a snapshot, as on the page, in JSON and on the command line.
 
-    Its document with digest and time, rows in the board's order, what guessing gives in its columns of accuracy, who
-    has no rank, with the commands that ask what is missing, and what providers charged for each row's evaluations, as
-    far as that is known; currency: None where nobody charged anything. tokens_per_answer: over all prompts of a row;
-    None unless tokens were counted in all of its evaluations.
+    It is the document with digest and time, rows in the board's order, the accuracy of guessing for its columns of
+    accuracy, models without a rank, with the commands that request missing evaluations, and the providers' charges for
+    each row's evaluations, as far as known; currency: None if nothing was charged. tokens_per_answer: over all prompts
+    of a row; None unless tokens were counted in all of its evaluations.
     """
     bootstrap = snapshot.document["bootstrap"]
     rows = board_rows(snapshot)
@@ -85,7 +86,7 @@ def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
     costs, stated, tokens = costs_of(session, ids), _statements(session, ids), tokens_over(session, ids)
     return {
         **snapshot.document,
-        # Text in what is stored, whose digest covers it.
+        # Stored as text, since the digest covers it.
         "bootstrap": bootstrap | {"confidence": float(bootstrap["confidence"])},
         "rows": [
             row
@@ -112,7 +113,7 @@ def _statements(session: Session, ids: Sequence[int]) -> dict[int, str | None]:
 
 
 def _conflict(row: Mapping[str, Any], stated: Mapping[int, str | None]) -> str | None:
-    """What was stated for a row's evaluations: every conflict; else None if one lacks a statement, else "none"."""
+    """Return the statements for a row's evaluations: every conflict; else None if one has no statement, else "none"."""
     found = [stated.get(item["evaluation"]) for item in row["evaluations"] if item is not None]
     conflicts = [text for text in dict.fromkeys(found) if text not in (None, NO_CONFLICT)]
     if conflicts:
@@ -136,12 +137,12 @@ def _tokens(row: Mapping[str, Any], tokens: Mapping[int, tuple[float, int]]) -> 
 
 
 def board_rows(snapshot: BoardSnapshot) -> list[dict[str, Any]]:
-    """A snapshot's rows for showing: complete models by the sort column, best first; then the incomplete ones."""
+    """Return a snapshot's rows to show: complete models by the sort column, best first; then the incomplete models."""
     return rows_in_order(snapshot.document)
 
 
 def rows_in_order(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a snapshot's document, or of a selection's, in that order."""
+    """Return the rows of a snapshot's document, or of a selection's, in that order."""
     sort = document["sort"]
     better = next(column["better"] for column in document["columns"] if column["name"] == sort)
     sign = 1.0 if better == "lower" else -1.0
@@ -164,18 +165,18 @@ TABLE_PARTS: Final = (
     "all rank high",
     "all tier",
 )
-"""What a table for other programs says of a column beside its value."""
+"""Facts about a column other than its value in a table for other programs."""
 
 
 OF_ROW: Final = ("model", "revision", "complete", "cost", "tokens_per_answer", "conflict_of_interest")
-"""What such a table says of a row beside its columns."""
+"""Facts about a row other than its columns in such a table."""
 
 
 def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """(rows, columns) of a board for other programs: each column with its interval, and its ranks and tiers.
+    """Return (rows, columns) of a board for other programs: each column with its interval, ranks and tiers.
 
-    Those of each model for itself, then, under `all`, of all models at once. document: as it is shown. The cost is a
-    column where a provider charged for something, and so are tokens per answer where they were counted.
+    Ranks and tiers are of each model on its own, then, under `all`, of all models at once. document: as it is
+    shown. The cost is a column if a provider charged for something, and so are tokens per answer if they were counted.
     """
     rows = []
     for row in document["rows"]:

@@ -1,4 +1,4 @@
-"""Rules that a board sets for submissions: its own words, and what the registry enforces.
+"""Rules that a board sets for submissions: its own words, and the rules that the registry enforces.
 
 A submission names a suite, and its evaluations count on every board on it, so it has to meet the rules of all of these.
 """
@@ -23,10 +23,10 @@ DAY_SECONDS: Final = 86_400
 
 @dataclass(frozen=True)
 class Terms:
-    """What a submitter says beside the model.
+    """A submitter's statements about a submission.
 
-    anonymous: the submitter's name is shown to maintainers alone. conflict_of_interest: what ties the submitter to the
-    model's maker; "none" where nothing does, None where nothing is stated.
+    anonymous: the submitter's name is shown only to maintainers. conflict_of_interest: the submitter's tie to the
+    model's maker; "none" if there is none, None if nothing is stated.
     """
 
     anonymous: bool = False
@@ -37,16 +37,17 @@ NO_TERMS: Final = Terms()
 
 
 def boards_of(session: Session, suite: Suite) -> list[Board]:
-    """The newest version of every board on any version of a suite, by name."""
+    """Return the newest version of every board on any version of a suite, by name."""
     return [board for board in current_boards(session) if board.suite.name == suite.name]
 
 
 def check_rules(
     session: Session, seen: Session, viewer: Viewer, suite: Suite, model: dict[str, Any], terms: Terms
 ) -> None:
-    """Raises a ShuffleboardError that names board, rule, value and remedy where a submission breaks a rule.
+    """Raise a ShuffleboardError that names board, rule, value and remedy if a submission breaks a rule.
 
-    model: as it is stored. seen: a session that sees what the viewer may see; other boards are enforced, not named.
+    model: as it is stored. seen: a session that sees only rows the viewer may see; other boards are enforced, not
+    named.
     Submissions to one suite take turns until the transaction ends, so that two cannot both be the last allowed.
     """
     one_at_a_time(session, f"submissions to {suite.name}")
@@ -122,7 +123,7 @@ def _check_counts(
 
 
 def _identity(model: dict[str, Any]) -> tuple[Any, ...]:
-    """What a submitted model is, whatever it is called here."""
+    """Return the identity of a submitted model, whatever its name here."""
     if model["kind"] == "openai":
         return (model["kind"], model["endpoint"], model["revision"])
     return (model["kind"], model["location"])
@@ -133,12 +134,12 @@ def _on(source: str) -> str:
 
 
 def rules_document(rules: SubmissionRules | None) -> dict[str, Any] | None:
-    """A board's rules as they are reported, with the sentences that say them."""
+    """Return a board's rules as they are reported, with sentences that explain them."""
     return None if rules is None else rules.model_dump(mode="json") | {"sentences": rule_sentences(rules)}
 
 
 def rule_sentences(rules: SubmissionRules) -> list[str]:
-    """The enforced rules as sentences, for pages and the command line."""
+    """Write the enforced rules as sentences, for pages and the command line."""
     found = []
     if rules.accounts:
         found.append(f"Only these accounts may submit: {', '.join(rules.accounts)}.")

@@ -1,7 +1,7 @@
-"""A board that a visitor puts together from another: its tasks, weights, columns and models, with ranks of their own.
+"""A visitor's selection from a board: its tasks, weights, columns and models, with ranks of their own.
 
-Values, intervals, ranks and tiers are those of a board made of the same selection: the same functions compute them from
-the same draws. What would rank its models otherwise is only said of boards.
+Values, intervals, ranks and tiers are the same as on a board made of the same selection: the same functions compute
+them from the same draws. Only boards report changes that would rank their models differently.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -34,16 +34,16 @@ from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelR
 MOST_VALUES: Final = 12_000
 """Models × tasks × columns of a selection; each keeps its resamples, 16 KB."""
 OF_A_SELECTION: Final = ("columns", "sort", "weights", "models", "complete")
-"""Keys of a board's definition that say what it shows of its suite."""
+"""Keys of a board's definition that select from its suite."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Models:
-    """The rows of a snapshot. whole: of each entry, whether the row has an evaluation of all its questions.
+    """The rows of a snapshot. whole: for each entry, whether the row has an evaluation of all its questions.
 
-    guessed: of each entry what `registry.boards.unranked.guessed` gives.
+    guessed: for each entry the result of `registry.boards.unranked.guessed`.
     """
 
     revisions: Sequence[ModelRevision]
@@ -53,7 +53,7 @@ class Models:
 
 
 def models_of(session: Session, snapshot: BoardSnapshot) -> Models:
-    """What is known of the rows of a snapshot. It does not change while models are not described otherwise."""
+    """Return the facts about the rows of a snapshot. They change only if a model's description does."""
     of = Evaluation
     columns = of.tokens_per_answer, of.thought_tokens_per_answer
     rows = _rows(session, snapshot, snapshot.board.entries, *columns)
@@ -67,7 +67,7 @@ def models_of(session: Session, snapshot: BoardSnapshot) -> Models:
 
 
 def values_of(session: Session, snapshot: BoardSnapshot, task: str, column: Column) -> TaskColumn:
-    """A column's values on one task with their resamples, of every row of a snapshot. They never change."""
+    """Return a column's values on one task with their resamples, for every row of a snapshot. They never change."""
     entries = [entry for entry in snapshot.board.entries if entry.task == task]
     seed = SEED + task_numbers(snapshot.board)[task]
     return task_standings(session, entries, [column], _rows(session, snapshot, entries), seed)[column.name]
@@ -76,7 +76,10 @@ def values_of(session: Session, snapshot: BoardSnapshot, task: str, column: Colu
 def _rows(
     session: Session, snapshot: BoardSnapshot, entries: Sequence[BoardEntry], *columns: InstrumentedAttribute[Any]
 ) -> list[BoardRow]:
-    """The rows with the evaluations that the snapshot names of these entries; only some columns, if any are given."""
+    """Return the rows with the evaluations that the snapshot names for these entries.
+
+    columns: loads only these columns of evaluations, if any are given.
+    """
     rows = snapshot.document["rows"]
     names = {row["model"] for row in rows}
     query = (
@@ -102,9 +105,9 @@ def _rows(
 
 
 def narrowed(board: BoardDefinition, choice: Mapping[str, Any], name: str) -> BoardDefinition:
-    """The definition of a board with what was chosen of OF_A_SELECTION, under another name.
+    """Return the definition of a board with the chosen values of OF_A_SELECTION, under another name.
 
-    Raises UsageError for a choice that is none, or a choice of models on a board that has one itself.
+    Raises UsageError for an invalid choice, or a choice of models on a board that has one itself.
     """
     given = {key: value for key, value in choice.items() if value}
     if board.models is not None and "models" in given:
@@ -126,7 +129,7 @@ def narrowed(board: BoardDefinition, choice: Mapping[str, Any], name: str) -> Bo
 
 
 def selection_text(snapshot: BoardSnapshot, definition: BoardDefinition) -> str:
-    """What a selection's digest is the SHA-256 of: canonical JSON of the snapshot's digest and the choice."""
+    """Return the text whose SHA-256 is a selection's digest: canonical JSON of the snapshot's digest and the choice."""
     document = as_document(definition)
     chosen = {key: document[key] for key in OF_A_SELECTION if document.get(key)}
     return canonical_json({"snapshot": snapshot.digest} | chosen)
@@ -139,11 +142,12 @@ def selected_document(
     values: Callable[[str, Column], TaskColumn],
     compared: Collection[str] | None = None,
 ) -> Row:
-    """A selection as a board's snapshot is shown, with ranks, intervals and tiers of the selection alone.
+    """Return a selection in the form of a board's snapshot, with ranks, intervals and tiers of the selection alone.
 
-    definition: as `narrowed` gives it. values: what `values_of` gives, perhaps kept. compared: as for `standings_over`.
-    Raises UsageError where a column is not asked on all tasks, no task or model is left, or more is asked for than
-    MOST_VALUES.
+    definition: from `narrowed`. values: returns the result of `values_of`, perhaps cached. compared: as for
+    `standings_over`.
+    Raises UsageError if a column is not available on all tasks, no task or model is left, or the selection has more
+    values than MOST_VALUES.
     """
     document = snapshot.document
     named = list(dict.fromkeys(entry.task for entry in snapshot.board.entries))
@@ -207,7 +211,7 @@ def selected_document(
 
 
 def _unranked(rows: Sequence[Row], entries: Sequence[Row], columns: Sequence[Column]) -> list[Row]:
-    """Why rows have no rank, as `registry.boards.unranked` says it of boards."""
+    """Explain why rows have no rank, as `registry.boards.unranked` does for boards."""
     found = []
     for row in rows:
         who = {"model": row["model"], "revision": row["revision"], "commands": []}

@@ -28,7 +28,7 @@ from registry.tables import (
 )
 
 SNAPSHOT_VERSION: Final = 1
-"""Rises when a snapshot says more than before, so that every board gets a new one."""
+"""Rises when snapshots contain more than before, so that every board gets a new one."""
 
 
 def refresh_boards(engine: Engine) -> list[str]:
@@ -68,7 +68,7 @@ def _is_behind(session: Session, board: Board) -> bool:
 
 
 def _differs(newest: dict[str, Any], document: dict[str, Any]) -> bool:
-    """Whether a document says more than the newest snapshot: more evaluations, newer definitions."""
+    """Return whether a document has more than the newest snapshot: more evaluations or newer definitions."""
     return (
         _counted(newest) < _counted(document)
         or newest["columns"] != document["columns"]
@@ -81,7 +81,7 @@ def _newest(session: Session, board_id: int) -> BoardSnapshot | None:
 
 
 def _counted(document: dict[str, Any]) -> int:
-    """What `_evaluations` came to when a snapshot was made."""
+    """Return the count of `_evaluations` at the time of a snapshot."""
     counted: int = document["sealed_evaluations"] + document["withdrawals"]
     return counted
 
@@ -91,10 +91,9 @@ def _evaluations(session: Session, board: Board) -> int:
 
 
 def _sealed_and_withdrawn(session: Session, board: Board) -> tuple[int, int]:
-    """How many sealed evaluations answer an entry of the board, and how often that was withdrawn.
+    """Count the sealed evaluations that answer an entry of the board, and the withdrawals of such evaluations.
 
-    Withdrawals of evaluations that results of one of them were copied from count too. Both only
-    ever grow.
+    Withdrawals of evaluations that results of one of them were copied from count too. Both numbers only grow.
     """
     withdrawn, copy = aliased(Evaluation), aliased(Evaluation)
     answers = answering(board.entries)
@@ -115,7 +114,7 @@ def _sealed_and_withdrawn(session: Session, board: Board) -> tuple[int, int]:
 
 
 def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
-    """The board as plain JSON: what it is, every row, and the seals of the evaluations behind it. No database ids."""
+    """Convert the board to plain JSON: its definition, every row, and the seals of its evaluations. No database ids."""
     definition = board_definition(board)
     sealed, withdrawals = _sealed_and_withdrawn(session, board)
     standings = board_standings(session, board)
@@ -157,7 +156,7 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
 
 
 def columns_document(definition: BoardDefinition) -> list[dict[str, Any]]:
-    """The columns of a board, as its snapshots name them."""
+    """Return the columns of a board, as its snapshots name them."""
     return [
         {
             "name": column.name,
@@ -225,7 +224,7 @@ def _store(session: Session, board_id: int, document: dict[str, Any], now: datet
 
 
 def standing_rows(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
-    """The rows of `board_standing` that a snapshot's document amounts to."""
+    """Return the rows of `board_standing` for a snapshot's document."""
     document = snapshot.document
     revisions, columns = _revision_ids(session, document), _columns(snapshot.board)
     return [
@@ -257,7 +256,7 @@ def standing_rows(session: Session, snapshot: BoardSnapshot) -> list[dict[str, A
 
 
 def snapshot_labels(board_digest: str | None, as_of: datetime) -> str:
-    """What the chain stores about a snapshot besides its digest: the board's, and when it was made."""
+    """Return the digest of a snapshot's labels for the chain: the board's digest, and the time of the snapshot."""
     return specification_digest({"board": board_digest, "as_of": as_of.isoformat()})
 
 

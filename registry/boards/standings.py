@@ -65,10 +65,11 @@ MOST_IN_MATRIX: Final = 40
 
 @dataclass(frozen=True)
 class Above:
-    """A model against the one ranked next above it. difference: of the two, never negative, in the metric's units.
+    """A model compared with the next higher-ranked model. difference: never negative, in the metric's units.
 
-    p_value: two-sided, of this pair for itself; p_holm: corrected for all pairs of the column. told_apart: whether the
-    one above is shown to be better, all pairs at once. All but the first None or False where the pair is not compared.
+    p_value: two-sided, for this pair alone; p_holm: corrected for all pairs of the column. told_apart: whether the
+    higher model is shown to be better, all pairs at once. All but `revision` and `difference` are None or False if the
+    pair is not compared.
     """
 
     revision: ModelRevision
@@ -79,7 +80,7 @@ class Above:
     told_apart: bool
 
     def document(self) -> dict[str, Any]:
-        """As a snapshot has it."""
+        """Return the form stored in a snapshot."""
         numbers = ("difference", "standard_error", "p_value", "p_holm")
         return {
             "model": self.revision.model.name,
@@ -120,7 +121,7 @@ class Together:
     uncertainty: "Uncertainty | None" = None
 
     def document(self) -> dict[str, Any]:
-        """As a snapshot has it."""
+        """Return the form stored in a snapshot."""
         return asdict(self) | {
             "critical_value": _rounded(self.critical_value, 6),
             "standard_error": _rounded(self.standard_error),
@@ -136,12 +137,12 @@ class Standing:
 
     samples: the column's value over the bootstrap's resamples; None: no interval.
 
-    clusters: how many independent units the questions are, None where each stands for itself; `samples` and what
-    comes of them, ranks and tiers, are then over resampled clusters, and `interval` alone over resampled questions.
-    rank_low, rank_high, tier: of this model for itself; all_rank_low, all_rank_high, all_tier: of all models at once.
-    tasks: each task's column, where all their questions have
-    values; place: the model's row there. resting_on: how many questions the interval rests on; over several tasks as
-    many as `Precision` says. shares: each task's share of the variance, if that is known.
+    clusters: the number of independent units of the questions, None if each is independent; otherwise `samples` and the
+    ranks and tiers from them are over resampled clusters, and only `interval` is over resampled questions.
+    rank_low, rank_high, tier: of this model on its own; all_rank_low, all_rank_high, all_tier: of all models at once.
+    tasks: each task's column, if all their questions have values; place: the model's row there. resting_on: the number
+    of questions behind the interval; over several tasks the number from `Precision`. shares: each task's share of the
+    variance, if that is known.
     """
 
     value: float | None
@@ -166,11 +167,11 @@ class Standing:
 
     @property
     def units(self) -> int:
-        """How many independent units its comparisons with others rest on."""
+        """Return the number of independent units behind its comparisons with others."""
         return self.clusters or self.resting_on
 
     def document(self) -> dict[str, Any]:
-        """As a snapshot has it."""
+        """Return the form stored in a snapshot."""
         clustered = {
             "clusters": self.clusters,
             "cluster_interval": _stated(self.cluster_interval),
@@ -200,7 +201,7 @@ def _stated(interval: tuple[float, float] | None) -> list[float | None] | None:
 
 @dataclass
 class BoardRow:
-    """A model revision on a board. evaluations: the sealed evaluation behind each entry; None where there is none."""
+    """A model revision on a board. evaluations: the sealed evaluation behind each entry; None if there is none."""
 
     revision: ModelRevision
     evaluations: list[Evaluation | None]
@@ -208,7 +209,7 @@ class BoardRow:
 
     @property
     def complete(self) -> bool:
-        """Whether every entry has a sealed evaluation of all its questions: only then the model is ranked."""
+        """Return whether every entry has a sealed evaluation of all its questions: only then the model is ranked."""
         return all(evaluation is not None for evaluation in self.evaluations)
 
 
@@ -222,9 +223,9 @@ class BoardStandings:
 
 @dataclass(frozen=True)
 class _Means:
-    """Per-question values of one task and column: (questions,) for each base metric; NaN where undefined.
+    """Per-question values of one task and column: (questions,) for each base metric; NaN if undefined.
 
-    clusters: as for `resampled_means`; None where every question stands for itself.
+    clusters: as for `resampled_means`; None if all questions are independent.
     """
 
     base: tuple[Array, ...]
@@ -232,11 +233,11 @@ class _Means:
 
 
 def board_standings(session: Session, board: Board) -> BoardStandings:
-    """Every model revision that has a sealed evaluation of the board, by name and revision.
+    """Compute the standings of every model revision with a sealed evaluation of the board, by name and revision.
 
     Intervals and rank intervals come from one bootstrap over questions: RANK_RESAMPLES draws, seed SEED plus the task's
-    number, the same draws for all models and columns, so that models are compared on the same questions. Where
-    questions belong together, clusters are drawn for the ranks, and for an interval beside the other.
+    number, the same draws for all models and columns, so that models are compared on the same questions. If questions
+    belong together, clusters are drawn for the ranks, and for a second interval.
     """
     definition = board_definition(board)
     columns = definition.parsed_columns
@@ -278,7 +279,7 @@ def task_numbers(board: Board) -> dict[str, int]:
 
 
 def weights_of(definition: BoardDefinition, tasks: Sequence[str]) -> list[int] | None:
-    """How much each task counts; None where all count alike."""
+    """Return the weight of each task; None if all are equal."""
     weights = [definition.weights.get(task, 1) for task in tasks]
     return None if len(set(weights)) == 1 else weights
 
@@ -290,11 +291,11 @@ def standings_over(
     weights: Sequence[int] | None,
     compared: Collection[str] | None = None,
 ) -> tuple[list[dict[str, Standing]], dict[str, Together]]:
-    """Of each row column to standing, and column to what all pairs come to.
+    """Return for each row column to standing, and for each column the comparison of all pairs.
 
-    rows: their places in the tasks' columns, revisions, and whether they are complete. by_task: of each task what
-    `task_standings` gives. weights: as `weights_of` has them. compared: names of columns; in others models have values,
-    intervals and ranks alone. None: all.
+    rows: their positions in the tasks' columns, revisions, and whether they are complete. by_task: for each task the
+    result of `task_standings`. weights: from `weights_of`. compared: names of columns; in others models only have
+    values, intervals and ranks. None: all.
     """
     found: list[dict[str, Standing]] = [{} for _ in rows]
     together = {}
@@ -326,9 +327,8 @@ class TaskValues:
 class TaskStanding:
     """One model, one task, one column. means: the base metrics' means; samples: (resamples, base).
 
-    resting_on: how many questions its interval rests on. clustered: samples over resampled clusters, and clusters how
-    many of these there are, where questions belong together. values: per question; None for what is taken over runs or
-    cells.
+    resting_on: the number of questions behind its interval. clustered, clusters: samples over resampled clusters and
+    the number of clusters, if questions belong together. values: per question; None for metrics over runs or cells.
     """
 
     value: float | None
@@ -343,9 +343,9 @@ class TaskStanding:
 
 @dataclass(frozen=True)
 class TaskColumn:
-    """One column on one task: the standing of each row, and what every selection of the rows asks of them again.
+    """One column on one task: the standing of each row, and arrays that every selection of the rows reuses.
 
-    factor: of `sampling_factor`, below 1 if the task's questions are a sample. task: its name.
+    factor: from `sampling_factor`, below 1 if the task's questions are a sample. task: its name.
     """
 
     metric: str
@@ -355,12 +355,12 @@ class TaskColumn:
 
     @cached_property
     def alone(self) -> list[tuple[Array, ...] | None]:
-        """Of each row what is averaged over tasks in each resample; None without resamples."""
+        """Return for each row the values to average over tasks in each resample; None without resamples."""
         return [None if of.samples is None else _averaged(self.metric, of.samples) for of in self.standings]
 
     @cached_property
     def together(self) -> list[tuple[Array, ...] | None]:
-        """Likewise over resampled clusters, where questions belong together."""
+        """Return the same over resampled clusters, if questions belong together."""
         return [
             drawn if of.clustered is None else _averaged(self.metric, of.clustered)
             for of, drawn in zip(self.standings, self.alone, strict=True)
@@ -368,17 +368,20 @@ class TaskColumn:
 
     @cached_property
     def in_clusters(self) -> list[bool]:
-        """Of each row whether there are such resamples."""
+        """Return for each row whether it has resampled clusters."""
         return [of.clustered is not None for of in self.standings]
 
     @cached_property
     def resting_on(self) -> list[int]:
-        """Of each row how many questions its interval rests on."""
+        """Return for each row the number of questions behind its interval."""
         return [of.resting_on for of in self.standings]
 
     @cached_property
     def base(self) -> tuple[Array, ...]:
-        """The base metrics of the questions, each of shape (rows, questions); NaN without. Empty if no row has any."""
+        """Stack the base metrics of the questions, each of shape (rows, questions); NaN if missing.
+
+        Empty if no row has any.
+        """
         known = [(row, of.values) for row, of in enumerate(self.standings) if of.values is not None]
         if not known:
             return ()
@@ -387,15 +390,15 @@ class TaskColumn:
         for row, values in known:
             for part, of in zip(parts, values.base, strict=True):
                 part[row] = of
-            # Rows of these from now on, so that nothing is held twice.
+            # From now on a view of the stacked rows, so that nothing is in memory twice.
             self.standings[row].values = replace(values, base=tuple(part[row] for part in parts))
         return parts
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Of each row the sums of the questions' squared and fourth-power deviations from their mean, each (rows,).
+        """Return the sums of squared and fourth-power deviations of each row's questions from their mean, each (rows,).
 
-        Of a metric that is made of two means, a question's deviation is its part in the value's, to first order.
+        For a metric computed from two means, a question's deviation is its part in the value's, to first order.
         """
         known = ~np.isnan(self.base[0])
         counts = np.maximum(1, known.sum(axis=1))[:, np.newaxis]
@@ -411,7 +414,7 @@ class TaskColumn:
 
     @cached_property
     def differing(self) -> NDArray[np.uint16]:
-        """As `registry.statistics.paired.differing` has it of the rows."""
+        """Return `registry.statistics.paired.differing` for the rows."""
         return differing([part.T for part in self.base])
 
 
@@ -424,7 +427,7 @@ def _slopes(function: Callable[..., Array], first: Array, second: Array) -> tupl
 
 
 def _averaged(metric: str, samples: Array) -> tuple[Array, ...]:
-    """Of a share of the first mean both means, else the metric over each resample; NaN where it is undefined."""
+    """Return both means for a share of the first mean, else the metric over each resample; NaN if undefined."""
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is None:
         return (samples[:, 0],)
@@ -444,7 +447,7 @@ def task_standings(
     of_entries: dict[int, dict[int, dict[str, Array]]] = {}
 
     def values_of(entry: BoardEntry) -> dict[int, dict[str, Array]]:
-        """Evaluation to its values, of all that were asked the entry: few statements, and not one for each."""
+        """Map each evaluation of the entry to its values, by a few statements for all of them."""
         if entry.ordinal not in of_entries:
             ids = [evaluation.id for row in rows if (evaluation := _evaluation(row, entry)) is not None]
             of_each = question_values_of_each(session, ids, questions[entry.ordinal], names)
@@ -541,9 +544,9 @@ def _mean(values: Array) -> float | None:
 def _over_tasks(
     metric: str, tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Sequence[int] | None
 ) -> list[Standing]:
-    """Of each row the mean over its tasks, unweighted without `weights`; None if any is.
+    """Return for each row the mean over its tasks, unweighted without `weights`; None if any task has none.
 
-    A share of the first mean comes from the two macro means.
+    A share of the first mean is computed from the two macro means.
     """
 
     def by_row(of_tasks: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
@@ -616,11 +619,11 @@ class Precision:
 
 
 def _precisions(tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Sequence[int] | None) -> list[Precision]:
-    """Return how precise the mean over tasks is, of each row.
+    """Return the precision of the mean over tasks, for each row.
 
-    A few questions that all came out alike say little of a task's variance. So two are added to each task, with the
-    deviations h and −h, where h² = Σx⁴/Σx² over all tasks is the square of a typical deviation. stretch: by which the
-    standard deviation rises by that.
+    A few questions with equal values determine a task's variance poorly. So two are added to each task, with the
+    deviations h and −h, where h² = Σx⁴/Σx² over all tasks is the square of a typical deviation. stretch: the factor by
+    which this raises the standard deviation.
     Source: Satterthwaite, *An Approximate Distribution of Estimates of Variance Components* (1946).
     """
     times = [1] * len(tasks) if weights is None else weights
@@ -662,7 +665,7 @@ def _stretched(samples: Array, precision: Precision | None, fewest: int) -> Arra
 
 
 def _value_over(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[int] | None) -> Standing:
-    """The value over tasks, without what comes of its resamples."""
+    """Return the value over tasks, without anything computed from resamples."""
     n = sum([task.n for task in tasks])
     values = [task.value for task in tasks]
     if None in values:
@@ -678,7 +681,7 @@ def _value_over(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[in
 def _macro_samples(
     metric: str, of_tasks: Sequence[tuple[Array, ...] | None], weights: Sequence[int] | None
 ) -> Array | None:
-    """The column's value over the resamples, from what `_averaged` gives of each task; None if any has none."""
+    """Return the column's value over the resamples, from `_averaged` of each task; None if any has none."""
     if None in of_tasks:
         return None
     means = [_average(parts, weights) for parts in zip(*filter(None, of_tasks), strict=True)]
@@ -686,7 +689,7 @@ def _macro_samples(
 
 
 def _average(parts: Sequence[Array], weights: Sequence[int] | None) -> Array:
-    """What `np.average` gives of the parts, without a table of them."""
+    """Compute `np.average` of the parts without a table of them."""
     if len(parts) == 1:
         return parts[0]
     times = [1] * len(parts) if weights is None else weights
@@ -701,7 +704,7 @@ def _average(parts: Sequence[Array], weights: Sequence[int] | None) -> Array:
 def _ends(
     metric: str, drawn: Sequence[tuple[Standing, Array, int]]
 ) -> list[tuple[Standing, tuple[float, float] | None]]:
-    """Each standing with its interval. drawn: with resampled values, and how many units these are of."""
+    """Return each standing with its interval. drawn: standings with resampled values and the number of units."""
     if not drawn:
         return []
     found = percentile_intervals(np.stack([samples for _, samples, _ in drawn]), [units for *_, units in drawn])
@@ -752,16 +755,16 @@ def _rank(
 
 
 def _enough_together(known: Sequence[tuple[ModelRevision, Standing]]) -> bool:
-    """Whether every model has MINIMUM_QUESTIONS over all tasks together; in clusters, so many of these."""
+    """Return whether every model has MINIMUM_QUESTIONS questions, or clusters of them, over all tasks together."""
     return min(standing.clusters or standing.n for _, standing in known) >= MINIMUM_QUESTIONS
 
 
 def _paired(
     metric: str, standings: Sequence[Standing], samples: Array, weights: Sequence[int] | None = None
 ) -> Paired | None:
-    """What the questions say of every pair; None for what is taken over runs or cells: no question has a value of it.
+    """Compare every pair by the questions; None for metrics over runs or cells, which questions have no value of.
 
-    samples: shape (resamples, models). Where questions belong together, errors are at least those of the clusters.
+    samples: shape (resamples, models). If questions belong together, errors are at least those over the clusters.
     """
     tasks, places = standings[0].tasks, [standing.place for standing in standings]
     if not tasks:
@@ -781,7 +784,7 @@ def _paired(
 
 
 def _variances_of_differences(samples: Array) -> Array:
-    """Of each pair of models, shape (models, models), over resamples of shape (resamples, models)."""
+    """Return the variance of each pair's difference, shape (models, models), from samples (resamples, models)."""
     centred = np.nan_to_num(samples - np.nanmean(samples, axis=0))
     together = centred.T @ centred / len(samples)
     own = np.diag(together)
@@ -789,7 +792,7 @@ def _variances_of_differences(samples: Array) -> Array:
 
 
 def _together(known: Sequence[tuple[ModelRevision, Standing]], compared: Comparisons, better: str) -> Together:
-    """What all pairs come to; every standing but the first's is compared with the one above it."""
+    """Summarise the comparisons of all pairs, and compare every standing except the first with the one above it."""
     apart = compared.told_apart
     order = sorted(range(len(known)), key=lambda place: known[place][1].value or 0.0, reverse=better == "higher")
     own, holm = compared.p_values(order[:-1], order[1:])
@@ -846,7 +849,7 @@ def _number(value: float) -> float | None:
 
 
 def pooled_questions(session: Session, entries: Sequence[BoardEntry], column: Column) -> list[int]:
-    """The questions that a column is over on one task, whose entries these are, in their order."""
+    """Return the questions of a column on one task, given by its entries, in their order."""
     of_column = column_entries("", column, entries)[entries[0].task]
     return [question for entry in of_column for question in _question_ids(session, entry)]
 
@@ -861,7 +864,7 @@ def _runs(
     evaluations: Sequence[Evaluation],
     questions: Sequence[Sequence[int]],
 ) -> tuple[Runs, int]:
-    """The runs over the pooled questions, and how many questions they are over."""
+    """Return the runs over the pooled questions, and the number of these questions."""
     return runs_over(
         answer
         for evaluation, question_ids in zip(evaluations, questions, strict=True)

@@ -70,27 +70,27 @@ def load_shipped_suites(session: Session) -> int:
 
 
 def suite_definition(suite: Suite) -> SuiteDefinition:
-    """A stored suite's definition."""
+    """Parse a stored suite's definition."""
     return SuiteDefinition.model_validate(suite.definition)
 
 
 def board_definition(board: Board) -> BoardDefinition:
-    """A stored board's definition."""
+    """Parse a stored board's definition."""
     return BoardDefinition.model_validate(board.definition)
 
 
 def current_boards(session: Session) -> list[Board]:
-    """The newest version of every board, by name."""
+    """Return the newest version of every board, by name."""
     newest = select(Board.name, func.max(Board.version).label("version")).group_by(Board.name).subquery()
     query = select(Board).join(newest, (newest.c.name == Board.name) & (newest.c.version == Board.version))
     return list(session.scalars(query.order_by(Board.name)))
 
 
 def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, bool]:
-    """Stores a board on the newest versions of its benchmarks, and returns it with whether it is new.
+    """Store a board on the newest versions of its benchmarks, and return it with whether it is new.
 
-    A changed definition, suite or benchmark makes a new version of the board. Raises a ShuffleboardError when the suite
-    or a benchmark is unknown, the suite's protocols cannot be asked yet, or a column is not in the suite.
+    A changed definition, suite or benchmark makes a new version of the board. Raises a ShuffleboardError if the suite
+    or a benchmark is unknown, the suite's protocols are not supported yet, or a column is not in the suite.
     """
     one_at_a_time(session, "boards")
     suite = find_suite(session, definition.suite)
@@ -142,7 +142,7 @@ def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, 
 
 
 def _usual_metrics(variants: str) -> tuple[str, ...]:
-    """The metrics that a board of nobody has of evaluations under these variants."""
+    """Return the metrics of a default board for evaluations under these variants."""
     definition = parse_variants(variants)
     if definition.kind not in ORDERS:
         return ("accuracy",)
@@ -150,10 +150,11 @@ def _usual_metrics(variants: str) -> tuple[str, ...]:
 
 
 def board_of_suite(session: Session, suite: Suite) -> Board | None:
-    """The board of a suite that nobody wrote a board for, under the suite's name; None where there is one on it.
+    """Return the default board of a suite, under the suite's name; None if a board on the suite exists.
 
     Its columns are accuracy, and if options only move right in two orders, which ranks, order loss, worst accuracy and
-    fluctuation rate. None, too, if the suite is for any benchmarks or asks no two tasks alike.
+    fluctuation rate. None, too, if the suite is for any benchmarks or no protocol and variants are common to all its
+    tasks.
     """
     definition = suite_definition(suite)
     if definition.needs_benchmarks or any(board.suite.name == suite.name for board in current_boards(session)):
@@ -176,7 +177,7 @@ def board_of_suite(session: Session, suite: Suite) -> Board | None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One evaluation that a board will ask for, its names resolved."""
+    """One evaluation that a board will need, its names resolved."""
 
     task: str
     benchmark_version: BenchmarkVersion
@@ -246,7 +247,7 @@ def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str
 
 
 def asked_digests(entry: BoardEntry | Entry) -> tuple[str, str]:
-    """What an evaluation of just the entry's questions is compared by, and one of the whole benchmark."""
+    """Return the digests that identify an evaluation of just the entry's questions, and one of the whole benchmark."""
     version = entry.benchmark_version
     specification = {
         "benchmark": {"name": version.benchmark.name, "content_digest": version.content_digest},
@@ -261,7 +262,7 @@ def asked_digests(entry: BoardEntry | Entry) -> tuple[str, str]:
 
 
 def answering(entries: Iterable[BoardEntry | Entry]) -> Callable[..., Condition]:
-    """Return the condition that an evaluation asks an entry's questions, or the whole benchmark.
+    """Return the condition that an evaluation covers an entry's questions, or the whole benchmark.
 
     It is a function of Evaluation, or an alias of it.
     """
@@ -331,9 +332,10 @@ def submit_suite(
     seed: int = 0,
     **options: Any,
 ) -> list[tuple[Evaluation, bool]]:
-    """Queues what a suite still needs of a model; returns every evaluation of it, with whether it is new.
+    """Queue the evaluations that a suite still needs of a model; return all of them, with whether they are new.
 
-    benchmarks: what the suite's "*" stands for; by default those that boards on the suite name. All or nothing.
+    benchmarks: the replacement for the suite's "*"; by default the benchmarks that boards on the suite name. All or
+    nothing.
     limit: only the first questions of each benchmark; sample, seed: only a sample of these. Either makes a suite of its
     own with a board of its own.
     options: priority, queue, max_workers, requester of EvaluationRequest.
@@ -350,9 +352,10 @@ def submit_suite(
 
 
 def evaluations_of_suite(session: Session, row: Suite, benchmarks: Sequence[str] = ()) -> list[Asked]:
-    """What a suite asks of every model; benchmarks: what its "*" stands for, by default what boards on it name.
+    """Return the evaluations that a suite requires of every model.
 
-    Raises UsageError where a suite for any benchmarks has none, or one that names its own is given some.
+    benchmarks: the replacement for its "*", by default the benchmarks that boards on it name. Raises UsageError if a
+    suite for any benchmarks has none, or if a suite that names its own is given some.
     """
     definition = suite_definition(row)
     chosen = list(benchmarks)
@@ -378,7 +381,7 @@ def _submit_missing(session: Session, model: str, asked: Asked, **options: Any) 
 
 
 def submit_board(session: Session, model: str, board: str, **options: Any) -> list[tuple[Evaluation, bool]]:
-    """Queues what a board still needs of a model, on the board's benchmark versions."""
+    """Queue the evaluations that a board still needs of a model, on the board's benchmark versions."""
     row = find_board(session, board)
     definition = board_definition(row)
     asked_for = entries_asked(suite_definition(row.suite), definition)

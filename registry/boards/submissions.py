@@ -41,7 +41,7 @@ MAX_NOTE: Final = 2000
 MAX_OPEN: Final = 20
 """How many pending submissions one account may have."""
 ANONYMOUS: Final = "anonymous"
-"""Who requested the evaluations of an anonymous submission, as everyone is told."""
+"""The requester shown to everyone for an anonymous submission's evaluations."""
 ENDED: Final = ("complete", "failed", "cancelled")
 
 _PART: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"
@@ -50,7 +50,7 @@ HUB_NAME: Final = re.compile(rf"{_PART}/{_PART}")
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """The model a submitter asks for: either `hub` or `endpoint`.
+    """The model in a submission request: either `hub` or `endpoint`.
 
     hub: "owner/name". endpoint: its name. revision: of the hub, by default its main branch; on an endpoint the model's
     name there, which is required. name: in this registry, by default the last part of the hub's.
@@ -64,7 +64,7 @@ class ModelRequest:
 
 
 def checked_model(requested: ModelRequest, settings: Settings) -> dict[str, Any]:
-    """A request as it is stored, with defaults filled in. Raises UsageError that names the invalid value."""
+    """Return a request as it is stored, with defaults filled in. Raises UsageError that names the invalid value."""
     if (requested.hub is None) == (requested.endpoint is None):
         raise UsageError("give either the model's name on the hub or the name of an endpoint")
     if requested.endpoint is not None:
@@ -102,7 +102,7 @@ def _on_endpoint(requested: ModelRequest, settings: Settings) -> dict[str, Any]:
 
 
 def check_endpoint(name: str, settings: Settings) -> str:
-    """The name of an endpoint that the deployment allows. Raises UsageError for another name, and for a URL."""
+    """Return the name of an allowed endpoint. Raises UsageError for another name, and for a URL."""
     known = load_endpoints(settings.endpoints)
     if name not in known:
         listed = ", ".join(sorted(known)) or "none is configured here"
@@ -111,7 +111,10 @@ def check_endpoint(name: str, settings: Settings) -> str:
 
 
 def revision_request(model: dict[str, Any], settings: Settings) -> RevisionRequest:
-    """What is registered for a stored request. Checked again: endpoints may have changed since it was made."""
+    """Return the revision to register for a stored request.
+
+    It is checked again: endpoints may have changed since the request.
+    """
     if model["kind"] == "openai":
         endpoint = check_endpoint(model["endpoint"], settings)
         address = load_endpoints(settings.endpoints)[endpoint].url_prefix
@@ -120,7 +123,7 @@ def revision_request(model: dict[str, Any], settings: Settings) -> RevisionReque
     return RevisionRequest("huggingface", hub, model["revision"], model["dtype"]).checked()
 
 
-# Asking
+# Requests
 
 
 def request_submission(
@@ -135,11 +138,12 @@ def request_submission(
     terms: Terms = NO_TERMS,
     address: str | None = None,
 ) -> tuple[Submission, bool]:
-    """Stores what a submitter asks for and returns it with whether it is new.
+    """Store a submission request and return it with whether it is new.
 
-    seen: a session that sees what the viewer may see, for the suite. An identical pending request is returned as it is.
-    Raises ForbiddenError, UsageError and NotFoundError, also where a board's rules forbid it, and QueueError when
-    there are too many already.
+    seen: a session that sees only rows the viewer may see, for the suite. An identical pending request is returned as
+    it is.
+    Raises ForbiddenError, UsageError and NotFoundError, also if a board's rules forbid it, and QueueError if there are
+    too many already.
     """
     viewer.require("submit")
     assert viewer.account_id is not None
@@ -186,14 +190,14 @@ def request_submission(
 
 
 def says_its_benchmarks(session: Session, suite: Suite) -> bool:
-    """Whether a suite's benchmarks are known: it names them, or a board on it does."""
+    """Return whether a suite's benchmarks are known: it names them, or a board on it does."""
     return not suite_definition(suite).needs_benchmarks or any(
         board.suite.name == suite.name and board_definition(board).benchmarks for board in current_boards(session)
     )
 
 
 def find_submission(session: Session, viewer: Viewer, submission_id: int) -> Submission:
-    """The submission of that number, if it is the viewer's own or they maintain; else NotFoundError."""
+    """Return a submission by its number if it is the viewer's own or they maintain; else raise NotFoundError."""
     row = session.get(Submission, submission_id) if 0 < submission_id <= MAX_ROW_ID else None
     if row is None or not (viewer.may("maintain") or row.account_id == viewer.account_id):
         whose = "here" if viewer.may("maintain") else f"of {viewer.name}"
@@ -226,7 +230,7 @@ SUBMISSION: Final = (
 
 
 def submission_document(session: Session, submission: Submission) -> dict[str, Any]:
-    """What is reported of a submission; evaluations: those it asked for, by number."""
+    """Return the report of a submission; evaluations: the evaluations that it requested, by number."""
     ids = select(SubmissionEvaluation.evaluation_id).filter_by(submission_id=submission.id)
     revision = (
         None if submission.model_revision_id is None else session.get(ModelRevision, submission.model_revision_id)
@@ -251,7 +255,7 @@ def _decider(session: Session, submission: Submission) -> str | None:
 
 
 def submission_estimate(session: Session, submission: Submission, settings: Settings) -> dict[str, Any]:
-    """What the submission would cost, as shown to a maintainer; `problem` says why it could not be submitted."""
+    """Estimate the cost of a submission, for a maintainer; `problem` explains why it could not be submitted."""
     try:
         request = revision_request(submission.model, settings)
         service = service_of(request.kind, request.location, request.revision, settings)
@@ -262,7 +266,7 @@ def submission_estimate(session: Session, submission: Submission, settings: Sett
 
 
 def _known_revision(session: Session, submission: Submission, request: RevisionRequest) -> ModelRevision | None:
-    """The revision that the request means, if it is already registered."""
+    """Return the revision that the request means, if it is already registered."""
     query = select(ModelRevision).join(Model).where(Model.name == submission.model["name"])
     return next((row for row in session.scalars(query) if request_of(row) == request), None)
 
@@ -280,12 +284,12 @@ def approve(
     files: ModelFiles | None = None,
     address: str | None = None,
 ) -> Submission:
-    """Registers the model and queues what the suite lacks of it; returns the submission.
+    """Register the model and queue the evaluations that the suite lacks; return the submission.
 
     A model whose files no worker has hashed yet is only registered: `advance` queues its evaluations as soon as it is
-    ready. files: its digests, where known. budget: what all of it may cost, in the price list's currency. Raises
-    QueueError, naming who decided, when it is no longer awaiting a decision, and whatever registering, submitting and
-    setting the budget raise; then nothing is stored.
+    ready. files: its digests, if known. budget: the maximum cost of all of it, in the price list's currency. Raises
+    QueueError, naming who decided, if it is no longer awaiting a decision, and any error from registering, submitting
+    and setting the budget; then nothing is stored.
     """
     viewer.require("maintain")
     submission = find_submission(session, viewer, submission_id)
@@ -350,7 +354,7 @@ def _decide(
 
 
 def _move(session: Session, submission: Submission, **values: Any) -> None:
-    """Decides a pending submission; of two concurrent decisions one wins and the other is told who it was."""
+    """Decide a pending submission; of two concurrent decisions one wins and the other learns who decided."""
     moved = changed_one(
         session,
         update(Submission).where(Submission.id == submission.id, Submission.state == "requested").values(**values),
@@ -363,7 +367,7 @@ def _move(session: Session, submission: Submission, **values: Any) -> None:
 
 
 def _submit(session: Session, submission: Submission, revision: ModelRevision) -> None:
-    """Queues what the suite lacks of the revision and links all of it."""
+    """Queue the evaluations that the suite lacks for the revision, and link all of them."""
     asked = submission.estimate or {}
     found = submit_suite(
         session,
@@ -403,7 +407,7 @@ def advance(engine: Engine) -> None:
 
 
 def _locked(session: Session, submission_id: int) -> Submission | None:
-    """The submission, if it is still in progress and not locked by another process."""
+    """Lock and return the submission, if it is still in progress and not locked by another process."""
     return session.scalar(
         select(Submission)
         .where(Submission.id == submission_id, Submission.state == "approved", Submission.finished_at.is_(None))

@@ -1,8 +1,8 @@
-"""What a suite would cost for a model that may not be registered yet. Read-only.
+"""Estimate the cost of a suite for a model that may not be registered yet. Read-only.
 
-Prompts are counted exactly. Token counts come from other models that were asked the same questions in the same way, if
-any: the model's own tokenizer is not available. Seconds follow from the model's own measured rate. What a provider
-would charge follows from the price list: as the model's earlier answers came out, and at most.
+Prompts are counted exactly. Token counts come from other models with the same questions under the same protocol, if
+any: the model's own tokenizer is not available. Seconds follow from the model's own measured rate. The provider's
+charge follows from the price list: at the token counts of the model's earlier answers, and at most.
 """
 
 from typing import Any, Final
@@ -39,11 +39,11 @@ def suite_estimate(
     queue: str = "cpu",
     service: Service | None = None,
 ) -> dict[str, Any]:
-    """The cost of each evaluation of a suite, and their sums; None where something is not known, with the reason.
+    """Estimate each evaluation of a suite, and their sums; None if something is not known, with the reason.
 
-    revision: the model's, where it is registered: what is scored already is then not counted again. service: the
-    provider's that would be asked; without one nothing is charged, and `currency` is None.
-    Raises the ShuffleboardError that submitting the suite would raise, as far as reading can tell.
+    revision: the model's, if it is registered: finished work is then not counted again. service: the provider's service
+    that would answer; without one nothing is charged, and `currency` is None.
+    Raises the ShuffleboardError that submitting the suite would raise, as far as reading can find it.
     """
     usable = revision if revision is not None and revision.state == "ready" else None
     rows = [
@@ -174,7 +174,7 @@ def _known(
     protocol: dict[str, Any],
     variants: VariantSetDefinition,
 ) -> Evaluation | None:
-    """The evaluation that answers it already or is at work on it, as submitting the suite would find it."""
+    """Return the finished or running evaluation that submitting the suite would find."""
     asked_questions = question_filter(limit=asked.limit, subjects=asked.subjects, options=asked.options)
     protocol_row = session.scalar(select(Protocol).filter_by(digest=specification_digest(protocol)))
     set_row = session.scalar(select(VariantSet).filter_by(digest=specification_digest(variants.specification())))

@@ -1,4 +1,4 @@
-"""What a board's numbers are held against: who has no rank, and the commands that ask for it; what guessing gives."""
+"""Models without a rank, with the commands that would rank them; and the accuracy of guessing on a board."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
@@ -16,14 +16,14 @@ from registry.scores.asked import ASKED, PROPOSED, asked_how, asking, one_order,
 from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Question
 
 _ANY_ORDERS: Final = ("imported",)
-"""Variants that are what was recorded: the same set again may hold more orders."""
+"""Variants made of recorded orders: the same set again may contain more orders."""
 
 
 def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
-    """The models of a snapshot that some column does not rank, though its metric ranks others.
+    """Return the models of a snapshot that some column does not rank, though its metric ranks others.
 
     Each has `model`, `revision`, `column` (None: all of them), `reason` and `commands`, which may be empty. A model
-    that lacks a part of the suite is in no ranking; one asked in one order is in none by a metric that needs two.
+    that lacks a part of the suite is in no ranking; a model with a single order is not ranked by metrics that need two.
     """
     document = snapshot.document
     kinds = _kinds(session, document)
@@ -79,7 +79,7 @@ def _asking_missing(document: Mapping[str, Any], who: dict[str, Any], missing: I
 def _behind(
     document: Mapping[str, Any], column: Mapping[str, Any], evaluations: Iterable[Mapping[str, Any] | None]
 ) -> Iterable[tuple[dict[str, Any], int]]:
-    """The entries that a column is taken over, each with the number of the evaluation that answers it."""
+    """Yield the entries behind a column, each with the number of the evaluation that answers it."""
     wanted = canonical_variants(column["variants"])
     for entry, item in zip(document["entries"], evaluations, strict=True):
         if item and entry["variants"] == wanted and column.get("protocol") in (None, entry["protocol"]):
@@ -92,7 +92,7 @@ def _kinds(session: Session, document: Mapping[str, Any]) -> dict[tuple[str, int
 
 
 def _asked(session: Session, document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """Evaluation to the columns that say how it was asked."""
+    """Map each evaluation to the columns that describe its protocol and variants."""
     ids = {item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item}
     query = select(Evaluation.id, *(getattr(Evaluation, name) for name in ASKED)).where(Evaluation.id.in_(ids))
     return {row["id"]: dict(row) for row in session.execute(query).mappings()}
@@ -104,9 +104,9 @@ def _asked(session: Session, document: Mapping[str, Any]) -> dict[int, dict[str,
 def column_chances(
     definition: BoardDefinition, entries: Sequence[BoardEntry], guessed_of: Callable[[BoardEntry], tuple[float, int]]
 ) -> dict[str, float]:
-    """Column of accuracy to what guessing gives there: as its values, the mean over tasks of pooled questions.
+    """Map each column of accuracy to the accuracy of guessing, a mean over tasks of pooled questions.
 
-    guessed_of: what `guessed` gives of an entry.
+    guessed_of: returns `guessed` for an entry.
     """
     columns = [item for item in definition.parsed_columns if item.metric == "accuracy"]
     found = {}

@@ -1,4 +1,4 @@
-"""What somebody wants to be evaluated: one model for the API, the command line, `apply` and their documentation."""
+"""A request for evaluations: one model for the API, the command line, `apply` and their documentation."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Self
@@ -40,13 +40,13 @@ _OF_BENCHMARKS: Final = (
     "sample",
     "seed",
 )
-"""What only a benchmark is asked with: suites and boards define it."""
+"""Fields for a benchmark only: suites and boards define them."""
 _ALSO_OF_SUITES: Final = ("limit", "sample", "seed")
-"""What a suite can be asked with, too: it makes a suite of its own."""
+"""Fields that a suite accepts, too: they make a suite of its own."""
 
 
 class Wanted(BaseModel):
-    """What is to be evaluated: a benchmark under variants, or all that a suite or a board lacks of the model."""
+    """An evaluation request: a benchmark under variants, or all that a suite or a board lacks of the model."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -116,7 +116,7 @@ class Wanted(BaseModel):
         return self
 
     def plan(self, *, requester: str | None = None, read_files: bool = False) -> Plan:
-        """Return what queues all that is wanted.
+        """Return a function that queues everything requested.
 
         read_files: whether variants may name files of this machine. Raises ProtocolError for unknown variants.
         """
@@ -134,7 +134,7 @@ class Wanted(BaseModel):
     def _submitted(
         self, session: Session, variants: VariantSetDefinition | None, requester: str | None
     ) -> list[tuple[Evaluation, bool]]:
-        from registry.boards.store import submit_board, submit_suite  # what takes numpy is for those who submit
+        from registry.boards.store import submit_board, submit_suite  # only submitting needs numpy
 
         given = self.model_dump(include={"priority", "queue", "max_workers", "conflict_of_interest"}) | {
             "requester": requester
@@ -167,7 +167,7 @@ class Wanted(BaseModel):
 
 
 class ToEstimate(Wanted):
-    """What is to be estimated: what is to be evaluated, and how precisely."""
+    """An estimate request: the evaluations, and their precision."""
 
     precision: Annotated[
         float | None,
@@ -175,10 +175,10 @@ class ToEstimate(Wanted):
     ] = None
 
     def with_sample(self, session: Session, *, read_files: bool = False) -> tuple[Wanted, dict[str, Any]]:
-        """Return what is to be evaluated with the sample that the precision needs, and what that rests on.
+        """Return the request with the sample that the precision needs, and the basis of that sample.
 
         read_files: as for `plan`. See `registry.queue.sample_size`; nothing without a precision.
-        Raises UsageError for a precision of a suite or a board, or beside a sample.
+        Raises UsageError for a precision with a suite, a board or a sample.
         """
         if self.precision is None:
             return self, {}
@@ -194,9 +194,9 @@ class ToEstimate(Wanted):
 
 
 def contradiction(given: Mapping[str, Any], spelled: Callable[[str], str]) -> str | None:
-    """What contradicts itself in fields of `Wanted`, in one line with its remedy; None: nothing does.
+    """Return the contradiction in fields of `Wanted`, in one line with its remedy; None if there is none.
 
-    spelled: a field's name as whoever asks has given it.
+    spelled: returns a field's name as it appears in the request.
     """
 
     def those(names: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""How a board's models were asked: who is ranked in one way of asking, and what is drawn of every model."""
+"""Protocol groups of a board's models: the ranked models of each group, and the spans drawn for every model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ Revision = tuple[str, int]
 
 @dataclass(frozen=True)
 class Way:
-    """One way of asking.
+    """One protocol group: variants and perhaps a protocol.
 
-    models: those that are ranked. spans: of every model, of which something can be drawn. missing: of every model, the
-    share of its answers that are missing.
+    models: the ranked models. spans: for every model with a span. missing: for every model, its share of missing
+    answers.
     """
 
     models: list[OnBoard]
@@ -35,12 +35,12 @@ class Way:
 
 
 def facts_behind(session: Session, document: Row) -> dict[int, Facts]:
-    """Evaluation to what is known of it, of all that are behind a snapshot."""
+    """Map each evaluation behind a snapshot to its facts."""
     return facts_of(session, [item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item])
 
 
 def ways_of(document: Row, known: Mapping[int, Facts]) -> dict[str, Way]:
-    """Way of asking, of those that a board has columns of, to what is known. document: a snapshot, as it is shown."""
+    """Map each protocol group that the board shows to its facts. document: a snapshot, as it is shown."""
     found: dict[str, Way] = {}
     for variants, protocol in dict.fromkeys((item["variants"], item.get("protocol")) for item in document["columns"]):
         columns = {
@@ -83,24 +83,24 @@ def ways_of(document: Row, known: Mapping[int, Facts]) -> dict[str, Way]:
 
 
 def way_of(ways: Mapping[str, Way], document: Row, column: str) -> Way:
-    """The way of asking of a column, or else the first of which something can be drawn."""
+    """Return the protocol group of a column, or else the first with spans."""
     of = next(item for item in document["columns"] if item["name"] == column)
     own = ways[way_key(of["variants"], of.get("protocol"))]
     return own if own.spans else next((way for way in ways.values() if way.spans), own)
 
 
 def who(row: Row) -> Revision:
-    """Whose row of a board it is."""
+    """Return the model and revision of a board's row."""
     return row["model"], row["revision"]
 
 
 def way_key(variants: str, protocol: str | None) -> str:
-    """What a way of asking is called: its variants, and the protocol where a board names it."""
+    """Return the name of a protocol group: its variants, and the protocol if a board names it."""
     return variants if protocol is None else f"{variants}, {protocol}"
 
 
 def without_rank(document: Row, columns: Sequence[str]) -> dict[Revision, str]:
-    """Who has no rank in one of these columns, to why."""
+    """Map each model without a rank in one of these columns to the reason."""
     wanted = {None, *columns}
     return {
         (item["model"], item["revision"]): item["reason"] for item in document["unranked"] if item["column"] in wanted
@@ -108,7 +108,7 @@ def without_rank(document: Row, columns: Sequence[str]) -> dict[Revision, str]:
 
 
 def _sealed(row: Row, places: Sequence[int], known: Mapping[int, Facts]) -> list[Facts] | None:
-    """What is known of the evaluations behind a task; None if one is missing."""
+    """Return the facts about the evaluations behind a task; None if one is missing."""
     items = [row["evaluations"][place] for place in places]
     found = [known[item["evaluation"]] for item in items if item and item["evaluation"] in known]
     return found if len(found) == len(places) else None
