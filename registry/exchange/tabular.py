@@ -47,7 +47,7 @@ def spreadsheet_cell(value: Any) -> Any:
 
 
 def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, heading: bool = True) -> str:
-    """Rows as CSV; NULL is an empty cell. heading: whether the names of the columns come first."""
+    """Return rows as CSV; NULL is an empty cell. heading: whether the names of the columns come first."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     if heading:
@@ -94,12 +94,12 @@ class ShownTable:
 
 
 def latex_text(text: str) -> str:
-    """Text that LaTeX and BibTeX take for nothing but text, on one line."""
+    """Escape a text for LaTeX and BibTeX, on one line."""
     return _CONTROL.sub(" ", text).translate(_LATEX)
 
 
 def markdown_text(text: str) -> str:
-    """Text that Markdown takes for nothing but text, on one line."""
+    """Escape a text for Markdown, on one line."""
     return _MARKDOWN.sub(r"\\\1", _CONTROL.sub(" ", text))
 
 

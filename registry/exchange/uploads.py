@@ -98,7 +98,7 @@ def outputs(order: dict[str, Any]) -> dict[str, Any]:
 
 @_told
 def replay(order: dict[str, Any]) -> dict[str, Any]:
-    """Makes an evaluation from the stored answers of another: its number, its source's, and whether it is new.
+    """Make an evaluation from the stored answers of another: its number, its source's, and whether it is new.
 
     order: evaluation, benchmark, protocol, requester; viewer and address.
     """

@@ -42,9 +42,9 @@ def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all")
 
 
 def above_chance(row: dict[str, Any], guessed: float | None) -> dict[str, dict[str, float | None]]:
-    """Metric of CORRECTED to `value`, `chance`, `interval_low` and `interval_high` of a leaderboard's row.
+    """Map each metric of CORRECTED to `value`, `chance`, `interval_low` and `interval_high` of a leaderboard's row.
 
-    The interval is that of the metric on the new scale: guessing is known exactly, so it adds no uncertainty.
+    The interval is the metric's on the new scale: guessing is known exactly, so it adds no uncertainty.
     """
     found = {}
     for metric in CORRECTED:

@@ -43,7 +43,7 @@ _KEPT: Final = 50_000
 
 
 class Counts(NamedTuple):
-    """Answers asked for, valid and tied ones; questions whose original order was read, and those of them right.
+    """The numbers of answers requested, valid and tied, and of questions with a read, and a right, original order.
 
     fewest, most: different prompts of a question with its own options.
     """

@@ -140,7 +140,7 @@ def _repeated(of: Any) -> ColumnElement[int]:
 
 
 def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
-    """Neighbouring rows of one group together."""
+    """Split rows into groups of neighbours with the same key."""
     return [list(group) for _, group in groupby(rows, key=group_key)]
 
 
@@ -336,7 +336,7 @@ def _ranked_rows(
 
 
 def _asked_once(session: Session, rows: dict[int, Row], metric: str, scope: str) -> set[int]:
-    """Evaluations that are ranked by FALLBACK: nobody in their group has a value of a metric that needs two orders."""
+    """Return evaluations ranked by FALLBACK: the metric needs two orders, and none in their group has a value."""
     if not METRICS[metric].needs_two_prompts:
         return set()
     lacking = {
@@ -461,7 +461,7 @@ def _sorting(sort: str, scope: str, query: Select[Any]) -> tuple[ColumnElement[A
 
 
 def _values(metric: str, scope: str) -> Any:
-    """Evaluation to the value of one metric over one scope."""
+    """Select each evaluation's value of one metric over one scope."""
     c = evaluation_metrics.c
     return select(c.evaluation_id, c.value).where(_scope(c, scope), c.metric == metric).subquery()
 
@@ -623,7 +623,7 @@ def incomplete_rows(
 
 
 def _scored(session: Session, ids: Iterable[int]) -> dict[int, int]:
-    """Evaluation to the number of its questions in shards that are done."""
+    """Map each evaluation to the number of its questions in shards that are done."""
     query = (
         select(EvaluationQuestion.evaluation_id, func.count())
         .join(Shard, Shard.id == EvaluationQuestion.shard_id)

@@ -73,7 +73,7 @@ def archived_json(archive: Archive, name: str, *, storable: bool = True) -> Any:
 
 
 def members(place: Place, document: Mapping[str, Any], key: str, kind: type[Kind]) -> Kind:
-    """document[key], of the kind that it has to be; rejects anything else."""
+    """Return document[key], of the required kind; rejects anything else."""
     value = document.get(key)
     if not isinstance(value, kind) or isinstance(value, bool):
         place.reject(f"{key} {shown(value)} is not {_KINDS[kind]}; the log is damaged, or of another version")

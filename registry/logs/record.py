@@ -36,7 +36,7 @@ class Item(Place):
         return shorten(self.name)
 
     def reject(self, problem: str) -> NoReturn:
-        """Raises IngestError: file, item, problem with value and remedy."""
+        """Raise IngestError: file, item, problem with value and remedy."""
         raise IngestError(f"{self.path.name} {shorten(self.name)}: {shorten(problem, LONGEST_MESSAGE)}")
 
 
@@ -270,7 +270,7 @@ def _number(place: Place, name: str, value: Any, low: float, high: float) -> flo
 
 
 def optional_text(place: Place, value: Any) -> str | None:
-    """Generated text, if any."""
+    """Return generated text, if any."""
     if value is None:
         return None
     if not isinstance(value, str):

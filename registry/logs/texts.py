@@ -12,5 +12,5 @@ def normal(text: str) -> str:
 
 
 def digest(text: str) -> int:
-    """64 bits of a text, never 0."""
+    """Return 64 bits for a text, never 0."""
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big", signed=True) or 1

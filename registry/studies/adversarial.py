@@ -40,7 +40,7 @@ def adversarial_effects(session: Session, evaluation_id: int) -> list[Adversaria
 def _outcomes(
     session: Session, evaluation_id: int, inserted_bytes: dict[int, int]
 ) -> dict[int, dict[int, VariantOutcome]]:
-    """Question id to variant to outcome, of the variants that show the question."""
+    """Map question ids to variants to outcomes, for the variants that show the question."""
     of_evaluation = (
         Prediction.evaluation_id == evaluation_id,
         Prediction.question_shown,

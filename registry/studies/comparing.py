@@ -293,7 +293,7 @@ def _values(name: str, first: Sequence[Array], second: Sequence[Array]) -> dict[
 
 
 def _samples(columns: Mapping[str, Sequence[Array]], factor: float) -> dict[str, Array]:
-    """Metric to the resampled means of its columns, shape (resamples, columns), all from the same draws."""
+    """Map each metric to the resampled means of its columns, shape (resamples, columns), all from the same draws."""
     stacked = np.stack([column for own in columns.values() for column in own], axis=1)
     enough = len(stacked) >= MINIMUM_QUESTIONS  # with fewer no interval is stated
     means = resampled_means(stacked, factor=factor) if enough else np.full((1, stacked.shape[1]), np.nan)
@@ -347,7 +347,7 @@ def cora_document(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 
 def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str, Any], dict[str, Any]]:
-    """Accuracy on the originals, and the parameters and the result of CoRA's bootstrap as an analysis keeps them."""
+    """Return accuracy on the originals, and CoRA's parameters and result as an analysis stores them."""
     query = (
         select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)
         .where(

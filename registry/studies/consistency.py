@@ -103,7 +103,7 @@ def _harness_options(evaluation: Evaluation, rows: Mapping[int, Sequence[Any]]) 
 
 
 def _mapped_back(row: Any) -> Any:
-    """Under the variant that moves the right option to position p, a letter as the harness reads it."""
+    """Read a letter as the harness does, under the variant that moves the right option to position p."""
     if row.chosen_position is None:
         return row.text or ""
     return row.answer if row.chosen_position in (row.answer, row.variant - 1) else row.chosen_position

@@ -112,7 +112,7 @@ def noise_of_replicates(
 
 
 def noise_document(session: Session, source: NoiseSource) -> dict[str, Any]:
-    """Repeat noise apart from order effects, over the questions of the evaluations."""
+    """Separate repeat noise from order effects, over the questions of the evaluations."""
     # numpy comes with it, and most evaluations repeat nothing.
     from registry.statistics.bootstrap import RESAMPLES, SEED
     from registry.statistics.noise import noise_of_pairs

@@ -149,7 +149,7 @@ def _agreement(one: Iterable[Pair], other: Iterable[Pair]) -> dict[str, Any]:
 
 
 def parse_protocol(reference: str) -> tuple[str, int]:
-    """`NAME` or `NAME:SHOTS` as (name, shots); without SHOTS they are 0, as everywhere. Raises UsageError."""
+    """Parse `NAME` or `NAME:SHOTS` into (name, shots); without SHOTS they are 0, as everywhere. Raises UsageError."""
     name, colon, shots = reference.partition(":")
     if not name or (colon and not (shots.isascii() and shots.isdecimal())):
         raise UsageError(f"protocol {reference!r}: write NAME or NAME:SHOTS, such as symbols:5")
@@ -238,7 +238,7 @@ def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequen
 
 
 def _values(session: Session, evaluation_ids: Sequence[int]) -> dict[int, dict[str, float | None]]:
-    """Evaluation to metric to value, over all of its questions."""
+    """Map each evaluation to its metrics' values, over all of its questions."""
     query = text(
         "SELECT evaluation_id, metric, value FROM evaluation_metrics"
         " WHERE scope = 'all' AND evaluation_id IN :ids AND metric IN :metrics"

@@ -375,7 +375,7 @@ def _records(
 
 
 def _questions(session: Session, ids: Sequence[int]) -> dict[int, tuple[str, str | None, list[str]]]:
-    """(text, context, options) of each question."""
+    """Return (text, context, options) of each question."""
     query = select(Question.id, Question.text, Question.context).where(Question.id.in_(ids))
     found: dict[int, tuple[str, str | None, list[str]]] = {
         row.id: (row.text, row.context, []) for row in session.execute(query)

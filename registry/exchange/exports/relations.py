@@ -246,7 +246,7 @@ def _converted(relation: Relation, result: Result[Any]) -> Iterator[dict[str, An
 
 
 def as_written(rows: Iterable[Row[Any]], types: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Rows of either engine as files have them. types: of the columns, in their order."""
+    """Convert rows of either engine to the files' values. types: of the columns, in their order."""
     readers = [(column, _READERS[kind]) for column, kind in types.items()]
     for row in rows:
         yield {
@@ -256,7 +256,7 @@ def as_written(rows: Iterable[Row[Any]], types: Mapping[str, str]) -> Iterator[d
 
 
 def _questions(options: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Rows of options to rows of questions with lists of options."""
+    """Group rows of options into rows of questions with lists of options."""
     current: dict[str, Any] | None = None
     for row in options:
         if current is not None and row["question_id"] == current["question_id"]:

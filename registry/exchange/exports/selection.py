@@ -38,7 +38,7 @@ class ExportRequest:
     without: frozenset[str] = frozenset()
 
     def filters(self) -> dict[str, Any]:
-        """For the manifest."""
+        """Return the filters for the manifest."""
         return {
             "evaluations": list(self.evaluations),
             "benchmarks": list(self.benchmarks),

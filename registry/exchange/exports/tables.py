@@ -111,7 +111,7 @@ WRITERS: Final[Mapping[str, Writer]] = {"parquet": parquet, "csv": comma_separat
 
 
 def write_rows(writer: Writer, path: Path, columns: Columns, rows: Iterable[Sequence[dict[str, Any]]]) -> int:
-    """Writes batches of rows as one file; returns how many rows there were."""
+    """Write batches of rows as one file; return how many rows there were."""
     count = 0
     with writer(path, columns) as append:
         for batch in rows:

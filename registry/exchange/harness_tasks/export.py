@@ -42,7 +42,7 @@ class UnrepresentableError(Exception):
 
 
 def question_of(task: Any, doc: Document, templates: Any = None) -> Document:
-    """Question, context, options and answer of a document, as the task's own templates have them.
+    """Return a document's question, context, options and answer, as the task's own templates have them.
 
     templates: a few-shot configuration, whose own come first.
     """
@@ -115,7 +115,7 @@ def listed_at(label: str, text: str, begin: int) -> tuple[int, int] | None:
 
 
 def lists_of(doc: Document) -> Iterator[list[str]]:
-    """Lists of texts in a document: by usual names first, then a record of labels and texts, then the rest."""
+    """Yield lists of texts in a document: by usual names first, then a record of labels and texts, then the rest."""
     values = [doc[key] for key in OPTION_KEYS if key in doc] + list(doc.values())
     for value in values:
         if isinstance(value, dict):
@@ -180,7 +180,7 @@ def documents(task: Any, name: str, subject: str | None) -> Iterator[Document]:
 
 
 def examples_of(task: Any) -> Iterable[Document]:
-    """Few-shot documents, if the task names a split or a list of its own for them."""
+    """Return few-shot documents, if the task names a split for them or lists them."""
     split = getattr(task, "fewshot_cfg", None) and (task.fewshot_cfg.split or task.fewshot_cfg.samples)
     if not split and not task.has_training_docs():
         return []
@@ -204,7 +204,7 @@ def flat(found: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Writes the task that the command line names."""
+    """Write the task that the command line names."""
     name, folder = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries print, too

@@ -60,12 +60,12 @@ class Compared:
     pairs: tuple[Pair, ...]
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the JSON document."""
         return asdict(self)
 
 
 def compare(logs: Sequence[Checked]) -> tuple[list[Compared], list[Finding]]:
-    """Compares the logs of each group that share their questions."""
+    """Compare the logs of each group that share their questions."""
     findings: list[Finding] = []
     compared = []
     for group in _groups([log for log in logs if len(log.right) >= LEAST]):

@@ -460,7 +460,7 @@ class Finding:
         return self.kind.severity
 
     def document(self) -> dict[str, object]:
-        """For JSON."""
+        """Return the JSON document."""
         return {
             "id": self.kind.id,
             "name": self.kind.name,

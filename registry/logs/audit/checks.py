@@ -78,7 +78,7 @@ class Checked:
     findings: list[Finding] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the JSON document."""
         source = self.gathered.source
         return {
             "log": self.gathered.label,
@@ -129,7 +129,7 @@ class _Checker:
 
 
 def check(gathered: Gathered) -> Checked:
-    """Checks one log that was read to its end."""
+    """Check one log that was read to its end."""
     c = _Checker(gathered)
     source, total = gathered.source, len(gathered)
     key, right, question = gathered.column("key"), gathered.column("right"), gathered.column("question")

@@ -247,7 +247,7 @@ class Gathered:
         return " ".join([f"{source.model} · {source.task}", *(f"[{part}]" for part in parts)])
 
     def read(self) -> "Gathered":
-        """Reads the log to its end."""
+        """Read the log to its end."""
         records = self._records()
         first = list(islice(records, BEGINNING))
         texts = [record.output for record in first if isinstance(record, Seen) and record.output]
@@ -287,7 +287,7 @@ class Gathered:
             yield record
 
     def note(self, name: str, place: str, detail: str) -> None:
-        """Counts a finding at a place."""
+        """Count a finding at a place."""
         self.counts[name] += 1
         places = self.found.setdefault(name, [])
         if len(places) < self.most_places:

@@ -30,7 +30,7 @@ _Digests = NDArray[np.uint64]
 
 
 def known_digest(text: str, options: tuple[int, ...]) -> int:
-    """48 bits of a question: of its options in any order, by their digests, and of the last 60 characters."""
+    """Return 48 bits for a question: from its options in any order, by their digests, and its last 60 characters."""
     return digest(f"{normal(text)[-_END:]}|{sorted(options)}") & 0xFFFF_FFFF_FFFF
 
 
@@ -57,7 +57,7 @@ class Benchmark:
         return sum(count for subject, count in self.subjects.items() if _plain(subject) in longest) or self.questions
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the JSON document."""
         return {"name": self.name, "questions": self.questions, "matched": self.matched}
 
 
@@ -67,7 +67,7 @@ def _plain(name: str) -> str:
 
 @cache
 def _known() -> list[tuple[str, Mapping[str, int], _Digests, _Digests]]:
-    """(name, subjects, digests of the questions, sorted, with their keys, and the questions alone)."""
+    """Return (name, subjects, digests of the questions, sorted, with their keys, and the questions alone)."""
     whole = np.fromfile(HERE / "known.bin", dtype=">u8").astype(np.uint64)
     found, start = [], 0
     for entry in read_toml(HERE / "known.toml")["benchmark"]:

@@ -161,7 +161,7 @@ class Edges:
         self._places: dict[str, list[str]] = {}
 
     def add(self, edge: str, place: str) -> None:
-        """Counts one prompt."""
+        """Count one prompt."""
         if edge in self._counts or len(self._counts) < _MOST_EDGES:
             self._counts[edge] += 1
             places = self._places.setdefault(edge, [])

@@ -47,7 +47,7 @@ class Report:
         return level != "never" and any(self.count(severity) for severity in SEVERITIES[: SEVERITIES.index(level) + 1])
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the JSON document."""
         return {
             "logs": [log.document() for log in self.logs],
             "findings": [finding.document() for finding in self.findings],
@@ -275,7 +275,7 @@ def audit(
 
 
 def _tell_apart(logs: Sequence[Gathered]) -> None:
-    """Logs of one model and task are called by their places, as far as these differ."""
+    """Add places to the labels of logs with the same model and task, as far as the places differ."""
     same: dict[str, list[Gathered]] = {}
     for log in logs:
         same.setdefault(log.label, []).append(log)

@@ -37,7 +37,7 @@ _INDEX = re.compile("[0-9]{1,5}")
 
 
 def parse_selection(text: str | None) -> tuple[tuple[str, int | None], ...]:
-    """`standard_MC:0,standard_MC_shuffled` as types with an index, or None for all of a type."""
+    """Parse `standard_MC:0,standard_MC_shuffled` into types with an index, or None for all of a type."""
     if text is None:
         return ()
     selection: list[tuple[str, int | None]] = []
@@ -143,7 +143,7 @@ def _order(place: Place, question: KnownQuestion, line: Mapping[str, Any]) -> tu
 
 
 def _first_ordinals(path: Path, selection: Sequence[tuple[str, int | None]]) -> dict[tuple[str, int | None], int]:
-    """Ordinal at which each selected type begins, or which a single selected variant has."""
+    """Map each selected type to its first ordinal, or a single selected variant to its ordinal."""
     highest: dict[str, int] = {}
     for place, line in read_lines(path):
         if isinstance(line.get("variant_type"), str):

@@ -226,7 +226,7 @@ def _trials(path: Path, document: Mapping[str, Any], damaged: list[Unusable] | N
 
 
 def instance_id(place: Place, instance: Mapping[str, Any]) -> str:
-    """HELM's own id of an instance, such as id5."""
+    """Return HELM's own id of an instance, such as id5."""
     return members(place, instance, "id", str)
 
 

@@ -59,7 +59,7 @@ Samples = Iterable[tuple[Item, dict[str, Any]]]
 
 
 def inspect_document(path: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Samples]:
-    """(header, samples) of a log in one JSON document; samples behind a damaged one can be read, too."""
+    """Return (header, samples) of a log in one JSON document; samples behind a damaged one can be read, too."""
     samples = members(Item(path, "document"), document, "samples", list)
     return document, map(partial(_sample, path), range(1, len(samples) + 1), samples)
 
@@ -280,7 +280,7 @@ def _target(place: Place, sample: Mapping[str, Any], n_choices: int) -> int:
 
 
 def _index(letter: str) -> int | None:
-    """Position of a label as Inspect writes it: A to Z, then 1, 2, …."""
+    """Return the position of a label as Inspect writes it: A to Z, then 1, 2, …."""
     text = letter.strip().upper()
     if len(text) == 1 and text in LETTERS:
         return LETTERS.index(text)

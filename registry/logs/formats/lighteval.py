@@ -222,7 +222,7 @@ def _number(value: Any) -> float | None:
 
 
 def _results(path: Path, task: Any, metric: str) -> tuple[dict[str, str], float | None]:
-    """(the task and the model, the task's overall score) from `results/MODEL/results_DATE.json`, if it is there."""
+    """Return (task and model, the task's overall score) from `results/MODEL/results_DATE.json`, if it is there."""
     about: dict[str, Any] = {"task": task}
     date = path.parent.name
     folder = next((parent for parent in path.parents if parent.name == "details"), None)

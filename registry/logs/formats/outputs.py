@@ -69,7 +69,7 @@ def read_contract(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterato
 
 
 def _stated_answer(place: Place, line: Mapping[str, Any], order: tuple[int | str, ...]) -> tuple[bool, int | None]:
-    """(whether an answer is stated, its position)."""
+    """Return (whether an answer is stated, its position)."""
     if "position" in line:
         position = check_position(place, line["position"], len(order))
         option = line.get("option")

@@ -53,7 +53,7 @@ def with_counterparts(reader: Reader, definition: VariantSetDefinition) -> Reade
 
 
 def _counterparts(definition: VariantSetDefinition, question: KnownQuestion) -> dict[int, int]:
-    """Ordinal of each variant that shows the question to that of the one which differs in leaving it out."""
+    """Map each variant that shows the question to the variant that differs only in leaving it out, by ordinals."""
     try:
         variants = definition.variants(QuestionShape(question.external_id, len(question.options), question.answer))
     except VariantError:  # reported by the check of the line's variant

@@ -192,7 +192,7 @@ def import_columns(
     columns: Sequence[str] = (),
     report: Report | None = None,
 ) -> dict[str, int]:
-    """Imports a table of letters, each column as the answers of the model that it names; all of them or none.
+    """Import a table of letters, each column as the answers of the model that it names; all of them or none.
 
     A model that is not registered is, as external; a column headed OWNER/NAME is a model called NAME. columns: only
     these; none means all. protocol: None is `recorded`. Returns the evaluation of each model, in the order of the
@@ -305,7 +305,7 @@ def _store(
     fingerprint: dict[str, object],
     tell: Report,
 ) -> Evaluation:
-    """Stores one model's answers, with the counts of each question; not sealed yet."""
+    """Store one model's answers, with the counts of each question; not sealed yet."""
     evaluation = _store_evaluation(session, request, answers, fingerprint)
     _store_rows(session, evaluation, reader, answers, tell)
     renew_statistics(session, evaluation.prompts)
@@ -343,7 +343,7 @@ def _questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:
 def _reader(
     request: ImportRequest, definition: VariantSetDefinition, questions: Mapping[str, KnownQuestion]
 ) -> tuple[str, Reader]:
-    """(name of the format, a function that reads the file from its start), recognised by the file's form."""
+    """Return (name of the format, a function that reads the file from its start), recognised by the file's form."""
     path = request.path
     if path.is_file() and is_table_of_columns(path):
         table = read_table(path, questions, () if request.column is None else (request.column,))

@@ -49,7 +49,7 @@ class Comparison:
         return None if self.stated is None else abs(self.stated - self.recomputed) <= TOLERANCE
 
     def document(self) -> dict[str, Any]:
-        """For the command line's JSON."""
+        """Return the document for the command line's JSON."""
         return asdict(self) | {"agrees": self.agrees}
 
     def fingerprint(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Point:
 
     @property
     def questions(self) -> int:
-        """Number of questions."""
+        """Return the number of questions."""
         return sum(self.options.values())
 
     @property
@@ -121,7 +121,7 @@ def _value(point: Point, subset: str, metric: str) -> float | None:
 
 
 def both(first: float | None, second: float | None) -> float | None:
-    """R² for both targets: the mean of the two, None if either is (Table 1c is exactly this)."""
+    """Return R² for both targets: the mean of the two, None if either is (Table 1c is exactly this)."""
     return None if first is None or second is None else (first + second) / 2
 
 
@@ -223,7 +223,7 @@ def recommend(points: Sequence[Point], cells: Sequence[Cell], target: str, toler
 
 
 def mean_prompts(points: Sequence[Point], subset: str) -> float:
-    """Prompts per question of a set of orders, over all questions of all points."""
+    """Return the prompts per question of a set of orders, over all questions of all points."""
     total = sum(point.questions for point in points)
     return sum(point.prompts[subset] * point.questions for point in points) / total
 
@@ -273,7 +273,7 @@ def _candidate(cell: Cell, target: str, prompts: float, full: float) -> dict[str
 
 
 def _range_without_one(points: Sequence[Point], cell: Cell, target: str) -> list[float] | None:
-    """Lowest and highest R² when one of the points is left out; None if one of them is undefined."""
+    """Return the lowest and highest R² without one of the points; None if one of them is undefined."""
     having = [point for point in points if _value(point, cell.subset, cell.metric) is not None]
     values = [
         _cell([other for other in having if other is not point], cell.subset, cell.metric).r_squared[target]

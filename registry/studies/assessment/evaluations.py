@@ -84,7 +84,7 @@ def assess(
 
 
 def check_tolerance(tolerance: float) -> None:
-    """Raises UsageError for a tolerance outside [0, 1]."""
+    """Raise UsageError for a tolerance outside [0, 1]."""
     if not 0 <= tolerance <= 1:
         raise UsageError(f"tolerance {tolerance}: give the acceptable loss of R², from 0 to 1")
 
@@ -235,7 +235,7 @@ def _every_rank(L: int) -> range:
 
 
 def _pride_outcomes(session: Session, evaluation_id: int, questions: Sequence[Any]) -> list[list[VariantOutcome]]:
-    """Outcomes with probabilities by question: all orders of the estimation set, the original of the others."""
+    """Return outcomes with probabilities by question: all orders of the estimation set, the original of the others."""
     groups: dict[int, list[str]] = {}
     for question in questions:
         groups.setdefault(question.n_options, []).append(question.external_id)
@@ -272,7 +272,7 @@ def _pride_outcomes(session: Session, evaluation_id: int, questions: Sequence[An
 
 
 def _pride(outcomes: Sequence[Sequence[VariantOutcome]], subset: str) -> Value:
-    """PriDe over a subset's orders; questions whose subset lacks the original have none."""
+    """Compute PriDe over a subset's orders; questions whose subset lacks the original have none."""
     selected = []
     for of_question in outcomes:
         ranks = subset_ranks(subset, len(of_question[0].order))

@@ -34,13 +34,13 @@ def rank_of(L: int) -> Mapping[tuple[int, ...], int]:
 
 @cache
 def subset_ranks(subset: str, L: int) -> tuple[int, ...]:
-    """Ranks of the orders that `subset` shows of a question with L options, first one first."""
+    """Return the ranks of the orders that `subset` shows of a question with L options, first one first."""
     return tuple(rank_of(L)[order] for order in _orders(subset, L))
 
 
 @cache
 def drawn_ranks(size: DrawSize, L: int) -> tuple[tuple[int, ...], ...]:
-    """DRAWS random sets of distinct orders: two of them, or L.
+    """Return DRAWS random sets of distinct orders: two of them, or L.
 
     One Python Random(SEED) for each L and size, and `sample(range(L!), size)` DRAWS times in a row from it; every
     question and model gets the same draws. The first L-tuple is `randomL`.

@@ -172,11 +172,11 @@ def _deviation(values: Sequence[float | None]) -> float | None:
 
 
 def prompts_per_question(tables: Sequence[OrderTable], ranks_of: Callable[[int], Sequence[int]]) -> float:
-    """Mean number of prompts that a set of orders costs."""
+    """Return the mean number of prompts that a set of orders costs."""
     counts = option_counts(tables)
     return sum(len(ranks_of(L)) * count for L, count in counts.items()) / sum(counts.values())
 
 
 def option_counts(tables: Sequence[OrderTable]) -> Mapping[int, int]:
-    """Number of options → number of questions."""
+    """Map each number of options to its number of questions."""
     return {table.n_options: len(table.answers) for table in tables}
