@@ -14,9 +14,9 @@ from registry.tables import Question, QuestionScore
 CORRECTED: Final = ("accuracy",)
 """The metrics that can be shown above chance.
 
-None over several orders, since the result of answering without knowing the
-question then depends on the manner: with four orders of four options, drawing again in each order is right in all of
-them in .004 of cases, and preferring one content in .25.
+None over several orders, since the result of answering without knowing the question then depends on the manner: with
+four orders of four options, drawing again in each order is right in all of them in .004 of cases, and preferring one
+content in .25.
 """
 
 _SCOPES: Final = table("evaluation_question_scope", *map(column_of, ("evaluation_id", "question_id", "scope")))

@@ -27,8 +27,7 @@ def evaluation_metrics(
 
     questions, scored: of the requested scope; a question is scored when all of its variants are stored.
     intervals: as stored at sealing. chance: the accuracy of guessing. sample: `questions`, `of` and `seed` of the
-    sample
-    that its questions are; None without one. undefined: metric to the reason why it has no value.
+    sample that its questions are; None without one. undefined: metric to the reason why it has no value.
     papers: also the metrics that exist for papers alone.
     """
     evaluation = find_evaluation(session, evaluation_id)

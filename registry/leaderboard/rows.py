@@ -90,8 +90,7 @@ class Ordering:
     metrics: the shown metrics. order: `asc` or `desc`. grouped: whether evaluations of the same group are listed
     together.
     above_chance: whether rows also have the metrics of CORRECTED on the scale with guessing at 0, which then sort a
-    single
-    list; ranks remain by the plain metrics, among rows with the same chance.
+    single list; ranks remain by the plain metrics, among rows with the same chance.
     """
 
     metrics: tuple[str, ...] = HEADLINES[:1]
@@ -151,8 +150,7 @@ def _superseded() -> Select[Any]:
     A withdrawn evaluation hides none, and imported sets with repeats and without never hide one another.
 
     The query starts at replicates other than the first, which are few: comparing every evaluation with its siblings
-    costs
-    more than the rest of a page.
+    costs more than the rest of a page.
     """
     again, loser, winner = aliased(Evaluation), aliased(Evaluation), aliased(Evaluation)
     later_winner = and_(winner.seal.is_not(None) == loser.seal.is_not(None), winner.replicate > loser.replicate)
@@ -283,8 +281,7 @@ def complete_rows(
     """Return a page of the sealed evaluations with their ranks, in the requested order, and their number in all.
 
     metrics: the metrics in rows, with `counts`: metric to n and interval. ranked: whether rows have a rank, for which
-    all
-    other evaluations of their groups are read.
+    all other evaluations of their groups are read.
     """
     ids, total = _complete_ids(session, asked, ordering, limit, offset)
     if not ranked:

@@ -27,8 +27,7 @@ class Log:
 
     about: the run, the model and the program, kept with the evaluation. metric, stated: the overall score that the log
     states, None if it states none. shots: the most examples that a prompt had, if the log records them. remarks: notes
-    for
-    the importer. left_out: answers that the overall score may count and that are not among `recorded`.
+    for the importer. left_out: answers that the overall score may count and that are not among `recorded`.
     """
 
     format: str

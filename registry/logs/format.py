@@ -37,8 +37,7 @@ class Format:
     scores: how its logs get their scores; empty if they never have any.
 
     A log is read from its path and its head: the first line, the document, or None. sources: its records as written,
-    for an
-    audit, with the questions of other files. read_lines and read_log: its answers joined to the questions of a
+    for an audit, with the questions of other files. read_lines and read_log: its answers joined to the questions of a
     benchmark.
     questions: the questions that it contains, as lines of a benchmark file.
     """

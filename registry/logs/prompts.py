@@ -51,8 +51,7 @@ class PromptFinder:
         """Return (question, the text after it in the prompt, blanks normalised).
 
         If several fit, a question whose options all follow is meant, and each of equal ones once. Rejects a prompt
-        without a
-        question of the benchmark.
+        without a question of the benchmark.
         """
         text = normal(prompt)
         found = list(self._last(text))

@@ -95,10 +95,9 @@ class Seen:
     """One record of a log, as written: no benchmark confirms it. For an audit. Sequences run by position.
 
     place: in its file, such as "line 7". text: of the question, None if the log has none. options: as shown; if the log
-    has
-    no texts, their identifiers. key: position of the right option, None if unknown. position: of the recorded answer,
-    None
-    for no valid answer. variant: the number of this prompt of the question; None if the log does not record it.
+    has no texts, their identifiers. key: position of the right option, None if unknown. position: of the recorded
+    answer, None for no valid answer. variant: the number of this prompt of the question; None if the log does not
+    record it.
     stated: the score that the log gives the answer. prompt: everything shown to the model, examples included.
     output: its text. problems: findings that only the reader can see, as (name, detail).
     """

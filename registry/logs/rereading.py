@@ -20,8 +20,7 @@ class Reread:
     """The readings of one text.
 
     state: of the text by `final-answer`. positions: the reading by each of RULES, None for nothing. thought: the answer
-    in
-    the thought alone, if it differs from the answer after it; None if there is no thought.
+    in the thought alone, if it differs from the answer after it; None if there is no thought.
     """
 
     state: State

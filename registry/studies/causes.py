@@ -33,11 +33,9 @@ def causes_of_flips(session: Session, first: Evaluation, second: Evaluation) -> 
     """Return how many answers flip between two sealed evaluations, and how many due to each of CAUSES.
 
     `prompts`: answered in both, in the same order of options; `flips`: right in one of them alone. `model`, `reading`
-    and
-    `key` add up to `flips`; `shares` are their parts of all flips. Null if the cause cannot be separated from another
-    one:
-    then `undivided` names these causes and `together` is their number. `remedy` explains how to separate them, or the
-    reason why nothing can be counted.
+    and `key` add up to `flips`; `shares` are their parts of all flips. Null if the cause cannot be separated from
+    another one: then `undivided` names these causes and `together` is their number. `remedy` explains how to separate
+    them, or the reason why nothing can be counted.
     """
     archived = archived_among(session, [first.id, second.id])
     if archived:

@@ -51,14 +51,11 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
     Both over the questions that have a value in both. The interval is the same as for the tiers of boards: of Bonett
     and
     Price if a question is 0 or 1, else of one paired bootstrap over the questions in both: RESAMPLES draws with seed
-    SEED,
-    the same draws for every metric. Page and command line show this document and nothing else. If one of them covers a
-    sample of questions, intervals are for the difference over all questions that the sample was drawn from; McNemar's
-    test
-    is as without a sample.
+    SEED, the same draws for every metric. Page and command line show this document and nothing else. If one of them
+    covers a sample of questions, intervals are for the difference over all questions that the sample was drawn from;
+    McNemar's test is as without a sample.
     relation: one of RELATIONS. causes: of `causes_of_flips`. Two versions of a benchmark are compared over the
-    questions
-    that have the same texts and options in both.
+    questions that have the same texts and options in both.
     Raises QueueError for an unsealed one, UsageError if they have no question in common or are the same evaluation.
     """
     first, second = find_sealed(session, first_id), find_sealed(session, second_id)
@@ -137,8 +134,7 @@ def compare_several(session: Session, evaluation_ids: Sequence[int], metric: str
     question. `differences`: row minus column with its `interval`, None on the diagonal. The draws, and with the same
     questions the numbers, equal those in `compare_evaluations`.
     Raises QueueError for an unsealed one, UsageError if they are of different benchmark versions, fewer than two, or
-    given
-    twice.
+    given twice.
     """
     found = [find_sealed(session, number) for number in evaluation_ids]
     if len(found) < 2 or len({item.id for item in found}) < len(found):

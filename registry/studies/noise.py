@@ -181,8 +181,7 @@ def _candidates(session: Session, evaluation_id: int) -> list[Members]:
     """Return the evaluation with its replicates, then all comparable ones with theirs, the newest first.
 
     Empty if it is not sealed. Imports of arbitrary orders are no replicates of each other, and a withdrawn evaluation
-    has
-    none.
+    has none.
     """
     alike = _alike(session, evaluation_id)
     if not alike:

@@ -60,9 +60,8 @@ class Relation:
     """A relation of an export.
 
     name: of its file. per: the kind of record it is read for, one after the other: an evaluation, a benchmark version,
-    or
-    nothing for small relations and relations without a benchmark. query: with `:id` if it is read per record. view: the
-    view's name if the relation is a plain view. types: types of the other relations' columns that are not texts.
+    or nothing for small relations and relations without a benchmark. query: with `:id` if it is read per record. view:
+    the view's name if the relation is a plain view. types: types of the other relations' columns that are not texts.
     valued: columns of a view; a row without a value in any of them is left out.
     """
 

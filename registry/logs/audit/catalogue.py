@@ -11,8 +11,7 @@ Severity = Literal["error", "warning", "note"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 """error: a number in the log is wrong or cannot be trusted. warning: it needs a remark wherever it is shown.
 
-note: a fact
-that a reader should know.
+note: a fact that a reader should know.
 """
 
 

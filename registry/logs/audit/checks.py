@@ -327,8 +327,7 @@ def near_pairs(questions: Questions, numbers: Column) -> list[tuple[int, int]]:
 
     Similar: three quarters of the smallest digests of their words, three in a row, are common to both (bottom-k sketch;
     Broder, *On the resemblance and containment of documents*, 1997), and the parts that distinguish near texts, numbers
-    and
-    negations, are equal.
+    and negations, are equal.
     """
     buckets: dict[tuple[int, int], list[int]] = {}
     found: list[tuple[int, int]] = []

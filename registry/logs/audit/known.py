@@ -39,8 +39,7 @@ class Benchmark:
     """The source of a log's questions.
 
     subjects: questions of each. matched: number of the log's questions found in it. other_keys: numbers of questions
-    whose
-    right option differs from the published one.
+    whose right option differs from the published one.
     """
 
     name: str

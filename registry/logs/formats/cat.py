@@ -59,8 +59,7 @@ def read_consistency(
     """Yield the lines of the selected variant types (all by default).
 
     Ordinals count on through the types; with by_content, they are the ordinals in `divergent` of the options that a
-    line
-    shows, in whatever sequence the types are selected.
+    line shows, in whatever sequence the types are selected.
     """
     first_ordinal = _first_ordinals(path, selection)
     seen: dict[tuple[str, int], str] = {}
@@ -103,8 +102,7 @@ def _divergent(place: Place, question: KnownQuestion, type_: str, order: tuple[i
     """Return the ordinal of `divergent` that shows these items: original, shuffled, then each type for each distractor.
 
     The type's name decides only if the items do not: whether they are shuffled, and whether the options of a question
-    of
-    three or fewer are some of them or all.
+    of three or fewer are some of them or all.
     """
     count = len(question.options)
     own = [item for item in order if isinstance(item, int)]

@@ -51,8 +51,8 @@ def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> 
     """Yield each prompt of a file of single answers.
 
     Variants are numbered by the metadata (`variant`, or `epoch` from 1), else in the order of the file. Raises
-    IngestError
-    for a record without choices, of several turns, of another benchmark, or of another evaluation than the first.
+    IngestError for a record without choices, of several turns, of another benchmark, or of another evaluation than the
+    first.
     """
     finder = QuestionFinder(questions)
     seen: set[tuple[int, int]] = set()

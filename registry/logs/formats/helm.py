@@ -427,8 +427,7 @@ def _span(place: Place, request: Mapping[str, Any], reference: str) -> tuple[flo
     """Return (log-likelihood, number of tokens) of the reference at the end of the echoed prompt.
 
     HELM counts the tokens with the model's tokenizer; here the last tokens that spell the reference are taken. None if
-    no
-    tokens do, as with tokens that are parts of a character.
+    no tokens do, as with tokens that are parts of a character.
     """
     completion = _completion(place, request)
     if completion is None:

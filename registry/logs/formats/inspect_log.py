@@ -75,8 +75,7 @@ def inspect_archive(path: Path, *, storable: bool = True) -> tuple[dict[str, Any
     """Return (header, samples) of an archive; samples are read one at a time, also after a damaged one.
 
     storable: whether values that no database stores are refused. Raises IngestError if it is no log of Inspect. A run
-    that
-    was cut short has a journal and no header.
+    that was cut short has a journal and no header.
     """
     archive = open_archive(path)
     names = archive.names()
@@ -517,8 +516,7 @@ def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: 
     """Return log-probabilities of the labels at the last token that is the answer's letter, if the log has them.
 
     They are the letter's, given all text before it. None unless every label is among the token's alternatives: a
-    missing
-    label is unknown, not improbable.
+    missing label is unknown, not improbable.
     """
     if position is None:
         return None

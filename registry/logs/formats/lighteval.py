@@ -109,8 +109,7 @@ def answer_of(
     """Return the answer of a text as a label, and the position that its text states if the score contradicts it.
 
     The log does not record the extract, and metrics that extract find more than a letter alone: the score decides
-    whether
-    the right option was read, and another rule's reading with it.
+    whether the right option was read, and another rule's reading with it.
     """
     label = read_label(text.strip(), options, right=gold if score == 1 else None)
     if metric in _WHOLE or score is None or label.positions[BARE] is not None:

@@ -53,8 +53,7 @@ def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping
     """Return the answers of a data set. path: its file of predictions, whose content is `document`.
 
     Raises IngestError if a prompt has no known question or does not list its options; and for generated texts without
-    the
-    results that record the letter read from each.
+    the results that record the letter read from each.
     """
     finder = PromptFinder(questions)
     details, stated = opencompass_results(path)

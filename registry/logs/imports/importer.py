@@ -133,8 +133,7 @@ def import_outputs(
     """Import a file and return the id of its evaluation; importing again makes a new replicate.
 
     An evaluation whose every expected prompt is in the file is sealed. If prompts are missing it is stored as failed,
-    with
-    the first missing prompt named, and is never ranked.
+    with the first missing prompt named, and is never ranked.
     compared: called, once all is stored, with the scores of another program's log and the computed ones.
     Raises IngestError naming file, line, value and remedy; then nothing is stored.
     """

@@ -28,8 +28,7 @@ class Comparison:
     metric, stated: its overall score, None if it states none. recomputed: the share of its answers that are right here.
     answers: their number; compared: the number with their own score. differences: compared answers that are scored
     otherwise, each explained by a rule. reading: how labels were read. contradictions: the first of `contradicted`
-    answers
-    whose score no rule explains, which were imported because of `--stated ignore`.
+    answers whose score no rule explains, which were imported because of `--stated ignore`.
     """
 
     metric: str

@@ -129,8 +129,7 @@ def leave_one_out_rmse(x: Sequence[float], y: Sequence[float]) -> float | None:
     """Return the root mean squared error of predicting each y from x by the line through all other points, in y's unit.
 
     If the other points have only one x, the line is level at their mean. None for fewer than MIN_POINTS_FOR_ERROR
-    points
-    or if x does not vary.
+    points or if x does not vary.
 
     >>> round(leave_one_out_rmse([0, 1, 2, 3], [0, 1, 2, 3]), 12)
     0.0

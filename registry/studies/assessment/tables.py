@@ -62,8 +62,7 @@ def order_tables(questions: Iterable[Any], predictions: Iterable[Any], evaluatio
     """Build the tables of one evaluation, by number of options.
 
     questions: rows with id, external_id, n_options and answer. predictions: rows with question_id, shown,
-    chosen_option,
-    answer_probability, brier_score and entropy; the options shown determine an order's column.
+    chosen_option, answer_probability, brier_score and entropy; the options shown determine an order's column.
     Raises SealError naming a question that lacks some order.
     """
     groups: dict[int, list[Any]] = {}
