@@ -48,11 +48,11 @@ BEGINNING: Final = 1_000
 """Records that show how labels are read, and, if no prompt does, whether a template opened the thoughts."""
 STATES: Final = ("answered", "unread", "unfinished", "empty", "refused")
 PLACES: Final = 3
-SECONDS: Final = 600.0
-"""For which a log is read."""
-LONGEST_TEXT: Final = 1 << 20
-"""Characters of an answer or a prompt that are read: a second of work."""
 """Places listed per finding, by default."""
+SECONDS: Final = 600.0
+"""Time limit for reading a log."""
+LONGEST_TEXT: Final = 1 << 20
+"""The most characters of an answer or a prompt that are read: a second of work."""
 
 
 @lru_cache(maxsize=50_000)
