@@ -60,7 +60,7 @@ class Task(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _one_benchmark(cls, data: Any) -> Any:
-        """`benchmark = "x"` is short for `benchmarks = ["x"]`."""
+        """Accept `benchmark = "x"` as short for `benchmarks = ["x"]`."""
         if isinstance(data, dict) and "benchmark" in data:
             rest = {key: value for key, value in data.items() if key != "benchmark"}
             if "benchmarks" in rest:
@@ -260,12 +260,12 @@ class Column:
 
     @property
     def name(self) -> str:
-        """`metric@variants`, with `/protocol` if the file names one."""
+        """Return `metric@variants`, with `/protocol` if the file names one."""
         return f"{self.metric}@{self.variants}" + (f"/{self.protocol}" if self.protocol else "")
 
     @property
     def same_as(self) -> tuple[str, str, str | None]:
-        """Equal for two spellings of one column."""
+        """Return a key that is equal for two spellings of one column."""
         return (self.metric, canonical_variants(self.variants), self.protocol)
 
 
@@ -408,12 +408,12 @@ Definition = TypeVar("Definition", SuiteDefinition, BoardDefinition)
 
 
 def read_suite_file(path: Path) -> SuiteDefinition:
-    """Reads a suite file. Raises IngestError naming file, place and remedy."""
+    """Read a suite file. Raises IngestError naming file, place and remedy."""
     return _read(path, SuiteDefinition)
 
 
 def read_board_file(path: Path) -> BoardDefinition:
-    """Reads a board file. Raises IngestError naming file, place and remedy."""
+    """Read a board file. Raises IngestError naming file, place and remedy."""
     return _read(path, BoardDefinition)
 
 

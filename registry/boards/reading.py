@@ -107,7 +107,7 @@ def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
 
 
 def _statements(session: Session, ids: Sequence[int]) -> dict[int, str | None]:
-    """Evaluation to the conflict of interest that was stated for it."""
+    """Map each evaluation to the conflict of interest that was stated for it."""
     query = select(Evaluation.id, Evaluation.conflict_of_interest).where(is_in(Evaluation.id, ids))
     return {row.id: row.conflict_of_interest for row in session.execute(query)}
 

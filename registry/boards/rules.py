@@ -93,7 +93,10 @@ def _check(
 def _check_counts(
     session: Session, viewer: Viewer, rules: SubmissionRules, suite: Suite, model: dict[str, Any], refused: Any
 ) -> None:
-    """Rejected and withdrawn submissions do not count, but within a day each does."""
+    """Raise if an account or a model has too many submissions.
+
+    Rejected and withdrawn submissions do not count, except for the limit per day.
+    """
     query = select(Submission).where(Submission.suite.startswith(f"{suite.name}@", autoescape=True))
     made = session.scalars(query).all()
     counted = [item for item in made if item.state in ("requested", "approved")]

@@ -32,7 +32,7 @@ SNAPSHOT_VERSION: Final = 1
 
 
 def refresh_boards(engine: Engine) -> list[str]:
-    """Makes a snapshot of every board whose last is behind its evaluations, its metrics' definitions or this release.
+    """Store a snapshot of every board whose last is older than its evaluations, metric definitions or release.
 
     Returns the boards' names.
     Safe to run concurrently, and to be killed at any moment: the next run finds the board outdated.
@@ -192,7 +192,7 @@ def _row(row: BoardRow, flags: dict[int, dict[str, bool]]) -> dict[str, Any]:
 
 
 def snapshot_digest(document: dict[str, Any]) -> str:
-    """SHA-256 of a snapshot's contents; the numbers of its evaluations in this database are left out."""
+    """Return the SHA-256 of a snapshot's contents, without the numbers of its evaluations in this database."""
     return specification_digest(_without_ids(document))
 
 
@@ -205,7 +205,7 @@ def _without_ids(value: Any) -> Any:
 
 
 def _columns(board: Board) -> dict[str, tuple[int, int]]:
-    """Column to (protocol id, variant set id)."""
+    """Map each column to (protocol id, variant set id)."""
     found = {}
     for column in board_definition(board).parsed_columns:
         entry = next(iter(column_entries(board.name, column, board.entries).values()))[0]

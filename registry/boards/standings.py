@@ -270,7 +270,7 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
 
 
 def task_numbers(board: Board) -> dict[str, int]:
-    """Task of the board's suite to its number there, which the seed of its draws comes from.
+    """Map each task of the board's suite to its number there, from which the seed of its draws is computed.
 
     It is the same on a board that leaves out some of the tasks, so that both draw the same questions.
     """
@@ -438,7 +438,7 @@ def _averaged(metric: str, samples: Array) -> tuple[Array, ...]:
 def task_standings(
     session: Session, entries: Sequence[BoardEntry], columns: Sequence[Column], rows: Sequence[BoardRow], seed: int
 ) -> dict[str, TaskColumn]:
-    """Column to the rows' standings on one task. The questions of joined benchmarks are pooled."""
+    """Map each column to the rows' standings on one task. The questions of joined benchmarks are pooled."""
     found: list[dict[str, TaskStanding]] = [{} for _ in rows]
     drawn: list[tuple[int, str, _Means]] = []
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
@@ -723,7 +723,10 @@ def _interval(found: Interval | None) -> tuple[float, float] | None:
 def _rank(
     metric: str, standings: Sequence[tuple[ModelRevision, Standing]], weights: Sequence[int] | None, *, compare: bool
 ) -> Together | None:
-    """Ranks, rank intervals and tiers among complete models; ranks only, and None, without `compare` or a bootstrap."""
+    """Set ranks, rank intervals and tiers of complete models; without `compare` or a bootstrap only ranks.
+
+    Returns the comparison of all pairs, or None without one.
+    """
     better = METRICS[metric].better
     known = [(revision, standing) for revision, standing in standings if standing.value is not None]
     values = [standing.value for _, standing in known]

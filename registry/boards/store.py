@@ -48,7 +48,7 @@ from registry.tables import (
 
 
 def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, bool]:
-    """Stores a suite and returns it with whether it is new; a changed definition is a new version of its name."""
+    """Store a suite and return it with whether it is new; a changed definition is a new version of its name."""
     one_at_a_time(session, "suites")
     document = as_document(definition)
     digest = specification_digest(document)
@@ -63,7 +63,7 @@ def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, 
 
 
 def load_shipped_suites(session: Session) -> int:
-    """Stores the suites that come with this code; returns how many were new."""
+    """Store the suites that are part of this package; return the number of new suites."""
     folder = files(__package__) / "suites"
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
     return sum(import_suite(session, read_suite_file(path))[1] for path in paths)  # type: ignore[arg-type]
@@ -213,9 +213,9 @@ def _entry(session: Session, asked: Asked) -> Entry:
 
 
 def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str, list[E]]:
-    """Task to the entries whose questions a column is taken over.
+    """Map each task to the entries whose questions a column covers.
 
-    Raises UsageError when the suite does not have the column's variants or protocol on every task.
+    Raises UsageError if the suite does not have the column's variants or protocol on every task.
     """
     listed = list(entries)
     wanted = canonical_variants(column.variants)
@@ -277,10 +277,10 @@ def answering(entries: Iterable[BoardEntry | Entry]) -> Callable[..., Condition]
 def evaluations_of_entry(
     session: Session, entry: BoardEntry | Entry, revision: ModelRevision | None = None
 ) -> dict[int, Evaluation]:
-    """Model revision id to the sealed evaluation that answers an entry: the newest that is not withdrawn.
+    """Map each model revision's id to the sealed evaluation that answers an entry: the newest not withdrawn.
 
     It covers the questions of the entry; an evaluation of the whole benchmark covers every part of it.
-    revision: of this one alone; None: of all.
+    revision: only this one; None: all.
     """
     query = select(Evaluation).where(answering([entry])(), Evaluation.seal.is_not(None), not_withdrawn())
     if revision is not None:
@@ -290,8 +290,8 @@ def evaluations_of_entry(
     def preference(evaluation: Evaluation) -> tuple[bool, ...]:
         """Prefer the entry's own questions to the whole benchmark.
 
-        Of imported sets, which have one name whatever they hold, several orders before one, and those that asked every
-        order equally often before those that mix repeats of some among them.
+        Among imported sets, which have one name whatever they contain, prefer several orders to one, and equal numbers
+        of answers to each order to a mixture of repeats.
         """
         most, prompts = evaluation.distinct_prompts_max or 0, evaluation.variants_max or 0
         several, mixed = most > 1, most > 0 and prompts % most > 0

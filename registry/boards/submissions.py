@@ -80,7 +80,7 @@ def checked_model(requested: ModelRequest, settings: Settings) -> dict[str, Any]
 
 
 def check_hub_name(name: str) -> str:
-    """`owner/name` as the hub writes it. Raises UsageError for anything else: paths, addresses, lone names."""
+    """Return `owner/name` as the hub writes it. Raises UsageError for anything else: paths, addresses, lone names."""
     # A local folder of that name would be taken for the model, and which folders exist is private.
     if not HUB_NAME.fullmatch(name) or ".." in name or "--" in name or name.endswith(".git") or is_local(name):
         raise UsageError(
@@ -208,7 +208,7 @@ def find_submission(session: Session, viewer: Viewer, submission_id: int) -> Sub
 def listed_submissions(
     session: Session, viewer: Viewer, *, state: str | None = None, own: bool = False, limit: int, offset: int = 0
 ) -> tuple[list[Submission], int]:
-    """Submissions that the viewer may see, those awaiting a decision first, and how many there are.
+    """Return submissions that the viewer may see, pending decisions first, and the number of all.
 
     own: only the viewer's, also for maintainers.
     """
@@ -313,7 +313,7 @@ def approve(
 def reject(
     session: Session, viewer: Viewer, submission_id: int, settings: Settings, reason: str, *, address: str | None = None
 ) -> Submission:
-    """Rejects a submission, with the reason that its submitter reads. Raises QueueError as `approve` does."""
+    """Reject a submission, with a reason for its submitter. Raises QueueError as `approve` does."""
     viewer.require("maintain")
     if not reason.strip():
         raise UsageError("reason: give one, so that the submitter knows what to change")
@@ -325,7 +325,7 @@ def reject(
 
 
 def withdraw(session: Session, viewer: Viewer, submission_id: int, *, address: str | None = None) -> Submission:
-    """Withdraws a pending submission for its submitter. A withdrawn one stays withdrawn."""
+    """Withdraw a pending submission for its submitter. A withdrawn submission stays withdrawn."""
     viewer.require("submit")
     submission = find_submission(session, viewer, submission_id)
     if submission.account_id != viewer.account_id:
@@ -387,7 +387,7 @@ def _submit(session: Session, submission: Submission, revision: ModelRevision) -
 
 
 def advance(engine: Engine) -> None:
-    """Queues approved submissions whose model has become ready and ends those whose evaluations have all ended.
+    """Queue approved submissions whose model has become ready and end those whose evaluations have all ended.
 
     Harmless when it runs twice at once, and may be killed at any moment.
     """
@@ -441,9 +441,10 @@ def _finish(session: Session, submission: Submission) -> None:
 
 
 def problem_of(session: Session, submission: Submission, *, whole: bool) -> str | None:
-    """Why nothing was queued for a submission that has ended; None if something was, or it is still in progress.
+    """Explain why nothing was queued for a submission that has ended.
 
-    whole: with the worker's own message, which may name its files.
+    None if something was queued, or it is still in progress. whole: with the worker's own message, which may name its
+    files.
     """
     linked = select(SubmissionEvaluation.evaluation_id).filter_by(submission_id=submission.id).limit(1)
     if submission.finished_at is None or session.scalar(linked) is not None:

@@ -144,7 +144,7 @@ def _charge(
 def _count(
     session: Session, version: BenchmarkVersion, asked: Asked, variants: VariantSetDefinition
 ) -> tuple[int, int]:
-    """(questions, prompts). How many variants a question has follows from its options and its answer."""
+    """Count the questions and prompts. A question's number of variants follows from its options and its answer."""
     kept = (
         select(Question.n_options, Question.answer)
         .where(Question.benchmark_version_id == version.id, ~Question.few_shot)
@@ -202,7 +202,7 @@ def _left(session: Session, evaluation: Evaluation) -> int:
 def _tokens_of_others(
     session: Session, version: BenchmarkVersion, protocol: dict[str, Any], variants: VariantSetDefinition
 ) -> tuple[float | None, float | None]:
-    """Tokens of a prompt that any model needed: on its own, and with common beginnings counted once."""
+    """Return the tokens per prompt of other models: on its own, and with common beginnings counted once."""
     prompts, naive, computed = session.execute(
         select(func.sum(Shard.prompts), func.sum(Shard.tokens_naive), func.sum(Shard.tokens_computed))
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)

@@ -65,7 +65,7 @@ def _named(who: Mapping[str, Any], column: str | None, reason: str, commands: li
 
 
 def lacking(missing: Iterable[Mapping[str, Any]]) -> str:
-    """Why a model that lacks some entries of a board has no rank."""
+    """Explain why a model that lacks some entries of a board has no rank."""
     parts = [f"{entry['benchmark']} ({entry['variants']}, {entry['protocol']})" for entry in missing]
     return f"Not asked: {', '.join(dict.fromkeys(parts))}"
 
@@ -127,7 +127,7 @@ def _pooled(parts: Iterable[tuple[float, int]]) -> float | None:
 
 
 def guessed(session: Session, entry: BoardEntry) -> tuple[float, int]:
-    """Mean of 1 / number of options over an entry's questions, and how many they are."""
+    """Return the mean of 1 / number of options over an entry's questions, and the number of questions."""
     kept = entry.question_filter
     if kept.get("sample") is not None:
         questions, _ = choose_again(session, entry.benchmark_version, kept)

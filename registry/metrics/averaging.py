@@ -88,7 +88,7 @@ class Runs:
     original: int | None
 
     def moved(self) -> list[float]:
-        """Accuracies of the runs that are not the original's; empty without an original."""
+        """Return the accuracies of the runs that are not the original's; empty without an original."""
         if self.original is None:
             return []
         return [value for ordinal, value in self.accuracies.items() if ordinal != self.original]

@@ -24,19 +24,19 @@ def _hits(outcomes: Outcomes) -> tuple[int, int]:
 
 
 def mcqa_plus(outcomes: Outcomes) -> float | None:
-    """RC: share of variants answered right, in [0, 1]; MCQA+ is its mean over questions. Example: .75."""
+    """Return RC, the share of variants answered right, in [0, 1]; MCQA+ is its mean over questions. Example: .75."""
     hits, M = _hits(outcomes)
     return hits / M if M else None
 
 
 def majority_vote(outcomes: Outcomes) -> float | None:
-    """MV: 1 if more than half of the variants are answered right, strictly. Example: .5."""
+    """Return MV: 1 if more than half of the variants are answered right, strictly. Example: .5."""
     hits, M = _hits(outcomes)
     return float(2 * hits > M) if M else None
 
 
 def bmca(percent: int) -> Callable[[Outcomes], float | None]:
-    """BMCA(c): 1 if at least `percent` % of the variants are answered right. Example: BMCA(.5) 1, BMCA(1) .5."""
+    """Return BMCA(c): 1 if at least `percent` % of the variants are answered right. Example: BMCA(.5) 1, BMCA(1) .5."""
 
     def at_least(outcomes: Outcomes) -> float | None:
         hits, M = _hits(outcomes)
@@ -46,12 +46,12 @@ def bmca(percent: int) -> Callable[[Outcomes], float | None]:
 
 
 def consistency_index(mcqa: Any, bmca_100: Any) -> Any:
-    """CI = 1 − (MCQA − BMCA(1)), in [0, 1]; both over the same questions. Example: .5."""
+    """Return CI = 1 − (MCQA − BMCA(1)), in [0, 1]; both over the same questions. Example: .5."""
     return 1 - (mcqa - bmca_100)
 
 
 def cora(mcqa: Any, bmca_100: Any) -> Any:
-    """CoRA = MCQA · CI, in [0, MCQA]. Example: .5."""
+    """Return CoRA = MCQA · CI, in [0, MCQA]. Example: .5."""
     return mcqa * consistency_index(mcqa, bmca_100)
 
 

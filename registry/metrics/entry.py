@@ -60,7 +60,7 @@ class Entry:
 
     @property
     def source(self) -> str:
-        """Its sources in one line, each with the paper's title."""
+        """Return its sources in one line, each with the paper's title."""
         return "; ".join(f"{item.paper}, {PAPERS[item.paper].title}, {item.place}" for item in self.sources)
 
 
@@ -118,7 +118,7 @@ class Metric(Entry):
         return self.averaging.function if isinstance(self.averaging, OverEvaluation) else None
 
     def over_questions(self, questions: Sequence[Outcomes]) -> Value:
-        """Its value over complete questions."""
+        """Return its value over complete questions."""
         return self.averaging.over(questions)
 
     @property

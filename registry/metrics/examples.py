@@ -67,7 +67,7 @@ def _in_turn(marks: Iterable[str], *, again: bool = False) -> Outcomes:
 
 
 def _marks(*variants: str) -> tuple[Outcomes, ...]:
-    """Questions of two options from hits (1) and misses (0): a text per variant, a character per question."""
+    """Build questions of two options from hits (1) and misses (0): a text per variant, a character per question."""
     return tuple(map(_in_turn, zip(*variants, strict=True)))
 
 

@@ -30,9 +30,9 @@ class ChoiceScores:
 
 
 def npsq(with_question: float, without_question: float) -> float | None:
-    """(log P(x|Q,C) − log P(x|C)) / −log P(x|C), from −∞ to 1; 0 when the question adds nothing.
+    """Return (log P(x|Q,C) − log P(x|C)) / −log P(x|C), from −∞ to 1; 0 if the question adds nothing.
 
-    None when log P(x|C) is 0, or so near it that the quotient is beyond float64: nothing is left to close.
+    None if log P(x|C) is 0, or so near it that the quotient is beyond float64: nothing is left to close.
 
     >>> npsq(-1, -4), npsq(-2, -2.5)
     (0.75, 0.2)
@@ -44,7 +44,7 @@ def npsq(with_question: float, without_question: float) -> float | None:
 
 
 def highest(values: Sequence[float]) -> int:
-    """Position of the highest value; the lowest position on a tie."""
+    """Return the position of the highest value; the lowest position on a tie."""
     return max(range(len(values)), key=lambda position: (values[position], -position))
 
 
@@ -63,7 +63,7 @@ def choice_sensitive(with_question: Sequence[float], without_question: Sequence[
 
 
 def per_byte(logprobs: Sequence[float], option_bytes: Sequence[int]) -> list[float]:
-    """Log-probabilities divided by the options' lengths in UTF-8 bytes."""
+    """Divide log-probabilities by the options' lengths in UTF-8 bytes."""
     return [logprob / length for logprob, length in zip(logprobs, option_bytes, strict=True)]
 
 

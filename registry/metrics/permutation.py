@@ -39,25 +39,25 @@ def _orders(outcomes: Outcomes) -> list[VariantOutcome]:
 
 
 def worst_accuracy(outcomes: Outcomes) -> float | None:
-    """WAcc: 1 if every order is answered right, else 0. E: 0."""
+    """Return WAcc: 1 if every order is answered right, else 0. E: 0."""
     own = _orders(outcomes)
     return float(all(outcome.correct for outcome in own)) if own else None
 
 
 def best_accuracy(outcomes: Outcomes) -> float | None:
-    """BAcc: 1 if some order is answered right, else 0. E: 1."""
+    """Return BAcc: 1 if some order is answered right, else 0. E: 1."""
     own = _orders(outcomes)
     return float(any(outcome.correct for outcome in own)) if own else None
 
 
 def sensitivity_gap(outcomes: Outcomes) -> float | None:
-    """SensG: best minus worst accuracy, 0 or 1. E: 1."""
+    """Return SensG: best minus worst accuracy, 0 or 1. E: 1."""
     best, worst = best_accuracy(outcomes), worst_accuracy(outcomes)
     return None if best is None or worst is None else best - worst
 
 
 def strong_accuracy(outcomes: Outcomes) -> float | None:
-    """SAcc: if the first order is answered right, the share of orders with the same answer, else 0. E: 0.75.
+    """Return SAcc: if the first order is answered right, the share of orders with the same answer, else 0. E: 0.75.
 
     The first order counts itself, as Eq. 3 is printed. In [0, 1].
     """
@@ -70,7 +70,7 @@ def strong_accuracy(outcomes: Outcomes) -> float | None:
 
 
 def fluctuation_rate(outcomes: Outcomes) -> float | None:
-    """FR: 0 if every order gets the same answer as the first, else 1; None for fewer than two orders. E: 1.
+    """Return FR: 0 if every order gets the same answer as the first, else 1; None for fewer than two orders. E: 1.
 
     A missing answer equals nothing, not even another missing answer. Untested is not stable, hence None for one order.
     """
@@ -82,7 +82,7 @@ def fluctuation_rate(outcomes: Outcomes) -> float | None:
 
 
 def retest_accuracy(outcomes: Outcomes) -> float | None:
-    """*Our metric* of Gupta et al.: right on the original, times the share of the other orders answered right. E: 2/3.
+    """Return *our metric* of Gupta et al.: right on the original, times the other orders' share right. E: 2/3.
 
     In [0, 1]; None without the original or without other orders.
     """
@@ -102,9 +102,9 @@ def pct_drop(accuracy: Any, retest_accuracy: Any) -> Any:
 
 
 def score(outcomes: Outcomes) -> float | None:
-    """SCORE: share of unordered pairs of orders with the same answer, in [0, 1]; None for fewer than two. E: 0.5.
+    """Return SCORE: share of unordered pairs of orders with the same answer, in [0, 1]. E: 0.5.
 
-    Missing answers agree with nothing but count among the orders.
+    None for fewer than two orders. Missing answers agree with nothing but count among the orders.
     """
     own = _orders(outcomes)
     M = len(own)

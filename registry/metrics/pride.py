@@ -104,7 +104,7 @@ def _log(probability: float) -> float:
 
 
 def question_prior(rows: Sequence[VariantOutcome]) -> tuple[float, ...]:
-    """Softmax over positions of the mean log p over R."""
+    """Return the softmax over positions of the mean log p over R."""
     by_position = zip(*(row.probabilities or () for row in rows), strict=True)
     means = [math.fsum(map(_log, values)) / len(rows) for values in by_position]
     weights = [math.exp(mean - max(means)) for mean in means]
@@ -112,7 +112,7 @@ def question_prior(rows: Sequence[VariantOutcome]) -> tuple[float, ...]:
 
 
 def mean_prior(priors: Sequence[tuple[float, ...]]) -> tuple[float, ...] | None:
-    """Arithmetic mean of the estimation questions' priors; None without any."""
+    """Return the arithmetic mean of the estimation questions' priors; None without any."""
     if not priors:
         return None
     return tuple(math.fsum(values) / len(priors) for values in zip(*priors, strict=True))

@@ -16,13 +16,13 @@ from registry.metrics.papers import goliakova
 
 
 def renormalise(weights: Sequence[float]) -> list[float] | None:
-    """Weights of any sum as probabilities; None when all are zero."""
+    """Rescale weights of any sum to probabilities; None if all are zero."""
     total = math.fsum(weights)
     return [weight / total for weight in weights] if total > 0 else None
 
 
 def brier(probabilities: Sequence[float], right: int) -> float:
-    """Σ over positions of (1[position is right] − p)², in [0, 2], as printed.
+    """Return Σ over positions of (1[position is right] − p)², in [0, 2], as printed.
 
     >>> round(brier([0.8, 0.2], right=0), 9)
     0.08
@@ -31,7 +31,7 @@ def brier(probabilities: Sequence[float], right: int) -> float:
 
 
 def normalised_entropy(probabilities: Sequence[float], log2: Callable[[float], float] = math.log2) -> float | None:
-    """−Σ p log₂ p / log₂ L over L positions, in [0, 1], with 0·log 0 = 0; None for fewer than two positions."""
+    """Return −Σ p log₂ p / log₂ L over L positions, in [0, 1], with 0·log 0 = 0; None for fewer than two positions."""
     if len(probabilities) < 2:
         return None
     bits = -math.fsum(p * log2(p) for p in probabilities if p > 0)
@@ -45,7 +45,7 @@ def _mean_over_orders(outcomes: Outcomes, value: Callable[[VariantOutcome], floa
 
 
 def prob_mass(outcomes: Outcomes) -> float | None:
-    """Prob: mean probability of the right option, in [0, 1]."""
+    """Return Prob: mean probability of the right option, in [0, 1]."""
 
     def value(outcome: VariantOutcome) -> float | None:
         right = outcome.right
@@ -55,7 +55,7 @@ def prob_mass(outcomes: Outcomes) -> float | None:
 
 
 def brier_score(outcomes: Outcomes) -> float | None:
-    """BS: mean Brier score, in [0, 2].
+    """Return BS: mean Brier score, in [0, 2].
 
     Example: two options, the first is right; (.8, .2), then reversed and weights (.4, .4): (.08 + .5) / 2 = .29.
     """
@@ -68,7 +68,7 @@ def brier_score(outcomes: Outcomes) -> float | None:
 
 
 def entropy(outcomes: Outcomes) -> float | None:
-    """EN: mean normalised entropy, in [0, 1]. The example of brier_score gives (.7219 + 1) / 2 = .861."""
+    """Return EN: mean normalised entropy, in [0, 1]. The example of brier_score gives (.7219 + 1) / 2 = .861."""
 
     def value(outcome: VariantOutcome) -> float | None:
         return None if outcome.probabilities is None else normalised_entropy(outcome.probabilities)

@@ -112,9 +112,9 @@ def same_order(counts: Sequence[tuple[int, int]], times: int = TIMES) -> float |
 
 
 def across_orders(counts: Sequence[tuple[int, int]], times: int = TIMES) -> float | None:
-    """D: the probability that answers to `times` different prompts are all right, in [0, 1].
+    """Return D, the probability that answers to `times` different prompts are all right, in [0, 1].
 
-    A mean over all sets of so many prompts; None for fewer prompts.
+    A mean over all sets of `times` prompts; None for fewer prompts.
 
     >>> across_orders([(2, 2), (1, 2)]), across_orders([(2, 2), (1, 2), (0, 2)]), across_orders([(2, 2)])
     (0.5, 0.16666666666666666, None)

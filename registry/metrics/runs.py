@@ -16,46 +16,49 @@ from registry.metrics.papers import nowak
 
 
 def accuracy_mean_all(runs: Runs) -> float | None:
-    """Mean over all runs, the original's among them: the paper's column "under attack". Example: .7."""
+    """Return the mean over all runs, the original's among them: the paper's column "under attack". Example: .7."""
     return fmean(runs.accuracies.values()) if runs.accuracies else None
 
 
 def accuracy_mean_moved(runs: Runs) -> float | None:
-    """Mean over the moved runs. Example: .75."""
+    """Return the mean over the moved runs. Example: .75."""
     moved = runs.moved()
     return fmean(moved) if moved else None
 
 
 def accuracy_median_moved(runs: Runs) -> float | None:
-    """Median over the moved runs. Example: .75."""
+    """Return the median over the moved runs. Example: .75."""
     moved = runs.moved()
     return median(moved) if moved else None
 
 
 def accuracy_abs_diff(runs: Runs) -> float | None:
-    """Distance of the original's accuracy from the mean of the moved runs. Example: .15."""
+    """Return the distance of the original's accuracy from the mean of the moved runs. Example: .15."""
     mean = accuracy_mean_moved(runs)
     return None if mean is None or runs.original is None else abs(runs.accuracies[runs.original] - mean)
 
 
 def accuracy_variance(runs: Runs) -> float | None:
-    """Population variance of all runs in squared percentage points; None for fewer than two. Example: 66.67."""
+    """Return the population variance of all runs in squared percentage points; None for fewer than two.
+
+    Example: 66.67.
+    """
     percent = [100 * value for value in runs.accuracies.values()]
     return pvariance(percent) if len(percent) > 1 else None
 
 
 def accuracy_min(runs: Runs) -> float | None:
-    """Lowest accuracy of a run; None without runs. Example: .6."""
+    """Return the lowest accuracy of a run; None without runs. Example: .6."""
     return min(runs.accuracies.values(), default=None)
 
 
 def accuracy_max(runs: Runs) -> float | None:
-    """Highest accuracy of a run; None without runs. Example: .8."""
+    """Return the highest accuracy of a run; None without runs. Example: .8."""
     return max(runs.accuracies.values(), default=None)
 
 
 def accuracy_range(runs: Runs) -> float | None:
-    """Highest minus lowest accuracy of a run; None for fewer than two runs. Example: .2."""
+    """Return the highest minus the lowest accuracy of a run; None for fewer than two runs. Example: .2."""
     values = runs.accuracies.values()
     return max(values) - min(values) if len(values) > 1 else None
 

@@ -275,7 +275,7 @@ def percentile_intervals(samples: Floats, questions: Sequence[int | None]) -> li
 
 
 def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | None]:
-    """Intervals of rows without an undefined value, on enough questions."""
+    """Compute the intervals of rows without an undefined value, on enough questions."""
     from scipy.special import ndtr, ndtri, stdtrit
 
     rows, resamples = samples.shape
@@ -342,12 +342,12 @@ def mean_intervals(
 def cora_over_variants(
     hits: NDArray[np.bool_], mcqa: float, *, resamples: int = RESAMPLES, draws: int = 100, seed: int = SEED
 ) -> VariantBootstrap:
-    """CoRA over resampled variants: how much it depends on which variants there are.
+    """Compute CoRA over resampled variants: how much it depends on the choice of variants.
 
     hits: shape (questions, M), right or wrong on each variant; mcqa: accuracy on the original, kept fixed.
     Each resample draws `draws` variants with replacement, the same for every question (the printed standard deviations
-    of MCQA+ are too large for anything else); BMCA(1) is the share of questions right on all of them,
-    CI = 1 − (MCQA − BMCA(1)), CoRA = MCQA · CI.
+    of MCQA+ are too large for anything else); BMCA(1) is the share of questions right on all of them, CI = 1 − (MCQA −
+    BMCA(1)), CoRA = MCQA · CI.
     Raises MetricInputError without questions or variants.
     Source: Cavalin et al., Table 6.
     """

@@ -72,11 +72,11 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
 
 
 def wilcoxon(differences: Sequence[float]) -> Wilcoxon | None:
-    """Wilcoxon's signed-rank test of paired differences, two-sided.
+    """Run Wilcoxon's signed-rank test on paired differences, two-sided.
 
     Zeros are dropped, ties share their average rank, W is the smaller of both rank sums. Up to 50 pairs p is exact, by
-    counting all signs of the ranks as they are, ties included; beyond, normal with the correction for ties and none
-    for continuity. None when no pair is left. Raises MetricInputError on a number that is not finite.
+    counting all signs of the ranks as they are, ties included; beyond, normal with the correction for ties and none for
+    continuity. None if no pair is left. Raises MetricInputError on a number that is not finite.
 
     >>> wilcoxon([1, 2, 3])
     Wilcoxon(statistic=0.0, p_value=0.25, pairs=3, method='exact')
@@ -102,7 +102,7 @@ def wilcoxon(differences: Sequence[float]) -> Wilcoxon | None:
 
 
 def _share_of_signs_up_to(statistic: float, ranks: NDArray[np.float64]) -> float:
-    """Share of the 2^n ways to sign the ranks whose positive sum is at most the statistic."""
+    """Return the share of the 2^n ways to sign the ranks with a positive sum of at most the statistic."""
     # Average ranks are halves, so doubled ranks are whole; 2^50 ways are counted exactly by float64.
     doubled = np.rint(2 * ranks).astype(np.int64)
     ways = np.zeros(int(doubled.sum()) + 1)
@@ -169,7 +169,7 @@ def r_squared(x: Sequence[float], y: Sequence[float]) -> float | None:
 
 
 def geometric_mean(values: Sequence[float | None]) -> float | None:
-    """Geometric mean of ratios; None for none at all, or if any is None or 0.
+    """Return the geometric mean of ratios; None for none at all, or if any is None or 0.
 
     Raises MetricInputError on a negative or infinite number.
     Source: Nowak et al., *ABCD: All Biases Come Disguised*, Table 1.

@@ -49,10 +49,10 @@ class GuessingRow:
 
 
 def at_least(p: int, M: int, rate: float | Fraction) -> float:
-    """P(at least p of M right) when each is right at `rate`, in [0, 1]: Σ_{j≥p} C(M, j) rate^j (1 − rate)^(M−j).
+    """Return P(at least p of M right) if each is right at `rate`, in [0, 1]: Σ_{j≥p} C(M, j) rate^j (1 − rate)^(M−j).
 
-    Exact, then rounded to float64, when the rate is a Fraction.
-    Raises MetricInputError when p is not in 0…M or the rate not in [0, 1].
+    Exact, then rounded to float64, if the rate is a Fraction.
+    Raises MetricInputError if p is not in 0…M or the rate not in [0, 1].
 
     >>> at_least(2, 3, Fraction(1, 2))
     0.5
@@ -66,9 +66,9 @@ def at_least(p: int, M: int, rate: float | Fraction) -> float:
 
 
 def minimum_success_rate(p: int, M: int, k: int) -> float:
-    """MSGR(p): the smallest rate, at least 1/k, that is right at least p of M times with probability .9995.
+    """Return MSGR(p): the smallest rate, at least 1/k, that is right at least p of M times with probability .9995.
 
-    Raises MetricInputError when p is not in 0…M, or for fewer than two options.
+    Raises MetricInputError if p is not in 0…M, or for fewer than two options.
     """
     from scipy.special import betaincinv
 

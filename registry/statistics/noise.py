@@ -45,13 +45,13 @@ class Noise:
 
 
 def noise(questions: Sequence[Sequence[Answer]], *, resamples: int = RESAMPLES, seed: int = SEED) -> Noise:
-    """Separates repeat noise from order effects.
+    """Separate repeat noise from order effects.
 
     questions: for each question, its predictions over all variants and replicates.
     A missing answer is equal to nothing, not even to another missing answer.
     The order effect of a model that is only noisy is 0 in expectation: if its answers to a question are drawn
     independently from one distribution, whatever the order, any two predictions disagree with the same probability,
-    those with equal orders and those with different ones. It can therefore be negative by chance.
+    whether their orders are equal or different. It can therefore be negative by chance.
 
     >>> noise([[((0, 1), 1), ((0, 1), 1), ((1, 0), 0)]]).order_effect
     1.0
@@ -90,7 +90,7 @@ def noise_of_pairs(
 
 
 def pairs_of(predictions: Sequence[Answer]) -> tuple[Pairs, Pairs]:
-    """Pairs of a question's predictions with the same order, and pairs with different ones.
+    """Count pairs of a question's predictions with the same order, and with different orders.
 
     >>> pairs_of([((0, 1), 1), ((0, 1), 1), ((1, 0), 0)])
     ((0, 1), (2, 2))

@@ -130,7 +130,7 @@ def _as_normal(ratios: Floats, freedom: Floats) -> Floats:
 
 
 def quantile(questions: float | None) -> float:
-    """By how many standard errors an interval reaches to either side; None: many questions.
+    """Return the number of standard errors from an interval's centre to either end; None: many questions.
 
     >>> round(quantile(None), 3), round(quantile(100), 3)
     (1.96, 1.994)

@@ -131,13 +131,13 @@ def tiers_where(
 
 
 def _best_first(values: Sequence[float | None], better: str) -> list[tuple[float, int]]:
-    """Values with the models that they are of."""
+    """Return the known values with their models, best first."""
     known = [(value, model) for model, value in enumerate(values) if value is not None]
     return sorted(known, key=lambda pair: pair[0], reverse=better == "higher")
 
 
 def check_samples(values: Sequence[float | None], samples: NDArray[np.float64]) -> None:
-    """Raises MetricInputError unless samples, shape (resamples, models), have a column for each value."""
+    """Raise MetricInputError unless samples, shape (resamples, models), have a column for each value."""
     if samples.ndim != 2 or samples.shape[1] != len(values):
         raise MetricInputError(f"samples of shape {samples.shape} for {len(values)} models; give one column per model")
 

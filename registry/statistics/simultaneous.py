@@ -101,7 +101,7 @@ class Comparisons:
 
 
 def holm(p_values: Floats) -> Floats:
-    """P-values after Holm's correction for all of them, shape (tests,); NaN stays NaN and counts for no test.
+    """Return p-values after Holm's correction for all of them, shape (tests,); NaN stays NaN and counts for no test.
 
     Source: Holm, *A Simple Sequentially Rejective Multiple Test Procedure* (1979).
     """
@@ -248,7 +248,7 @@ def _spread(deviations: Floats, *, skewed: bool) -> tuple[Floats, Pairs]:
 
 
 def _p_values(ratios: Floats, questions: int | None) -> Floats:
-    """Two-sided, of a difference over its standard error."""
+    """Return two-sided p-values of differences over their standard errors."""
     from scipy.special import ndtr, stdtr
 
     below = -np.abs(ratios)
@@ -346,7 +346,7 @@ class _Blocks:
         return known if known >= self.floor else self._looked_for(left)
 
     def _looked_for(self, left: Pairs) -> float:
-        """Likewise; keeps all ratios from a floor on, unless there are too many."""
+        """Recompute the quantile and store all ratios from a floor on, unless there are too many."""
         shape, resamples = self.order.shape, np.arange(self.low.shape[1])
         flat = self.order.ravel()
         weights = np.where(left, self.weights, np.float32(np.nan))[flat][:, flat]
@@ -410,7 +410,7 @@ def _limits(high: Ratios, low: Ratios, heaviest: Ratios) -> Ratios:
 
 
 def _largest(family: _Family, left: Pairs, resamples: Any = slice(None)) -> tuple[Ratios, NDArray[np.intp]]:
-    """In each of the resamples the largest ratio of the ordered pairs that are left, and one model of that pair."""
+    """Return in each resample the largest ratio of the ordered pairs that are left, and one model of that pair."""
     rows = family.rows[:, resamples]
     largest = np.full(rows.shape[1], -np.inf, dtype=np.float32)
     models = np.zeros(rows.shape[1], dtype=np.intp)
