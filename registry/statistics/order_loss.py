@@ -53,7 +53,7 @@ def limit_order_loss(resampled: Interval, questions: int, orders: int = FEWEST_O
     """Return the bootstrap's interval with a lower end of at least 0, and an upper end of at least `unseen_loss`.
 
     >>> limit_order_loss(Interval(-0.02, -0.01), 100, 2)
-    Interval(low=0.0, high=0.014756724829356...)
+    Interval(low=0.0, high=0.014756524803519966)
     """
     high = max(resampled.high, unseen_loss(questions, orders))
     return Interval(min(max(0.0, resampled.low), high), high)
@@ -65,7 +65,7 @@ def bound_order_loss(both: float, questions: int, orders: int = FEWEST_ORDERS) -
     both: the mean over the questions of order loss and chance loss together.
 
     >>> round(bound_order_loss(0.0, 100, 4), 4), round(bound_order_loss(0.03, 400, 4), 4)
-    (0.0098, 0.0395)
+    (0.0098, 0.039)
     """
     from scipy.special import betaincinv
 
