@@ -1,8 +1,8 @@
-"""Measures: `python -m bench NAME [OPTIONS]` runs one bench, `python -m bench --all` runs each and keeps its result.
+"""Runs benches: `python -m bench NAME [OPTIONS]` runs one, `python -m bench --all` runs each and keeps its result.
 
-A bench is a module `bench_NAME.py` that prints its figures in Markdown; its first lines say how it measures and which
-options it takes. `--all` runs each with the options below, in a process of its own, and writes what it prints into
-results/NAME.md, under its command, the day and the machine. Without arguments, the names are listed.
+A bench is a module `bench_NAME.py` that prints its figures in Markdown; its docstring describes its method and its
+options. `--all` runs each with the options below, in a separate process, and writes its output into results/NAME.md,
+under its command, the day and the machine. Without arguments, the names are listed.
 """
 
 import os
@@ -64,7 +64,7 @@ def keep(name: str) -> str | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run what the arguments name."""
+    """Run the benches that the arguments name."""
     match arguments:
         case ["--all", *names]:
             failed = {name: why for name in names or EVERY_MONTH if (why := keep(name)) is not None}

@@ -1,11 +1,12 @@
-"""What archiving makes of a registry: `python -m bench.bench_archives [OPTIONS]`.
+"""Measures archiving: `python -m bench.bench_archives [OPTIONS]`.
 
 A throw-away database is filled through the registry's own functions (bench/generate_predictions.py), with
 evaluations that the registry seals, until there are so many predictions; then all are archived, and all are restored.
-Printed are bytes per prediction in the database before and after and in Parquet, by column too, and how long each step takes.
+The output is bytes per prediction in the database before and after and in Parquet, by column too, and the time of each
+step.
 
-Predictions are what scoring makes of made-up log-probabilities; with --foreign their other numbers and the digests of
-their prompts are made up too, so that none can be computed again.
+Predictions are computed by scoring from made-up log-probabilities; with --foreign their other numbers and the digests
+of their prompts are made up too, so that none can be recomputed.
 
 Options: --predictions 1000000  --share 1.0 (of the benchmarks' sizes)  --foreign
          --sqlite (a file, in place of a PostgreSQL server)  --s3 (a server of that protocol, in place of a folder)
@@ -46,7 +47,7 @@ MIB = 2**20
 
 
 def vacuum(engine: Engine) -> None:
-    """Gives the room of removed rows back, so that sizes are of what is stored."""
+    """Free the space of removed rows, so that sizes are of the stored rows only."""
     if engine.dialect.name == "sqlite":
         assert engine.url.database is not None
         with closing(sqlite3.connect(engine.url.database, isolation_level=None)) as file:
@@ -88,7 +89,7 @@ def fill(engine: Engine, source: Source, number: int, kind: Kind) -> tuple[int, 
 
 
 def unlike(engine: Engine, ids: Sequence[int]) -> list[int]:
-    """The evaluations whose seal is not that of the predictions that are read of them."""
+    """Return the evaluations whose seal differs from the seal of their stored predictions."""
     found = []
     for evaluation_id in ids:
         with Session(engine) as session:
@@ -100,7 +101,7 @@ def unlike(engine: Engine, ids: Sequence[int]) -> list[int]:
 
 @contextmanager
 def in_s3(folder: Path) -> Iterator[str]:
-    """The URL of a bucket in a store of its own, with settings that lead there."""
+    """Yield the URL of a bucket in a separate store, with settings that point to it."""
     with S3Server("results") as server:
         os.environ["SHUFFLEBOARD_ARCHIVES_ENDPOINT"] = server.url
         os.environ["SHUFFLEBOARD_ARCHIVES_REGION"] = "eu-central-1"

@@ -1,8 +1,8 @@
-"""What is said of the order, and intervals of what it costs: `python -m bench.bench_chance [EVALUATIONS]`.
+"""Tests statements about order and intervals of its cost: `python -m bench.bench_chance [EVALUATIONS]`.
 
-Simulated models that sample, asked in m orders, k times each. First how often pages, a list of ten, a board of ten and
-its tiers attribute a loss to the order, where it does nothing and where it costs a known L₂, in percent of EVALUATIONS;
-then how often the 95 % intervals hold the true W, S₂, D₂ and L₂, and the bracket the true accuracy in the worst order.
+Models that sample are simulated, in m orders, k times each. First how often pages, a list of ten, a board of ten and
+its tiers attribute a loss to the order, if it does nothing and if it costs a known L₂, in percent of EVALUATIONS;
+then how often the 95 % intervals cover the true W, S₂, D₂ and L₂, and the bracket the true accuracy in the worst order.
 Prints Markdown.
 """
 
@@ -67,7 +67,7 @@ def _groups(found: Sequence[Facts]) -> list[Sequence[Facts]]:
 
 
 def blames(evaluations: int) -> None:
-    """Prints the tables of what is said."""
+    """Print the tables of attributed losses."""
     print("| L₂ | p | m | k | n | pages | lists of ten | boards of ten | models below the first tier |")
     print("|---" * 9 + "|")
     planted = [(Model(0.80, 0.03), m, 400) for m in ORDERS]
@@ -83,7 +83,7 @@ def blames(evaluations: int) -> None:
 
 
 def coverage(model: Model, m: int, k: int, n: int, evaluations: int, seed: int) -> list[str]:
-    """Percent of stated intervals that hold the truth, by METRICS; the one-sided size of L₂ > 0; that of the bracket."""
+    """Return coverage in percent, by METRICS; how often L₂ > 0 is claimed; the bracket's coverage."""
     generator = np.random.default_rng([seed, m, k, n])
     of_population = model.probabilities(generator, 1, POPULATION, m)
     orders, twice = of_population.sum(axis=2), (of_population**2).sum(axis=2)

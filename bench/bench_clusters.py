@@ -1,10 +1,11 @@
-"""Coverage where questions belong together: `python -m bench.bench_clusters [SIMULATIONS]`. Prints Markdown.
+"""Coverage with clustered questions: `python -m bench.bench_clusters [SIMULATIONS]`. Prints Markdown.
 
-Simulated evaluations of questions in clusters of 4 to 12, such as those on one passage. A model is right on a cluster's
-questions with a probability of the cluster's own, drawn from Beta, so that two of them are correlated by just the
-intra-cluster correlation. Three intervals of accuracy, and how often they hold the truth: over resampled questions, over
+Simulated evaluations of questions in clusters of 4 to 12, such as questions on one passage. A model is right on a
+cluster's questions with the cluster's own probability, drawn from Beta, so that two of them are correlated by just the
+intra-cluster correlation. Three intervals of accuracy, and how often they cover the truth: over resampled questions,
+over
 resampled clusters, and statsmodels' least squares with cluster-robust errors. Then the design effect, measured and as
-Kish has it for clusters of unequal size: 1 + (Σ size² / Σ size − 1) · correlation.
+Kish gives it for clusters of unequal size: 1 + (Σ size² / Σ size − 1) · correlation.
 """
 
 import sys
@@ -28,7 +29,7 @@ AT_ONCE: Final = 250
 
 @dataclass
 class Found:
-    """Of so many evaluations, how many intervals of each kind hold the truth; mean design effect, and Kish's."""
+    """The number of evaluations, intervals of each kind that cover the truth, and mean design effects (ours, Kish's)."""
 
     simulations: int
     alone: int = 0

@@ -1,8 +1,10 @@
-"""How often the 95 % intervals hold the truth: `python -m bench.bench_coverage [SIMULATIONS]`. Prints Markdown.
+"""Measures how often the 95 % intervals cover the truth: `python -m bench.bench_coverage [SIMULATIONS]`.
 
+Prints Markdown.
 First exactly, for 0/1 metrics: every number of right answers, weighted by its binomial probability; the bootstrap's
-samples are the binomial's own percentiles, so that chance plays no part. This is what the kind of interval and the
-rules for stating none were chosen by. Then by simulated evaluations of models whose true values are known.
+samples are the binomial's own percentiles, so that chance plays no part. The kind of interval and the rules for
+omitting
+it were chosen by this. Then by simulated evaluations of models whose true values are known.
 """
 
 import math
@@ -31,7 +33,7 @@ Method = Callable[[Floats, int], Interval | None]
 
 
 def plain(samples: Floats, _questions: int) -> Interval:
-    """The plain percentile interval."""
+    """Return the plain percentile interval."""
     low, high = np.quantile(samples, [0.025, 0.975], method="inverted_cdf")
     return Interval(low, high)
 
@@ -44,7 +46,7 @@ def widened(samples: Floats, questions: int) -> Interval:
 
 
 def mid(samples: Floats, _questions: int) -> Interval:
-    """The plain percentile interval of the mid-distribution."""
+    """Return the plain percentile interval of the mid-distribution."""
     values, counts = np.unique(samples, return_counts=True)
     low, high = np.interp([0.025, 0.975], (np.cumsum(counts) - counts / 2) / samples.size, values)
     return Interval(low, high)
@@ -73,7 +75,7 @@ METHODS: dict[str, Method] = {
 
 
 def resampled(right: int, questions: int) -> Floats:
-    """The percentiles of the resampled means of so many right answers."""
+    """Return the percentiles of the resampled means of so many right answers."""
     below = binom.cdf(np.arange(questions + 1), questions, right / questions)
     return np.searchsorted(below, LEVELS) / questions
 
@@ -88,9 +90,9 @@ def every_interval(method: Method, questions: int) -> list[Interval | None]:
 
 
 def exact(method: Method, questions: int, truths: Floats, least: int) -> tuple[Floats, Floats]:
-    """Share of the stated intervals that hold the truth, and of all evaluations those that state one that does not.
+    """Return the share of given intervals that cover the truth, and the share of evaluations whose interval misses it.
 
-    least: an interval is stated for at least so many of the rarer outcome.
+    least: an interval is given if the rarer outcome occurs at least this often.
     """
     covered, stated = np.zeros(truths.size), np.zeros(truths.size)
     for right, interval in enumerate(every_interval(method, questions)):
@@ -119,7 +121,7 @@ def kinds_of_interval() -> Iterable[str]:
 
 
 def least_counts() -> Iterable[str]:
-    """What asking for more of the rarer outcome does, to the plain interval and to ours."""
+    """Yield the effect of requiring more of the rarer outcome, for the plain interval and for ours."""
     yield "| interval | stated for at least | misses, at most (any truth) | coverage, truth ≥ .05 | at .05 of 200 |"
     yield "|---|---|---|---|---|"
     anywhere = np.concatenate([np.linspace(1e-4, 0.05, 2000), TRUTHS])
@@ -155,7 +157,7 @@ def credible(questions: int, prior: float) -> list[Interval | None]:
 
 
 def bayesian() -> Iterable[str]:
-    """Coverage and mean width of Bayesian intervals on few questions, beside ours where that is stated."""
+    """Yield coverage and mean width of Bayesian intervals on few questions, next to ours if it is given."""
     yield "| questions | ours | width | uniform prior | width | Jeffreys' prior | width |"
     yield "|---|---|---|---|---|---|---|"
     truths = np.linspace(0.05, 0.5, 901)
@@ -240,7 +242,7 @@ def intervals(values: Floats, means: Floats) -> list[Interval | None]:
     """In the order of `truths`. values: (questions, COLUMNS); means: (COLUMNS, resamples)."""
     questions = len(values)
     original, consistent, retest = means[0], means[2], means[5]
-    # What is lost of the right answers rests on the questions answered rightly.
+    # The loss of right answers depends on the questions answered rightly.
     answered_rightly = int(values[:, 0].sum())
     return [
         *(percentile_interval(means[column], questions) for column in range(5)),
@@ -252,7 +254,7 @@ def intervals(values: Floats, means: Floats) -> list[Interval | None]:
 
 
 def study(questions: int, p: float, simulations: int, seed: int) -> dict[str, tuple[int, int]]:
-    """Metric to (intervals stated, intervals that hold the truth)."""
+    """Map metric → (intervals given, intervals that cover the truth)."""
     generator = np.random.default_rng(seed)
     true = truths(p)
     stated, covering = dict.fromkeys(true, 0), dict.fromkeys(true, 0)
@@ -269,7 +271,7 @@ def study(questions: int, p: float, simulations: int, seed: int) -> dict[str, tu
 
 
 def cell(found: tuple[int, int], simulations: int, *, inside: bool) -> str:
-    """Coverage in percent; with how many state an interval where not all do; in brackets where nothing is claimed."""
+    """Format coverage in percent; add the number of intervals if some are missing; in brackets if nothing is claimed."""
     stated, covering = found
     if stated < simulations / 20:
         return f"– ({stated} stated)" if stated else "–"
@@ -278,7 +280,7 @@ def cell(found: tuple[int, int], simulations: int, *, inside: bool) -> str:
 
 
 def simulated(simulations: int) -> Iterable[str]:
-    """The table of simulated evaluations."""
+    """Yield the table of simulated evaluations."""
     names = list(truths(0.5))
     yield f"| questions | accuracy | {' | '.join(f'`{name}`' for name in names)} |"
     yield "|---" * (len(names) + 2) + "|"
@@ -286,7 +288,7 @@ def simulated(simulations: int) -> Iterable[str]:
         for seed, p in enumerate(ACCURACIES):
             found = study(questions, p, simulations, seed)
             true = truths(p)
-            # pct_drop is in percent; what is claimed of a difference is claimed wherever it lies.
+            # pct_drop is in percent; coverage of a difference is claimed everywhere.
             inside = {name: 0.05 <= true[name] / (100 if name == "pct_drop" else 1) <= 0.95 for name in names}
             inside["difference"] = True
             cells = [cell(found[name], simulations, inside=inside[name]) for name in names]

@@ -1,26 +1,28 @@
 """Grows a registry on PostgreSQL to millions of predictions: `python -m bench.bench_db [OPTIONS]`.
 
 A throw-away server is filled through the registry's own functions (bench/generate_predictions.py): COPY with keys,
-foreign keys, checks and triggers on, question scores after it, and seals. At each size a table tells how large the
+foreign keys, checks and triggers on, question scores after it, and seals. At each size a table shows how large the
 database is, how fast the last evaluations were imported, how long sealing takes, and how long pages take through the
 application, without a network. Making the rows up is not counted.
 
-One evaluation of each kind and each made-up model is sealed by the registry when it comes first, and the newest of each
-kind again at every size. The others are given its rows of metrics, leaves and PriDe by INSERT ... SELECT: sealing them
-all takes longer than importing them, the pages read the same, and the leaves are theirs too, since their rows are.
+The registry seals the first evaluation of each kind and each made-up model, and the newest of each kind again at every
+size. The others get its rows of metrics, leaves and PriDe by INSERT ... SELECT: sealing them all takes longer than
+importing them, the pages read the same, and the leaves are theirs too, since their rows are.
 
-With --archive predictions are what scoring makes of made-up log-probabilities, and all evaluations but the newest of each
-kind, and those whose rows are repeated, are archived as they are sealed. With --copy only the first of each kind and
+With --archive predictions are computed by scoring from made-up log-probabilities, and all evaluations but the newest of
+each kind, and those whose rows are repeated, are archived as they are sealed. With --copy only the first of each kind
+and
 made-up model, and the last millions before each size, are imported and archived by the registry. The others get a copy
-of the file of one that has the same answers, and its rows of every other table, so that hours become minutes: tables,
-files and pages are those of evaluations that were all archived, but the table of predictions has less to do.
+of the file of an evaluation with the same answers, and its rows of every other table, so that hours become minutes:
+tables, files and pages are as if all evaluations were archived, but the table of predictions has less to do.
 
-Seconds are of the wall; "CPU" is what both processes computed, which other work on the machine moves less. The server
-has fsync off, so that a disk that others use is not what is measured.
+Seconds are wall time; "CPU" is the time of both processes, which other work on the machine affects less. The server
+has fsync off, so that a shared disk is not measured.
 
 Options: --predictions 1000000  --sizes 1,5,10 (millions)  --requests 20  --share 1.0 (of the benchmarks' sizes)
---parts 300000 (what each key, check and trigger costs, on so many predictions; alone)  --explain (slowest statements)
---archive [--copy] (see above)  --minutes 600 (import nothing more after so long)  --json FILE (all figures; bench/curves.py shows them)
+--parts 300000 (cost of each key, check and trigger, on so many predictions; alone)  --explain (slowest statements)
+--archive [--copy] (see above)  --minutes 600 (import nothing more after so long)  --json FILE (all figures;
+bench/curves.py shows them)
 """
 
 import argparse
@@ -68,7 +70,7 @@ SETTINGS: Final = {
     "effective_cache_size": "8GB",
     "random_page_cost": "1.1",
 }
-"""Beside those of the tests' servers: fsync, full_page_writes and synchronous_commit are off."""
+"""In addition to the tests' servers: fsync, full_page_writes and synchronous_commit are off."""
 VACUUM_AFTER: Final = 500_000
 """Archived predictions."""
 IMPORTED_LAST: Final = 2_500_000
@@ -111,13 +113,13 @@ class Spent:
 
     @property
     def cpu(self) -> float:
-        """Of both."""
+        """Return the CPU seconds of both processes."""
         return self.client + self.server
 
 
 @contextmanager
 def spending(*pids: int) -> Iterator[Spent]:
-    """Measures what is done inside; pids: of the server's processes."""
+    """Measure the time of the block. pids: the server's processes."""
     spent = Spent()
     wall, client, server = time.perf_counter(), time.process_time(), cpu_seconds(pids)
     yield spent
@@ -126,7 +128,7 @@ def spending(*pids: int) -> Iterator[Spent]:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """Of those that run on this machine."""
+    """Return the CPU seconds of the processes that run on this machine."""
     files = [file for file in (Path(f"/proc/{pid}/stat") for pid in pids) if file.exists()]
     fields = [file.read_text().rpartition(")")[2].split() for file in files]
     return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
@@ -161,11 +163,11 @@ class Sealed:
 
 @dataclass
 class State:
-    """What is in the database.
+    """The contents of the database.
 
-    newest: the last evaluation of each kind, and which made-up model it repeats. templates: the evaluation of a kind and
-    a made-up model that the registry sealed. archives: where others are archived; None: nowhere. files: an archived
-    evaluation of a kind and a made-up model, whose file is copied for others; None: for none.
+    newest: the last evaluation of each kind, and the made-up model it repeats. templates: the evaluation of a kind and
+    a made-up model that the registry sealed. archives: folder for the others' archives; None if nothing is archived.
+    files: an archived evaluation of a kind and a made-up model, whose file is copied for others; None: for none.
     """
 
     evaluations: int = 0
@@ -233,7 +235,7 @@ STAND_IN: Final = (
         f"(SELECT {_ASKED} FROM evaluation AS known WHERE known.id = :like) WHERE id = :new"
     ),
 )
-"""Statements that give the evaluation :new what sealing wrote of :like."""
+"""Statements that copy the rows written by sealing from the evaluation :like to :new."""
 
 
 _COUNTED: Final = ", ".join(column.name for column in QuestionScore.__table__.columns if column.name != "evaluation_id")
@@ -265,7 +267,7 @@ def copy_folder(archives: Path, name: str, old: str, new: str) -> str:
 
 
 def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Kind, like: int) -> None:
-    """Adds an evaluation with the rows of an archived one that has the same answers, and a copy of its folder."""
+    """Add an evaluation with the rows of an archived one with the same answers, and a copy of its folder."""
     assert state.archives is not None
     with write_session(engine) as session:
         evaluation_id = source.add(session, number, kind)
@@ -331,9 +333,9 @@ def grow(
 
 
 def seal_newest(engine: Engine, state: State, imported: Imported, *, largest: bool) -> list[Sealed]:
-    """Seals the newest evaluation of each kind by the registry, the largest kind where asked.
+    """Seal the newest evaluation of each kind by the registry; the largest kind only on request.
 
-    Returns these and those that were sealed when they came first.
+    Returns these evaluations and the first of each kind, which were sealed before.
     """
     found, state.sealed = state.sealed, []
     left_out = None if largest else max(state.newest, key=lambda kind: kind.predictions)
@@ -361,7 +363,7 @@ def sizes(engine: Engine) -> tuple[int, list[dict[str, Any]]]:
 
 
 def addresses(engine: Engine, state: State) -> dict[str, str]:
-    """What is asked for."""
+    """Return the addresses to request."""
     largest = max(state.newest, key=lambda kind: kind.predictions)
     with read_session(engine) as session:
         evaluation_id = state.templates[largest, state.newest[largest][1]]  # sealed by the registry
@@ -383,9 +385,9 @@ def addresses(engine: Engine, state: State) -> dict[str, str]:
 
 
 def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float, float, float, float]]:
-    """Address → milliseconds of an answer: median, 95th percentile, mean time in SQL, and CPU of both processes.
+    """Map address → milliseconds of an answer: median, 95th percentile, mean time in SQL, and CPU of both processes.
 
-    Each is made anew, since something is written before each request; `…, kept`: while nothing is written.
+    Each is rendered again, since something is written before each request; `…, kept`: while nothing is written.
     """
 
     client = create_app(database_url=engine.url.render_as_string(hide_password=False)).test_client()
@@ -419,7 +421,7 @@ def backends(engine: Engine) -> list[int]:
 
 
 def _engines(engine: Engine) -> list[Engine]:
-    """The website reads as its visitor may: through engines of its own."""
+    """Return the website's engines: it reads with its visitor's permissions."""
     return [audience_engine(engine, audience) for audience in AUDIENCES if audience != "all"]
 
 
@@ -455,7 +457,7 @@ def read_by_sealing(engine: Engine, evaluation_id: int) -> dict[str, tuple[int, 
     """
     with Session(engine) as session:
         session.execute(text("SET LOCAL enable_seqscan = off"))
-        # The server counts what the connection read before, too, until it gets round to writing that down.
+        # The server also counts the connection's earlier reads, until it writes them down.
         before = _read_so_far(session)
         seal(session, evaluation_id)
         after = _read_so_far(session)
@@ -480,7 +482,7 @@ def unused_indexes(engine: Engine) -> list[dict[str, Any]]:
         return [dict(row) for row in session.execute(text(UNUSED)).mappings()]
 
 
-# What each part costs
+# Cost of each part
 
 _DROP_CHECKS: Final = """
 DO $$ DECLARE name text; BEGIN
@@ -557,7 +559,7 @@ def describe(
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
-    """What was measured at one size, for a reader."""
+    """Yield the measurements at one size for a reader."""
     n, imported = found["predictions"], found["imported"]
     copied, copying = imported["predictions"], imported["copying"]
     own = next(table for table in found["tables"] if table["name"] == "prediction")
@@ -649,7 +651,7 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measures; with --parts only what each key, check and trigger costs."""
+    """Measure; with --parts only the cost of each key, check and trigger."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--predictions", type=int, default=1_000_000)
     parser.add_argument("--sizes", default=None, help="in millions, such as 1,5,10,25,50")
@@ -671,7 +673,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def report(line: str) -> None:
         print(line, flush=True)
 
-    # On the disk: a small database fits in memory, where the tests keep theirs, a large one does not.
+    # On the disk: a small database fits in memory, like the tests', a large one does not.
     os.environ.setdefault("TMPDIR", tempfile.gettempdir())
     with BenchServer(watched=options.explain) as server, tempfile.TemporaryDirectory() as name:
         if options.parts:

@@ -1,16 +1,18 @@
 """Simulates a fleet of GPUs with the real queue: `python -m bench.bench_fleet [OPTIONS]`.
 
 Claims, leases, exclusions, sizes of shards and reconciling are the registry's own code on a real database, whose clock
-is the simulation's. Made up are the time that devices take, their troubles, and the results, which are not stored.
+is simulated. Device times, failures, and results, which are not stored, are made up.
 
-200 workers on hosts of eight: three kinds of device, one of which is too small for one of eight models; two models have
-priority. A worker is killed every 20 s (of fewer workers, as rarely for each) and another
-starts in its place a minute later. One device always fails, and one host's disk holds three models only.
+200 workers on hosts of eight: three kinds of device, one of them too small for one of eight models; two models have
+priority. A worker is killed every 20 s (with fewer workers, as rarely for each) and another starts in its place a
+minute
+later. One device always fails, and one host's disk has space for only three models.
 
-Reported: the makespan beside its bound; what the healthy devices' time went to, each weighted by its rate; downloads;
-what was parked. No schedule is shorter than the bound: what the models need that need more than so much memory, over the
-rate of all healthy devices that have more, for the memory for which that is longest. It knows no loading, downloads,
-deaths, priorities or small disks.
+Reported: the makespan next to its bound; how the healthy devices spent their time, each weighted by its rate;
+downloads;
+parked work. No schedule is shorter than the bound: the work of all models that need more than some amount of memory,
+over the rate of all healthy devices that have more, for the amount that makes this longest. It ignores loading,
+downloads, deaths, priorities and small disks.
 
 Options: --workers 200  --hours 1.0 (of work)  --seed 0  --postgresql (and its CPU, without stored predictions)
 """
@@ -46,7 +48,7 @@ BEGINNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE_SECONDS: Final = 60.0
 SHARD_SECONDS: Final = 40.0
 BEAT_SECONDS: Final = 20.0
-"""All at once: what is simulated is the queue, and no commits of heartbeats."""
+"""All at once: the simulation covers the queue, and no commits of heartbeats."""
 POLL_SECONDS: Final = 5.0
 RECONCILE_SECONDS: Final = 5.0
 """Each worker does so every 30 s: of many, there is always one."""
@@ -71,7 +73,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Model:
-    """cost: of a prompt, in those of the cheapest model; work: its share of the fleet's hours."""
+    """A model. cost: of a prompt, relative to the cheapest model; work: its share of the fleet's hours."""
 
     name: str
     cost: float
@@ -99,7 +101,7 @@ SMALL_DISK_GIB: Final = 20.0
 
 
 class Nothing(Sequence[Any]):
-    """So many results of which none is stored."""
+    """A number of results, none of them stored."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -113,7 +115,7 @@ class Nothing(Sequence[Any]):
 
 @dataclass
 class Simulated:
-    """A worker. life: rises when it ends, so that what it had planned no longer happens."""
+    """A worker. life: rises when it ends, so that its planned events no longer happen."""
 
     number: int
     kind: Kind

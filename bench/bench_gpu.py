@@ -1,8 +1,8 @@
 """Rates of scoring and of writing with transformers on a GPU: `python -m bench.bench_gpu [OPTIONS]`.
 
-A model of Llama's shape with random weights, made on the device, is asked MMLU's sample as the worker asks it, with
-SmolLM2's tokenizer. Reported: prompts a second, tokens of the prompts and those that were computed, their share of what
-a large matrix product reaches in the same precision, and the most memory in use.
+A model of Llama's shape with random weights, made on the device, scores MMLU's sample as in a worker, with SmolLM2's
+tokenizer. Reported: prompts a second, tokens of the prompts and tokens computed, their share of the rate of a large
+matrix product in the same precision, and the most memory in use.
 
 Options: --parameters 1|8 (billions)  --questions 12 (of a subject; a third as many where texts are long)
          --budget 16384 (tokens of a pass)  --written 64 (tokens of each text)  --tiny (a small shape, on the CPU)
@@ -27,7 +27,7 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
     "tiny": {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "head_dim": 2},
 }
 SUBJECTS: Final = {"sociology": 1, "high_school_us_history": 3}
-"""Of ordinary length, and with a passage before each question; how many times fewer questions are asked."""
+"""Subjects of ordinary length, and with a passage before each question; their questions are divided by this number."""
 GREEDY: Final = {
     "sampling": "greedy",
     "temperature": "1",
@@ -40,7 +40,7 @@ GREEDY: Final = {
 
 
 def timed(device: torch.device, work: Callable[[], Any]) -> tuple[Any, float]:
-    """What some work comes to, and its seconds."""
+    """Return the result of some work, and its seconds."""
 
     def wait() -> None:
         if device.type == "cuda":

@@ -129,7 +129,7 @@ def measure(url: str, given: Given) -> Measured:
 def databases(
     engines: Sequence[str], files: Sequence[Given], folder: Path
 ) -> Iterator[Iterator[tuple[str, str, Given]]]:
-    """(engine, URL of an empty database, what to import) of each engine and file."""
+    """Yield (engine, URL of an empty database, file to import) for each engine and file."""
 
     def sqlite() -> Iterator[tuple[str, str, Given]]:
         for number, given in enumerate(files):

@@ -1,12 +1,12 @@
-"""How often a stated order loss holds the true one: `python -m bench order_loss [EVALUATIONS]`.
+"""Measures how often a reported order loss covers the true one: `python -m bench order_loss [EVALUATIONS]`.
 
-Simulated models that sample, right with probability p, asked n questions in m orders, k times each; first without an
+Models that sample are simulated, right with probability p, on n questions in m orders, k times each; first without an
 effect of the order, then with 2 % of the questions decided by the order alone; also models that do not sample. For each
-cell: how often a two-sided interval is stated, how often it holds, how often all that is stated holds, and the median
-upper bound, by the functions that pages call.
+cell: how often a two-sided interval is given, how often it covers the truth, how often all reported bounds do, and the
+median upper bound, by the functions that pages call.
 
 With `--worlds` many more kinds of effects: by n, m and k the lowest coverage in any of WORLDS, of two-sided intervals
-and of all that is stated. There the bootstrap's ends are approximated by its cumulants. Prints Markdown.
+and of all reported bounds. There the bootstrap's ends are approximated by its cumulants. Prints Markdown.
 """
 
 import argparse
@@ -40,7 +40,7 @@ ASKED: Final = ((4, 2), (12, 2), (4, 4), (24, 2))
 CLAIMED: Final = (50, 100, 400, 1000)
 AT_ONCE: Final = 2_000_000
 SELDOM: Final = 0.05
-"""Worlds in which a smaller share of evaluations states an interval say nothing of it."""
+"""Worlds in which a smaller share of evaluations has an interval do not count."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def worlds(evaluations: int) -> None:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Shares of evaluations: with a two-sided interval, of these holding the truth, and of all stated that hold it."""
+    """Shares of evaluations: with a two-sided interval, covering the truth among these, and covering it among all."""
 
     two_sided: float
     holding: float
@@ -174,7 +174,7 @@ class Coverage:
 
 
 def coverage(world: World, n: int, m: int, k: int, evaluations: int, seed: int) -> Coverage:
-    """Return how often the functions that pages call hold the truth."""
+    """Return how often the functions that pages call cover the truth."""
     generator = np.random.default_rng([seed, n, m, k])
     true = world.order_loss(m)
     two_sided, holding, all_holding, stated, bounds = 0, 0, 0, 0, []

@@ -1,4 +1,4 @@
-"""How often equal models are told apart: `python -m bench pairs [BOARDS]`.
+"""Measures how often equal models are declared different: `python -m bench pairs [BOARDS]`.
 
 First by enumeration, of 0/1 values: every split of every number of differing questions, at each share of questions that
 differ. Then simulated, by the functions that pages call: BOARDS pairs of equal models that sample, by each metric over
@@ -32,7 +32,7 @@ MODELS: Final = 10
 
 
 def told_apart(questions: int, shares: Sequence[float]) -> list[float]:
-    """How often models that are right equally often are told apart, at each share of questions in which they differ."""
+    """Return how often equally accurate models are declared different, at each share of differing questions."""
     rejected = np.zeros(questions + 1)
     for differing in range(questions + 1):
         first = np.arange(differing + 1, dtype=np.float64)
@@ -43,7 +43,7 @@ def told_apart(questions: int, shares: Sequence[float]) -> list[float]:
 
 
 def power(questions: int, share: float, ahead: float) -> float:
-    """How often two models are told apart that differ in this share, of which the first has `ahead` right."""
+    """Return how often two models that differ in this share are declared different; the first has `ahead` right."""
     found = 0.0
     for differing in range(questions + 1):
         first = np.arange(differing + 1, dtype=np.float64)
@@ -64,7 +64,7 @@ EQUALS: Final = {
 
 
 def simulated(worlds: tuple[World, World], questions: int, m: int, k: int, pairs: int, seed: int) -> dict[str, float]:
-    """Return how often two equal models are told apart, by metric."""
+    """Return how often two equal models are declared different, by metric."""
     generator = np.random.default_rng(seed)
     apart = dict.fromkeys(METRICS, 0)
     for _ in range(pairs):
@@ -87,7 +87,10 @@ def by_metric(world: World, generator: np.random.Generator, questions: int, m: i
 
 
 def of_boards(questions: int, share: float, boards: int, seed: int) -> float:
-    """How often any two of MODELS equal models are told apart at once; share: of questions that are no common ones."""
+    """Return how often any two of MODELS equal models are declared different at once.
+
+    share: of questions whose outcomes the models do not share.
+    """
     generator = np.random.default_rng(seed)
     found = 0
     for _ in range(boards):

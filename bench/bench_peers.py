@@ -1,15 +1,18 @@
-"""Scores the same prompts by the token trie and by others, in one precision, in one run: `make bench ARGS=peers`.
+"""Compares the token trie with other engines on the same prompts, in one precision: `make bench ARGS=peers`.
 
-The others are lm-evaluation-harness, a real vLLM built for CPUs, a llama.cpp server, and of our own the plain batches and
-the trie's other forms. Real questions of two subjects, under `cyclic` and `full`, with 0 and 5 examples, are put to
-SmolLM2-135M. Servers are asked by the project's endpoint code.
+The others are lm-evaluation-harness, a real vLLM built for CPUs, a llama.cpp server, and of our own the plain batches
+and
+the trie's other forms. SmolLM2-135M scores real questions of two subjects, under `cyclic` and `full`, with 0 and 5
+examples. Servers are used through the project's endpoint code.
 
-Each engine is a process of its own. It is timed in a pair with the trie, right before or right after it, in turns, and
-the median of the pairs' ratios is stated, so that what else the machine does cancels. Everything begins with nothing
-kept from before. lm-evaluation-harness and the plain batches score a sample of the prompts, and their time for all of
-them is extrapolated by tokens: their cost per token is the same for all orders of a question.
+Each engine is a separate process. It is timed in a pair with the trie, right before or right after it, in turns, and
+the result is the median of the pairs' ratios, so that other load on the machine cancels out. Every run begins with
+empty
+caches. lm-evaluation-harness and the plain batches score a sample of the prompts, and their time for all of them is
+extrapolated by tokens: their cost per token is the same for all orders of a question.
 
-Options: --dtypes bfloat16,float32  --engines harness,vllm,llama (of harness, vllm, llama, batched, trie-fast, trie-torch)
+Options: --dtypes bfloat16,float32  --engines harness,vllm,llama (of harness, vllm, llama, batched, trie-fast,
+trie-torch)
          --questions 2 (of each subject under cyclic; half as many under full)  --repeats 2  --threads 1  --batches 4
          --benchmark FILE [--fewshot FILE] --subjects sociology,professional_law (none: --subjects "")
          --model FOLDER [--gguf FILE]  --json FILE
@@ -58,19 +61,19 @@ INSTRUCTIONS: Final = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 CONTEXT: Final = 4096
 
 Ask = Callable[[Sequence[Prompt], int], dict[str, Any]]
-"""Scores prompts, in batches of a size where that matters: `logprobs`, `cpu_s`, `wall_s`."""
+"""Scores prompts, in batches of a size if that matters: `logprobs`, `cpu_s`, `wall_s`."""
 
 
 @dataclass
 class Timed:
-    """Seconds of both engines of each pair, for all prompts of a case, and what either gave the last time."""
+    """Seconds of both engines of each pair, for all prompts of a case, and the other engine's last answer."""
 
     ours: list[dict[str, float]] = field(default_factory=list)
     theirs: list[dict[str, float]] = field(default_factory=list)
     answer: dict[str, Any] = field(default_factory=dict)
 
     def ratio(self, clock: str) -> float:
-        """How many times as long as the trie it takes: the median over the pairs."""
+        """Return its time as a multiple of the trie's: the median over the pairs."""
         return statistics.median(b[clock] / a[clock] for a, b in zip(self.ours, self.theirs, strict=True))
 
 
@@ -79,7 +82,7 @@ class Timed:
 
 @contextmanager
 def in_process(kind: str, model: Path, threads: int, dtype: str) -> Iterator[Any]:
-    """A function that scores prompts in a process of its own; without prompts it measures matrix products."""
+    """Yield a function that scores prompts in a separate process; without prompts it measures matrix products."""
     python = str(PEER) if kind == "harness" else sys.executable
     command = [python, str(Path(__file__).with_name("scorer_process.py")), kind, str(model), str(threads), dtype]
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
@@ -106,7 +109,10 @@ def in_process(kind: str, model: Path, threads: int, dtype: str) -> Iterator[Any
 
 
 def on_server(engine: EndpointEngine, cpu: Callable[[], float], forget: Callable[[], None]) -> Ask:
-    """Asks a server. cpu: seconds that its processes took so far; forget: empties its caches."""
+    """Return a function that scores on a server.
+
+    cpu: seconds that its processes took so far; forget: empties its caches.
+    """
 
     def ask(prompts: Sequence[Prompt], _batch: int) -> dict[str, Any]:
         forget()
@@ -126,7 +132,7 @@ def on_server(engine: EndpointEngine, cpu: Callable[[], float], forget: Callable
 
 @contextmanager
 def vllm(model: Path, folder: Path, threads: int, dtype: str) -> Iterator[Ask]:
-    """vLLM, asked for exactly the labels."""
+    """Start vLLM, which returns exactly the requested labels."""
     with (
         vllm_server(model, MODEL, folder / "vllm.log", dtype=dtype, threads=threads) as server,
         endpoint(folder, server.url) as engine,
@@ -156,7 +162,7 @@ def llama(gguf: Path, folder: Path, threads: int, dtype: str) -> Iterator[Ask]:
 
 
 def pairs(engines: Sequence[str], repeats: int) -> Iterator[list[tuple[str, str]]]:
-    """Of each repeat the pairs of engines in the order they run: who goes first changes from one to the next."""
+    """Yield each repeat's pairs of engines in running order; the first engine changes from pair to pair."""
     turns = list(enumerate(engines))
     for repeat in range(repeats):
         yield [(OURS, kind) if (repeat + number) % 2 == 0 else (kind, OURS) for number, kind in turns]
@@ -166,7 +172,7 @@ def pairs(engines: Sequence[str], repeats: int) -> Iterator[list[tuple[str, str]
 def measure(
     ask: dict[str, Any], cases: Sequence[Case], tries: Sequence[TokenTrie], repeats: int, batches: Sequence[int]
 ) -> tuple[dict[tuple[int, str], Timed], dict[int, int]]:
-    """(by case and engine what was timed, batch size of lm-evaluation-harness by shots)."""
+    """Return (timings by case and engine, batch size of lm-evaluation-harness by shots)."""
     engines = [kind for kind in ask if kind != OURS]
     batch = dict.fromkeys((case.shots for case in cases), batches[0])
     if "harness" in ask and len(batches) > 1:
@@ -202,7 +208,7 @@ def run(ask: Ask, kind: str, case: Case, trie: TokenTrie, batch: int, timed: Tim
 
 
 def best_batch(ask: Ask, cases: Sequence[Case], shots: int, batches: Sequence[int]) -> int:
-    """The batch size with which lm-evaluation-harness is fastest on some prompts with so many shots."""
+    """Return the batch size with which lm-evaluation-harness is fastest on some prompts with so many shots."""
     case = next(case for case in cases if case.shots == shots)
     prompts = [case.prompts[index] for index in case.sample][: max(batches)]
     seconds = {size: ask(prompts, size)["cpu_s"] for size in batches}
@@ -215,9 +221,10 @@ def best_batch(ask: Ask, cases: Sequence[Case], shots: int, batches: Sequence[in
 
 @dataclass(frozen=True)
 class Row:
-    """One engine on one case. prompts_s: per second of the clock. by_clock, by_cpu: times as long as the trie.
+    """An engine on a case. prompts_s: per second of the clock. by_clock, by_cpu: time as a multiple of the trie's.
 
-    share, share_with_attention: of the measured rate of matrix products. computed: tokens, over those of the trie's
+    share, share_with_attention: of the measured rate of matrix products. computed: tokens, over the number of the
+    trie's
     nodes. unknown: labels that a server did not list.
     """
 
@@ -238,7 +245,7 @@ class Row:
     how: dict[str, Any]
 
     def line(self) -> str:
-        """A line of the table."""
+        """Return a line of the table."""
         share = "" if self.share is None else f"{self.share:.2f} ({self.share_with_attention:.2f})"
         ours = self.engine == NAMES[OURS]
         ratios = " | " if ours else f"{self.by_clock:.1f} | {self.by_cpu:.1f}"
@@ -268,7 +275,10 @@ def rows(
     rate: float,
     clock: str,
 ) -> Iterator[Row]:
-    """Of each case the trie, then the others. rate: operations a second. clock: whose seconds the share is of."""
+    """Yield for each case the trie, then the others.
+
+    rate: operations a second. clock: the clock of the share's seconds.
+    """
     for number, (case, trie) in enumerate(zip(cases, tries, strict=True)):
         naive = sum(trie.depth[node] + 1 for node in trie.last)
         all_ours = [seconds for kind in engines for seconds in found[number, kind].ours]
@@ -324,7 +334,7 @@ def rows(
 
 
 def machine() -> dict[str, Any]:
-    """The processor, what it can do, and how busy it is (Linux)."""
+    """Describe the processor, its abilities, and its load (Linux)."""
     said = dict(
         (part.strip() for part in line.split(":", 1))
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
@@ -345,7 +355,7 @@ def note(text: str) -> None:
 
 
 def make_cases(given: argparse.Namespace) -> list[Case]:
-    """Of each subject: 0 and 5 shots, `cyclic` and `full`."""
+    """Return the cases of each subject: 0 and 5 shots, `cyclic` and `full`."""
     cases = []
     for subject in given.subjects.split(","):
         questions, pool = read_questions(given.benchmark, given.fewshot, subject or None)

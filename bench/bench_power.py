@@ -1,9 +1,9 @@
 """Planned against simulated power: `python -m bench.bench_power [SIMULATIONS]`. Prints Markdown.
 
-Two models that are right, one without the other, on a share of the questions, with a true difference that the plan says
-is found with a probability of 50, 80 or 90 %. Simulated is the share of evaluations in which the interval of their
-paired difference excludes 0, as pages and commands state it. Then the same among 30 models that are all compared at
-once.
+Two models differ on a share of the questions, with a true difference that the plan expects to find with a probability
+of
+50, 80 or 90 %. The simulation gives the share of evaluations in which the interval of their paired difference excludes
+0, as on pages and in commands. Then the same among 30 models that are all compared at once.
 """
 
 import math
@@ -26,7 +26,7 @@ AT_ONCE: Final = 500
 
 
 def simulated(questions: int, differing: float, difference: float, simulations: int, seed: int = 0) -> float:
-    """The share of simulated pairs that are told apart."""
+    """Return the share of simulated pairs that are declared different."""
     generator, found = np.random.default_rng(seed), 0
     better = (differing + difference) / 2
     for start in range(0, simulations, AT_ONCE):

@@ -1,10 +1,10 @@
-"""How often all rank intervals of a board are right at once: `python -m bench.bench_ranks [BOARDS]`.
+"""Measures how often all rank intervals of a board are right at once: `python -m bench.bench_ranks [BOARDS]`.
 
 Simulated boards of 30 models whose true accuracies are known. A question has a difficulty that all models share, so
-that they tend to err on the same ones (correlation ½ of what lies behind right and wrong). Prints Markdown: for the
-marginal rank intervals and for the simultaneous ones the percentage of boards in which every model's true rank, 1 + the
-number of models that are truly better, lies in its interval; the percentage of boards in which truly equal models are
-put into different tiers; and how many of the 29 pairs of neighbours are told apart.
+that they tend to err on the same ones (correlation ½ of the latent variables). Prints Markdown: for the marginal rank
+intervals and for the simultaneous ones the percentage of boards in which every model's true rank, 1 + the number of
+models that are truly better, lies in its interval; the percentage of boards in which truly equal models are put into
+different tiers; and how many of the 29 pairs of neighbours are declared different.
 """
 
 import math
@@ -49,9 +49,9 @@ SETTINGS: Final = (
 
 @dataclass
 class Found:
-    """Of so many boards: how many a kind of interval covers, in how many equal models are split; pairs of neighbours.
+    """The number of boards, how many each kind of interval covers, how many split equal models, and neighbours' pairs.
 
-    models_covered: rank intervals that hold their model's true rank, over all boards and models.
+    models_covered: rank intervals that cover their model's true rank, over all boards and models.
     """
 
     boards: int = 0
@@ -111,7 +111,7 @@ def _count(
 
 
 def _covered(intervals: Sequence[tuple[int, int] | None], true_ranks: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each model's interval holds its true rank; an interval that is not stated misses nothing."""
+    """Return whether each model's interval covers its true rank; a missing interval counts as covering."""
     return np.array(
         [
             interval is None or interval[0] <= true <= interval[1]
@@ -121,7 +121,7 @@ def _covered(intervals: Sequence[tuple[int, int] | None], true_ranks: NDArray[np
 
 
 def _split(found: Sequence[object], equal: NDArray[np.bool_]) -> bool:
-    """Whether equal models are in different tiers, although the best of the tier above is equal to them, too."""
+    """Return whether equal models are in different tiers, although the best of the tier above is equal to them, too."""
     return any(
         one is not None and other is not None and one.number != other.number and equal[one.leader, other.leader]  # type: ignore[attr-defined]
         for one in found

@@ -38,7 +38,7 @@ def drawn(questions: int, sample: int, seed: int) -> NDArray[np.intp]:
 def coverage(
     values: Floats, sample: int, seeds: Iterable[int], *, other: Floats | None = None, resamples: int = RESAMPLES
 ) -> float:
-    """Return the share of samples whose interval holds the mean of all values, of those that state one.
+    """Return the share of samples whose interval covers the mean of all values, among samples with an interval.
 
     values: of 0 or 1, or between, shape (questions,). other: a second model's values; then the interval is of the
     difference.

@@ -56,7 +56,7 @@ class Selection(NamedTuple):
 
 
 def drawn(seed: int, models: int) -> dict[str, Any]:
-    """A selection drawn at random."""
+    """Return a random selection."""
     draw = random.Random(seed)
     weights = {f"benchmark-{number:03}": draw.choice((0, 1, 1, 2, 3)) for number in range(TASKS)}
     weights[f"benchmark-{draw.randrange(TASKS):03}"] = draw.choice((1, 2))
@@ -83,7 +83,7 @@ def drawn(seed: int, models: int) -> dict[str, Any]:
 
 
 def computed(session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]) -> Iterator[Selection]:
-    """Of each seed the selection, its tasks being known."""
+    """Yield the selection of each seed; tasks are cached."""
     models = models_of(session, snapshot)
 
     @cache
@@ -107,7 +107,7 @@ def computed(session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]) ->
 
 
 def read_once() -> Callable[..., Any]:
-    """`question_values_of_each` that keeps what it read: a thousand boards would read the same rows."""
+    """Return a `question_values_of_each` with a cache: a thousand boards would read the same rows."""
     read, known = standings.question_values_of_each, dict[Any, Mapping[str, Any]]()
 
     def values(session: Session, ids: Sequence[int], questions: Sequence[int], names: Sequence[str]) -> Iterator[Any]:
@@ -120,7 +120,7 @@ def read_once() -> Callable[..., Any]:
 
 
 def compare_with_boards(url: str, found: Sequence[Selection]) -> int:
-    """How many differ from a board of the same selection; what would rank its models otherwise is left out."""
+    """Count the selections that differ from a board of the same selection; settings that change ranks are omitted."""
     differ = 0
     engine = get_engine(url)
     with (
@@ -159,7 +159,7 @@ def main() -> None:
 
 
 def measure(url: str, seeds: range, *, boards: bool) -> None:
-    """Compute the selections of these seeds, and print what they took."""
+    """Compute the selections of these seeds, and print their times."""
     with read_session(get_engine(url)) as session:
         snapshot = snapshot_as_of(session, BOARD)
         found = list(computed(session, snapshot, seeds))

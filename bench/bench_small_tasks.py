@@ -2,9 +2,9 @@
 
 Simulated boards whose true means are known: the models' abilities are spread evenly, and each question is right with a
 probability of the model's ability and the question's own difficulty. By the functions that rank boards, in percent of
-BOARDS: how often all rank intervals hold the true ranks at once, how often the first and the last model are told apart,
-how often a model's interval is stated, and of those stated how often it holds the true mean; the small task's share of
-the uncertainty; and the seconds that a board takes. Prints Markdown.
+BOARDS: how often all rank intervals cover the true ranks at once, how often the first and the last model are declared
+different, how often a model's interval is given, and how often a given interval covers the true mean; the small task's
+share of the uncertainty; and the seconds that a board takes. Prints Markdown.
 """
 
 import argparse
@@ -29,7 +29,7 @@ LARGE: Final = ((400,) * 4, (400,) * 13)
 
 @dataclass(frozen=True)
 class Found:
-    """A board's standings, and which of its intervals hold the truth."""
+    """A board's standings, and which of its intervals cover the truth."""
 
     ranks_hold: bool
     ends_apart: bool
@@ -39,7 +39,7 @@ class Found:
 
 
 def probabilities(generator: np.random.Generator, abilities: Floats, questions: int) -> Floats:
-    """Return each model's probability of a right answer to questions drawn anew, shape (questions, models)."""
+    """Return each model's probability of a right answer to newly drawn questions, shape (questions, models)."""
     difficulty = generator.normal(0, 1.5, (questions, 1))
     return 1 / (1 + np.exp(difficulty - abilities))
 

@@ -1,8 +1,8 @@
 """Record the resources of `shuffleboard serve` under hours of mixed load: `python -m bench.bench_soak [OPTIONS]`.
 
 bench/generate_registry.py fills a database of a throw-away PostgreSQL server. Visitors then request pages, tables,
-charts, boards of their own, routes of the API and queries, some of them wrong, cut off or never finished, while
-something is written every few seconds, so that no kept page stays fresh. Once per --every seconds a line says how much
+charts, their own boards, routes of the API and queries, some of them wrong, cut off or never finished, while
+something is written every few seconds, so that no kept page stays fresh. Once per --every seconds a line shows how much
 memory the website and its processes take, how many files, threads and database connections are open, how many
 temporary files there are, and how long answers took since the last line. The last lines repeat the first, the middle
 and the last of them.

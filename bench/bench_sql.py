@@ -3,13 +3,14 @@
 A throw-away registry on SQLite, or with --postgresql on a server, gets evaluations that the registry imports and seals,
 one of each kind and each made-up model (bench/generate_predictions.py); the others get the rows of one of these,
 and, in place of predictions, links to its files, since writing twenty million rows of predictions takes an hour and
-their queries read files only. Printed are how fast the files of those that have predictions are written, how long the
-list of all takes, and, for a process that is warm, what a count of all predictions and queries of the leaderboard take:
-alone, and with several visitors at once, each with heavy queries and small ones. Then one more evaluation is sealed,
-while a visitor asks every second, until it is counted.
+their queries read files only. The output is how fast the files of evaluations with predictions are written, how long
+the
+list of all takes, and, for a process that is warm, how long a count of all predictions and queries of the leaderboard
+take: alone, and with several visitors at once, each with heavy queries and small ones. Then one more evaluation is
+sealed, while a visitor sends a query every second, until it is counted.
 
-With --website, the address of one that is served on this host, nothing of this is done: printed is the 99th percentile
-of its pages, alone and next to visitors whose queries take all that they may.
+With --website, the address of a website served on this host, nothing of this is done: the output is the 99th percentile
+of its pages, alone and next to visitors whose queries use their whole limit.
 
 Options: --evaluations 3000  --predictions 20000000  --visitors 4  --repeats 9  --postgresql  --home FOLDER (kept)
     --website http://127.0.0.1:8000
@@ -72,7 +73,7 @@ class Many(Source):
         super().__init__(session, folder)
 
     def kinds_of(self, _share: float) -> tuple[Kind, ...]:
-        """As many benchmarks as there are, whatever the share."""
+        """Return all benchmarks, whatever the share."""
         return tuple(Kind(f"made-up-{n}", self._questions, 4, 5, "full") for n in range(BENCHMARKS))
 
 
@@ -88,7 +89,7 @@ def seal_one(engine: Engine, source: Source, number: int, kind: Kind) -> int:
 
 
 def fill(engine: Engine, files: Files, source: Source, evaluations: int) -> tuple[int, float]:
-    """Adds the evaluations; returns how many have predictions, and what writing their files took, in seconds."""
+    """Add the evaluations; return how many have predictions, and the seconds for writing their files."""
     plan, templates = source.plan(), dict[tuple[Kind, int], int]()
     asked = [next(plan) for _ in range(evaluations)]
     for number, kind in asked:
@@ -104,7 +105,7 @@ def fill(engine: Engine, files: Files, source: Source, evaluations: int) -> tupl
             session.flush()
             digest = session.get_one(Evaluation, new).specification_digest
             for statement in (SCORED_LIKE, *STAND_IN):
-                # What PostgreSQL computes itself is given here, since SQLite has no such functions.
+                # Python computes these values for SQLite, which lacks PostgreSQL's functions.
                 plain = statement.replace("sha256(specification_digest)", ":seal").replace("clock_timestamp()", ":now")
                 values = {"new": new, "like": like, "seal": bytes.fromhex(digest), "now": utc_text(datetime.now(UTC))}
                 session.execute(text(plain), {name: value for name, value in values.items() if f":{name}" in plain})
@@ -129,7 +130,7 @@ def median(ask: Callable[[], object], repeats: int) -> float:
 
 
 def measure(queries: Queries, repeats: int) -> None:
-    """Prints what each query takes once the process is warm."""
+    """Print the time of each query once the process is warm."""
 
     def ask(sql: str) -> object:
         return queries.ask("public", sql, "alone")
@@ -141,7 +142,7 @@ def measure(queries: Queries, repeats: int) -> None:
 
 
 def together(queries: Queries, visitors: int, repeats: int) -> None:
-    """Prints the slowest answer that each of several visitors had, one of whom asks heavy queries only."""
+    """Print median and slowest answer of several visitors, the first of them with heavy queries only."""
 
     def visit(number: int) -> Iterator[float]:
         for _ in range(repeats):
@@ -158,7 +159,7 @@ def together(queries: Queries, visitors: int, repeats: int) -> None:
 
 
 def next_to_queries(website: str, visitors: int, rounds: int) -> None:
-    """Prints what pages take, alone and next to queries, in turns: a machine is not always as busy."""
+    """Print the times of pages, alone and next to queries, in turns: a machine's load varies."""
     host, done = website.removeprefix("http://").rstrip("/"), Event()
 
     def visit(number: int) -> int:

@@ -38,7 +38,7 @@ def made_up(questions: int, columns: int) -> NDArray[np.float64]:
 
 
 def seconds(function: Callable[[], object], repeats: int = REPEATS) -> float:
-    """The fastest of a few runs."""
+    """Return the fastest of a few runs."""
     measured = []
     for _ in range(repeats):
         started = time.perf_counter()
@@ -48,7 +48,7 @@ def seconds(function: Callable[[], object], repeats: int = REPEATS) -> float:
 
 
 def measure_means(questions: int, columns: int) -> None:
-    """The bootstrap over questions."""
+    """Measure the bootstrap over questions."""
     values = made_up(questions, columns)
     fast = seconds(lambda: resampled_means(values))
     slow = seconds(lambda: resampled_means_reference(values, resamples=REFERENCE_RESAMPLES), repeats=1)

@@ -1,8 +1,8 @@
 """Measure upgrades of a registry with many predictions: `python -m bench.bench_upgrade [OPTIONS]`.
 
 A throw-away database is filled with made-up answers. Then it is upgraded by one revision after the other, each with
-another kind of change to `prediction`, its largest table. Printed are the seconds of each, and how many bytes of the
-database that is in a second: the slowest is what `db check` and messages estimate with
+another kind of change to `prediction`, its largest table. The output is the seconds of each, and the bytes of the
+database per second: the slowest is the basis for the estimates in `db check` and messages
 (`registry.schema.history.UPGRADE_BYTES_PER_S`).
 
 Options: --predictions 10000000  --sqlite (a file, in place of a PostgreSQL server)
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def report(line: str) -> None:
         print(line, flush=True)
 
-    # On the disk: a small database fits in memory, where the tests keep theirs, a large one does not.
+    # On the disk: a small database fits in memory, like the tests', a large one does not.
     os.environ.setdefault("TMPDIR", tempfile.gettempdir())
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

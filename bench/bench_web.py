@@ -1,10 +1,11 @@
 """Times the website over a large registry on PostgreSQL: `python -m bench.bench_web [OPTIONS]`.
 
 bench/generate_registry.py fills a database of a throw-away server, whose board shows every model on the first
-seventeen benchmarks; what a snapshot of it takes is printed first. With --url: a database that was filled already.
-Each address is asked for through the application, without a network, first once unmeasured, then --requests times, and
-made anew each time. The table says what an answer takes (median and 95th percentile), how many statements it sends, how
-much of the time the database takes, and how large it is.
+seventeen benchmarks; the time of its snapshot is printed first. With --url: a database that was filled already.
+Each address is requested through the application, without a network, first once unmeasured, then --requests times, and
+rendered each time. The table shows the time of an answer (median and 95th percentile), the number of its statements,
+the
+time in the database, and its size.
 
 Options: --requests 30  --models 500  --benchmarks 60  --questions 10  --predictions 350000  --url URL  --only NAME
 """
@@ -41,7 +42,7 @@ COLUMNS: Final = ("worst_accuracy@cyclic", "accuracy@cyclic", "average_accuracy@
 
 @dataclass
 class Database:
-    """What was sent to the database since it was last looked at."""
+    """The statements sent to the database since the last look."""
 
     statements: int = 0
     seconds: float = 0.0
@@ -49,7 +50,7 @@ class Database:
 
 @dataclass(frozen=True)
 class Measured:
-    """One address: seconds of each request, what it sent to the database, and the size of its answer."""
+    """An address: seconds of each request, its statements and their time, and the size of its answer."""
 
     seconds: list[float]
     statements: int
@@ -57,7 +58,7 @@ class Measured:
     size: int
 
     def line(self, name: str) -> str:
-        """A line of the table."""
+        """Return a line of the table."""
         in_order = sorted(self.seconds)
         p95 = in_order[min(len(in_order) - 1, int(0.95 * len(in_order)))]
         return (
@@ -69,7 +70,7 @@ class Measured:
 def addresses(
     model: str, benchmark: str, evaluations: int, sealed: int, explored: int, questions: Sequence[int]
 ) -> Iterator[tuple[str, str]]:
-    """(what it is, address); pages first."""
+    """Yield (description, address); pages first."""
     question = questions[len(questions) // 2]
     yield "leaderboard", "/"
     yield "leaderboard, tenth page", f"/?page={max(1, min(10, evaluations // 100))}"
@@ -105,7 +106,7 @@ def addresses(
 
 
 def snapshot(engine: Engine) -> None:
-    """Puts every model on a board, and prints what its snapshot takes."""
+    """Put every model on a board, and print the time of its snapshot."""
     names = [f"benchmark-{number:03}" for number in range(TASKS)]
     suite = {"name": BOARD, "variants": ["cyclic"], "tasks": [{"benchmark": name} for name in names]}
     with write_session(engine) as session:
@@ -145,7 +146,7 @@ def watching(engine: Engine) -> Iterator[Database]:
 def measure(
     client: FlaskClient, engine: Engine, address: str, requests: int, *, before: Callable[[], None] = lambda: None
 ) -> Measured:
-    """Asks for an address again and again. before: done ahead of each request, and not timed."""
+    """Request an address again and again. before: runs ahead of each request, and is not timed."""
     response = client.get(address)
     size = len(response.get_data())
     assert response.status_code == 200, f"{address}: {response.status_code} {response.text[:500]}"
@@ -154,7 +155,7 @@ def measure(
         for _ in range(requests):
             before()
             started = time.perf_counter()
-            client.get(address).get_data()  # to the end of what is sent in pieces
+            client.get(address).get_data()  # read to the end, since long answers are sent in pieces
             seconds.append(time.perf_counter() - started)
     return Measured(seconds, seen.statements // requests, seen.seconds / requests, size)
 
@@ -167,7 +168,7 @@ def something_written(engine: Engine) -> None:
 
 def measure_all(url: str, requests: int, only: str) -> None:
     """Prints the table."""
-    # The pages read through it: they are asked for by nobody in particular.
+    # The pages read through it: their visitor is anonymous.
     engine = audience_engine(get_engine(url), "public")
     client = create_app(database_url=url).test_client()
     with read_session(engine) as session:

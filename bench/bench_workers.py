@@ -1,12 +1,13 @@
 """Simulates many workers on one database: `python -m bench.bench_workers [OPTIONS]`.
 
-The workers are the real loop (workers/loop.py), with its threads for heartbeats and maintenance, and each with connections
-of its own. Only scoring is made up: it reads the shard's prompts, sleeps for a time around --shard-seconds, and answers by a
-digest. They share --processes processes of this machine, on which PostgreSQL runs as well.
+The workers are the real loop (workers/loop.py), with its threads for heartbeats and maintenance, and each with its own
+connections. Only scoring is made up: it reads the shard's prompts, sleeps for a time around --shard-seconds, and
+answers
+by a digest. They share --processes processes of this machine, on which PostgreSQL runs as well.
 
-For each number of workers: shards begun a second beside what so many would begin if the database took no time; how long
-claiming, storing, the look for complete evaluations that follows, and a heartbeat take (median and 95th percentile);
-CPU of server and workers for each shard; sessions that wait for a lock, on average; connections at most.
+For each number of workers: shards begun a second next to the number if the database took no time; how long claiming,
+storing, the search for complete evaluations that follows, and a heartbeat take (median and 95th percentile); CPU of
+server and workers for each shard; sessions that wait for a lock, on average; connections at most.
 
 Options: --workers 10,25,50,100,200  --seconds 30  --shard-seconds 10  --processes 4  --pooler
          --shards 0             to be scored; 0: as many as could be, and more
@@ -96,20 +97,20 @@ class Timed(WorkerLoop):
 
 @dataclass
 class Seen:
-    """What a number of workers did. took: step to seconds; client: their CPU."""
+    """The measurements of a number of workers. took: step to seconds; client: their CPU."""
 
     took: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     client: float = 0.0
 
     def add(self, took: Mapping[str, Sequence[float]], client: float) -> None:
-        """Joins what a process did."""
+        """Add the measurements of a process."""
         for step, seconds in took.items():
             self.took[step] += seconds
         self.client += client
 
 
 def work(url: str, workers: int, seconds: float, shard_seconds: float, home: str, told: Any) -> None:
-    """A process of so many workers, for so long."""
+    """Run so many workers in this process, for so long."""
     log_to_stderr(logging.ERROR)
     # A busy machine may take long to connect so many: that is waited for before anything is measured.
     settings = Settings(database_url=url, home=Path(home), database_wait_seconds=CONNECT_SECONDS, shard_seconds=0)
@@ -178,7 +179,7 @@ def _request(model: str) -> EvaluationRequest:
 
 
 def cpu_of_server(pid: int) -> float:
-    """CPU seconds of a PostgreSQL: of its processes, and of those that have ended."""
+    """Return the CPU seconds of a PostgreSQL: of its processes, running and ended."""
     while True:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         ended = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[13:15]
@@ -220,7 +221,7 @@ class Watch:
 
 
 def measure(url: str, direct: str, pid: int, workers: int, options: argparse.Namespace, home: str) -> str:
-    """A line of the table. direct: past the pooler, if there is one; pid: of the server."""
+    """Return a line of the table. direct: URL past the pooler, if there is one; pid: of the server."""
     context = multiprocessing.get_context("fork")
     told: Any = context.Queue()
     shares = [len(range(first, workers, options.processes)) for first in range(min(options.processes, workers))]
@@ -252,7 +253,7 @@ def measure(url: str, direct: str, pid: int, workers: int, options: argparse.Nam
 
 
 def show(line: str) -> None:
-    """A line of the table, at once."""
+    """Print a line of the table immediately."""
     print(line, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Shows what `bench_db --json FILE` measured: `python -m bench.curves FILE PICTURE.svg`.
+"""Shows the measurements of `bench_db --json FILE`: `python -m bench.curves FILE PICTURE.svg`.
 
 Prints the tables of docs/evidence/performance.md and draws its picture.
 """
@@ -14,7 +14,7 @@ from bench.generate_predictions import Kind
 
 WIDTH, HEIGHT, GAP = 250, 150, 70
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73")
-"""Told apart by those who see few colours, too."""
+"""Distinct for colour-blind readers, too."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -43,7 +43,7 @@ def panels(found: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Points]]:
 
 
 def svg(found: Sequence[Mapping[str, Any]]) -> str:
-    """The panels beside each other; every axis begins at zero."""
+    """Draw the panels next to each other; every axis begins at zero."""
     drawn = [_panel(title, of_panel) for title, of_panel in panels(found).items()]
     width = GAP // 2 + len(drawn) * (WIDTH + GAP)
     parts = [
@@ -115,7 +115,7 @@ def tables(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _sealing(one: Mapping[str, Any], name: tuple[str, str]) -> str:
-    """Of the last evaluation of a kind that was sealed at a size; empty where none was."""
+    """Return the sealing time of the last evaluation of a kind that was sealed at a size; empty if there was none."""
     of_kind = [s["spent"] for s in one["sealed"] if (s["kind"]["benchmark"], s["kind"]["variants"]) == name]
     return f"{of_kind[-1]['client'] + of_kind[-1]['server']:.1f} ({of_kind[-1]['wall']:.1f})" if of_kind else ""
 

@@ -1,4 +1,4 @@
-"""What the scoring benchmarks report: operations counted and differences found. Imports nothing of the registry."""
+"""Figures for the scoring benchmarks: operations and differences. Imports nothing of the registry."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ NEAR_TIE = 1e-4
 
 
 class Work:
-    """What a Llama-shaped model has to compute: two operations for each weight and token.
+    """The operations of a Llama-shaped model: two for each weight and token.
 
     config: the model's configuration.
     """
@@ -25,7 +25,7 @@ class Work:
         self._per_read = 2 * hidden * config.vocab_size
 
     def of_trie(self, trie: TokenTrie) -> tuple[float, float]:
-        """Operations of the weights, and with them those of attention, of every token with all on its path."""
+        """Return the operations of the weights, and of weights and attention, for every token with all on its path."""
         return self._counted(len(trie), len(set(trie.last)), sum(depth + 1 for depth in trie.depth))
 
     def _counted(self, tokens: int, read: int, pairs: int) -> tuple[float, float]:

@@ -1,9 +1,9 @@
 """Fills a PostgreSQL database with predictions by the million, through the registry's own functions.
 
-A model answers every benchmark under `cyclic`, the small ones under `full` too, and every second model all of them. What
-it answers is made up, seeded, with the columns that scoring under `symbols` fills: log-probabilities, probabilities,
+A model answers every benchmark under `cyclic`, the small ones under `full` too, and every second model all of them. Its
+answers are made up, seeded, with the columns that scoring under `symbols` fills: log-probabilities, probabilities,
 digests and the scalars that metrics average. Two models are made up for each benchmark and variant set; the others
-repeat one of them under a number of their own, since PostgreSQL stores every row in full.
+repeat one of them under another number, since PostgreSQL stores every row in full.
 """
 
 import gc
@@ -55,13 +55,13 @@ class Kind:
 
     @property
     def orders(self) -> list[tuple[int, ...]]:
-        """The order of each variant."""
+        """Return the order of each variant."""
         definition = parse_variants(self.variants)
         return [variant.order for variant in definition.variants(QuestionShape("q", self.options, 0))]
 
     @property
     def predictions(self) -> int:
-        """Of one evaluation."""
+        """Return the number of predictions of one evaluation."""
         return self.questions * len(self.orders)
 
 
@@ -90,7 +90,7 @@ class Asked:
 
 
 class Source:
-    """Hands out evaluations with their predictions, model after model. Holds a few hundred MB of rows."""
+    """A source of evaluations with their predictions, model after model. Needs a few hundred MB for rows."""
 
     def __init__(self, session: Session, folder: Path, share: float = 1.0) -> None:
         self.kinds = self.kinds_of(share)
@@ -106,18 +106,18 @@ class Source:
         import_board(session, BoardDefinition(name="bench", suite="bench", columns=columns))
 
     def kinds_of(self, share: float) -> tuple[Kind, ...]:
-        """What the models answer."""
+        """Return the benchmarks and variants that the models answer."""
         return kinds(share)
 
     def plan(self) -> Iterator[tuple[int, Kind]]:
-        """(number of the model, what it answers), without end."""
+        """Yield (number of the model, the kind that it answers), without end."""
         number = 0
         while True:
             yield from ((number, kind) for kind in self.kinds if number % kind.every == 0)
             number += 1
 
     def rows(self, number: int, kind: Kind, evaluation_id: int) -> Rows:
-        """The predictions of an evaluation. The list and its rows are the next one's too: use them before."""
+        """Return the predictions of an evaluation. The next call reuses the list and its rows: use them before."""
         rows = self._made(profile_of(number, kind), kind)
         for row in rows:
             row["evaluation_id"] = evaluation_id
@@ -131,7 +131,7 @@ class Source:
         return rows
 
     def add(self, session: Session, number: int, kind: Kind) -> int:
-        """An evaluation with its shard and questions, ready for its predictions; returns its id."""
+        """Add an evaluation with its shard and questions, ready for its predictions; return its id."""
         revision = _revision(session, number)
         version = session.get_one(BenchmarkVersion, self.asked[kind.benchmark].version_id)
         definition, protocol = parse_variants(kind.variants), protocol_definition("symbols")
@@ -187,12 +187,12 @@ class Scored(Source):
         self._scored: set[tuple[int, Kind]] = set()
 
     def add(self, session: Session, number: int, kind: Kind) -> int:
-        """As of any source; its session is read by `rows`."""
+        """Add an evaluation as any source does; `rows` uses its session."""
         self._session = session
         return super().add(session, number, kind)
 
     def rows(self, number: int, kind: Kind, evaluation_id: int) -> Rows:
-        """The predictions of the evaluation that was added last."""
+        """Return the predictions of the evaluation that was added last."""
         rows = super().rows(number, kind, evaluation_id)
         if (profile_of(number, kind), kind) not in self._scored:
             known = {(row["question_id"], row["variant"]): row for row in rows}
@@ -210,7 +210,7 @@ class Scored(Source):
 
 
 def profile_of(number: int, kind: Kind) -> int:
-    """Which of the models that are made up a model repeats, for what it answers."""
+    """Return which made-up model a model repeats, for a kind."""
     return number % (PROFILES * kind.every) // kind.every
 
 
@@ -243,9 +243,9 @@ def _revision(session: Session, number: int) -> ModelRevision:
 
 
 def made_up_rows(asked: Asked, orders: Sequence[Sequence[int]], rng: np.random.Generator, skill: float) -> Rows:
-    """Every order of every question, as columns of `prediction` by name, without the evaluation.
+    """Return every order of every question, as columns of `prediction` by name, without the evaluation.
 
-    A model that prefers the right option by `skill` (a difference of logits) and some positions by a little.
+    The model prefers the right option by `skill` (a difference of logits) and some positions by a little.
     """
     by_order = np.asarray(orders, dtype=np.int64)
     n, (variants, options) = len(asked.answers), by_order.shape

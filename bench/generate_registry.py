@@ -49,7 +49,7 @@ PROMPTS_A_SHARD = 4096
 ROWS = 20_000
 """Rows that are written at once."""
 _OF_SKILL = {"worst_accuracy": 0.6, "best_accuracy": 1.3}
-"""Metric to what it is of a model's skill, where it is not the skill itself."""
+"""Metric → its factor of a model's skill, if that is not 1."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Filled:
-    """Names and ids to ask for."""
+    """Names and ids for requests."""
 
     model: str
     benchmark: str
@@ -103,7 +103,7 @@ def fill(engine: Engine, folder: Any, size: Size) -> Filled:
 
 
 def _sealed_at() -> Any:
-    """A minute after the other."""
+    """Return the time of a seal: each a minute after the other."""
     return text(f"timestamptz '{SEALED.isoformat()}' + evaluation.id * interval '1 minute'")
 
 
@@ -132,7 +132,7 @@ def _evaluations(
     *,
     scores: bool = True,
 ) -> None:
-    """Every revision on every version: evaluations with shards, questions and metrics, not sealed yet."""
+    """Store evaluations of every revision on every version, with shards, questions and metrics, not sealed yet."""
     definition = parse_variants(variants)
     protocol_json = protocol_definition("symbols")
     protocol, variant_set = store_protocol(session, protocol_json), store_variant_set(session, definition)
@@ -185,7 +185,7 @@ def _evaluations(
 
 
 def _shards(session: Session, evaluations: Sequence[tuple[int, Sequence[int]]], n_variants: int) -> dict[int, int]:
-    """One done shard for each evaluation; returns evaluation to shard."""
+    """Store one done shard for each evaluation; return evaluation → shard."""
     copy(
         session,
         Shard.__table__,
@@ -225,7 +225,7 @@ def _questions(rows: Any, asked: dict[int, list[int]], shards: dict[int, int], n
 
 
 def _metrics(rng: random.Random, row: Any, skills: dict[int, float]) -> Iterable[dict[str, Any]]:
-    """Every metric over all questions; undefined what repeats alone define."""
+    """Yield every metric over all questions; undefined if only repeats define it."""
     for name, metric in METRICS.items():
         drawn = rng.gauss(skills[row.model_revision_id] * _OF_SKILL.get(name, 1.0), 0.05)
         value = None if "asked twice" in metric.undefined else min(1.0, max(0.0, drawn))
@@ -277,7 +277,7 @@ def _scores(
 
 
 def _predictions(session: Session, rng: random.Random, evaluation_id: int, questions: Sequence[Question]) -> None:
-    """Every order of every question, answered at random, a batch at a time."""
+    """Store every order of every question, answered at random, a batch at a time."""
     orders = list(permutations(range(4)))
     batch: list[dict[str, Any]] = []
     for item in questions:

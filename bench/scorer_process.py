@@ -1,11 +1,14 @@
-"""One way of scoring, in a process of its own: `python scorer_process.py KIND MODEL_FOLDER THREADS DTYPE`.
+"""One way of scoring, in a separate process: `python scorer_process.py KIND MODEL_FOLDER THREADS DTYPE`.
 
-KIND: `trie` (in the canonical mode, where there is one), `trie-fast`, `trie-torch` (the fast mode with torch's own matrix products),
-`batched`, or `harness` (lm-evaluation-harness; run it with the Python of .venv-peer, it imports nothing of ours).
+KIND: `trie` (in the canonical mode, if there is one), `trie-fast`, `trie-torch` (the fast mode with torch's own matrix
+products), `batched`, or `harness` (lm-evaluation-harness; run it with the Python of .venv-peer, it imports nothing of
+ours).
 
-stdin, a JSON line per run:  {"prompts": [["text", [" A", " B"], "question id"], ...], "batch": 8, "keep": false}, or {} for the rate;
-                             keep: the trie goes on with what it kept from the run before
-stdout, a JSON line:         {"logprobs", "cpu_s", "wall_s", "peak_mb", ...}, or {"gflops": {"torch": ..., "onednn": ...}}
+stdin, a JSON line per run:  {"prompts": [["text", [" A", " B"], "question id"], ...], "batch": 8, "keep": false}, or {}
+for the rate;
+                             keep: the trie goes on with its cache from the run before
+stdout, a JSON line:         {"logprobs", "cpu_s", "wall_s", "peak_mb", ...}, or {"gflops": {"torch": ..., "onednn":
+...}}
 """
 
 import json
@@ -48,7 +51,7 @@ def harness(folder: Path, dtype: str) -> Run:
 
 
 def ours(folder: Path, kind: str, dtype: str) -> Run:
-    """The project's engines."""
+    """Return the project's engines."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     import torch
     import transformers
@@ -81,13 +84,13 @@ def ours(folder: Path, kind: str, dtype: str) -> Run:
 
 
 def read_weights(model: Any) -> None:
-    """Reads a model's weights from its file, which loading only maps into memory: they are not what scoring takes."""
+    """Read a model's weights from its file, which loading only maps into memory: reading is not part of scoring."""
     for weight in model.parameters():
         weight.sum()
 
 
 def matrix_product_rates(threads: int, dtype: str) -> dict[str, float]:
-    """The best rate of a large product in GFLOP/s, of CPU time on one thread and of wall time on several."""
+    """Return the best rate of a large product in GFLOP/s, of CPU time on one thread and of wall time on several."""
     import torch
 
     from workers.engine.products import onednn_serves, pack, product

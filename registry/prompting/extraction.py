@@ -1,11 +1,11 @@
-r"""Reading an answer out of what a model wrote: Nowak et al., *ABCD: All Biases Come Disguised*, and Cavalin et al.
+r"""Reading an answer out of a model's text: Nowak et al., *ABCD: All Biases Come Disguised*, and Cavalin et al.
 
 A protocol tries its rules in turn; the first that finds something gives the answer, by its last match (`last`) or its
 first (`first`). Nothing found is no valid answer, never a random one. The rules are the printed regular expressions:
 
     match   answer-is      `answer is (?!.*answer is ).+`                 the rest of the line
             answer-colon   `.*[aA]nswer:\s*(?!.*[aA]nswer:\s*).+`         the rest of the line
-            option         an option's text word for word: the one ending latest, of these the longest
+            option         an option's text word for word: the latest to end, among these the longest
             last-sentence  `([^.!?]+[.!?]*$)`
     select  answer-is      `answer is \(?([A-J])\)?`
             answer-colon   `.*[aA]nswer:\s*([A-J])`
@@ -14,7 +14,7 @@ first (`first`). Nothing found is no valid answer, never a random one. The rules
 
 with the labels that were shown in place of A to J; emphasis around a label (`**B**`) is passed over after "answer is".
 Searched as printed, those with `.*` take time that grows with the square of a line's length, so they are rewritten here
-as searches that pass over the text once. Blanks around the output and around what is found are dropped; a match that
+as searches that pass over the text once. Blanks around the output and around a match are dropped; a match that
 leaves nothing is none. `first` with a rule that has one match a line takes the first such line.
 """
 

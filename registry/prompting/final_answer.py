@@ -355,7 +355,7 @@ def _in_words(shown: Shown, text: str, start: int, end: int, *, cut: bool) -> _S
 
 
 def _claim_of(shown: Shown, text: str, start: int, end: int, *, cut: bool) -> _Said | None:
-    """Return X as it stands in [start, end) of a line; without a position if it names no one option.
+    """Return X from [start, end) of a line; without a position if it names no one option.
 
     None if it cannot be an answer: "The answer is in the text".
     """
@@ -586,7 +586,7 @@ def _boxed(shown: Shown, text: _Text) -> Iterator[Claim]:
 
 
 def _names_labels(shown: Shown, inner: str) -> bool:
-    """Check whether a box without an answer holds labels or nothing; another content takes no other answer back."""
+    """Check whether a box without an answer contains labels or nothing; another content takes no other answer back."""
     return not inner.strip() or _p("label_like").match(inner) is not None or shown.word.search(inner) is not None
 
 
@@ -630,7 +630,7 @@ def _tags(shown: Shown, text: _Text) -> Iterator[Claim]:
 def _stated(rule: str, shown: Shown, text: _Text, start: int, inner: str) -> Claim:
     """Return the claim of a box, a JSON value or a tag, which is a label, an option or both."""
     said = " ".join(plain(inner[:MAX_STATED]).split())
-    # A lead-in may stand within, such as \boxed{\text{Answer: B}}.
+    # A lead-in may be within, such as \boxed{\text{Answer: B}}.
     leads = (one.explicit.match(said) or one.said.match(said) for one in text.languages)
     lead = next((match for match in leads if match is not None), None)
     body = said if lead is None else said[lead.end() :]
@@ -715,7 +715,7 @@ def final_answer(
 ) -> Claim | str:
     """Return the claim of an answer by the rules given, or the reason why there is none.
 
-    cut: the answer was cut off at a limit. marked: it stood between markers of its own, which stand for a tag.
+    cut: the answer was cut off at a limit. marked: it was between its own markers, which count as a tag.
     """
     shown = shown_of(tuple(labels), tuple(options))
     text = _text_of(answer, cut=cut, marked=marked)

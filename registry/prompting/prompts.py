@@ -163,7 +163,7 @@ def build_prompt(
     examples: Sequence[QuestionText] = (),
     inserted: Mapping[int, str] | None = None,
 ) -> Prompt:
-    """The prompt of one question under one variant.
+    """Build the prompt of one question under one variant.
 
     definition: a protocol's definition. inserted: text of each inserted (negative) option.
     Raises ProtocolError when the protocol has too few labels for the question, when the variant's labels give it
@@ -208,10 +208,10 @@ def build_prompt(
 def _messages(
     definition: Mapping[str, Any], instruction: str | None, answered: Sequence[tuple[str, str]], last: str
 ) -> tuple[Message, ...]:
-    """The turns of a conversation: instruction, then question and answer for each example, then the question.
+    """Return the turns of a chat: instruction, then question and answer for each example, then the question.
 
-    What is scored follows the cue, so in protocols that score the cue opens the assistant's turns. Where text is
-    written it ends the user's, and the assistant's last turn is left to the model.
+    Scored text follows the cue, so in protocols that score, the cue opens the assistant's turns. In protocols that
+    generate, it ends the user's turn, and the assistant's last turn is left to the model.
     """
     cue = definition["cue"] if "answer" not in definition else ""
 

@@ -6,7 +6,7 @@ are negative. Seeded shuffles sort the shown items by SHA-256 of `seed:kind:ques
 option ordinal or the name of an inserted option. Templates, which change the words, are named in `VariantShown` and
 applied when the prompt is built.
 
-With `repeats`, a parameter of every kind, each prompt is asked several times: docs/decisions/0110-repeats.md.
+With `repeats`, a parameter of every kind, each prompt is used several times: docs/decisions/0110-repeats.md.
 """
 
 import hashlib
@@ -448,7 +448,7 @@ def inserted_ordinals(kind: str) -> dict[str, int]:
 
 
 REPEATS: Final = "repeats"
-"""The parameter of every kind for the number of times that each prompt is asked."""
+"""The parameter of every kind for the number of repeats of each prompt."""
 MAX_REPEATS: Final = 100
 MAX_VARIANTS: Final = 10_000
 """Variants of one question, repeats included: more are a mistake, and the ordinals of some would not fit a column."""
@@ -467,7 +467,7 @@ class VariantSetDefinition:
 
     @property
     def repeats(self) -> int:
-        """Return how often each prompt is asked.
+        """Return how often each prompt is used.
 
         >>> parse_variants("cyclic:repeats=3").repeats, parse_variants("cyclic").repeats
         (3, 1)
@@ -499,7 +499,7 @@ class VariantSetDefinition:
         return f"{self.kind}:{listed}" if listed else self.kind
 
     def asked(self, repeats: int) -> "VariantSetDefinition":
-        """Return the same variants with each prompt asked this often.
+        """Return the same variants with each prompt repeated this often.
 
         >>> parse_variants("shuffle:m=3").asked(2).name
         'shuffle:m=3,repeats=2,seed=0'
@@ -508,7 +508,7 @@ class VariantSetDefinition:
         return replace(self, parameters=given | ({} if repeats == 1 else {REPEATS: repeats}))
 
     def specification(self) -> dict[str, Any]:
-        """What the digest of the variant set is taken over."""
+        """Return the input of the variant set's digest."""
         return {"kind": self.kind, "version": self.version, "parameters": dict(self.parameters)}
 
     def inserted(self) -> dict[int, str]:
@@ -520,7 +520,7 @@ class VariantSetDefinition:
         return {ordinal: texts[name] for name, ordinal in inserted_ordinals(self.kind).items()}
 
     def is_of_its_files(self) -> bool:
-        """Whether all that was read from files is what the parameters name by its digest."""
+        """Return whether the content read from files matches the digest in the parameters."""
         if self.content is None:
             return True
         return str(self.parameters.get("file", "")).partition("@")[2] == specification_digest(self.content)
@@ -531,7 +531,7 @@ class VariantSetDefinition:
         With repeats, the answers to one prompt follow one another: answer r of variant v has the ordinal
         v · repeats + r, both counted from 0. Raises VariantError for more than MAX_VARIANTS.
         """
-        _check_numbers(self.name, self.kind, self.parameters)  # those of a folder that is checked were not parsed
+        _check_numbers(self.name, self.kind, self.parameters)  # a folder that is checked was not parsed
         once = self._once(question)
         if self.repeats == 1:
             return once
@@ -567,7 +567,7 @@ class VariantSetDefinition:
 
 
 def stored_variants(row: "VariantSet") -> VariantSetDefinition:
-    """What a stored variant set is."""
+    """Return the definition of a stored variant set."""
     return VariantSetDefinition(row.kind, row.parameters, row.content)
 
 
@@ -586,7 +586,7 @@ _SPELLING: Final = re.compile(r"(?P<kind>[A-Za-z0-9-]+)(?::(?P<parameters>.*))?"
 def parse_variants(text: str, *, read_files: bool = False) -> VariantSetDefinition:
     """Parse `kind` or `kind:key=value,key=value`.
 
-    read_files: whether a file that a parameter names is read, which only a program of the user's own may ask for.
+    read_files: read a file that a parameter names, which only the user's own programs may do.
     A file that was read is named `STEM@DIGEST` from then on; that name alone has no texts.
     Raises VariantError naming an unknown kind, an unknown parameter or a value of the wrong type, and IngestError for a
     file that cannot be read.
@@ -624,7 +624,7 @@ def parse_variants(text: str, *, read_files: bool = False) -> VariantSetDefiniti
 
 
 def _check_numbers(name: str, kind: str, parameters: Mapping[str, Any]) -> None:
-    """Check how many draws and repeats are asked for."""
+    """Check the numbers of draws and repeats."""
     counted = {REPEATS: ("repeats is how often each prompt is asked", MAX_REPEATS)}
     if kind == "shuffle":
         counted["m"] = ("m is a number of shuffles", 100)
@@ -635,7 +635,7 @@ def _check_numbers(name: str, kind: str, parameters: Mapping[str, Any]) -> None:
 
 
 def _file(text: str, kind: str, name: str, *, read_files: bool) -> tuple[str, Content]:
-    """What a file is called from then on, and its content; None where only its name is given."""
+    """Return the name to store for a file, and its content; None if only a stored name is given."""
     if _FILE.fullmatch(name):
         return name, None
     reads = VARIANT_KINDS[kind].reads

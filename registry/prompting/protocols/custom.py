@@ -150,7 +150,7 @@ def _text(place: str, value: Any) -> str:
 
 
 def _template(place: str, value: Any, preset: Mapping[str, Any], key: str) -> str:
-    """Check that a text has the placeholders of the preset's; _OPTIONAL lists those that may be left out."""
+    """Check that a text has the preset's placeholders; _OPTIONAL lists the optional ones."""
     default = preset[key]
     # A label that must be answered with and was shown must go on being shown.
     shows_answers = key == "option" and "{label}" in preset["continuation"]

@@ -1,7 +1,7 @@
-"""The presets. Each is complete: texts, generation parameters, extraction and matching stand in the definition.
+"""The presets. Each is complete: texts, generation parameters, extraction and matching are in the definition.
 
 Keys of all: `format` (which preset's rules apply), `version` (rises when code makes another prompt or reading of the
-same definition), `cue` (what the answer follows), `continuation` (what stands for an option: scored in log-probability
+same definition), `cue` (the text before the answer), `continuation` (the text for an option: scored in log-probability
 protocols, and how examples answer in all), `chat_template`. Templates name {question}, {label}, {option}, {subject}.
 """
 
@@ -157,7 +157,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 RECORDED: Final[Mapping[str, Any]] = {"format": "recorded", "version": 1}
-"""The protocol of recorded answers with unknown prompts. It makes no prompt, so no model can be asked by it."""
+"""The protocol of recorded answers with unknown prompts. It makes no prompt, so no model can be run with it."""
 
 SIMILARITIES: Final = ("cosine", "dot", "euclidean", "manhattan")
 """How an extracted answer is compared with the options."""

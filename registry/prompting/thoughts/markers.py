@@ -158,7 +158,7 @@ class Markers:
 
     @cached_property
     def _channels(self) -> dict[str, tuple[int, Role]]:
-        """Return the words left of a marker with a header if a server drops special tokens: `analysis`, `final`."""
+        """Return the words that remain of a marker with a header without special tokens: `analysis`, `final`."""
         roles: tuple[Role, ...] = ("begin", "answer_begin")
         return {
             word: (number, role)
@@ -243,7 +243,7 @@ def _read(extra: str) -> Markers:
 
 
 def known_markers() -> Markers:
-    """Return the markers that ship, and those of the file that SHUFFLEBOARD_MARKERS names. Raises IngestError."""
+    """Return the markers that ship, and the markers in the file SHUFFLEBOARD_MARKERS. Raises IngestError."""
     return _read(get_settings().markers)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 THINKING: Final = ("default", "on", "off")
-"""Whether a model is told to think; `default` leaves it to the model's template or provider."""
+"""Whether a model should think; `default` leaves it to the model's template or provider."""
 EFFORTS: Final = ("low", "medium", "high")
 """Amounts of thinking in words; a number of tokens may replace a word."""
 AT_LIMIT: Final = ("stop", "answer")
