@@ -149,8 +149,8 @@ def _bare(text: str) -> str:
 
 
 _LOOKALIKES: Final = dict(zip("ΑΒΕАС", "ABEAC", strict=True)), dict(zip("ВЕ", "BE", strict=True))
-"""Greek and Cyrillic letters that can mean one Latin label only; and those that could also mean the third or sixth, so
-that the options have to be Cyrillic, too."""
+"""Greek and Cyrillic letters that can mean one Latin label only; and letters that could also mean the third or sixth,
+so that the options have to be Cyrillic, too."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def _label_at(shown: Shown, text: str, at: int, end: int, *, cut: bool) -> tuple
     if own:
         return position, after
     if _p("close").match(text, after, end) or _p("after").match(text, after, end):
-        # A small letter before more words is a word ("a, b and c"), and so is one that ends a sentence of them.
+        # A small letter before more words is a word ("a, b and c"), and so is a small letter that ends a sentence.
         lonely = not text[after:end].strip(_AROUND + "?")
         return (position, after) if same_case or lonely or _p("delimited").match(text, after, end) else None
     goes_on = _p("goes_on").match(text, after, end) or not re.match(f"[{_data()[1]['word']} ]", text[after : after + 1])

@@ -58,11 +58,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Prompt:
-    """The prompt (`text`), with the continuations that are scored after it or the answers that a text is compared with.
+    """The prompt (`text`), with the continuations to score after it or the answers to compare a text with.
 
-    continuations: the text for each position, in protocols that score; empty in those that generate.
-    answers: the label or option text of each position, in protocols that generate; empty in those that score.
-    options: the option text of each position as shown, in protocols that generate; empty in those that score.
+    continuations: the text for each position, in protocols that score; else empty.
+    answers: the label or option text of each position, in protocols that generate; else empty.
+    options: the option text of each position as shown, in protocols that generate; else empty.
     messages: with a chat template, the turns for the model's own template; None without. An `assistant` turn at the end
     is left open. `text` is then the turns for people to read.
     """
@@ -259,7 +259,7 @@ _LETTER: Final = re.compile(r"\(?[A-Za-z]\)?")
 
 
 def _labelled(definition: Mapping[str, Any], variant: VariantShown, n_shown: int, external_id: str) -> _Labelled:
-    """Return the protocol's own labels, or those of a scheme in their place, and the template of options."""
+    """Return the protocol's own labels, or a scheme's labels in their place, and the template of options."""
     scheme = variant.labels
     what, name = f"question {external_id}", definition["name"]
     if "labels" not in definition:

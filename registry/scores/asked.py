@@ -32,11 +32,11 @@ ASKED: Final = (
 
 
 def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """Return the columns ASKED of an evaluation, computed from its stored questions.
+    """Return the columns in `ASKED` for an evaluation, computed from its stored questions.
 
     distinct_prompts_min, distinct_prompts_max: different prompts that show a question. variants_max: the most prompts
-    that show one. orders_only: no prompt alters options, labels or words. chance: accuracy of guessing, the mean of 1 /
-    number of options. Each is None if nothing is stored. sampled_from, sample_seed, lists_options: as in the
+    for a question. orders_only: no prompt alters options, labels or words. chance: accuracy of guessing, the mean of
+    1 / number of options. Each is None if nothing is stored. sampled_from, sample_seed, lists_options: as in the
     specification. samples: whether the model draws its answers, which probabilities of imported answers exclude.
     """
     score = QuestionScore
@@ -173,10 +173,10 @@ PROPOSED: Final = "cyclic"
 
 
 def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
-    """Return the command that asks a model a benchmark in these variants, and otherwise in the same way.
+    """Return the command that runs a model on a benchmark in these variants, and otherwise in the same way.
 
     row: `model`, `revision`, `kind` of the revision, `benchmark`, `protocol` and `shots`, and `question_filter` if only
-    some questions are asked. Outputs of other programs are imported. A protocol that lists no options shows no orders:
+    some questions are used. Outputs of other programs are imported. A protocol that lists no options shows no orders:
     `hybrid` scores the same texts, after a list.
 
     >>> row = {"model": "m", "revision": 2, "kind": "gguf", "benchmark": "arc", "protocol": "symbols", "shots": 5}
@@ -210,7 +210,7 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
 def not_ranked(row: Mapping[str, Any], metric: str, unread: str | None = None) -> dict[str, str] | None:
     """Explain why a complete row has no rank by a metric that needs two orders: `reason` and `command`.
 
-    unread: why it has none by any metric. None for rows with a rank, and for those that lack something else.
+    unread: why it has none by any metric. None for rows with a rank, and for rows that lack something else.
     """
     if unread is not None:
         return {"reason": unread, "command": asking(row, row["variants"])}

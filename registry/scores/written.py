@@ -76,7 +76,7 @@ class Lost:
 
 
 def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
-    """Return the evaluations whose share of unread or unfinished answers is above SAID, the highest first."""
+    """Return the evaluations whose share of unread or unfinished answers is above `SAID`, the highest first."""
     query = with_names(
         select(
             Evaluation.id,

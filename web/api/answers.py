@@ -158,7 +158,7 @@ class Progress(Answer):
 
 
 class NotRanked(Answer):
-    """The reason why something has no rank, and the command that adds what is missing."""
+    """The reason why something has no rank, and the command that adds the missing data."""
 
     reason: str
     command: str
@@ -890,11 +890,11 @@ class BoardNeighbour(Answer):
 
 
 class BoardValue(Answer):
-    """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete.
+    """A model's value in one column. Models of one `tier` do not differ measurably; only complete rows have ranks.
 
-    `rank_interval` and `tier` are of this model for itself, `all_rank_interval` and `all_tier` of all models at once.
-    Where questions belong together, `clusters` are how many independent groups they are, `cluster_interval` and the
-    ranks are over resampled clusters, and `design_effect` is how many times the variance that makes.
+    `rank_interval` and `tier` are for this model by itself, `all_rank_interval` and `all_tier` for all models at once.
+    If questions form clusters, `clusters` is the number of independent groups, `cluster_interval` and the ranks are
+    over resampled clusters, and `design_effect` is the factor by which this increases the variance.
     """
 
     value: float | None
@@ -922,8 +922,8 @@ class BoardUncertainty(Answer):
 class BoardPairs(Answer):
     """All pairs of a column's ranked models, compared at once; `neighbours` are next to each other in the ranking.
 
-    A pair is told apart where its difference is more than about `critical_value` standard errors. `standard_error` is
-    that of the median pair's difference.
+    A pair differs measurably (`told_apart`) if its difference exceeds about `critical_value` standard errors.
+    `standard_error` is the error of the median pair's difference.
     """
 
     models: int
@@ -955,7 +955,7 @@ class SelectedRow(Answer):
 class BoardRow(SelectedRow):
     """A model revision on a board. `evaluations` runs along the board's entries; null: not sealed yet.
 
-    cost: what providers charged for them, as far as it is known. tokens_per_answer: of thought and answer, the mean.
+    cost: the providers' charges for them, as far as known. tokens_per_answer: of thought and answer, the mean.
     """
 
     cost: float | None
@@ -974,7 +974,7 @@ class Bootstrap(Answer):
 
 
 class Unranked(Answer):
-    """A model that a column does not rank, why, and the commands that ask what is missing; column null: every one."""
+    """A model without a rank in a column, why, and the commands that add the missing data; column null: all columns."""
 
     model: str
     reason: str
@@ -984,7 +984,7 @@ class Unranked(Answer):
 
 
 class BoardRules(Answer):
-    """What a board asks of submissions; null and empty lists: not limited. `sentences`: the enforced ones in words."""
+    """A board's rules for submissions; null and empty lists: not limited. `sentences`: the enforced rules in words."""
 
     text: str
     accounts: list[str]
@@ -1000,9 +1000,9 @@ class BoardRules(Answer):
 
 
 class Board(Answer):
-    """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database.
+    """A board at a time. `digest` is its permanent name, `sql` reads the same rows from the database.
 
-    currency: of what providers charged; null: none charged anything. submissions: its rules; null: it sets none.
+    currency: of the providers' charges; null: there are none. submissions: its rules; null: it sets none.
     """
 
     snapshot_version: int
@@ -1035,7 +1035,7 @@ class Board(Answer):
 class SelectedBoard(Answer):
     """Tasks, weights, columns and models that were chosen from a board, with ranks and tiers of these alone.
 
-    digest: the SHA-256 of `selection`, which is canonical JSON. snapshot: what it was chosen from. url: its page.
+    digest: the SHA-256 of `selection`, which is canonical JSON. snapshot: the source of the choice. url: its page.
     """
 
     board: str
@@ -1056,7 +1056,7 @@ class SelectedBoard(Answer):
 
 
 class ListedSnapshot(Answer):
-    """A board as it stood at a time: where to find it."""
+    """A board at a time, and its address."""
 
     as_of: Time
     digest: Digest

@@ -96,7 +96,7 @@ def submission(submission_id: SubmissionId) -> Response:
 
 @get("/submissions/<submission_id>/estimate", answers.SubmissionEstimate, tag="submissions", scope="submit")
 def submission_cost(submission_id: SubmissionId) -> Response:
-    """Estimate the cost of a submission now, in tokens, time and money; `problem` says why it cannot be queued.
+    """Estimate the cost of a submission now, in tokens, time and money; `problem` explains why it cannot be queued.
 
     Unknown values are null. A submitter sees only the benchmarks that they may see.
     """

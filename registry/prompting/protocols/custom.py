@@ -1,6 +1,6 @@
 """Custom protocols: a preset with some of its keys changed, by a TOML or JSON file that is checked as a whole.
 
-Only keys that the preset has can be changed, and never those that select its code (`format`, `version`, `score`,
+Only keys that the preset has can be changed, and never the keys that select its code (`format`, `version`, `score`,
 `answer`). Settings of thoughts can be added to every preset that generates; defaults are left out, so that definitions
 without them keep their digests.
 """
