@@ -59,14 +59,14 @@ def vacuum(engine: Engine) -> None:
 
 
 def hot(engine: Engine) -> tuple[int, int]:
-    """Bytes of the table of predictions with its indexes, and of the database."""
+    """Return the bytes of the table of predictions with its indexes, and of the database."""
     found = sizes(engine, 0)
     return sum(one.total for one in found.tables if one.table == "prediction"), found.database
 
 
 @contextmanager
 def timed(what: str, predictions: int, report: Callable[[str], None]) -> Iterator[list[float]]:
-    """Reports how many predictions are done in a second, and in a second of this process's CPU; yields the seconds."""
+    """Report predictions per second, by wall time and by this process's CPU time; yield the seconds."""
     started, computed, took = time.perf_counter(), time.process_time(), list[float]()
     yield took
     seconds, cpu = time.perf_counter() - started, time.process_time() - computed
@@ -76,7 +76,7 @@ def timed(what: str, predictions: int, report: Callable[[str], None]) -> Iterato
 
 
 def fill(engine: Engine, source: Source, number: int, kind: Kind) -> tuple[int, float]:
-    """Stores the predictions of an evaluation and seals it; returns its id, and how many seconds sealing took."""
+    """Store the predictions of an evaluation and seal it; return its id, and the seconds for sealing."""
     with write_session(engine) as session:
         evaluation_id = source.add(session, number, kind)
         store(session, source.rows(number, kind, evaluation_id))
@@ -122,7 +122,7 @@ def run(
     verify: bool,
     foreign: bool,
 ) -> float:
-    """Fills, writes files, archives, restores and measures; returns bytes per prediction in Parquet. target: of files."""
+    """Fill, write files, archive, restore and measure; return bytes per prediction in Parquet. target: of files."""
     engine = get_engine(url)
     with write_session(engine) as session:
         source = (Source if foreign else Scored)(session, folder, share)
@@ -173,7 +173,7 @@ def run(
 
 
 def compressed(target: str) -> Counter[str]:
-    """Bytes of each column in all predictions of a store, and of each other file."""
+    """Return the bytes of each column in all predictions of a store, and of each other file."""
     columns, place = Counter[str](), store_at(target)
     for name in place.folders():
         for file in FILES:
@@ -187,7 +187,7 @@ def compressed(target: str) -> Counter[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measures, and prints."""
+    """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--predictions", type=int, default=1_000_000)
     parser.add_argument("--share", type=float, default=1.0)

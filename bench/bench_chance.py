@@ -41,7 +41,7 @@ METRICS: Final = (
 
 
 def blame(model: Model, m: int, k: int, n: int, evaluations: int, seed: int) -> list[float]:
-    """Percent of evaluations, lists, boards, and models in tiers below the first, in which the order is blamed."""
+    """Return the percentage of evaluations, lists, boards, and models in tiers below the first that blame the order."""
     generator = np.random.default_rng([seed, m, k, n])
     pages = lists = boards = lower = groups = 0
     for start in range(0, evaluations, AT_ONCE):
@@ -112,7 +112,7 @@ def coverage(model: Model, m: int, k: int, n: int, evaluations: int, seed: int) 
 
 
 def coverages(evaluations: int) -> None:
-    """Prints the table of coverage."""
+    """Print the table of coverage."""
     print("\n| L₂ | m | k | n | W | S₂ | D₂ | L₂ | L₂ above 0 | bracket |\n" + "|---" * 10 + "|")
     for seed, effect in enumerate((0.0, 0.03)):
         for m in ORDERS:

@@ -44,7 +44,7 @@ class Found:
 def answers(
     generator: np.random.Generator, clusters: NDArray[np.intp], correlation: float, evaluations: int
 ) -> NDArray[np.float64]:
-    """Right or wrong, shape (questions, evaluations)."""
+    """Return answers as right (1) or wrong (0), shape (questions, evaluations)."""
     count = int(clusters.max()) + 1
     if correlation == 0:
         chance = np.full((count, evaluations), TRUTH)
@@ -55,7 +55,7 @@ def answers(
 
 
 def study(count: int, correlation: float, simulations: int, seed: int = 0) -> Found:
-    """Simulates evaluations of so many clusters."""
+    """Simulate evaluations of so many clusters."""
     generator = np.random.default_rng(seed)
     sizes = generator.integers(4, 13, count)
     clusters = np.repeat(np.arange(count), sizes)
@@ -78,7 +78,7 @@ def study(count: int, correlation: float, simulations: int, seed: int = 0) -> Fo
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints the table."""
+    """Print the table."""
     simulations = int(arguments[0]) if arguments else 500
     started = time.perf_counter()
     print("| clusters | correlation | questions alone | clusters | statsmodels | design effect | Kish |")

@@ -39,7 +39,7 @@ def plain(samples: Floats, _questions: int) -> Interval:
 
 
 def widened(samples: Floats, questions: int) -> Interval:
-    """Hesterberg's expanded percentile interval."""
+    """Return Hesterberg's expanded percentile interval."""
     level = norm.cdf(math.sqrt(questions / (questions - 1)) * t.ppf(0.025, questions - 1))
     low, high = np.quantile(samples, [level, 1 - level], method="inverted_cdf")
     return Interval(low, high)
@@ -53,7 +53,7 @@ def mid(samples: Floats, _questions: int) -> Interval:
 
 
 def accelerated(samples: Floats, _questions: int) -> Interval:
-    """BCa of the mid-distribution; a sixth of the samples' skewness is the acceleration."""
+    """Return the BCa interval of the mid-distribution; a sixth of the samples' skewness is the acceleration."""
     values, counts = np.unique(samples, return_counts=True)
     below = (np.cumsum(counts) - counts / 2) / samples.size
     bias = norm.ppf(np.interp(samples.mean(), values, below))
@@ -82,7 +82,7 @@ def resampled(right: int, questions: int) -> Floats:
 
 @cache
 def every_interval(method: Method, questions: int) -> list[Interval | None]:
-    """By number of right answers; all right and all wrong have none."""
+    """Return intervals by number of right answers; all right and all wrong have none."""
     with patch.multiple(bootstrap, LARGEST_SKEWNESS=math.inf, MINIMUM_QUESTIONS=0):
         found = [method(resampled(right, questions), questions) for right in range(1, questions // 2 + 1)]
     mirrored = [None if one is None else Interval(1 - one.high, 1 - one.low) for one in reversed(found)]
@@ -105,12 +105,12 @@ def exact(method: Method, questions: int, truths: Floats, least: int) -> tuple[F
 
 
 def percent(share: float) -> str:
-    """To one decimal."""
+    """Format a share in percent, to one decimal."""
     return f"{100 * share:.1f}"
 
 
 def kinds_of_interval() -> Iterable[str]:
-    """Coverage of each kind of interval over all sizes and truths."""
+    """Yield the coverage of each kind of interval over all sizes and truths."""
     yield "| interval | lowest | highest | below 93 % | above 97 % | at .05 of 200 |"
     yield "|---|---|---|---|---|---|"
     for name, method in METHODS.items():
@@ -136,7 +136,7 @@ def least_counts() -> Iterable[str]:
 
 
 def few_questions() -> Iterable[str]:
-    """Coverage on fewer than 200 questions."""
+    """Yield the coverage on fewer than 200 questions."""
     yield "| questions | coverage, truth .3 to .7 | misses, at most (any truth) |"
     yield "|---|---|---|"
     for questions in (10, 15, 20, 30, 50, 100, 150):
@@ -150,7 +150,7 @@ def few_questions() -> Iterable[str]:
 
 
 def credible(questions: int, prior: float) -> list[Interval | None]:
-    """By number of right answers: the central 95 % of the posterior under a Beta prior of equal parameters."""
+    """Return, by number of right answers, the central 95 % of the posterior under a Beta prior of equal parameters."""
     right = np.arange(questions + 1)
     low, high = (beta.ppf(level, right + prior, questions - right + prior) for level in (0.025, 0.975))
     return [Interval(*ends) for ends in zip(low, high, strict=True)]
@@ -193,12 +193,12 @@ COLUMNS = 7
 
 
 def moment(p: float, order: int) -> float:
-    """E[θ^order] of θ ~ Beta(p, 1 − p)."""
+    """Return E[θ^order] for θ ~ Beta(p, 1 − p)."""
     return math.prod((p + i) / (1 + i) for i in range(order))
 
 
 def truths(p: float) -> dict[str, float]:
-    """Metric to its true value, for models that know a question with probability θ ~ Beta(p, 1 − p)."""
+    """Map metric → its true value, for models that know a question with probability θ ~ Beta(p, 1 − p)."""
     consistent = moment(p, VARIANTS)
     same_wrong = 3 * moment(1 - p, VARIANTS) / 3**VARIANTS
     return {
@@ -215,7 +215,7 @@ def truths(p: float) -> dict[str, float]:
 
 
 def simulate(generator: np.random.Generator, questions: int, p: float) -> Floats:
-    """Per-question values, shape (questions, COLUMNS), of one evaluation with four options and four orders.
+    """Return per-question values, shape (questions, COLUMNS), of one evaluation with four options and four orders.
 
     A question is answered rightly with its own probability θ in each order, otherwise with any of three wrong options.
     A second model, for the difference, is right with probability θ².
@@ -239,7 +239,7 @@ def simulate(generator: np.random.Generator, questions: int, p: float) -> Floats
 
 
 def intervals(values: Floats, means: Floats) -> list[Interval | None]:
-    """In the order of `truths`. values: (questions, COLUMNS); means: (COLUMNS, resamples)."""
+    """Return the intervals in the order of `truths`. values: (questions, COLUMNS); means: (COLUMNS, resamples)."""
     questions = len(values)
     original, consistent, retest = means[0], means[2], means[5]
     # The loss of right answers depends on the questions answered rightly.
@@ -296,7 +296,7 @@ def simulated(simulations: int) -> Iterable[str]:
 
 
 def long_tails(simulations: int) -> Iterable[str]:
-    """Means of 1 − a lognormal variable: values without a lower end, as NPSQ has them."""
+    """Yield the coverage for means of 1 − a lognormal variable: values without a lower end, as in NPSQ."""
     yield "| σ of the logarithm | questions | coverage | stated of |"
     yield "|---|---|---|---|"
     generator = np.random.default_rng(0)
@@ -314,7 +314,7 @@ def long_tails(simulations: int) -> Iterable[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints all tables."""
+    """Print all tables."""
     simulations = int(arguments[0]) if arguments else 1000
     started = time.perf_counter()
     for lines in (

@@ -135,7 +135,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def backend(session: Session) -> int:
-    """Process id of the server's side of a session."""
+    """Return the process id of the server's side of a session."""
     return int(session.scalar(text("SELECT pg_backend_pid()")) or 0)
 
 
@@ -183,7 +183,7 @@ class State:
 
 
 def import_one(engine: Engine, source: Source, number: int, kind: Kind, imported: Imported) -> int:
-    """Imports one evaluation in one transaction, as the importer does; returns its id."""
+    """Import one evaluation in one transaction, as the importer does; return its id."""
     with write_session(engine) as session:
         evaluation_id = source.add(session, number, kind)
         rows = source.rows(number, kind, evaluation_id)
@@ -203,7 +203,7 @@ def import_one(engine: Engine, source: Source, number: int, kind: Kind, imported
 
 
 def seal_one(engine: Engine, kind: Kind, evaluation_id: int) -> Sealed:
-    """Seals an evaluation as a worker does."""
+    """Seal an evaluation as a worker does."""
     with write_session(engine) as session, spending(backend(session)) as spent:
         seal(session, evaluation_id)
         session.flush()
@@ -247,13 +247,13 @@ SCORED_LIKE: Final = (
 
 
 def stand_in(session: Session, like: int, new: int) -> None:
-    """Gives an evaluation the rows of a sealed one of its kind."""
+    """Give an evaluation the rows of a sealed one of its kind."""
     for statement in STAND_IN:
         session.execute(text(statement), {"new": new, "like": like})
 
 
 def copy_folder(archives: Path, name: str, old: str, new: str) -> str:
-    """Copies a folder for another seal of as many characters; returns its digest."""
+    """Copy a folder for another seal of as many characters; return its digest."""
     part = archives / f"{new}.part"
     shutil.copytree(archives / name, part)
     predictions, document = part / PREDICTIONS, part / EVALUATION
@@ -286,7 +286,7 @@ def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Ki
 
 
 def archive_one(engine: Engine, state: State, evaluation_id: int, kind: Kind, profile: int, imported: Imported) -> None:
-    """Archives a sealed evaluation, and lets its room be used again as often as autovacuum would at least."""
+    """Archive a sealed evaluation, and free its space at least as often as autovacuum would."""
     if state.archives is None:
         return
     predictions = kind.predictions
@@ -308,7 +308,7 @@ def archive_one(engine: Engine, state: State, evaluation_id: int, kind: Kind, pr
 def grow(
     engine: Engine, source: Source, plan: Iterator[tuple[int, Kind]], state: State, target: int, deadline: float
 ) -> Imported:
-    """Imports evaluations until there are so many predictions or the time is up; the newest of each kind is unsealed."""
+    """Import evaluations until there are so many predictions or the time is up; the newest of each kind is unsealed."""
     imported = Imported()
     while state.predictions < target and time.monotonic() < deadline:
         number, kind = next(plan)
@@ -356,7 +356,7 @@ ORDER BY pg_total_relation_size(oid) DESC
 
 
 def sizes(engine: Engine) -> tuple[int, list[dict[str, Any]]]:
-    """(bytes of the database, the largest tables with theirs)."""
+    """Return (bytes of the database, the largest tables with their bytes)."""
     with read_session(engine) as session:
         total = int(session.scalar(text("SELECT pg_database_size(current_database())")) or 0)
         return total, [dict(row) for row in session.execute(text(SIZES)).mappings()][:8]
@@ -408,7 +408,7 @@ def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float,
 
 
 def backends(engine: Engine) -> list[int]:
-    """Process ids of the server's side of all connections to a database."""
+    """Return the process ids of the server's side of all connections to a database."""
     with read_session(engine) as session:
         return list(
             session.scalars(
@@ -434,7 +434,7 @@ ORDER BY (total_exec_time + total_plan_time) DESC LIMIT 25
 
 
 def slowest(engine: Engine) -> list[dict[str, Any]]:
-    """Statements that took most time since the last look."""
+    """Return the statements that took the most time since the last look."""
     with engine.connect() as connection:
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS pg_stat_statements"))
         found = [dict(row) for row in connection.execute(text(SLOWEST)).mappings()]
@@ -451,9 +451,9 @@ READ: Final = text(
 
 
 def read_by_sealing(engine: Engine, evaluation_id: int) -> dict[str, tuple[int, int]]:
-    """Table → rows that sealing an evaluation reads of it by scans of the table, and by an index; then rolls back.
+    """Map table → rows that sealing an evaluation reads by scans of the table, and by an index; roll back afterwards.
 
-    Scans are discouraged, since of a table of a few pages nobody would use an index.
+    Scans are discouraged, since no plan would use an index for a table of a few pages.
     """
     with Session(engine) as session:
         session.execute(text("SET LOCAL enable_seqscan = off"))
@@ -477,7 +477,7 @@ WHERE idx_scan = 0 AND schemaname = 'public' ORDER BY size DESC, name
 
 
 def unused_indexes(engine: Engine) -> list[dict[str, Any]]:
-    """Indexes that no statement of the run has read, largest first."""
+    """Return the indexes that no statement of the run has read, largest first."""
     with read_session(engine) as session:
         return [dict(row) for row in session.execute(text(UNUSED)).mappings()]
 
@@ -505,7 +505,7 @@ WITHOUT: Final[dict[str, tuple[str, ...]]] = {
 
 
 def parts(server: PostgresServer, folder: Path, predictions: int, report: Callable[[str], None]) -> None:
-    """Imports the same predictions with one thing dropped at a time."""
+    """Import the same predictions with one thing dropped at a time."""
     postgres_execute(server.url, "CREATE DATABASE empty TEMPLATE template0")
     empty = get_engine(server.database_url("empty"))
     upgrade(server.database_url("empty"))
@@ -542,7 +542,7 @@ def parts(server: PostgresServer, folder: Path, predictions: int, report: Callab
 def describe(
     state: State, imported: Imported, sealed: Sequence[Sealed], engine: Engine, requests: int
 ) -> dict[str, Any]:
-    """Everything that is measured at one size, as JSON."""
+    """Return all measurements at one size, as JSON."""
     total, tables = sizes(engine)
     return {
         "predictions": state.predictions,
@@ -610,7 +610,7 @@ def run(
     path: Path | None = None,
     report: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """Grows a database that has the schema and nothing else from size to size, and measures at each."""
+    """Grow an empty database from size to size, and measure at each."""
     engine = get_engine(url)
     with write_session(engine) as session:
         source = (Scored if archiving else Source)(session, folder, share)

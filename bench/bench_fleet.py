@@ -169,12 +169,12 @@ class Fleet:
         heapq.heappush(self.events, (self.now + seconds, self.counter, what))
 
     def of(self, worker: Simulated, seconds: float, what: Callable[[Simulated], None]) -> None:
-        """Has a worker do something then, if it still lives."""
+        """Schedule an event of a worker; it is dropped if the worker ends before."""
         life = worker.life
         self.after(seconds, lambda: what(worker) if worker.life == life else None)
 
     def run(self, longest: float) -> None:
-        """Runs until everything is done, or for so long."""
+        """Run until everything is done, or for so long."""
         for worker in self.workers:
             self.of(worker, self.random.uniform(0, 5), self.start)
         self.after(BEAT_SECONDS, self.beat)
@@ -242,7 +242,7 @@ class Fleet:
             self.fetch(worker)
 
     def fetch(self, worker: Simulated) -> None:
-        """Downloads the model of a claim unless the host has it, or waits for another worker that does."""
+        """Download the model of a claim unless the host has it; wait if another worker downloads it."""
         assert worker.claim is not None
         model = self.models[worker.claim.model_revision_id]
         place = (worker.host, worker.claim.model_revision_id)
@@ -325,13 +325,13 @@ class Fleet:
         self.after(RECONCILE_SECONDS, self.reconcile)
 
     def rate(self, gib: float = 0.0) -> float:
-        """Prompts of the cheapest model a second, of all healthy devices with more memory than that."""
+        """Return the prompts of the cheapest model a second, for all healthy devices with more memory than this."""
         able = [worker for worker in self.workers if worker.number != BROKEN and worker.kind.memory_gib > gib]
         return sum(worker.kind.rate for worker in able)
 
 
 def fill(fleet: Fleet, folder: Path, hours: float) -> tuple[int, float]:
-    """Queues so many hours of the fleet's work; returns the prompts and the bound of the makespan, in seconds."""
+    """Queue so many hours of the fleet's work; return the prompts and the bound of the makespan, in seconds."""
     total = 3600.0 * hours * fleet.rate()
     questions = {model: max(1, round(total * model.work / model.cost / VARIANTS)) for model in MODELS}
     work = {model: number * VARIANTS * model.cost for model, number in questions.items()}
@@ -350,7 +350,7 @@ def fill(fleet: Fleet, folder: Path, hours: float) -> tuple[int, float]:
 
 @contextmanager
 def clock_of(engine: Engine, fleet_time: Callable[[], datetime]) -> Iterator[None]:
-    """Gives the database's connections the simulation's time."""
+    """Give the database's connections the simulation's time."""
     if engine.dialect.name == "sqlite":
 
         def strftime(_form: str, *arguments: str) -> str:
@@ -380,7 +380,7 @@ def clock_of(engine: Engine, fleet_time: Callable[[], datetime]) -> Iterator[Non
 def simulate(
     url: str, folder: Path, *, workers: int, hours: float, seed: int, pid: int | None = None
 ) -> dict[str, Any]:
-    """Runs a fleet on an empty database; pid: of its server, whose CPU is measured."""
+    """Run a fleet on an empty database; pid: of its server, whose CPU is measured."""
     engine = make_engine(url, search_path="simulated, public, pg_catalog")
     fleet = Fleet(engine, workers, seed)
     with (
@@ -422,13 +422,13 @@ def simulate(
 
 
 def count(engine: Engine, column: Any) -> int:
-    """Rows of a column's table."""
+    """Return the number of rows in a column's table."""
     with Session(engine) as session:
         return session.scalar(select(func.count(column))) or 0
 
 
 def main(arguments: Sequence[str] | None = None, report: Callable[[str], None] = print) -> dict[str, Any]:
-    """Simulates once and reports."""
+    """Simulate once and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=200)
     parser.add_argument("--hours", type=float, default=1.0)

@@ -63,7 +63,7 @@ class Measured:
 
 
 def made_up_table(folder: Path, questions: int, models: int) -> Given:
-    """Letters of models that are right more often than not."""
+    """Make a file of the answer letters of models that are right more often than not."""
     rng = random.Random(0)
     lines = [question(number, subject=f"subject {number % SUBJECTS}", options=10) for number in range(questions)]
     outputs = folder / "letters.csv"
@@ -76,7 +76,7 @@ def made_up_table(folder: Path, questions: int, models: int) -> Given:
 
 
 def made_up_lines(folder: Path, lines: int) -> Given:
-    """Probabilities of one model for all orders of four-option questions."""
+    """Make a file of the probabilities of one model for all orders of four-option questions."""
     rng = random.Random(0)
     questions = [question(number, subject=f"subject {number % 57}") for number in range(lines // len(ORDERS))]
     outputs = folder / "outputs.jsonl"
@@ -90,7 +90,7 @@ def made_up_lines(folder: Path, lines: int) -> Given:
 
 
 def measure(url: str, given: Given) -> Measured:
-    """Imports the files into an empty database, in this process."""
+    """Import the files into an empty database, in this process."""
     upgrade(url)
     engine = get_engine(url)
     with write_session(engine) as session:
@@ -150,7 +150,7 @@ def databases(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--models", type=int, default=26)

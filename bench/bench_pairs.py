@@ -104,7 +104,7 @@ def of_boards(questions: int, share: float, boards: int, seed: int) -> float:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints the tables."""
+    """Print the tables."""
     boards, started = int(arguments[0]) if arguments else 500, time.perf_counter()
     print("| questions | equal, worst share | at a share of .02 | .1 | .3 | power at 60 : 40 of a share of .3 |")
     print("|---|---|---|---|---|---|")

@@ -142,7 +142,7 @@ def vllm(model: Path, folder: Path, threads: int, dtype: str) -> Iterator[Ask]:
 
 @contextmanager
 def llama(gguf: Path, folder: Path, threads: int, dtype: str) -> Iterator[Ask]:
-    """llama.cpp, which keeps the states of the latest prompt alone."""
+    """Start llama.cpp, which caches only the states of the latest prompt."""
     file = folder / "model.gguf"
     write_dequantised(gguf, file, dtype)
     flags = [*(["--exact"] if dtype == "float32" else []), "--context", str(CONTEXT), "--threads", str(threads)]
@@ -192,7 +192,7 @@ def measure(
 
 
 def run(ask: Ask, kind: str, case: Case, trie: TokenTrie, batch: int, timed: Timed) -> None:
-    """Scores a case once and adds the seconds, of a sample extrapolated to all prompts by tokens."""
+    """Score a case once and add the seconds, of a sample extrapolated to all prompts by tokens."""
     sampled = kind in SAMPLED
     answer = ask([case.prompts[index] for index in case.sample] if sampled else case.prompts, batch)
     tokens = [trie.depth[node] + 1 for node in trie.last]
@@ -350,7 +350,7 @@ def machine() -> dict[str, Any]:
 
 
 def note(text: str) -> None:
-    """Progress goes to standard error; the table goes to standard output."""
+    """Print progress to standard error; the table goes to standard output."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -372,7 +372,7 @@ def make_cases(given: argparse.Namespace) -> list[Case]:
 def measure_in(
     dtype: str, cases: Sequence[Case], given: argparse.Namespace, model: Path, folder: Path
 ) -> tuple[list[Row], dict[str, Any]]:
-    """(rows, circumstances) of one precision."""
+    """Return (rows, circumstances) for one precision."""
     from transformers import AutoConfig, AutoTokenizer
 
     work, tokenizer = Work(AutoConfig.from_pretrained(model)), AutoTokenizer.from_pretrained(model)

@@ -39,9 +39,9 @@ def simulated(questions: int, differing: float, difference: float, simulations: 
 
 
 def among(models: int, questions: int, difference: float, boards: int, seed: int = 0) -> tuple[float, float]:
-    """(Planned, simulated) power for one model that is better than all others, which are equal at .5.
+    """Return (planned, simulated) power for one model that is better than all others, which are equal at .5.
 
-    Simulated is the mean over the pairs of the best with each other one. Planned is with how much these really vary.
+    Simulated: the mean over the pairs of the best with each other model. Planned: with the true variance of the pairs.
     """
     generator = np.random.default_rng(seed)
     limits = ndtri(np.array([0.5 + difference] + [0.5] * (models - 1))) * math.sqrt(2)
@@ -57,7 +57,7 @@ def among(models: int, questions: int, difference: float, boards: int, seed: int
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints both tables."""
+    """Print both tables."""
     simulations = int(arguments[0]) if arguments else 1000
     started = time.perf_counter()
     print("| questions | one alone is right on | true difference | planned | simulated |")

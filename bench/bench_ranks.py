@@ -65,7 +65,7 @@ class Found:
 
 
 def answers(generator: np.random.Generator, setting: Setting, boards: int) -> Floats:
-    """Right or wrong, shape (questions, boards · models), board by board."""
+    """Return answers as right (1) or wrong (0), shape (questions, boards · models), board by board."""
     shape = (setting.questions, boards, setting.truth.size)
     difficulty = generator.standard_normal(shape[:2])[:, :, None]
     right = difficulty + generator.standard_normal(shape) < ndtri(setting.truth) * math.sqrt(2)
@@ -73,7 +73,7 @@ def answers(generator: np.random.Generator, setting: Setting, boards: int) -> Fl
 
 
 def study(setting: Setting, boards: int, seed: int = 0) -> Found:
-    """Simulates so many boards."""
+    """Simulate so many boards."""
     generator, found = np.random.default_rng(seed), Found()
     true_ranks = np.array(ranks(list(setting.truth), "higher"))
     equal = np.subtract.outer(setting.truth, setting.truth) == 0
@@ -130,7 +130,7 @@ def _split(found: Sequence[object], equal: NDArray[np.bool_]) -> bool:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints the table."""
+    """Print the table."""
     boards = int(arguments[0]) if arguments else 500
     started = time.perf_counter()
     print("| models | questions | marginal, all right | marginal, a model's | simultaneous, all right | ", end="")

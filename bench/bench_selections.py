@@ -140,14 +140,14 @@ def compare_with_boards(url: str, found: Sequence[Selection]) -> int:
 
 
 def summary(name: str, spent: Sequence[float]) -> str:
-    """Median, 95th percentile and largest of milliseconds."""
+    """Return the median, 95th percentile and maximum in milliseconds."""
     ordered = sorted(spent)
     p95 = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
     return f"{name}: {statistics.median(ordered):.0f} ms of CPU median, {p95:.0f} p95, {ordered[-1]:.0f} most"
 
 
 def main() -> None:
-    """Computes and compares."""
+    """Compute and compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", help="a database that bench_web filled")
     parser.add_argument("--first", type=int, default=0)

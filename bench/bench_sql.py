@@ -78,7 +78,7 @@ class Many(Source):
 
 
 def seal_one(engine: Engine, source: Source, number: int, kind: Kind) -> int:
-    """Imports an evaluation and seals it, as the registry does."""
+    """Import an evaluation and seal it, as the registry does."""
     with write_session(engine) as session:
         evaluation_id = source.add(session, number, kind)
         store(session, source.rows(number, kind, evaluation_id))
@@ -120,7 +120,7 @@ def fill(engine: Engine, files: Files, source: Source, evaluations: int) -> tupl
 
 
 def median(ask: Callable[[], object], repeats: int) -> float:
-    """Seconds."""
+    """Return the median time in seconds."""
     spent = []
     for _ in range(repeats):
         begun = time.perf_counter()
@@ -197,7 +197,7 @@ def next_to_queries(website: str, visitors: int, rounds: int) -> None:
 
 
 def one_more(engine: Engine, queries: Queries, source: Source) -> None:
-    """Seals one more, and prints after how long it is counted."""
+    """Seal one more evaluation, and print the time until it is counted."""
     (before,) = queries.ask("public", COUNT, "alone").result.rows[0]
     kind = source.kinds[0]
     seal_one(engine, source, 1_000_000, kind)
@@ -213,7 +213,7 @@ def one_more(engine: Engine, queries: Queries, source: Source) -> None:
 
 
 def main() -> None:
-    """Fills a registry and measures."""
+    """Fill a registry and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--evaluations", type=int, default=3000)
     parser.add_argument("--predictions", type=int, default=20_000_000)

@@ -28,7 +28,7 @@ VARIANTS = (20, 26, 74)  # the divergent variants of 4, 5 and 13 options
 
 
 def made_up(questions: int, columns: int) -> NDArray[np.float64]:
-    """Per-question values, shape (questions, columns)."""
+    """Return per-question values, shape (questions, columns)."""
     generator = np.random.default_rng(0)
     values = generator.random((questions, columns))
     values[:, ::2] = values[:, ::2] < 0.6
@@ -67,7 +67,7 @@ def measure_means(questions: int, columns: int) -> None:
 
 
 def measure_cora(questions: int, M: int) -> None:
-    """CoRA's bootstrap over variants."""
+    """Measure CoRA's bootstrap over variants."""
     hits = np.random.default_rng(0).random((questions, M)) < 0.95
     fast = seconds(lambda: cora_over_variants(hits, 0.95))
     slow = seconds(lambda: cora_over_variants_reference(hits, 0.95, resamples=REFERENCE_RESAMPLES), repeats=1)
@@ -76,7 +76,7 @@ def measure_cora(questions: int, M: int) -> None:
 
 
 def main() -> None:
-    """Measures both."""
+    """Measure both."""
     questions, columns = [int(argument) for argument in sys.argv[1:3]] or [14_042, 30]
     measure_means(questions, columns)
     print(f"CoRA over variants, {RESAMPLES:,} resamples of 100 draws, {questions:,} questions")

@@ -126,7 +126,7 @@ def snapshot(engine: Engine) -> None:
 
 @contextmanager
 def watching(engine: Engine) -> Iterator[Database]:
-    """Counts and times the statements of an engine."""
+    """Count and time the statements of an engine."""
     seen = Database()
 
     def before(_connection: Any, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
@@ -161,13 +161,13 @@ def measure(
 
 
 def something_written(engine: Engine) -> None:
-    """Begins a transaction that may write, after which no kept page is served."""
+    """Begin a transaction that may write, after which no kept page is served."""
     with engine.begin() as connection:
         connection.execute(text("SELECT pg_current_xact_id()"))
 
 
 def measure_all(url: str, requests: int, only: str) -> None:
-    """Prints the table."""
+    """Print the table."""
     # The pages read through it: their visitor is anonymous.
     engine = audience_engine(get_engine(url), "public")
     client = create_app(database_url=url).test_client()
@@ -208,7 +208,7 @@ def filled(size: Size) -> Iterator[str]:
 
 
 def main() -> None:
-    """Fills a database and measures."""
+    """Fill a database and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=30)
     parser.add_argument("--models", type=int, default=Size.models)

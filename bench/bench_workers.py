@@ -145,7 +145,7 @@ def _run(loop: Timed, until: float) -> None:
 
 
 def fill(engine: Engine, folder: Path, shards: int, *, queued: int = 0, done: int = 0) -> None:
-    """Queues at least so many shards. queued, done: made-up ones, of lower priority, and of a cancelled evaluation."""
+    """Queue at least so many shards. queued, done: made-up ones, of lower priority, and of a cancelled evaluation."""
     each = QUESTIONS * 4 // SHARD_PROMPTS
     with write_session(engine) as session:
         add_benchmark(session, folder, [question(number, subject=None) for number in range(QUESTIONS)], "bench")
@@ -258,7 +258,7 @@ def show(line: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None, report: Callable[[str], None] = show) -> None:
-    """Fills a database and measures."""
+    """Fill a database and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", default="10,25,50,100,200")
     parser.add_argument("--seconds", type=float, default=30.0)

@@ -20,7 +20,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def panels(found: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Points]]:
-    """Title → name of a line → points (millions of predictions, value)."""
+    """Map title → name of a line → points (millions of predictions, value)."""
 
     def over(value: Any) -> Points:
         return [(one["predictions"] / 1e6, value(one)) for one in found]
@@ -84,7 +84,7 @@ def _panel(title: str, of_panel: Mapping[str, Points]) -> str:
 
 
 def tables(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Lines of the tables: size and import, sealing, pages; a row for each size, kind or page."""
+    """Yield the lines of the tables: size and import, sealing, pages; a row for each size, kind or page."""
     yield (
         "| predictions | evaluations | database, bytes per prediction | its rows | its indexes | import, predictions/s "
         "| server, µs | client, µs | with question scores and statistics, predictions/s |"
@@ -121,7 +121,7 @@ def _sealing(one: Mapping[str, Any], name: tuple[str, str]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Reads the figures, prints the tables and writes the picture."""
+    """Read the figures, print the tables and write the picture."""
     if len(arguments) != 2:
         print(__doc__, file=sys.stderr)
         return 2

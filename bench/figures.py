@@ -34,14 +34,14 @@ class Work:
 
 
 def probabilities(logprobs: Sequence[float]) -> list[float]:
-    """Renormalised over the labels."""
+    """Return probabilities, renormalised over the labels."""
     highest = max(logprobs)
     weights = [math.exp(value - highest) for value in logprobs]
     return [weight / math.fsum(weights) for weight in weights]
 
 
 def compare(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """(largest difference of a probability, prompts whose first choice differs although it is no near tie)."""
+    """Return (largest difference of a probability, prompts whose first choice differs although it is no near tie)."""
     largest, changed = 0.0, 0
     for left, right in zip(map(probabilities, one), map(probabilities, other), strict=True):
         largest = max(largest, *(abs(a - b) for a, b in zip(left, right, strict=True)))

@@ -66,7 +66,7 @@ class Kind:
 
 
 def kinds(share: float = 1.0) -> tuple[Kind, ...]:
-    """Benchmarks of the sizes of MMLU, ARC, CommonsenseQA and OpenBookQA, or of a share of them."""
+    """Return benchmarks with the sizes of MMLU, ARC, CommonsenseQA and OpenBookQA, or of a share of them."""
 
     def of(benchmark: str, questions: int, options: int, subjects: int, every: int) -> Iterator[Kind]:
         for variants, one_in in (("cyclic", 1), ("full", every)):
@@ -215,7 +215,7 @@ def profile_of(number: int, kind: Kind) -> int:
 
 
 def store(session: Session, rows: Rows) -> None:
-    """Stores predictions in batches, as the importer does."""
+    """Store predictions in batches, as the importer does."""
     for start in range(0, len(rows), BATCH):
         insert_predictions(session, rows[start : start + BATCH])
 

@@ -76,7 +76,7 @@ class Filled:
 
 
 def fill(engine: Engine, folder: Any, size: Size) -> Filled:
-    """Fills an empty PostgreSQL database that has the schema; folder: for benchmark files."""
+    """Fill an empty PostgreSQL database that has the schema; folder: for benchmark files."""
     rng = random.Random(size.seed)
     with write_session(engine) as session:
         session.add(Worker(id=WORKER, host="bench", pid=1, device="cpu", versions={}))
@@ -246,7 +246,7 @@ def _metrics(rng: random.Random, row: Any, skills: dict[int, float]) -> Iterable
 def _scores(
     rng: random.Random, row: Any, skills: dict[int, float], asked: dict[int, list[int]]
 ) -> Iterable[dict[str, Any]]:
-    """Question scores under four orders."""
+    """Yield question scores under four orders."""
     for question_id in asked[row.benchmark_version_id]:
         correct = sum(rng.random() < skills[row.model_revision_id] for _ in range(4))
         yield {
@@ -304,7 +304,7 @@ def _predictions(session: Session, rng: random.Random, evaluation_id: int, quest
 
 
 def copy(session: Session, table: Any, rows: Iterable[dict[str, Any]]) -> None:
-    """Writes rows, given as column name to value, all with the same columns, by COPY."""
+    """Write rows, given as column name to value, all with the same columns, by COPY."""
     listed = iter(rows)
     while some := list(islice(listed, ROWS)):
         binary_copy.write(session.connection(), table, {name: [row[name] for row in some] for name in some[0]})

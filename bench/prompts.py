@@ -43,7 +43,7 @@ class Case:
 def read_questions(
     path: Path, few_shot: Path | None, subject: str | None
 ) -> tuple[list[QuestionText], list[QuestionText]]:
-    """(questions, few-shot pool) of one subject."""
+    """Return (questions, few-shot pool) of one subject."""
     content = read_benchmark(path, few_shot=few_shot)
 
     def texts(records: Sequence[Any]) -> list[QuestionText]:
@@ -81,7 +81,7 @@ def smollm2_gguf() -> Path:
 
 
 def smollm2(folder: Path) -> Path:
-    """SmolLM2-135M-Instruct as safetensors, converted once."""
+    """Return the folder of SmolLM2-135M-Instruct as safetensors, converted once."""
     if not folder.is_dir():
         from workers.artifacts import convert_gguf
 

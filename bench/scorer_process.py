@@ -30,7 +30,7 @@ Run = Callable[[Prompts, int, bool], dict[str, Any]]
 
 
 def harness(folder: Path, dtype: str) -> Run:
-    """Labels as lm-evaluation-harness scores multiple choice: log-likelihoods, one forward pass per prompt."""
+    """Return a scorer like lm-evaluation-harness's multiple choice: log-likelihoods, one forward pass per prompt."""
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
@@ -115,7 +115,7 @@ def matrix_product_rates(threads: int, dtype: str) -> dict[str, float]:
 
 @contextmanager
 def peak_memory(report: dict[str, float], before_mb: float) -> Iterator[None]:
-    """Sets report["peak_mb"]: resident memory at its highest inside the block, less `before_mb`."""
+    """Set report["peak_mb"]: resident memory at its highest inside the block, less `before_mb`."""
     ended = threading.Event()
     highest = [resident_mb()]
 
@@ -134,7 +134,7 @@ def peak_memory(report: dict[str, float], before_mb: float) -> Iterator[None]:
 
 
 def resident_mb() -> float:
-    """Resident memory of this process in MiB (Linux)."""
+    """Return the resident memory of this process in MiB (Linux)."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 

@@ -26,7 +26,7 @@ TORCH: Final = "+cpu"
 
 
 def main() -> int:
-    """Writes all locks, or none."""
+    """Write all locks, or none."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--uv", default="uv", help="the program")
     arguments, options = parser.parse_known_args()
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _locked(uv: str, wanted: list[str], constraints: str, options: list[str]) -> dict[str, str]:
-    """Name of each package to its entry in the lock."""
+    """Map the name of each package → its entry in the lock."""
     command = [uv, "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate"]
     command += ["--python-version", PYTHON, "--python-platform", PLATFORM, "--only-binary", ":all:"]
     with tempfile.TemporaryDirectory() as folder:

@@ -28,7 +28,7 @@ SHIPPED: Final = ("registry/", "web/", "shuffleboard/")
 
 
 def main() -> int:
-    """Writes a document for each image, named after it."""
+    """Write a document for each image, named after it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder")
     parser.add_argument("--licences", type=Path, help="environment to read licences from")

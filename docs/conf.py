@@ -125,7 +125,7 @@ RECORDS: Final = ("decisions", "evidence", "papers")
 
 
 def read_page(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Gives a page the text that the site shows of it."""
+    """Set a page's text to the text that the site shows."""
     if docname == "contributing":  # docs/contributing.md is only a link
         page = ROOT / "CONTRIBUTING.md"
         app.env.note_dependency(page)
@@ -186,7 +186,7 @@ def llms(index: str) -> str:
 
 
 def add_diagrams(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
-    """Gives a page with diagrams the scripts that draw them; no other page has to load them."""
+    """Add the drawing scripts to a page with diagrams; no other page has to load them."""
     if "highlight-mermaid" in context.get("body", ""):
         app.add_js_file("vendor/mermaid.min.js", loading_method="defer")
         app.add_js_file("diagrams.js", loading_method="defer")

@@ -267,7 +267,7 @@ def _with_forms(text: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Path to text of every generated page."""
+    """Map path → text of every generated page."""
     return {
         DOCS / "command-line.md": "\n".join(_command_line()) + "\n",
         DOCS / "metrics.md": "\n".join(_metrics()) + "\n",
@@ -642,7 +642,7 @@ def _with_examples(page: str) -> str:
 
 
 def _variants(spec: str, options: str, answer: str) -> str:
-    """Ordinal, name and order of each variant of a question `q1`."""
+    """Return the ordinal, name and order of each variant of a question `q1`."""
     registry = import_module("registry.prompting.variants")
     shape = registry.QuestionShape("q1", int(options), int(answer))
     shown = registry.parse_variants(spec).variants(shape)

@@ -96,7 +96,7 @@ def plan() -> Iterator[Asked]:
 
 
 def measure(home: Path) -> dict[str, Any]:
-    """Everything that the pages show, from the registry in `home`, which is filled as far as it is not."""
+    """Return the figures for the pages, from the registry in `home`; run the evaluations that it lacks."""
     prepare(home)
     ids = {asked: _evaluation(home, asked.command()) for asked in plan()}
     _shuffleboard(home, "worker", "--until-idle")
@@ -181,7 +181,7 @@ RECORDED: Final = {"repeats": "standard_MC", "shuffles": "standard_MC:0,standard
 
 
 def recorded() -> dict[str, Any]:
-    """Figures of Mistral's recorded outputs, in a registry of their own: another import would be a replicate.
+    """Return figures of Mistral's recorded outputs, in a separate registry: another import would be a replicate.
 
     noise: of the shuffles, from the repeats.
     """
@@ -229,7 +229,7 @@ Rows = Iterator[Sequence[str]]
 
 
 def pages() -> dict[Path, str]:
-    """Path to text of every page with tables, these as the stored figures have them."""
+    """Map path → text of every page with tables, filled from the stored figures."""
     found = json.loads(FIGURES.read_text(encoding="utf-8"))
     drawn = {name: "\n".join(_markdown(make(found))) for name, make in TABLES.items()}
     texts = {path: path.read_text(encoding="utf-8") for path in (*sorted(DOCS.glob("papers/*.md")), DOCS / WHY)}
@@ -267,7 +267,7 @@ def _value(one: Figures, metric: str, digits: int = 3, scale: float = 1) -> str:
 
 
 def _printed(file: str, **wanted: str) -> dict[tuple[str, str], dict[str, str]]:
-    """(table, model) → metric → number as printed, of the lines of a file with these cells."""
+    """Map (table, model) → metric → number as printed, for the lines of a file with these cells."""
     groups: dict[tuple[str, str], dict[str, str]] = {}
     with (PUBLISHED / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):

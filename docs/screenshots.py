@@ -94,7 +94,7 @@ SIZES: Final[dict[str, tuple[int, int, float]]] = {"": (1200, 1100, 1.5), "-narr
 
 
 def fill(engine: Engine, folder: Path) -> dict[str, int]:
-    """Fills an empty registry; returns the evaluations by "model variants benchmark"."""
+    """Fill an empty registry; return the evaluations by "model variants benchmark"."""
     evaluations: dict[str, int] = {}
     with write_session(engine) as session:
         load_published(session)
@@ -170,7 +170,7 @@ def served(url: str) -> Iterator[str]:
 
 
 def shoot(browser: Browser, base: str, names: Sequence[str], address: Callable[[str], str]) -> None:
-    """Takes the named pictures in every size. address: a pattern of PICTURES with its ids filled in."""
+    """Take the named pictures in every size. address: a pattern of PICTURES with its ids filled in."""
     tools = browser.new_page()
     for ending, (width, height, scale) in SIZES.items():
         window = browser.new_context(
@@ -248,7 +248,7 @@ def png(picture: NDArray[np.uint8], colours: int = 128) -> bytes:
 
 
 def shoot_demo(browser: Browser, folder: Path) -> None:
-    """Takes the picture of the demo's own board."""
+    """Take the picture of the demo's own board."""
     with registry(folder / "demo.db") as (url, engine):
         import_recorded(engine)
         with served(url) as base:
@@ -256,7 +256,7 @@ def shoot_demo(browser: Browser, folder: Path) -> None:
 
 
 def shoot_simulated(browser: Browser, folder: Path, names: Sequence[str]) -> None:
-    """Takes the pictures of simulated models."""
+    """Take the pictures of simulated models."""
     with registry(folder / "pictures.db") as (url, engine):
         evaluations = fill(engine, folder)
         with served(url) as base:
@@ -284,7 +284,7 @@ def registry(path: Path) -> Iterator[tuple[str, Engine]]:
 
 
 def main() -> None:
-    """Takes the pictures that the arguments name, or all."""
+    """Take the pictures that the arguments name, or all."""
     chromium = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if chromium is None:
         message = f"none of {', '.join(CHROMIUM)} is installed: install Chromium"

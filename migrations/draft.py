@@ -111,7 +111,7 @@ def _insert(table: str, rows: list[dict[str, str | int]]) -> str:
 
 
 def tidy(path: Path) -> None:
-    """Formats a revision as all other code."""
+    """Format a revision like all other code."""
     settings = ("--config", str(FOLDER.parent / "pyproject.toml"))
     for words in (("check", "--fix-only"), ("format",)):
         subprocess.run([sys.executable, "-m", "ruff", *words, "--quiet", *settings, str(path)], check=True)  # noqa: S603

@@ -21,7 +21,7 @@ SPELLED = {
 
 
 def render_item(kind: str, item: Any, autogen_context: Any) -> str | bool:
-    """Writes the registry's column types in SQLAlchemy's own words, and checks that one engine alone has."""
+    """Render the registry's column types as SQLAlchemy's, and checks that only one engine has."""
     if kind == "type" and isinstance(item, TypeDecorator):
         if type(item).__name__ == "JsonDocument":
             autogen_context.imports.add("from sqlalchemy.dialects import postgresql")
@@ -45,13 +45,13 @@ def _only_on(check: CheckConstraint, autogen_context: Any) -> str | None:
 
 
 def _final_name(check: CheckConstraint, autogen_context: Any) -> str:
-    """By the tables' naming convention."""
+    """Return a check's name by the tables' naming convention."""
     name: str = autogen_context.dialect.identifier_preparer.format_constraint(check)
     return name
 
 
 def run() -> None:
-    """Migrates the connection that the caller passes in `attributes`."""
+    """Migrate the connection that the caller passes in `attributes`."""
     connection = context.config.attributes["connection"]
     context.configure(
         connection=connection,

@@ -152,7 +152,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
 
 
 def _static_urls(app: Flask) -> Any:
-    """File name → address with the content's digest, so that browsers may keep a file for good."""
+    """Map file name → address with the content's digest, so that browsers may keep a file for good."""
     folder = Path(str(app.static_folder))
     digests = {
         file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()[:12]

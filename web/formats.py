@@ -93,7 +93,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds in readable units."""
+    """Format seconds in readable units."""
     if seconds is None:
         return DASH
     if seconds < 60:

@@ -122,7 +122,7 @@ def _unavailable(detail: str = _NO_DATABASE) -> AnyResponse:
 
 
 def _http_error(error: HTTPException) -> AnyResponse:
-    """Unknown URLs, wrong methods, redirects, and unexpected errors (logged by Flask)."""
+    """Answer unknown URLs, wrong methods, redirects, and unexpected errors (logged by Flask)."""
     if error.code is None or error.code < HTTPStatus.BAD_REQUEST:
         return error.get_response()
     allowed = ", ".join(sorted(getattr(error, "valid_methods", None) or ()))
@@ -140,7 +140,7 @@ def _http_error(error: HTTPException) -> AnyResponse:
 
 
 def install(app: Flask) -> None:
-    """Hangs error handlers onto the application."""
+    """Add the error handlers to the application."""
     app.register_error_handler(ShuffleboardError, _registry_error)
     app.register_error_handler(ModuleNotFoundError, _incomplete)
     app.register_error_handler(BusyError, _busy)

@@ -79,7 +79,7 @@ def board(board: BoardName, query: BoardQuery) -> Response:
 
 @get("/boards/<board>/selection", answers.SelectedBoard, tag="boards")
 def board_selection(board: BoardName, query: Chosen) -> Response:
-    """Tasks, weights, columns and models chosen from a board, with ranks, intervals and tiers computed for them."""
+    """Compute a board of chosen tasks, weights, columns and models, with their ranks, intervals and tiers."""
     return answer(selected(shown_board(board), query)[0])
 
 

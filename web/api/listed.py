@@ -87,7 +87,7 @@ class PublishedQuery(Paged):
 
 @get("/published-results", answers.PublishedList, tag="registry")
 def published_results(query: PublishedQuery) -> Response:
-    """Numbers that papers print, as printed. None of them was measured here."""
+    """Return numbers that papers print, as printed. None of them was measured here."""
     try:
         rows = published_rows(session(), paper=query.paper, metric=query.metric)
     except NotFoundError:  # filters that fit nothing leave nothing, as in every list
@@ -97,6 +97,6 @@ def published_results(query: PublishedQuery) -> Response:
 
 @get("/queue", answers.Queue, tag="registry")
 def queue(query: Paged) -> Response:
-    """Unfinished evaluations with their progress, all of them together, and the workers alive."""
+    """Return unfinished evaluations with their progress, the total progress, and the live workers."""
     items, total = queries.evaluations(session(), states=UNFINISHED, limit=query.per_page, offset=query.offset)
     return page(items, total, query, **listings.queue(session()))

@@ -55,7 +55,7 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Its operation id, and the endpoint within the blueprint."""
+        """Return its operation id, which is also the endpoint within the blueprint."""
         return self.view.__name__
 
 
@@ -255,7 +255,7 @@ def page(
 
 
 def address_with(**changes: Any) -> str:
-    """This request's address with some parameters changed."""
+    """Return this request's address with some parameters changed."""
     assert request.endpoint is not None
     kept = {key: values for key, values in request.args.lists() if key not in changes}
     return url_for(request.endpoint, **{**kept, **(request.view_args or {}), **changes})

@@ -26,7 +26,7 @@ from web.who.identity import engine
 
 @change("POST", "/sql", answers.QueryAnswer, tag="sql", scope="sql", statuses={200: "The rows."})
 def query(body: bodies.QueryBody) -> Response:
-    """Runs one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page."""
+    """Run one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page."""
     # Its own writer handles values that JSON cannot represent.
     found = sql.run(body.query)
     return answer(json.loads(as_json(found.result)) | {"as_of": utc_text(found.listed.as_of)})  # noqa: TID251 - our own
@@ -34,7 +34,7 @@ def query(body: bodies.QueryBody) -> Response:
 
 @get("/queries", answers.SavedQueryList, tag="sql", scope="sql")
 def queries() -> Response:
-    """Saved queries: the viewer's own, and public ones."""
+    """Return saved queries: the viewer's own, and public ones."""
     with read_session(engine()) as database:
         items = [_saved(found, owner) for found, owner in sql.readable(database)]
     return answer({"items": items})
@@ -49,7 +49,7 @@ def _saved(found: SavedQuery, owner: str) -> dict[str, Any]:
 
 @change("POST", "/queries", answers.SavedQuery, tag="sql", scope="sql", statuses={201: "Kept."})
 def save_query(body: bodies.SavedQueryBody) -> Response:
-    """Saves a query under a permanent URL, if the SQL page allows it."""
+    """Save a query under a permanent URL, if the SQL page allows it."""
     slug = sql.save(body.name, body.query, public=body.public)
     with read_session(engine()) as database:
         found = sql.find_saved(database, slug)
@@ -58,7 +58,7 @@ def save_query(body: bodies.SavedQueryBody) -> Response:
 
 @change("DELETE", "/queries/<slug>", None, tag="sql", scope="sql", statuses={204: "Deleted."})
 def delete_query(slug: Slug) -> Response:
-    """Deletes one of the viewer's own saved queries; an admin deletes any that is public."""
+    """Delete one of the viewer's own saved queries; an admin deletes any that is public."""
     sql.delete(slug)
     return nothing()
 
@@ -76,7 +76,7 @@ def list_accounts() -> Response:
 
 @change("POST", "/accounts", answers.Account, tag="accounts", scope="admin", statuses={201: "Made."})
 def add_account(body: bodies.AccountBody) -> Response:
-    """Creates an account."""
+    """Create an account."""
     with write_session(engine()) as database:
         made = accounts.create_account(database, body.name, body.role, body.password)
         audited(database, "account.make", body.name, role=body.role)
@@ -85,7 +85,7 @@ def add_account(body: bodies.AccountBody) -> Response:
 
 @change("PATCH", "/accounts/<account>", answers.Account, tag="accounts", scope="admin", statuses={200: "Changed."})
 def alter_account(account: AccountName, body: bodies.AccountChangeBody) -> Response:
-    """Changes an account's role or password, or whether it works. A new password signs its browsers out."""
+    """Change an account's role or password, or enable or disable it. A new password signs its browsers out."""
     with write_session(engine()) as database:
         found = accounts.find_account(database, account)
         if body.role is not None:
@@ -120,7 +120,7 @@ def tokens(account: AccountName) -> Response:
     statuses={201: "Made; its secret is in this answer and nowhere else."},
 )
 def add_token(account: AccountName, body: bodies.TokenBody) -> Response:
-    """Creates a token for an account."""
+    """Create a token for an account."""
     with write_session(engine()) as database:
         found = accounts.find_account(database, account)
         token, secret = accounts.issue_token(database, found, body.name, body.scopes, body.days)
@@ -137,7 +137,7 @@ def add_token(account: AccountName, body: bodies.TokenBody) -> Response:
     statuses={204: "It does not work any more."},
 )
 def delete_token(account: AccountName, token_id: TokenId) -> Response:
-    """Revokes a token."""
+    """Revoke a token."""
     with write_session(engine()) as database:
         owner = accounts.find_account(database, account)
         found = database.get(ApiToken, token_id)

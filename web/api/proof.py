@@ -21,7 +21,7 @@ from web.urls.parameters import Paged
 
 @get("/evaluations/<evaluation_id>/provenance/<other_id>", answers.ProvenanceDifference, tag="results")
 def provenance_difference(evaluation_id: EvaluationId, other_id: OtherId) -> Response:
-    """Differences and agreements between the provenances of two evaluations, by group."""
+    """Return the differences and agreements between the provenances of two evaluations, by group."""
     sides = (queries.evaluation(session(), item) for item in (evaluation_id, other_id))
     return answer(compare_provenance(*map(comparable_provenance_of, sides)))
 

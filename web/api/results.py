@@ -114,7 +114,7 @@ class EvaluationsQuery(Paged, Filters):
 
 @get("/evaluations", answers.EvaluationList, tag="results")
 def evaluations(query: EvaluationsQuery) -> Response:
-    """Evaluations with their progress, newest first."""
+    """Return evaluations with their progress, newest first."""
     items, total = queries.evaluations(
         session(),
         states=(query.state,) if query.state else None,
@@ -219,12 +219,12 @@ class CompareQuery(Query):
 
 @get("/compare", answers.Comparison, tag="results", conflicts=True)
 def compare(query: CompareQuery) -> Response:
-    """Two evaluations of one benchmark: every metric of `a` minus `b`, and whether both are of one model."""
+    """Compare two evaluations of one benchmark: every metric of `a` minus `b`, and whether both are of one model."""
     return answer(comparison_of(_found(query.a), _found(query.b)))
 
 
 def _read_cursor(value: str) -> tuple[int, int]:
-    """(question, variant) that a page of predictions begins behind."""
+    """Return the (question, variant) after which a page of predictions begins."""
     question, _, variant = value.partition(".")
     if re.fullmatch(r"[0-9]{1,18}", question) is None or re.fullmatch(r"[0-9]{1,4}", variant) is None:
         raise ValueError("give next_cursor of the page before, or none to begin")

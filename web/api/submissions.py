@@ -45,7 +45,7 @@ class SubmissionsQuery(Paged):
 
 @get("/submissions", answers.SubmissionList, tag="submissions", scope="submit")
 def submissions(query: SubmissionsQuery) -> Response:
-    """Submissions, pending ones first: the viewer's own, or all for maintainers."""
+    """Return submissions, pending ones first: the viewer's own, or all for maintainers."""
     with read_session(engine()) as database:
         found, total = listed_submissions(
             database,
@@ -69,7 +69,7 @@ def submissions(query: SubmissionsQuery) -> Response:
     conflicts=True,
 )
 def request_evaluation(body: bodies.SubmissionBody) -> Response:
-    """Submits a model for evaluation on a suite; a maintainer decides."""
+    """Submit a model for evaluation on a suite; a maintainer decides."""
     requested = ModelRequest(body.hub, body.endpoint, body.revision, body.dtype, body.name)
     with write_session(engine()) as database:
         submission, new = request_submission(
@@ -116,7 +116,7 @@ def submission_cost(submission_id: SubmissionId) -> Response:
     conflicts=True,
 )
 def approve_submission(submission_id: SubmissionId, body: bodies.ApprovalBody) -> Response:
-    """Registers the model and queues the missing evaluations, at once or as soon as a worker has its files."""
+    """Register the model and queue the missing evaluations, at once or as soon as a worker has its files."""
     with write_session(engine()) as database:
         approved = approve(
             database,
@@ -143,7 +143,7 @@ def approve_submission(submission_id: SubmissionId, body: bodies.ApprovalBody) -
     conflicts=True,
 )
 def reject_submission(submission_id: SubmissionId, body: bodies.RejectionBody) -> Response:
-    """Rejects a submission, with a reason."""
+    """Reject a submission, with a reason."""
     with write_session(engine()) as database:
         rejected = reject(database, viewer(), submission_id, settings_of(), body.reason, address=request.remote_addr)
         return answer(document_of(database, rejected))
@@ -159,6 +159,6 @@ def reject_submission(submission_id: SubmissionId, body: bodies.RejectionBody) -
     conflicts=True,
 )
 def withdraw_submission(submission_id: SubmissionId) -> Response:
-    """Withdraws the viewer's own submission while it is pending."""
+    """Withdraw the viewer's own submission while it is pending."""
     with write_session(engine()) as database:
         return answer(document_of(database, withdraw(database, viewer(), submission_id, address=request.remote_addr)))

@@ -124,7 +124,7 @@ class BenchmarkQuery(Query):
     statuses={201: "Imported.", 200: "The same content is there already."},
 )
 def import_benchmark_file(query: BenchmarkQuery, files: dict[str, Path]) -> Response:
-    """Imports a benchmark from a file: JSON Lines, CSV or Parquet, checked as a whole before anything is stored."""
+    """Import a benchmark from a file: JSON Lines, CSV or Parquet, checked as a whole before anything is stored."""
     document = stored(
         "benchmark",
         query.model_dump()
@@ -172,7 +172,7 @@ def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> 
     conflicts=True,
 )
 def submit_evaluations(body: Wanted) -> Response:
-    """Queue a model on a benchmark under a set of variants, or everything that a suite or a board lacks of it.
+    """Queue a model on a benchmark under a set of variants, or all evaluations that a suite or a board lacks.
 
     The same specification is one evaluation: a repeated request returns the existing one.
     """
@@ -195,7 +195,7 @@ def submit_evaluations(body: Wanted) -> Response:
     conflicts=True,
 )
 def estimate_evaluations(body: ToEstimate) -> Response:
-    """Estimates the cost of the same evaluations; nothing is queued. Unknown values are null, with the reason.
+    """Estimate the cost of the same evaluations; nothing is queued. Unknown values are null, with the reason.
 
     With a precision, the sample that reaches it comes first, and the cost is of that sample.
     """
@@ -271,7 +271,7 @@ class OutputsQuery(Query):
     conflicts=True,
 )
 def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response:
-    """Imports recorded outputs; importing again makes a new replicate. The whole file is checked first.
+    """Import recorded outputs; a repeated import makes a new replicate. The whole file is checked first.
 
     A log that contradicts its own scores, or the benchmark's key, is refused; the error has its `contradictions`, or
     the `keys`.
@@ -325,9 +325,9 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
 
 @get("/evaluations/<evaluation_id>/verification", answers.Verification, tag="results", scope="maintain")
 def verification(evaluation_id: EvaluationId) -> Response:
-    """Recomputes a sealed evaluation from its answers and lists the differences, as `shuffleboard verify` does.
+    """Recompute a sealed evaluation from its answers and list the differences, as `shuffleboard verify` does.
 
-    This takes as long as the evaluation is large.
+    The time grows with the size of the evaluation.
     """
     # numpy comes with it.
     from registry.verification import verify_evaluation
@@ -347,7 +347,7 @@ def verification(evaluation_id: EvaluationId) -> Response:
     statuses={201: "Loaded.", 200: "The same definition is there already."},
 )
 def load_suite(body: SuiteDefinition) -> Response:
-    """Loads a suite: the keys of its TOML file as JSON. A changed definition is a new version of its name."""
+    """Load a suite: the keys of its TOML file as JSON. A changed definition is a new version of its name."""
     with write_session(engine()) as database:
         row, new = import_suite(database, body)
         document = {"suite": row.name, "new": new} | picked(row, ("version", "digest"))
@@ -364,7 +364,7 @@ def load_suite(body: SuiteDefinition) -> Response:
     statuses={201: "Loaded.", 200: "The same definition is there already."},
 )
 def load_board(body: BoardDefinition) -> Response:
-    """Loads a board, on the newest versions of its benchmarks: the keys of its TOML file as JSON."""
+    """Load a board, on the newest versions of its benchmarks: the keys of its TOML file as JSON."""
     with write_session(engine()) as database:
         row, new = import_board(database, body)
         document = {"board": row.name, "new": new} | picked(row, ("version", "digest"))

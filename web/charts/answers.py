@@ -22,7 +22,7 @@ from web.charts.drawing import (
 
 
 def adversarial(rows: Sequence[Row]) -> Chart:
-    """Two bars per inserted text: how often it is chosen as the protocol reads the answer, and by NPSQ.
+    """Draw two bars per inserted text: how often it is chosen as the protocol reads the answer, and by NPSQ.
 
     rows: of the view `adversarial_effects`.
     """
@@ -62,9 +62,9 @@ def adversarial(rows: Sequence[Row]) -> Chart:
 
 
 def positions(rows: Sequence[Row], prompts: int) -> Chart:
-    """Two bars per position: share of prompts that chose it, and share with the right option there.
+    """Draw two bars per position: the share of prompts that chose it, and the share with the right option there.
 
-    rows: of `effects.positions`; prompts: how many there are in all.
+    rows: from `effects.positions`; prompts: their total number.
     """
     names = {"answered": "Chosen here", "right_here": "Right answer here"}
     values = [

@@ -73,7 +73,7 @@ def figure(label: str, values: Sequence[Row], layers: Sequence[Layer], *, height
 
 
 def _legend(layers: Sequence[Layer]) -> int:
-    """Pixels that the legend above a plot takes."""
+    """Return the pixels that the legend above a plot takes."""
     colours = [layer["encoding"].get("color", {}) for layer in layers]
     shown = [colour for colour in colours if colour.get("legend", True) and "domain" in colour.get("scale", {})]
     if not shown:
@@ -108,7 +108,10 @@ def line(band: float) -> dict[str, Any]:
 
 
 def line_labels() -> list[Layer]:
-    """Labels above the marks, from the left edge: names of any length fit a narrow screen. Grid lines keep clear."""
+    """Return labels above the marks, from the left edge: names of any length fit a narrow screen.
+
+    Grid lines keep clear of them.
+    """
     mark = {"type": "text", "align": "left", "baseline": "top", "dy": 4, "limit": {"expr": "width"}}
     encoding = {"x": {"value": 0}, "y": line(0), "text": {"field": "label"}}
     halo = {"stroke": PANEL, "strokeWidth": 4, "strokeJoin": "round"}

@@ -46,7 +46,7 @@ def _of_tenths(title: str, values: Sequence[float]) -> Axis:
 
 
 def _logarithmic(title: str, ticks: Sequence[float], words: Callable[[float], str]) -> Axis:
-    """From the first tick to the last."""
+    """Return a logarithmic axis from the first tick to the last."""
     places = [math.log10(tick) for tick in ticks]
     low, high = places[0], places[-1]
     shown = [((place - low) / (high - low), words(tick)) for place, tick in zip(places, ticks, strict=True)]
@@ -70,7 +70,7 @@ def _of_costs(title: str, costs: Sequence[float]) -> Axis:
 
 
 def _of_days(title: str, days: Sequence[float]) -> Axis:
-    """From the first of a month to the first of another; ordinals of days. At most seven ticks."""
+    """Return an axis from the first of a month to the first of another, with at most seven ticks. days: ordinals."""
     months = [12 * day.year + day.month - 1 for day in (date.fromordinal(round(value)) for value in days)] or [0]
     step = next(step for step in (1, 3, 6, 12, 24, 60, 120, 1200, 12000) if (max(months) - min(months)) / step < 6)
     first, last = min(months) // step * step, (max(months) // step + 1) * step
@@ -299,7 +299,7 @@ def _missing(plot: Plot, rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def _why_missing(plot: Plot, row: Row) -> str | None:
-    """Why a row has no point; None: it has one."""
+    """Return why a row has no point; None if it has one."""
     if plot.y is WORST and row.get("facts") is not None and (why := no_point(row["facts"])) is not None:
         return why
     lacking = next((measure for measure in (plot.y, plot.x) if measure.of(row) is None), None)

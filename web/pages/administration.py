@@ -48,7 +48,7 @@ def _accounts_page(error: str | None = None, status: int = 200) -> ResponseRetur
 
 @blueprint.post("/accounts")
 def make_account() -> ResponseReturnValue:
-    """Creates an account; without a password it can only use tokens."""
+    """Create an account; without a password it can only use tokens."""
     viewer().require("admin")
     name, role = request.form.get("name", "").strip(), request.form.get("role", "")
     try:
@@ -62,7 +62,7 @@ def make_account() -> ResponseReturnValue:
 
 @blueprint.post("/accounts/<name>")
 def change_account(name: str) -> ResponseReturnValue:
-    """Changes one thing of an account: its role, its password, whether it works, or its browsers' sessions."""
+    """Change one thing of an account: its role, its password, its activation, or its browsers' sessions."""
     viewer().require("admin")
     change = request.form.get("change", "")
     try:
@@ -102,7 +102,7 @@ def _change(database: Session, account: Account, change: str) -> None:
 
 @blueprint.post("/accounts/tokens/<int:token_id>/revoke")
 def revoke_any_token(token_id: int) -> ResponseReturnValue:
-    """Revokes anyone's token."""
+    """Revoke anyone's token."""
     viewer().require("admin")
     with write_session(engine()) as database:
         token = database.get(ApiToken, token_id)

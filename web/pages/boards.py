@@ -100,7 +100,7 @@ def paging_of_models(total: int) -> Paging:
 
 
 def in_progress(database: Session, board: Board) -> list[Row]:
-    """Evaluations of a board that are not sealed yet, with their progress, newest first."""
+    """Return a board's unsealed evaluations, with their progress, newest first."""
     answers = answering(board.entries)
     return queries.evaluations(database, states=UNFINISHED, conditions=[answers(Evaluation)], limit=WAITING)[0]
 
@@ -171,7 +171,7 @@ _counts: Final[OfSealed[tuple[int, int]]] = OfSealed()
 
 
 def _listed(known: list[Moment]) -> list[Row]:
-    """Moments of a board's history, newest first, with how many models each shows."""
+    """Return the moments of a board's history, newest first, with the number of models."""
     counts = [
         _counts.get(f"{moment.id}:{moment.digest}", lambda of=moment.id: models_counted(session(), of))  # type: ignore[misc]
         for moment in known

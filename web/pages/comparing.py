@@ -347,7 +347,7 @@ def _cell(difference: Row | None, *, lower: bool) -> Row | None:
 
 
 def _with(side: str) -> ResponseReturnValue:
-    """Given the id of one evaluation, the others of its benchmark."""
+    """Show the other evaluations of the benchmark to compare a given evaluation with."""
     given = queries.evaluation(session(), parameters.identifier("evaluation", side))
     found, _ = queries.evaluations(session(), states=("complete",), benchmark=given["benchmark"], limit=LISTED)
     offered = [

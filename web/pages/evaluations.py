@@ -165,7 +165,7 @@ def _part_metrics(by_scope: dict[str, dict[str, Row]], drawn: Sequence[str]) -> 
 
 
 def _parts_chart(by_scope: dict[str, dict[str, Row]]) -> charts.Chart | None:
-    """Accuracy and worst accuracy of subjects and categories; None for fewer than two, or under a single order."""
+    """Draw accuracy and worst accuracy of subjects and categories; None for fewer than two, or a single order."""
     if by_scope.get("all", {}).get("fluctuation_rate", {}).get("value") is None:
         return None
     rows = []

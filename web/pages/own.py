@@ -71,7 +71,7 @@ class Chosen(Query):
 
     @property
     def choice(self) -> Row:
-        """Keys of a board's definition."""
+        """Return the chosen keys of a board's definition."""
         plain = (
             "openness",
             "parameters_from",
@@ -221,7 +221,7 @@ def _columns(snapshot: BoardSnapshot) -> list[Row]:
 
 @blueprint.post("/boards/<name>/own")
 def save(name: str) -> ResponseReturnValue:
-    """Saves the selection of the query string as a board, under a name that no board has."""
+    """Save the selection of the query string as a board, under a name that no board has."""
     if not viewer().may("maintain"):
         viewer().require("submit")
     board = shown_board(name)

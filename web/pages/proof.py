@@ -64,7 +64,7 @@ def provenance(evaluation_id: str) -> ResponseReturnValue:
 
 
 def _others(row: Row) -> list[Row]:
-    """Other evaluations of the model on the benchmark, newest first, to compare with."""
+    """Return the other evaluations of the model on the benchmark, newest first, to compare with."""
     found, _ = queries.evaluations(session(), model=row["model"], benchmark=row["benchmark"], limit=50)
     return [other for other in found if other["evaluation_id"] != row["evaluation_id"]]
 

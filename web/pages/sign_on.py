@@ -31,7 +31,7 @@ MAX_NEXT: Final = 1000
 
 @blueprint.get("/sign-in/provider")
 def start() -> ResponseReturnValue:
-    """Sends the browser to the provider."""
+    """Send the browser to the provider."""
     after = links.safe_target(request.args.get("next"))
     with _limited():
         return _begin(after if len(after) <= MAX_NEXT else links.safe_target(None))
@@ -125,7 +125,7 @@ def _unavailable(error: ProviderUnavailableError) -> ResponseReturnValue:
 
 @blueprint.post("/account/identity")
 def link() -> ResponseReturnValue:
-    """Begins to link the account with a person at the provider, given the account's password."""
+    """Begin to link the account with a person at the provider, given the account's password."""
     try:
         with limited(signing.PER_ACCOUNT, "password", viewer().name), write_session(engine()) as database:
             own = signing.own_account(database)

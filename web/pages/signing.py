@@ -78,7 +78,7 @@ def begin(database: Session, account: Account) -> SignedIn:
 
 
 def enter(signed_in: SignedIn) -> None:
-    """Signs the browser in. Nothing from the old cookie, such as its CSRF token, is kept."""
+    """Sign the browser in. Nothing from the old cookie, such as its CSRF token, is kept."""
     session.clear()
     session.permanent = True
     login_user(signed_in)
@@ -87,7 +87,7 @@ def enter(signed_in: SignedIn) -> None:
 
 @blueprint.post("/sign-out")
 def sign_out() -> ResponseReturnValue:
-    """Ends this browser's session, and every copy of its cookie with it; then leads on to sign out of the provider."""
+    """End this browser's session, and every copy of its cookie with it; then redirect to sign out of the provider."""
     record("sign-out")
     if current_user.is_authenticated:
         with write_session(engine()) as database:
@@ -121,7 +121,7 @@ def _signed_out() -> ResponseReturnValue:
 
 @blueprint.post("/account/sign-out")
 def sign_out_everywhere() -> ResponseReturnValue:
-    """Ends the account's sessions in all browsers, this one included."""
+    """End the account's sessions in all browsers, this one included."""
     with write_session(engine()) as database:
         ended = accounts.end_sessions(own_account(database))
     record("sign-out-everywhere", viewer().name, browsers=ended)
@@ -182,7 +182,7 @@ def _new_password() -> str:
 
 @blueprint.post("/account/tokens")
 def make_token() -> ResponseReturnValue:
-    """Creates a token and shows it; it cannot be shown again."""
+    """Create a token and show it; it cannot be shown again."""
     try:
         days = _days(request.form.get("days", "").strip())
         with write_session(engine()) as database:
@@ -199,7 +199,7 @@ def make_token() -> ResponseReturnValue:
 
 @blueprint.post("/account/tokens/<int:token_id>/revoke")
 def revoke_token(token_id: int) -> ResponseReturnValue:
-    """Revokes one of the account's own tokens."""
+    """Revoke one of the account's own tokens."""
     with write_session(engine()) as database:
         own = own_account(database)
         token = database.get(ApiToken, token_id)
@@ -213,7 +213,7 @@ def revoke_token(token_id: int) -> ResponseReturnValue:
 
 @blueprint.post("/account/password")
 def change_password() -> ResponseReturnValue:
-    """Changes the password, given the current one; every other browser is signed out."""
+    """Change the password, given the current one; every other browser is signed out."""
     _require_passwords()
     try:
         with limited(PER_ACCOUNT, "password", viewer().name), write_session(engine()) as database:

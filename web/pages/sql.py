@@ -59,7 +59,7 @@ def asked_query() -> str:
 
 
 def run(text: str) -> Answered:
-    """Runs the query as the viewer, when it is their turn and within their limits; refusals are recorded."""
+    """Run the query as the viewer, when it is their turn and within their limits; refusals are recorded."""
     asking = viewer()
     asking.require("sql")
     with limited(QUERIES, "sql"):
@@ -188,7 +188,7 @@ def save(name: str, text: str, *, public: bool) -> str:
 
 @blueprint.post("/sql/saved")
 def save_query() -> ResponseReturnValue:
-    """Saves the query of the form."""
+    """Save the query of the form."""
     public = request.form.get("public") == "yes"
     slug = save(request.form.get("name", ""), asked_query(), public=public)
     return redirect(url_for("sql.saved", slug=slug), 303)
@@ -204,7 +204,7 @@ def saved(slug: str) -> ResponseReturnValue:
 
 
 def delete(slug: str) -> None:
-    """Deletes one of the viewer's own saved queries."""
+    """Delete one of the viewer's own saved queries."""
     asking = viewer()
     asking.require("sql")
     with write_session(engine()) as database:
@@ -217,6 +217,6 @@ def delete(slug: str) -> None:
 
 @blueprint.post("/sql/<slug>/delete")
 def delete_saved(slug: str) -> ResponseReturnValue:
-    """Deletes a saved query."""
+    """Delete a saved query."""
     delete(slug)
     return redirect(url_for("sql.page"), 303)

@@ -224,7 +224,7 @@ def submission(submission_id: str) -> ResponseReturnValue:
 
 @blueprint.post("/submissions/<submission_id>/decide")
 def decide(submission_id: str) -> ResponseReturnValue:
-    """Approves or rejects a submission, whichever button was pressed."""
+    """Approve or reject a submission, whichever button was pressed."""
     viewer().require("maintain")
     number = parameters.identifier("submission", submission_id)
     decision = parameters.choice(request.form, "decision", ("approve", "reject"), "")
@@ -267,7 +267,7 @@ def _priority(form: Arguments) -> int:
 
 @blueprint.post("/submissions/<submission_id>/withdraw")
 def take_back(submission_id: str) -> ResponseReturnValue:
-    """Withdraws your own submission."""
+    """Withdraw your own submission."""
     viewer().require("submit")
     number = parameters.identifier("submission", submission_id)
     with write_session(engine()) as database:

@@ -137,7 +137,7 @@ class _Site:
         """File, media type and body of what was asked for and is not written yet."""
 
     def write(self, proof: Mapping[str, bytes]) -> Published:
-        """Writes every file. proof: of `proof_files`."""
+        """Write every file. proof: of `proof_files`."""
         start = f"/boards/{self._scope.board}"
         self._file(start)
         written = 0

@@ -20,7 +20,7 @@ def answers_of(evaluation_id: int) -> str:
 
 
 def made(evaluations: Sequence[int]) -> dict[str, dict[str, Any]]:
-    """View → its SELECT, and the tables and views that this names."""
+    """Map view → its SELECT, and the tables and views that it names."""
     answers = {answers_of(number): number for number in evaluations}
     each = [f"SELECT {number}::BIGINT AS evaluation_id, * FROM {of}" for of, number in answers.items()]  # noqa: S608
     # By name: folders of an older release lack the columns that are newer.

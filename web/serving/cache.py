@@ -15,7 +15,7 @@ class OfSealed(Generic[T]):
     """Results by seal. An evaluation that is not sealed is computed each time."""
 
     def __init__(self, capacity: int = CAPACITY, size: Callable[[T], int] = lambda _: 1) -> None:
-        """capacity: of all results together, each with its `size`."""
+        """Create an empty cache. capacity: of all results together, each with its `size`."""
         self._capacity, self._size = capacity, size
         self._kept: OrderedDict[str, T] = OrderedDict()
         self._lock = threading.Lock()

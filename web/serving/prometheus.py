@@ -72,7 +72,7 @@ class _Queue(Collector):
         yield from self._database()
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: otherwise registration would read the database once more."""
+        """Return nothing: otherwise registration would read the database once more."""
         return ()
 
     def _evaluations(self) -> Iterator[Family]:

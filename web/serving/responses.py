@@ -99,7 +99,7 @@ def _mark_personal(response: Response) -> None:
 
 
 def install(app: Flask) -> None:
-    """Hangs headers and the session's end onto the application."""
+    """Add the headers and the end of the session to the application."""
     app.json = JsonProvider(app)
     app.config.update(
         COMPRESS_REGISTER=False,

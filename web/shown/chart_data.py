@@ -32,7 +32,7 @@ def moves_answers(row: Row) -> bool:
 
 
 def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]]:
-    """Evaluation → its runs by variant: accuracy over the questions that have the variant, and that of guessing.
+    """Map evaluation → its runs by variant: accuracy over the questions that have the variant, and that of guessing.
 
     Of repeated prompts, the first answers. For sealed evaluations, whose questions are all complete, it equals the view
     `run_accuracy` in scope "all", which takes four times as long because it also serves the other scopes.
@@ -92,7 +92,7 @@ def seconds(session: Session, evaluation_id: int) -> Row | None:
 
 
 def by_subject(session: Session, evaluation_id: int) -> list[Row]:
-    """Accuracy of every run on every subject: `run`, `subject`, `accuracy`, `questions`."""
+    """Return the accuracy of every run on every subject: `run`, `subject`, `accuracy`, `questions`."""
     c = run_accuracy.c
     query = select(c.variant.label("run"), c.scope, c.accuracy, c.questions).where(
         c.evaluation_id == evaluation_id, c.scope.like("subject:%")
@@ -136,7 +136,7 @@ def _placed(evaluation_id: int) -> Subquery:
 
 
 def _by_position(evaluation_id: int) -> Subquery:
-    """`_placed`, and whether the question, of several positions, is always wrong at this one and right elsewhere."""
+    """Select `_placed` and whether a question of several positions is always wrong at this one and right elsewhere."""
     placed = _placed(evaluation_id)
     c = placed.c
     positions, never_right, always_right = (
@@ -159,7 +159,7 @@ def _by_position(evaluation_id: int) -> Subquery:
 
 
 def fails_at(session: Session, evaluation_id: int, position: int) -> Select[*tuple[Any, ...]]:
-    """Selects the questions that fail only, and always, when the right option is at `position`."""
+    """Select the questions that fail only, and always, when the right option is at `position`."""
     found = _by_position(evaluation_id)
     failing = select(found.c.question_id).where(found.c.position == position, found.c.only_here)
     require_rows(session, evaluation_id)
@@ -243,7 +243,7 @@ def _both(query: Select[*tuple[Any, ...]], left: int, right: int, again: Any) ->
 
 
 def differing(session: Session, left: int, right: int, *, metric: str, only: str, limit: int, offset: int) -> list[Row]:
-    """Questions that one of two evaluations has right and the other wrong, in the benchmark's order.
+    """Return the questions that one of two evaluations has right and the other wrong, in the benchmark's order.
 
     metric: 0 or 1 for every question. Each row has the metric and the counts of both, by `left_` and `right_`.
     """

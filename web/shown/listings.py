@@ -59,7 +59,7 @@ BENCHMARKS: Final[Select[*tuple[Any, ...]]] = (
 
 
 def benchmarks(session: Session, name: str | None = None) -> list[Row]:
-    """Benchmark versions by name without regard to letter case, newest first within each; of one if `name` is given."""
+    """Return benchmark versions by name, ignoring case, newest first within each; all, or only of `name`."""
     rows = rows_of(session, BENCHMARKS if name is None else BENCHMARKS.where(Benchmark.name == name))
     if name is not None and not rows:
         raise NotFoundError(f"no benchmark {name!r}; /benchmarks and /api/v1/benchmarks list the existing ones")
@@ -120,7 +120,7 @@ class Facets:
         return found if also is None else found.where(Question.id.in_(also))
 
     def conditions(self, benchmark_version_id: int) -> list[ColumnElement[bool]]:
-        """Conditions on columns of `question`."""
+        """Return the conditions on columns of `question`."""
         found = [Question.benchmark_version_id == benchmark_version_id, ~Question.few_shot]
         if self.q is not None:
             options = select(QuestionOption.question_id).where(
@@ -260,7 +260,7 @@ REVISIONS: Final[Select[*tuple[Any, ...]]] = select(
 
 
 def models(session: Session) -> list[Row]:
-    """Models by name without regard to letter case, with their revisions and evaluations counted."""
+    """Return models by name without regard to letter case, with their revisions and evaluations counted."""
     return rows_of(session, MODELS)
 
 
@@ -294,7 +294,7 @@ WORKERS: Final[Select[*tuple[Any, ...]]] = (
 
 
 def live_workers(session: Session) -> list[Row]:
-    """Workers that have recently shown a sign of life, by the database's clock, and whether they are scoring."""
+    """Return workers with a recent sign of life, by the database's clock, and whether they are scoring."""
     return rows_of(session, WORKERS.where(worker_is_live()))
 
 

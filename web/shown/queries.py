@@ -61,7 +61,7 @@ from web.serving.page_cache import changes_with_time
 
 
 def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:
-    """Progress documents of some evaluations, as `shuffleboard evaluations show --json` has them, less the error."""
+    """Return evaluations' progress documents, as in `shuffleboard evaluations show --json`, without the error."""
     found = progress_of_several(session, evaluation_ids)
     if any(item.state in ACTIVE for item in found.values()):
         changes_with_time()
@@ -105,7 +105,7 @@ def evaluations(
     limit: int,
     offset: int = 0,
 ) -> tuple[list[Row], int]:
-    """Evaluations with their progress, newest first, and how many there are in all."""
+    """Return evaluations with their progress, newest first, and their total number."""
     query = EVALUATIONS.where(*conditions)
     if states is not None:
         query = query.where(Evaluation.state.in_(states))
@@ -269,7 +269,7 @@ def questions(
     offset: int,
     among: Select[*tuple[Any, ...]] | None = None,
 ) -> list[Row]:
-    """Questions of an evaluation in the benchmark's order, with their metrics and counts."""
+    """Return the questions of an evaluation in the benchmark's order, with their metrics and counts."""
     condition = QUESTION_FILTERS[only][1]
     kept = _questions(select(_m.question_id), evaluation_id, among)
     if condition is not None:
@@ -366,7 +366,7 @@ def predictions(session: Session, evaluation_id: int, question_id: int) -> list[
 
 
 def thoughts(session: Session, evaluation_id: int, question_id: int) -> dict[int, str]:
-    """Variant to the thought that was kept before its answer."""
+    """Map variant → the stored thought before its answer."""
     query = select(Generation.variant, Generation.thought).where(
         Generation.evaluation_id == evaluation_id,
         Generation.question_id == question_id,
@@ -389,7 +389,7 @@ def questions_answered_with(session: Session, evaluation_id: int, words: str) ->
 
 
 def predictions_after(session: Session, evaluation_id: int, after: tuple[int, int] | None, *, limit: int) -> list[Row]:
-    """Predictions of an evaluation by question and variant, from behind `after` on: (question, variant)."""
+    """Return an evaluation's predictions by question and variant, after the pair `after`: (question, variant)."""
     c = prediction_detail.c
     query = select(prediction_detail).where(c.evaluation_id == evaluation_id)
     if after is not None:

@@ -75,7 +75,7 @@ def there(endpoint: str, **changes: Any) -> str:
 
 
 def here(**changes: Any) -> str:
-    """This page's URL with some parameters changed; None removes one, and paging restarts."""
+    """Return this page's URL with some parameters changed; None removes one, and paging restarts."""
     kept: dict[str, Any] = {key: values for key, values in request.args.lists() if key not in ("page", *changes)}
     for key in ("metrics", "pin"):
         listed = request.args.getlist(key)
@@ -98,7 +98,7 @@ def return_path() -> str:
 
 
 def safe_target(target: str | None) -> str:
-    """`target`, if it is a path of this site and nothing else; else the leaderboard's."""
+    """Return `target` if it is a path of this site and nothing else; otherwise the leaderboard's."""
     home = url_for("pages.leaderboard")
     if not target or not target.startswith("/") or target.startswith("//"):
         return home

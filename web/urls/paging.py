@@ -23,22 +23,22 @@ class Paging:
 
     @property
     def pages(self) -> int:
-        """Number of pages, at least one."""
+        """Return the number of pages, at least one."""
         return max(1, -(-self.total // self.per_page))
 
     @property
     def offset(self) -> int:
-        """Rows before this page."""
+        """Return the number of rows before this page."""
         return (self.page - 1) * self.per_page
 
     @property
     def first(self) -> int:
-        """1-based number of the first row."""
+        """Return the 1-based number of the first row."""
         return min(self.total, self.offset + 1)
 
     @property
     def last(self) -> int:
-        """1-based number of the last row."""
+        """Return the 1-based number of the last row."""
         return min(self.total, self.offset + self.per_page)
 
 

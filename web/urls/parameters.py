@@ -45,7 +45,7 @@ MAX_ID: Final = 10**18 - 1
 
 
 def shorten(value: str, length: int = 60) -> str:
-    """`value` as a message can quote it."""
+    """Shorten a value for quoting in a message."""
     return repr(value if len(value) <= length else value[: length - 1] + "…")
 
 
@@ -262,7 +262,7 @@ def pinned(arguments: Arguments) -> tuple[str, ...]:
 
 
 def paging(arguments: Arguments, *, per_page: int, most: int) -> tuple[int, int]:
-    """(page, per_page)."""
+    """Return (page, per_page)."""
     return whole(arguments, "page", 1, 1, MAX_PAGE), whole(arguments, "per_page", per_page, 1, most)
 
 

@@ -148,7 +148,7 @@ def provider() -> Provider:
 
 
 def record(action: str, target: str | None = None, *, outcome: str = "done", **details: Any) -> None:
-    """Adds to the audit trail in a separate transaction: refusals must stay when everything else is rolled back.
+    """Add to the audit trail in a separate transaction: refusals must stay if everything else is rolled back.
 
     Only a limited number of a client's refusals is recorded: flooding the website must not fill the database.
     """
@@ -230,7 +230,7 @@ def _name_request(response: AnyResponse) -> AnyResponse:
 
 
 def _refused(error: AuthenticationError | ForbiddenError) -> AnyResponse:
-    """401 or 403, and a line in the audit trail."""
+    """Answer 401 or 403, with a line in the audit trail."""
     record("request", f"{request.method} {request.path}", outcome="refused", reason=str(error))
     if isinstance(error, ForbiddenError):
         return problems.problem(HTTPStatus.FORBIDDEN, str(error))
@@ -257,9 +257,9 @@ def client() -> str:
 
 @contextmanager
 def limited(rule: str, what: str, *key: str) -> Iterator[None]:
-    """Counts a request against `rule`, such as "5 per minute", for the client or the key.
+    """Count a request against `rule`, such as "5 per minute", for the client or the key.
 
-    Raises TooManyRequests when there were too many.
+    Raises TooManyRequests if there were too many.
     """
     if not _counted(rule, ":".join((what, *(key or (client(),))))):
         record("request", f"{request.method} {request.path}", outcome="refused", reason=f"more than {rule}")
@@ -268,7 +268,7 @@ def limited(rule: str, what: str, *key: str) -> Iterator[None]:
 
 
 def _counted(rule: str, key: str) -> bool:
-    """Counts one more; whether it was still within the rule."""
+    """Count a request; return whether it was within the rule."""
     limiter: Limiter = current_app.extensions["shuffleboard_limiter"]
     try:
         with limiter.limit(rule, key_func=lambda: key):
@@ -321,7 +321,7 @@ def _make_key(path: Path) -> None:
 
 
 def install(app: Flask, settings: Settings) -> None:
-    """Adds sign-in, CSRF protection, rate limits and their settings to the application."""
+    """Add sign-in, CSRF protection, rate limits and their settings to the application."""
     https = settings.public_url.startswith("https://")
     app.extensions["shuffleboard_settings"] = settings
     app.extensions["shuffleboard_provider"] = provider_of(settings)

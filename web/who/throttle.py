@@ -51,7 +51,7 @@ def is_known(session: Session, name: str, address: str | None) -> bool:
 
 
 def wait_s(name: str, address: str | None, *, known: bool) -> int:
-    """Seconds until the address may try the name again; 0: it may now."""
+    """Return the seconds until the address may try the name again; 0 if it may now."""
     storage = _storage()
     if storage is None:
         return 0
@@ -64,7 +64,7 @@ def wait_s(name: str, address: str | None, *, known: bool) -> int:
 
 
 def count_wrong(name: str, address: str | None) -> None:
-    """Counts a wrong password."""
+    """Count a wrong password."""
     storage = _storage()
     if storage is None:
         return
