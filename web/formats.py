@@ -1,4 +1,4 @@
-"""How values are formatted on a page. NULL is a dash with its reason, never a zero."""
+"""Formats for values on a page. NULL is a dash with its reason, never a zero."""
 
 import json
 import re

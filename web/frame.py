@@ -71,7 +71,7 @@ MENU: Final = {
         Place("administration.audit", "Audit trail", scope="admin"),
     ),
 }
-"""Everything that has an address of its own, by group."""
+"""All pages of the menu, by group."""
 BAR: Final = (*MENU["Results"], MENU["Analyses"][0])
 """Entries that a wide window also shows next to the menu."""
 

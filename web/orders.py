@@ -1,4 +1,4 @@
-"""Orders to processes of their own, for work that takes long or reads files of strangers."""
+"""Work in separate processes, because it takes long or reads strangers' files."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from registry.settings import ENVIRONMENT
 from web.who.identity import client, engine, settings_of, viewer
 
 WAIT_SECONDS: Final = 30.0
-"""Longest wait of an order for others."""
+"""Longest time that an order waits for others."""
 
 _PLACES: Final = Places("files", at_once=count_places(), of_a_client=2, of_all=2 * count_places())
 """Each order that waits occupies a thread of the server."""

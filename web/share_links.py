@@ -1,4 +1,4 @@
-"""How a page is shared: links, tables and citations."""
+"""Sharing a page: links, tables and citations."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ FORMS: Final[dict[str, tuple[str, str]]] = {
     "md": ("Markdown", "text/markdown; charset=utf-8"),
     "tex": ("LaTeX", "application/x-tex; charset=utf-8"),
 }
-"""How a table can be taken away, JSON apart: label and type."""
+"""Formats of tables to download, except JSON: label and type."""
 
 
 def cited_snapshot(document: Row) -> str:

@@ -108,7 +108,7 @@ def positions(rows: Sequence[Row], prompts: int) -> Chart:
 
 PART_METRICS: Final = ("accuracy", "worst_accuracy", "retest_accuracy")
 MOST_PARTS: Final = 30
-"""More lines would make the chart unreadable; the table has them all."""
+"""With more lines the chart would be unreadable; the table has them all."""
 
 
 def parts(rows: Sequence[Row]) -> Chart:
@@ -177,7 +177,7 @@ def parts(rows: Sequence[Row]) -> Chart:
 # Flips
 
 MOST_COUNTS: Final = 13
-"""More bars than these would be too narrow for their labels on a phone; shares take their place."""
+"""With more bars than these, labels would not fit on a phone; shares replace them."""
 
 
 def flip_bins(rows: Sequence[Row]) -> list[Row]:

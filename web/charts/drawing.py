@@ -40,7 +40,7 @@ CONFIG: Final[dict[str, Any]] = {
 Layer = dict[str, Any]
 
 AXIS: Final = 48
-"""Pixels that an axis with its title takes below a plot."""
+"""Pixels for an axis with its title below a plot."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def figure(label: str, values: Sequence[Row], layers: Sequence[Layer], *, height
     spec: dict[str, Any] = {
         "$schema": SCHEMA,
         "width": "container",
-        # All of it, so that the page can keep the space before anything is drawn.
+        # The whole height, so that the page can reserve the space before anything is drawn.
         "height": height + AXIS + _legend(layers),
         "autosize": {"type": "fit", "contains": "padding"},
         # Space for the label of 100 %, which would be cut off at the right end.

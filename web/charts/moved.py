@@ -1,4 +1,4 @@
-"""How accuracy varies with the position of the right option."""
+"""Charts of accuracy by the position of the right option."""
 
 from collections.abc import Sequence
 from statistics import median, pstdev

@@ -12,7 +12,7 @@ from web.charts.drawing import KEPT, Chart, figure
 KINDS: Final[dict[str, str]] = {"bar": "bars", "line": "line", "point": "scatter"}
 """Vega-Lite's mark → its name on the page."""
 MOST_DRAWN: Final = 500
-"""Rows of a result that are drawn, the first ones."""
+"""Number of rows to draw, from the first on."""
 _BAR_HEIGHT: Final = 22
 
 

@@ -1,7 +1,7 @@
 """Ranks of a board's models over time.
 
-Drawn as SVG by the server, so that every line is a link that a keyboard reaches, without scripts. Places across are
-percentages of the width, which the server does not know; docs/decisions/0044-charts-of-links.md.
+The server draws them as SVG, so that every line is a link that a keyboard reaches, without scripts. Horizontal
+positions are percentages of the width, which the server does not know; docs/decisions/0044-charts-of-links.md.
 """
 
 import math

@@ -154,7 +154,7 @@ PLOTS: Final = {
 
 @dataclass(frozen=True)
 class Frame:
-    """The edges of a plot in its picture, and the decimals of a place in it."""
+    """The edges of a plot in its picture, and the decimals of a position in it."""
 
     left: int
     right: int

@@ -1,4 +1,4 @@
-"""The one drawing as SVG: places in percent of its width, so that it fits any column without being stretched."""
+"""The one drawing as SVG: positions in percent of its width, so that it fits any column without being stretched."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 from registry.verdicts.spans import Span, span_of
 
 HEIGHT: Final = 18
-"""In pixels; the marks have their sizes whatever the width."""
+"""In pixels; the marks have the same size at any width."""
 _MIDDLE: Final = HEIGHT / 2
 
 

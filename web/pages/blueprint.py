@@ -1,4 +1,4 @@
-"""Pages that anybody may open who may read: leaderboard, models, benchmarks, evaluations, questions, queue, guide."""
+"""Pages for anyone who may read: leaderboard, models, benchmarks, evaluations, questions, queue, guide."""
 
 from flask import Blueprint
 

@@ -36,11 +36,11 @@ from web.who.identity import viewer
 blueprint = Blueprint("boards", __name__)
 
 SNAPSHOTS: Final = 20
-"""How many past snapshots a board's page shows."""
+"""Number of past snapshots on a board's page."""
 DRAWN: Final = 100
-"""At how many moments a board's history is drawn at most, about."""
+"""The most moments in the chart of a board's history, about."""
 WAITING: Final = 200
-"""Evaluations in progress that a board's page shows at most."""
+"""The most evaluations in progress on a board's page."""
 
 _shown: Final[OfSealed[Row]] = OfSealed(16)
 """A snapshot never changes, nor do the evaluations it names; documents are large."""
@@ -167,7 +167,7 @@ def _extras(names: list[str]) -> list[tuple[str, dict[str, str]]]:
 
 
 _counts: Final[OfSealed[tuple[int, int]]] = OfSealed()
-"""Documents are large, and of all but one snapshot nothing else is shown."""
+"""Documents are large, and this is all that is shown of the other snapshots."""
 
 
 def _listed(known: list[Moment]) -> list[Row]:
@@ -207,7 +207,7 @@ def _moved(snapshot: BoardSnapshot, column: str) -> Row:
 
 def _computed_moves(snapshot: BoardSnapshot, column: str) -> Row:
     known = moments(session(), snapshot.board.name, until=snapshot.id)
-    # The first and the last, and evenly between them.
+    # The first, the last, and evenly spaced moments between them.
     steps = max(1, -(-len(known) // DRAWN))
     places = sorted({*range(0, len(known), steps), len(known) - 1})
     found = courses(session(), snapshot.board.name, known, column, places)

@@ -36,7 +36,7 @@ from web.urls.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
 from web.who.identity import settings_of
 
 PLACES: Final = tuple(ascii_uppercase)
-"""Positions as a URL names them."""
+"""Positions by their names in URLs."""
 HEADLINES: Final = 5
 STAND_INS: Final = ("score", "best_accuracy")
 """Metrics that replace an undefined headline metric."""

@@ -1,4 +1,4 @@
-"""The guide to the metrics as a page shows it: formulas as MathML, texts with their links."""
+"""The page of the guide to the metrics: formulas as MathML, texts with their links."""
 
 import re
 from functools import cache
@@ -17,7 +17,7 @@ from web.pages.blueprint import blueprint
 from web.urls.parameters import DEFAULT_METRICS
 
 ANCHORS: Final = frozenset({*METRICS, *(comparison.name for comparison in guide.BETWEEN)})
-"""Names that have a section of the guide."""
+"""Names that have a section in the guide."""
 
 _FUNCTION_NAME: Final = re.compile(r"<mi>(?:log|exp)</mi>|<msub><mi>log</mi>.*?</msub>")
 _NAME: Final = re.compile(r"<mtext>(?!&#x000A0;)(.*?)</mtext>")

@@ -1,4 +1,4 @@
-"""The leaderboard: as a page, as CSV, and the parts of it on other pages."""
+"""The leaderboard as a page and as CSV, and its parts for other pages."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -37,7 +37,7 @@ STEPS: Final = 10
 MOST_WAYS: Final = 8
 """Number of other ways of prompting to list."""
 MOST: Final = 20_000
-"""Evaluations that are read at most: five hundred models on forty benchmarks."""
+"""The most evaluations to read: five hundred models on forty benchmarks."""
 
 
 @blueprint.get("/overview")

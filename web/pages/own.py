@@ -39,7 +39,7 @@ MOST_SAVED: Final = 20
 """Boards that an account without the right to maintain may save."""
 SAVED: Final = "board.save"
 KEPT_BYTES: Final = 200 * 2**20
-"""Of values with their resamples, of all boards together; at least the last are kept."""
+"""Total for values with their resamples, over all boards; at least the last are kept."""
 
 _models: Final[OfSealed[Any]] = OfSealed(16)
 _values: Final[OfSealed[Any]] = OfSealed(KEPT_BYTES, lambda found: 16_000 * len(found.standings))

@@ -1,4 +1,4 @@
-"""Which pairs of a board's models can be distinguished, all pairs compared at once."""
+"""The page of the pairs of a board's models that differ measurably, all pairs compared at once."""
 
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue

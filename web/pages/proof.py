@@ -1,4 +1,4 @@
-"""Pages of evidence: provenance and how two differ, the chain, and withdrawn evaluations."""
+"""Pages of evidence: provenance and its differences, the chain, and withdrawn evaluations."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""A question, as one evaluation showed it and over all evaluations."""
+"""A question's page, in one evaluation and over all evaluations."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

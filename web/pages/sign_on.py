@@ -1,4 +1,4 @@
-"""Signing in through the OpenID Connect provider of the settings, and linking an account with a person there."""
+"""Signing in through the settings' OpenID Connect provider, and linking an account with a person there."""
 
 import hmac
 import time
@@ -26,7 +26,7 @@ blueprint = Blueprint("sign_on", __name__)
 
 _FLOW: Final = "sign_on"
 MAX_NEXT: Final = 1000
-"""Characters of the page to come back to: it is kept in a cookie, and those are short."""
+"""The longest address to return to: it is in a cookie, which must be short."""
 
 
 @blueprint.get("/sign-in/provider")
@@ -68,7 +68,7 @@ def callback() -> ResponseReturnValue:
     try:
         came = _arrive(identity, claims)
     except IntegrityError:
-        # Another browser was first to make the account, of this person or of this name.
+        # Another browser has already made the account, for this person or with this name.
         came = _arrive(identity, claims)
     return _arrived(identity, *came, kept["next"])
 

@@ -41,7 +41,7 @@ KINDS: Final[Mapping[str, tuple[Any, str]]] = {
 """Format of a download → its writer and media type."""
 
 LINKED: Final[Mapping[str, str]] = {"evaluation_id": "pages.evaluation", "question_id": "pages.question"}
-"""Column of a result → the page that its numbers lead to, so that a question's text is one click away."""
+"""Column of a result → the page that its numbers link to, so that a question's text is one click away."""
 
 
 def queries() -> Queries:

@@ -158,7 +158,7 @@ def ask() -> ResponseReturnValue:
 
 
 class _Listed(parameters.Query):
-    """Which submissions are listed."""
+    """The filter for the list of submissions."""
 
     state: Annotated[str, OneOf(SUBMISSION_STATES)] | None = None
     page: Annotated[int, Between(1, parameters.MAX_PAGE)] = 1

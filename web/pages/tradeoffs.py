@@ -69,7 +69,7 @@ def _rows(document: Row, column: str) -> list[Row]:
 
 
 def _chart(key: str, column: str, document: Row, rows: list[Row]) -> Row:
-    """Return key, title, chart (None if fewer than two models have the number), and missing (reason → models)."""
+    """Return key, title, chart (None if fewer than two models have the number), and missing (reason → count)."""
     measure, said = AGAINST[key]
     metric = next(item["metric"] for item in document["columns"] if item["name"] == column)
     y = Measure("value", METRICS[metric].label, DRAWN["order"].y.words, DRAWN["order"].y.axis)

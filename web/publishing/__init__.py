@@ -1,4 +1,4 @@
-"""A board with all its pages, as files that any web server can serve, without one of ours.
+"""A board with all its pages, as files that any web server can serve.
 
 Every page is the website's own, as an anonymous visitor sees it. Parts that need a server are left out, links lead to
 files, and links to unpublished pages become text.

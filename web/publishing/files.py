@@ -44,7 +44,7 @@ class Folder:
     def write(self, name: str, body: bytes) -> None:
         """Write a file; an identical one is left alone."""
         if name not in self._before and not self._before and not self._digests:
-            # A first run that is killed leaves a folder that the next one knows as its own.
+            # If a first run is killed, the next one recognises its folder.
             self._put(CHECKSUMS, b"")
         digest = hashlib.sha256(body).hexdigest()
         self._digests[name] = digest

@@ -9,9 +9,9 @@ from registry.schema.views import read_by, view_sql
 from registry.sql.relations import ACROSS, OF_EVALUATION, PREDICTIONS, TABLES, small_views, views
 
 FILES: Final = tuple(name for name in (*OF_EVALUATION, *small_views(), *TABLES) if name not in ACROSS)
-"""Relations that the site has a file of, for its views."""
+"""Relations that the site has as files, for its views."""
 MORE: Final = tuple(name for name, of in RELATIONS.items() if of.view is None)
-"""Relations of an export that are no documented view: the site has them besides."""
+"""Relations of an export that are not documented views: the site has them as well."""
 
 
 def answers_of(evaluation_id: int) -> str:
@@ -23,7 +23,7 @@ def made(evaluations: Sequence[int]) -> dict[str, dict[str, Any]]:
     """Map view → its SELECT, and the tables and views that it names."""
     answers = {answers_of(number): number for number in evaluations}
     each = [f"SELECT {number}::BIGINT AS evaluation_id, * FROM {of}" for of, number in answers.items()]  # noqa: S608
-    # By name: folders of an older release lack the columns that are newer.
+    # By name: folders of an older release lack newer columns.
     each.append(no_rows())
     texts = {
         PREDICTIONS: " UNION ALL BY NAME ".join(each),

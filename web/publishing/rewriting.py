@@ -9,7 +9,7 @@ Target = Callable[[str], str | None]
 """An address in the page → the address in the published page; None if it is not published."""
 
 LIVE: Final = "data-live"
-"""Marks, in the templates, an element that needs a server: it is left out."""
+"""Marks, in the templates, an element that needs a server: the site omits it."""
 _FOLLOWING: Final = frozenset({"data-follow", "data-poll", "data-swap"})
 """Attributes that make scripts send requests."""
 _ADDRESSES: Final = frozenset({"href", "src"})
@@ -19,7 +19,7 @@ HERE: Final = "data-here"
 """Marks a form that needs no server; others are left out, and so are fields that belong to one by its name."""
 _AS_WRITTEN: Final = frozenset({"pre", "script", "style", "textarea"})
 _ENDED_BY_THE_NEXT: Final = frozenset({"td", "th", "tr"})
-"""Elements whose end tag HTML lets one leave out: a site has many thousands of them."""
+"""Elements whose end tag is optional in HTML: a site has many thousands of them."""
 _VOID: Final = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"})
 
 

@@ -1,4 +1,4 @@
-"""Keep the process's memory bounded while many threads answer requests."""
+"""Bounds the process's memory while many threads answer requests."""
 
 import ctypes
 from typing import Final

@@ -23,11 +23,11 @@ from web.who import addresses
 from web.who.identity import viewer
 
 PAGES: Final = 256
-"""Pages that a process keeps."""
+"""The most pages that a process keeps."""
 LARGEST: Final = 1 << 18
 """Bytes of the largest body that is kept, compressed, so that all take at most 64 MiB."""
 KEPT_SECONDS: Final = 300
-"""Seconds after which a page is made again in any case."""
+"""Seconds after which a page is rendered again in any case."""
 LIVE: Final = frozenset(
     {
         *("static", "frame.choose_theme", "metrics.metrics", "pages.healthz", "pages.readyz"),

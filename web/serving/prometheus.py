@@ -54,7 +54,7 @@ def metrics() -> ResponseReturnValue:
 
 
 class _Queue(Collector):
-    """Everything that the database knows of the queue."""
+    """All figures of the queue in the database."""
 
     def __init__(self, opened: Session) -> None:
         self.session = opened

@@ -79,7 +79,7 @@ def _finish(response: Response) -> Response:
         _mark_personal(response)
     if response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
         if request.path.startswith(API):
-            # Of the content, so that it is right whatever the source of a number.
+            # The tag is of the content, so that it is right whatever the source of a number.
             response.add_etag()
         if "ETag" in response.headers and request.endpoint != "static":
             response.make_conditional(request)

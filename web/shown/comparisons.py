@@ -1,4 +1,4 @@
-"""Two evaluations against each other, as page and API show them."""
+"""Comparisons of two evaluations for the page and the API."""
 
 from registry.predictions.stored import archived_among
 from registry.schema.selectables import Row
@@ -15,7 +15,7 @@ def comparison_of(left: Row, right: Row) -> Row:
 
     seals = None
     if left["seal"] and right["seal"]:
-        # Causes are counted from answers, which an archived evaluation has again once it is restored.
+        # Causes are counted from answers, which an archived evaluation lacks until it is restored.
         archived = archived_among(session(), [left["evaluation_id"], right["evaluation_id"]])
         seals = f"{left['seal']} {right['seal']} {archived}"
     return _compared.get(seals, lambda: compare_evaluations(session(), left["evaluation_id"], right["evaluation_id"]))

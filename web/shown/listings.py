@@ -93,10 +93,10 @@ def shape(session: Session, benchmark_version_id: int) -> Row:
 
 @dataclass(frozen=True)
 class Facets:
-    """Which questions of a version are wanted; None keeps all. q: part of the question, its context or an option.
+    """A filter for a version's questions; None keeps all.
 
-    flagged: its options refer to each other or are sorted numbers. answered: the questions whose written
-    answers have q as well.
+    q: part of the question, its context or an option. flagged: its options refer to each other or are sorted numbers.
+    answered: the questions whose written answers have q as well.
     """
 
     q: str | None = None

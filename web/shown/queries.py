@@ -274,7 +274,7 @@ def questions(
     kept = _questions(select(_m.question_id), evaluation_id, among)
     if condition is not None:
         kept = kept.where(condition)
-    # By themselves: with everything else, all questions are joined with it before any is left out.
+    # In separate queries: otherwise all questions would be joined before any is excluded.
     ids = session.scalars(kept.order_by(Question.ordinal).limit(limit).offset(offset)).all()
     query = _questions(select(question_metrics, *_COUNTS, Question.text), evaluation_id, None)
     return rows_of(session, query.where(_m.question_id.in_(ids)).order_by(Question.ordinal))

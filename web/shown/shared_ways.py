@@ -16,7 +16,7 @@ from web.shown import queries
 WAY: Final = ("benchmark", "benchmark_version", "variants", "protocol", "shots")
 """Parameters of a URL that identify a way of prompting."""
 MOST: Final = 5000
-"""Evaluations that are looked at, the newest."""
+"""The most evaluations to read, newest first."""
 
 
 def sealed_by_way(session: Session, models: Sequence[str], wanted: Mapping[str, str]) -> list[dict[str, Row]]:
