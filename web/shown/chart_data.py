@@ -223,7 +223,7 @@ def right_in(session: Session, evaluation_id: int) -> list[Row]:
 _left, _right = question_metrics.alias("left_metrics"), question_metrics.alias("right_metrics")
 
 DIFFERING: Final = ("all", "left", "right")
-"""Which questions to list: all on which two evaluations differ, only those that the left has right, or the right."""
+"""Which questions to list: all on which two evaluations differ, only if the left is right, or the right."""
 
 
 def _both(query: Select[*tuple[Any, ...]], left: int, right: int, again: Any) -> Select[*tuple[Any, ...]]:
