@@ -21,7 +21,7 @@ TEXT = "Question: Which is the capital of France?\nA. Lyon\nB. Paris\nC. Nice\nA
 
 
 def peft_itself(model: Any, folder: Path) -> Any:
-    """A model, which is changed, with an adapter as PEFT loads it."""
+    """Return the model with an adapter as PEFT loads it; the model is changed."""
     with without_remarks():
         return PeftModel.from_pretrained(model, folder).eval()
 
@@ -67,7 +67,7 @@ def save_adapter(
 
 
 def check_against_peft(engine: Engine, evaluation_id: int, base: Path, adapter: Path, tolerance: float) -> int:
-    """Compares what a worker stored of each label with PEFT's own forward pass; returns how many prompts there were."""
+    """Compare the values that a worker stored for each label with PEFT's forward pass; return the number of prompts."""
     model = peft_itself(AutoModelForCausalLM.from_pretrained(base), adapter)
     tokenizer = AutoTokenizer.from_pretrained(base)
     with read_session(engine) as session:
@@ -92,7 +92,7 @@ def check_against_peft(engine: Engine, evaluation_id: int, base: Path, adapter: 
 
 @contextmanager
 def without_remarks() -> Iterator[None]:
-    """PEFT still asks transformers for a property under its old name."""
+    """Silence PEFT's warning: it reads a property of transformers by its old name."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         yield

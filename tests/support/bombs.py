@@ -1,4 +1,4 @@
-"""Small files that ask for far more memory than they have bytes."""
+"""Small files that need far more memory to read than they have bytes."""
 
 import gzip
 import json
@@ -32,7 +32,7 @@ def _benchmark_rows(rows: int, text: str) -> dict[str, pa.Array]:
 
 
 def repeated_text(folder: Path, mebibytes: int) -> Path:
-    """A benchmark whose questions are one text of a mebibyte: Parquet stores it once."""
+    """Return a benchmark whose questions all have the same text of a mebibyte, which Parquet stores once."""
     path = folder / "repeated.parquet"
     text, rows = "x" * MIB, mebibytes
     table = pa.table(_benchmark_rows(1, text))
@@ -47,7 +47,7 @@ def repeated_text(folder: Path, mebibytes: int) -> Path:
 
 
 def shared_beginnings(folder: Path, mebibytes: int) -> Path:
-    """Texts of which each is stored as what it adds to the one before: nothing."""
+    """Return a file of delta-encoded texts, each equal to the one before it."""
     path = folder / "shared.parquet"
     columns = _benchmark_rows(mebibytes, "") | {"question": pa.array(["x" * MIB] * mebibytes)}
     pq.write_table(
@@ -62,7 +62,7 @@ def shared_beginnings(folder: Path, mebibytes: int) -> Path:
 
 
 def endless_list(folder: Path, mebibytes: int) -> Path:
-    """One question with a list of numbers that are all the same."""
+    """Return a file with one question whose list contains equal numbers."""
     path = folder / "list.parquet"
     numbers = pa.array([0], pa.int64()).take(pa.array(bytearray(mebibytes * MIB // 8 * 1), pa.uint8()))
     listed = pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), numbers)
@@ -71,7 +71,7 @@ def endless_list(folder: Path, mebibytes: int) -> Path:
 
 
 def understated(folder: Path, mebibytes: int) -> Path:
-    """The same, its footer saying that the list has few members."""
+    """Return the same file with a footer that states few list members."""
     path = endless_list(folder, mebibytes)
     content = path.read_bytes()
     true = _varint(2 * (mebibytes * MIB // 8))
@@ -100,7 +100,7 @@ def packed_lines(folder: Path, mebibytes: int) -> Path:
 
 
 def packed_table(folder: Path, mebibytes: int) -> Path:
-    """A CSV file whose heading never ends."""
+    """Return a CSV file whose heading never ends."""
     path = folder / "table.csv.gz"
     path.write_bytes(gzip.compress(b"question_id,") + gzip.compress(b"x" * _BLOCK) * (mebibytes * MIB // _BLOCK))
     return path
@@ -119,7 +119,7 @@ Entry = tuple[str, int, bytes, int, int]
 
 
 def archive(path: Path, entries: list[Entry]) -> Path:
-    """A zip archive of entries that are packed already, whatever their sizes are said to be."""
+    """Return a zip archive of compressed entries, with the stated sizes, true or false."""
     content, directory = b"", b""
     for name, method, packed, checksum, size in entries:
         fields = struct.pack("<HHHHHIIIHH", 20, 0, method, 0, 0, checksum, len(packed), size, len(name), 0)
@@ -148,19 +148,19 @@ def _zstandard(mebibytes: int) -> bytes:
 
 
 def honest_archive(folder: Path, mebibytes: int) -> Path:
-    """A log whose directory states the size of its one sample."""
+    """Return a log whose directory states the true size of its only sample."""
     entry = ("samples/1_epoch_1.json", zipfile.ZIP_DEFLATED, _deflated(mebibytes), 0, mebibytes * MIB)
     return archive(folder / "honest.eval", [_header(), entry])
 
 
 def lying_archive(folder: Path, mebibytes: int) -> Path:
-    """One whose directory states a small size."""
+    """Return a log whose directory states a size that is too small."""
     entry = ("samples/1_epoch_1.json", zipfile.ZIP_DEFLATED, _deflated(mebibytes), 0, 1000)
     return archive(folder / "lying.eval", [_header(), entry])
 
 
 def lying_zstandard(folder: Path, mebibytes: int) -> Path:
-    """The same in the other compression."""
+    """Return the same log with Zstandard compression."""
     entry = ("samples/1_epoch_1.json", ZSTANDARD, _zstandard(mebibytes), 0, 1000)
     return archive(folder / "zstandard.eval", [_header(), entry])
 

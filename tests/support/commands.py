@@ -30,10 +30,10 @@ class _Terminal(io.TextIOWrapper):
 def shuffleboard(
     *arguments: object, status: int | None = 0, width: int | None = None, **settings: object
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fails the test unless it ends with `status`, if any.
+    """Run `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fail the test unless it ends with `status`, if any.
 
-    In this process, because starting Python and importing what a command needs costs far more than the command.
-    width: stdout is a terminal of so many columns; without it, a pipe.
+    It runs in this process, because starting Python and importing the modules takes far longer than the command.
+    width: stdout is a terminal with this number of columns; None for a pipe.
     """
     from shuffleboard import cli
 
@@ -43,7 +43,7 @@ def shuffleboard(
     ended = 0
     columns = {} if width is None else {"COLUMNS": str(width)}
     environment = mock.patch.dict(os.environ, _environment(settings) | columns)
-    # What a command freezes, and unfreezes as its process ends, is here what all tests have imported.
+    # gc is replaced: a command freezes all objects, which here are the imports of every test.
     with environment, mock.patch.object(sys, "argv", command), mock.patch.object(cli, "gc"):
         try:
             with redirect_stdout(out), redirect_stderr(err):
@@ -57,7 +57,7 @@ def shuffleboard(
 def shuffleboard_process(
     *arguments: object, status: int | None = 0, timeout_s: float = TIMEOUT_S, **settings: object
 ) -> subprocess.CompletedProcess[str]:
-    """The same in a process of its own, for tests of what only a process has."""
+    """Run the same command in a new process, for tests of signals, exit and other properties of processes."""
     command = [sys.executable, "-m", "shuffleboard.cli", *map(str, arguments)]
     outcome = subprocess.run(
         command,
@@ -73,7 +73,7 @@ def shuffleboard_process(
 
 
 def shuffleboard_json(*arguments: object, **options: Any) -> Any:
-    """The one JSON document that `shuffleboard ARGUMENTS --json` writes to stdout."""
+    """Return the JSON document that `shuffleboard ARGUMENTS --json` writes to stdout."""
     return json.loads(shuffleboard(*arguments, "--json", **options).stdout)
 
 
@@ -92,13 +92,13 @@ def _checked(outcome: subprocess.CompletedProcess[str], status: int | None) -> s
 
 
 def worker_process(*arguments: object, **settings: object) -> AbstractContextManager[Worker]:
-    """A worker process with the fake scorer, just begun; killed at the end if it still runs."""
+    """Start a worker process with the fake scorer; kill it at the end if it still runs."""
     return _process(fork_worker, arguments, settings)
 
 
 @contextmanager
 def fake_worker(*arguments: object, **settings: object) -> Iterator[Worker]:
-    """The same, at work once this yields."""
+    """Start the same worker, and wait until it is at work."""
     with worker_process(*arguments, **settings) as worker:
         eventually(lambda: worker.started or worker.status is not None, "the worker starts")
         assert worker.started, f"the worker did not start: {worker.log.read_text()}"
@@ -143,7 +143,7 @@ def terminate(process: Worker | subprocess.Popen[str]) -> int | None:
 
 
 def eventually(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
-    """Waits until the condition holds; fails the test, saying what did not happen, when it never does."""
+    """Wait until the condition is true; fail the test with the name of the missing event if it never is."""
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {within_s} s: {what}"

@@ -16,7 +16,7 @@ from workers.errors import InterruptedScoringError
 
 
 def fake_logprobs(prompt: Prompt) -> list[float]:
-    """Log-probability of each label, from the SHA-256 of prompt and label; together they hold half of the mass."""
+    """Return each label's log-probability, from the SHA-256 of prompt and label; their probabilities add up to ½."""
     weights = [
         1 + int.from_bytes(hashlib.sha256(f"{prompt.text}{label}".encode()).digest()[:4], "big")
         for label in prompt.continuations
@@ -25,9 +25,9 @@ def fake_logprobs(prompt: Prompt) -> list[float]:
 
 
 class FakeScorer:
-    """Scores a shard prompt by prompt.
+    """A scorer of shards, prompt by prompt.
 
-    before_prompt is called with each prompt first: to wait, to raise, to change the database meanwhile.
+    before_prompt: called with each prompt first, to wait, to raise, or to change the database.
     loads: the model revisions that were loaded, in order.
     """
 
@@ -55,7 +55,7 @@ class FakeScorer:
         return {"fake": "1"}
 
     def logprobs(self, prompt: Prompt) -> list[float]:
-        """The log-probability of each of the prompt's labels; here to be replaced."""
+        """Return the log-probability of each of the prompt's labels; tests override this."""
         return fake_logprobs(prompt)
 
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:

@@ -1,4 +1,4 @@
-"""What processes have loaded that tests fork: all that workers with the fake scorer or with a provider need, but torch."""
+"""The modules to load before tests fork: all that workers with the fake scorer or a provider need, except torch."""
 
 import gc
 from importlib import import_module
@@ -20,4 +20,4 @@ for name in (
 ):
     import_module(name)
 configure_mappers()
-gc.freeze()  # what is loaded stays as it is: nothing is copied for a fork that looks for garbage
+gc.freeze()  # so that garbage collection in a fork copies no pages of the loaded modules

@@ -1,6 +1,6 @@
-"""Processes that are at work at once: one server has the modules loaded that they need, and forks them.
+"""Processes that run at the same time, forked from a server that has loaded their modules.
 
-One for all, since a process has a single such server: of two lists of modules it would load the one that was given last.
+All tests share the server, since a process has a single one: of two lists of modules it loads only the last.
 """
 
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Jobs for `tests/unit/test_isolated.py`: what strangers might make a process do."""
+"""Jobs for `tests/unit/test_isolated.py`: hostile things a process could be made to do."""
 
 import os
 import re

@@ -1,10 +1,10 @@
-"""A llama.cpp server as a process of its own, from the package xllamacpp, for tests that ask a real endpoint.
+"""A llama.cpp server in its own process, from the package xllamacpp, for tests with a real endpoint.
 
     python -m tests.support.llama_server FILE.gguf [--exact] [--context 2048] [--threads 1] [--template FILE]
 
-Its address goes to stdout once it answers. `--exact` computes with a float32 cache and without fused attention, so that
-what is left of a difference is the weights' precision. A key that requests must carry is taken from LLAMA_SERVER_KEY.
-Of threads it has one unless the machine is alone: they wait by spinning, and on a busy machine two of them take a hundred
+It prints its address to stdout once it answers. `--exact` computes with a float32 cache and without fused attention,
+so that only the weights' precision makes a difference. LLAMA_SERVER_KEY is the key that requests must carry, if any.
+It uses one thread unless the machine is idle: threads wait by spinning, and on a busy machine two take a hundred
 times as long.
 """
 
@@ -42,7 +42,7 @@ def main() -> None:
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.n_ctx = given.context
-    params.cache_ram_mib = 0  # beside the states in use: prompts of an earlier request are not kept
+    params.cache_ram_mib = 0  # keep no prompts of earlier requests, apart from the states in use
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = given.threads
     if given.template is not None:
         params.chat_template = Path(given.template).read_text(encoding="utf-8")
@@ -59,14 +59,14 @@ def main() -> None:
 
 @contextmanager
 def llama_server(path: Path, *flags: str, key: str | None = None) -> Iterator[str]:
-    """The address of a server of its own, with the path /v1; killed at the end."""
+    """Yield the address of a new server, with the path /v1; kill the server at the end."""
     with llama_process(path, *flags, key=key) as (url, _):
         yield url
 
 
 @contextmanager
 def llama_process(path: Path, *flags: str, key: str | None = None) -> Iterator[tuple[str, int]]:
-    """The same, with the server's process id."""
+    """Yield the address and the server's process id; kill the server at the end."""
     environment = os.environ | with_library("gomp") | ({"LLAMA_SERVER_KEY": key} if key else {})
     command = [sys.executable, "-m", "tests.support.llama_server", str(path), *flags]
     with subprocess.Popen(
@@ -84,10 +84,10 @@ def llama_process(path: Path, *flags: str, key: str | None = None) -> Iterator[t
 def write_dequantised(
     source: Path, target: Path, dtype: str = "float32", replaced: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
-    """Writes a GGUF file again with its tensors dequantised, as the local engine computes with.
+    """Write a copy of a GGUF file with dequantised tensors, as the local engine computes with them.
 
-    replaced: tensors by name that stand in place of the file's.
-    dtype: `float32`, or `bfloat16` for its matrices; vectors stay float32, since llama.cpp has no other.
+    replaced: tensors by name that replace the file's.
+    dtype: `float32`, or `bfloat16` for matrices; vectors stay float32, since llama.cpp supports no other type.
     """
     import gguf
     import numpy as np

@@ -22,7 +22,7 @@ CSQA = ROOT / "registry" / "benchmarks" / "samples" / "csqa.jsonl"
 
 
 def question(number: int, *, subject: str | None = "physics", options: int = 4, **changes: Any) -> dict[str, Any]:
-    """A line of a benchmark file; the answer moves on by one from question to question."""
+    """Return a line of a benchmark file; the answer moves by one from question to question."""
     return {
         "id": f"q{number}",
         "subject": subject,
@@ -33,7 +33,7 @@ def question(number: int, *, subject: str | None = "physics", options: int = 4, 
 
 
 def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
-    """The lines as a JSON Lines file."""
+    """Write the lines as a JSON Lines file, and return its path."""
     path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
     return path
 
@@ -47,7 +47,7 @@ def add_benchmark(
 
 
 def add_model(session: Session, name: str = "fake") -> ModelRevision:
-    """A revision that can be scored at once; its files are on no disk, since only the fake scorer loads it."""
+    """Add a revision that can be scored at once; it has no files on disk, since only the fake scorer loads it."""
     files = ModelFiles(sha256_text(f"weights of {name}"), sha256_text("tokenizer"), None, "0" * 40)
     return add_revision(session, name, RevisionRequest("huggingface", f"tests/{name}"), files=files)[0]
 
@@ -62,7 +62,7 @@ def queue_evaluation(
     variants: str = "cyclic",
     **request: Any,
 ) -> int:
-    """A queued evaluation with one question a shard, and for each a subject of its own."""
+    """Queue an evaluation with one question per shard, each with its own subject."""
     lines = [question(number, subject=f"subject {number}") for number in range(shards)]
     request.setdefault("shard_prompts", 1)
     with write_session(engine) as session:
@@ -85,7 +85,7 @@ def queue_sampled(engine: Engine, folder: Path, *, model: str = "fake", question
 
 
 def predictions(engine: Engine, evaluation_id: int) -> dict[tuple[str, int], dict[str, Any]]:
-    """Every stored prediction by external question id and variant, without database ids."""
+    """Return every stored prediction by external question id and variant, without database ids."""
     columns = [column for column in Prediction.__table__.columns if column.name not in ("evaluation_id", "question_id")]
     query = (
         select(Question.external_id, *columns)
@@ -99,7 +99,7 @@ def predictions(engine: Engine, evaluation_id: int) -> dict[tuple[str, int], dic
 
 
 KEPT_BY_UPGRADES = frozenset({"alembic_version", "schema_catalogue", "schema_definition", "schema_stamp"})
-"""Tables that say which schema a database has."""
+"""Tables that describe the schema of a database."""
 
 
 def table_counts(engine: Engine) -> dict[str, int]:

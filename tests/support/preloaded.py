@@ -1,12 +1,12 @@
-"""Programs as processes that have their modules loaded: loading them takes seconds, and tests start them dozens of times.
+"""Programs as processes with their modules loaded: loading takes seconds, and tests start the programs dozens of times.
 
     python -I tests/support/preloaded.py shuffleboard SOCKET PROCESS   serves the command line
     python -I tests/support/preloaded.py harness SOCKET PROCESS        serves scripts that use lm-evaluation-harness
-    python -IS tests/support/preloaded.py SOCKET …                     stands for `shuffleboard …`, or for `python [-I] SCRIPT …`
+    python -IS tests/support/preloaded.py SOCKET …                     for `shuffleboard …` or `python [-I] SCRIPT …`
 
-The first two return once they are served, by a process that ends soon after PROCESS. It forks for each call, with the
-caller's files, arguments, folder and environment; what runs is a process in a group of its own. A caller that is killed
-takes its process with it.
+The first two return once their server is ready; the server ends soon after PROCESS. It forks for each call, with the
+caller's files, arguments, folder and environment; each fork has its own process group. A caller that is killed takes
+its process with it.
 """
 
 import importlib
@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 FILES = (0, 1, 2)
 STAND_IN = "PRELOADED_PYTHON"
-"""Variable that names what a preloaded process is to start in the place of its own Python."""
+"""Variable with the path of the program that a preloaded process starts instead of its own Python."""
 # Read when the libraries are imported. One thread: a process that is forked while others run hangs.
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
@@ -39,9 +39,9 @@ ENVIRONMENT = {
 
 
 def write_stand_ins(folder: Path, program: str, python: Path) -> None:
-    """Beside the server's socket: `python`, and `bin/shuffleboard` where that is what the server runs.
+    """Write `python` next to the server's socket, and `bin/shuffleboard` if the server runs that.
 
-    That `python` is served where it is asked for the program; else it is the real one.
+    `python` uses the server if it is called with the program; otherwise it is the real interpreter.
     """
     served = f'exec {shlex.join([sys.executable, "-IS", __file__, str(folder / "socket")])} "$@"'
     scripts = {"python": served}
@@ -79,7 +79,7 @@ def call(path: str, arguments: list[str]) -> int:
 
 
 def load_shuffleboard() -> Callable[[], object]:
-    """The command line, and what workers load."""
+    """Load the command line and the modules of workers, and return the function to run."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
     import click
     import torch
@@ -130,13 +130,13 @@ def serve(program: str, path: str, process: int) -> None:
 
     run = PROGRAMS[program]()
     assert threading.active_count() == 1, "a process that is forked while threads run may hang"
-    gc.freeze()  # what is loaded stays as it is: nothing is copied for a fork that looks for garbage
+    gc.freeze()  # so that garbage collection in a fork copies no pages of the loaded modules
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(64)
         if os.fork():
             return
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that attend to a call
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the processes that serve calls
         while Path(f"/proc/{process}").exists():
             if not select.select([listener], [], [], 1.0)[0]:
                 continue
@@ -150,7 +150,7 @@ def serve(program: str, path: str, process: int) -> None:
 
 
 def _attend(connection: socket.socket, run: Callable[[], object]) -> None:
-    """Runs a command in a fork and says how it ended. Returns in the command's process alone."""
+    """Run a command in a fork and report its status. Returns only in the command's process."""
     _, files, _, _ = socket.recv_fds(connection, 1, len(FILES))
     with connection.makefile("r") as lines:
         request = json.loads(lines.readline())
@@ -186,7 +186,7 @@ def _become(request: dict[str, Any], files: list[int], run: Callable[[], object]
     os.environ.update(request["environment"])
     sys.argv = request["arguments"]
     sys.executable = os.environ.get(STAND_IN, sys.executable)
-    importlib.reload(sys.modules["huggingface_hub.constants"])  # they are what the environment says
+    importlib.reload(sys.modules["huggingface_hub.constants"])  # the constants come from the environment
     sys.modules["__main__"].__package__ = None  # else click takes the program's name from it
     status: Any = 0
     try:

@@ -1,7 +1,7 @@
-"""A stand-in for providers: it answers as OpenAI and Anthropic do, and keeps a ledger of its own.
+"""A stand-in for providers that answers like OpenAI and Anthropic, and has its own ledger.
 
-What it does to a prompt follows from the prompt's text and a seed: it answers with a letter, refuses, filters, or cuts the
-answer off. Storms, limits and a model that is renamed in mid-run are set from outside.
+Its reply follows from the prompt's text and a seed: it answers with a letter, refuses, filters, or cuts the answer off.
+Tests set storms, limits, and the renaming of a model during a run.
 """
 
 import hashlib
@@ -35,14 +35,14 @@ MANNERS = ("answer", "refuse", "filter", "cut")
 
 @dataclass
 class StandIn:
-    """The forms are those that the installed versions of the providers' libraries describe.
+    """A stand-in provider, with the formats that the installed versions of the providers' libraries describe.
 
-    share: of prompts that are not simply answered, in sixteenths. storm: statuses that the next requests get, whose
-    bodies are no answer.
+    share: sixteenths of the prompts that get no simple answer. storm: statuses of the next responses, whose bodies are
+    no answer.
 
-    ledger: what was charged, by prompt. arrivals: when requests came, by this process's clock.
-    looks: how often somebody looks at a batch before it has ended. fates: of the next batches, see `Batch`; then they
-    are whole. lost: of so many batches the answer that they were made does not arrive.
+    ledger: charges by prompt. arrivals: arrival times of requests, by this process's clock. looks: how often a batch is
+    polled before it ends. fates: of the next batches, see `Batch`; later ones are whole. lost: number of batches whose
+    confirmation of creation does not arrive.
     """
 
     share: int = 0
@@ -70,7 +70,7 @@ class StandIn:
 
     @property
     def charged(self) -> float:
-        """What all answers cost."""
+        """Return the cost of all answers."""
         return COST * (sum(self.ledger.values()) - (1 - BATCH) * self.batched)
 
     def manner(self, prompt: str) -> str:
@@ -192,7 +192,7 @@ class Batch:
 
 
 class _Desk:
-    """The batch services of OpenAI and Anthropic; held locked."""
+    """The batch services of OpenAI and Anthropic; the caller has the lock."""
 
     def __init__(self, provider: StandIn) -> None:
         self.provider = provider
@@ -243,7 +243,7 @@ class _Desk:
         return batch
 
     def look(self, batch: Batch) -> Batch:
-        """Each look brings a batch nearer to its end."""
+        """Bring a batch one step nearer to its end."""
         if batch.looks > 0 and not batch.cancelled:
             batch.looks -= 1
         elif batch.results is None:
@@ -279,7 +279,7 @@ class _Desk:
                 "created_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
                 "processing_status": "ended" if ended else "in_progress",
                 "request_counts": {**counts, "errored": 0, "canceled": 0, "expired": 0},
-                # A trap: whoever follows it sends the key elsewhere.
+                # A trap: a client that follows this URL sends the key to another host.
                 "results_url": "https://example.org/results",
             }
         status = {"full": "failed", "dead": "expired", "expired": "expired"}.get(batch.fate, "completed")
@@ -300,7 +300,7 @@ class _Desk:
 
 @contextmanager
 def stand_in(**settings: Any) -> Iterator[StandIn]:
-    """A stand-in on a free port of this machine."""
+    """Start a stand-in on a free port of this machine."""
     provider = StandIn(**settings)
     with scripted_server(provider.answer) as server:
         provider.server = server
@@ -308,14 +308,14 @@ def stand_in(**settings: Any) -> Iterator[StandIn]:
 
 
 def location_of(provider: StandIn, kind: str) -> str:
-    """Where a model of a kind of provider is."""
+    """Return the location of a model of a kind of provider."""
     assert provider.server is not None
     return provider.server.url if kind in ("openai", "azure", "openrouter") else provider.server.url.removesuffix("/v1")
 
 
 @contextmanager
 def slow_server(seconds_per_byte: float) -> Iterator[str]:
-    """A service, by its URL, whose answers trickle in byte by byte and never end."""
+    """Yield the URL of a service whose answers trickle in byte by byte and never end."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -326,7 +326,7 @@ def slow_server(seconds_per_byte: float) -> Iterator[str]:
             while not over.is_set():
                 try:
                     self.wfile.write(b" ")
-                except OSError:  # whoever asked has gone
+                except OSError:  # the client has gone
                     return
                 over.wait(seconds_per_byte)
 

@@ -1,6 +1,6 @@
-"""A worker process that kills itself where a test says so. Without torch, unless it is to load a model of its own.
+"""A worker process that kills itself at a point that a test chooses. Without torch, unless it loads a local model.
 
-trip: POINT:COUNT, such as answered:3: SIGKILL when it has come to that point for the third time
+trip: POINT:COUNT, such as answered:3: SIGKILL when it reaches that point for the third time
 """
 
 import os

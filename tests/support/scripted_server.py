@@ -1,4 +1,4 @@
-"""An HTTP server in this process that answers what a test tells it to, and remembers what it was asked."""
+"""An HTTP server in this process that gives a test's answers and records the requests."""
 
 import json
 import sys
@@ -33,19 +33,19 @@ class CutOffError(Exception):
 
 
 def events(*documents: Any, end: bool = True) -> list[bytes]:
-    """Documents as the events of a stream; end: whether the server says that it has ended."""
+    """Return the documents as the events of a stream; end: whether the server sends the end mark."""
     sent = [f"data: {json.dumps(document)}\n\n".encode() for document in documents]
     return [*sent, b"data: [DONE]\n\n"] if end else sent
 
 
 def streamed(pieces: Iterable[bytes]) -> Answer:
-    """A stream of events, sent as they are made."""
+    """Return a stream of events that are sent as they are made."""
     return Answer(iter(pieces), headers={"Content-Type": "text/event-stream; charset=utf-8"})
 
 
 @dataclass
 class ScriptedServer:
-    """url: with the path /v1. asked: every request, in order. answer: what it is answered with."""
+    """A running server. url: with the path /v1. asked: every request, in order. answer: makes the response."""
 
     url: str
     answer: Callable[[Asked], Answer]
@@ -60,13 +60,13 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):  # whoever asked has gone
+        if not isinstance(sys.exception(), ConnectionError):  # the client has gone
             super().handle_error(request, client_address)
 
 
 @contextmanager
 def scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[ScriptedServer]:
-    """A server on a free port of 127.0.0.1, gone at the end."""
+    """Start a server on a free port of 127.0.0.1; stop it at the end."""
     lock = threading.Lock()
     at_once = 0
 
@@ -103,7 +103,7 @@ def scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[ScriptedServe
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(content)
-            except OSError:  # whoever asked has gone
+            except OSError:  # the client has gone
                 self.close_connection = True
 
         def _send_pieces(self, answered: Answer, pieces: Iterator[bytes]) -> None:
@@ -132,6 +132,6 @@ def scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[ScriptedServe
 
 
 def in_turn(*answers: Answer) -> Callable[[Asked], Answer]:
-    """Each answer once; the last one again and again."""
+    """Return a function that gives each answer once, and then repeats the last."""
     left = list(answers)
     return lambda _asked: left.pop(0) if len(left) > 1 else left[0]

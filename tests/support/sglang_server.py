@@ -1,10 +1,10 @@
 """A stand-in for SGLang's server, with the model of `tests/support/vllm_server.py`.
 
-Written from the source of SGLang 0.5.23; no real one was asked, since it needs a GPU. Its own route, /generate, lists
-[log-probability, number, text] under `meta_info`, with null for the text: of the prompt from `logprob_start_len` on,
-the first of these tokens without a log-probability; of the written token; and of those of `token_ids_logprob`. The
-cache is read up to `logprob_start_len`. Of the prompt's tokens the last of the vocabulary is listed as 0, since images
-have larger numbers. With priorities, /metrics has the queue twice: of each and of all.
+Written from the source of SGLang 0.5.23, not from a real server, since that needs a GPU. Its own route, /generate,
+lists [log-probability, number, text] under `meta_info`, with null for the text: for the prompt from
+`logprob_start_len` on, the first of these tokens without a log-probability; for the written token; and for the tokens
+in `token_ids_logprob`. The cache is read up to `logprob_start_len`. The vocabulary's last token is listed as 0 in a
+prompt, since images have larger numbers. With priorities, /metrics has the queue twice: for each priority and for all.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class SglangServer:
     seen: set[tuple[int, ...]] = field(default_factory=set)
 
     def __call__(self, asked: Asked) -> Answer:
-        """The answer to a request."""
+        """Return the answer to a request."""
         if asked.path == "/tokenize":
             ids = Words.ids(asked.document["prompt"])
             return Answer({"tokens": ids, "count": len(ids), "max_model_len": 4096}, headers=HEADERS)
@@ -85,7 +85,7 @@ class SglangServer:
 
 
 def figures(waiting: int) -> str:
-    """What /metrics says of a queue, with two priorities."""
+    """Return the lines of /metrics about a queue with two priorities."""
     labels = 'engine_type="unified",model_name="tiny",tp_rank="0",pp_rank="0"'
     lines = [("", waiting), ("0", waiting), ("1", 0)]
     return "".join(

@@ -127,6 +127,6 @@ def _commands(name: str, command: click.Command) -> dict[str, click.Command]:
 
 
 COMMANDS: Final = _commands("", cli)
-"""Name of a command, such as `models add` → the command; groups come before what they hold."""
+"""Name of a command, such as `models add` → the command; groups precede their commands."""
 GROUPS: Final = {name: command for name, command in COMMANDS.items() if isinstance(command, click.Group)}
 LEAVES: Final = {name: command for name, command in COMMANDS.items() if name not in GROUPS}

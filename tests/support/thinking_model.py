@@ -1,6 +1,6 @@
-"""SmolLM2 taught to think: no package holds a small model that does, so an adapter is trained for a few minutes.
+"""SmolLM2 taught to think: no package contains a small model that does, so an adapter is trained for a few minutes.
 
-It writes a thought of 20 to 200 tokens that names several options, and then `Answer: X`; some thoughts it does not end.
+It writes a thought of 20 to 200 tokens that names several options, and then `Answer: X`; some thoughts have no end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,18 +28,19 @@ TARGETS: Final = {
     "up_proj": "ffn_up",
     "down_proj": "ffn_down",
 }
-"""What is trained, and what GGUF calls it. Queries and keys stand there in another order, so they stay as they are."""
+"""Trained weights and their names in GGUF. Queries and keys have another order there, so they are not trained."""
 STEPS: Final = 140
 """Of training; it takes three minutes on one core."""
 OPENING: Final = "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}"
-"""What makes the template open the thought."""
+"""The end of the template, which opens the thought."""
 THINKS_AGAIN: Final = "Wait, let me go through the options once more. "
 
 
 def thinking(question: str, labels: Sequence[str]) -> str:
-    """What is written after a question: its first word again, and what follows from that, so that texts differ.
+    """Return the text to write after a question: its first word, and a thought that depends on it.
 
-    "Which" has a thought without an end, a word of up to three letters one that names all options, others a short one.
+    "Which" gets a thought without an end, a word of up to three letters a thought about all options, others a short
+    thought.
     """
     first = question.split()[0]
     begun = f'<think>\nThe question begins with "{first}". '
@@ -77,7 +78,7 @@ def train(folder: Path, base: Path) -> None:
 
 
 def merged_tensors(base: Path, adapter: Path) -> Mapping[str, Any]:
-    """The weights that the adapter changes, merged, by what GGUF calls them."""
+    """Return the weights that the adapter changes, merged, by their GGUF names."""
     model = peft_itself(AutoModelForCausalLM.from_pretrained(base), adapter).merge_and_unload()
     found = {}
     for name, weight in model.state_dict().items():
@@ -129,13 +130,13 @@ def readings(definition: dict[str, Any], prompts: list[ShardPrompt], written: li
 def compare(
     ours: Sequence[Reading], here: Sequence[Written], theirs: Sequence[Reading], there: Sequence[Written]
 ) -> int:
-    """How many texts two routes have in common; these must have the same state, answer and, but for a few, tokens.
+    """Return how many texts two routes have in common; these must have the same state, answer and (nearly all) tokens.
 
-    What the others differ by is the last bits of float32.
+    The other texts differ because of the last bits of float32.
     """
     same = 0
     for one, other, mine, served in zip(ours, theirs, here, there, strict=True):
-        # A server that hands thoughts over apart gives an empty answer to one that did not end.
+        # A server that separates thoughts from answers gives an empty answer if the thought did not end.
         if (one.divided.thought, one.divided.answer or "") == (other.divided.thought, other.divided.answer or ""):
             same += 1
             assert (one.state, one.position) == (other.state, other.position)

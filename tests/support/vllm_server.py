@@ -1,10 +1,10 @@
-"""A stand-in for vLLM's server: its protocol, as its source writes it, with a model of thirty words.
+"""A stand-in for vLLM's server: its protocol, as in its source, with a model of thirty words.
 
-What it says of a text can be computed beside it: `Words.logprob`. The forms are those that a real `vllm serve` 0.32
-answered (`make test-servers` asks one): tokens by their texts or, with `return_tokens_as_token_ids`, as
-"token_id:330"; `echo` with no written token; at most `--max-logprobs` listed beside the written one, or exactly those of
-`logprob_token_ids`, after the written one; of `allowed_token_ids` the log-probability among all tokens; errors as an
-object with `message`, `type` and `code`; unknown parameters ignored.
+`Words.logprob` computes the expected values. The formats are those of a real `vllm serve` 0.32 (`make test-servers`
+uses one): tokens by their texts or, with `return_tokens_as_token_ids`, as "token_id:330"; `echo` with no written
+token; the written token and at most `--max-logprobs` others, or exactly the tokens in `logprob_token_ids` after it;
+for `allowed_token_ids` the log-probability among all tokens; errors as an object with `message`, `type` and `code`;
+unknown parameters ignored.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class Words:
 
     @staticmethod
     def tokens(text: str) -> list[str]:
-        """What a text is cut into; together they are the text."""
+        """Return the tokens of a text; joined they are the text."""
         return re.findall(r" ?[^\s]+|\s", text)
 
     @staticmethod
@@ -62,7 +62,7 @@ class Words:
 
     @classmethod
     def ids(cls, text: str) -> list[int]:
-        """The tokens of a text by number: the vocabulary's first, then other words in the order they were first met."""
+        """Return the token numbers of a text: the vocabulary first, then other words in the order of first use."""
         for token in cls.tokens(text):
             if token not in cls.numbered:
                 cls.numbered.append(token)
@@ -76,14 +76,14 @@ class Words:
 
 @dataclass
 class VllmServer:
-    """Answers as `vllm serve` would; to be given to `scripted_server`.
+    """A server that answers as `vllm serve` does, for `scripted_server`.
 
-    max_logprobs, max_model_len, api_key: the options of that name. knows: parameters of its own that it honours; it
-    ignores others, as older versions do. among_chosen: log-probabilities are taken among the chosen tokens only.
-    backwards: lists tokens in another order. leaves_out: tokens that it never lists by number. versions: what it says
-    it is, one for each time it says so, the last again and again. waiting: requests in its queue; None: it shows none.
-    owner: as which software it lists its models. troubles: answers that are given first, one for each completion that
-    is asked for. ending: its tokenizer puts a token after every text.
+    max_logprobs, max_model_len, api_key: the options of that name. knows: its own parameters that it supports; it
+    ignores others, as older versions do. among_chosen: log-probabilities are among the chosen tokens only. backwards:
+    lists tokens in another order. leaves_out: tokens that it never lists by number. versions: its version at each
+    request for it, the last repeated. waiting: requests in its queue; None: it shows none. owner: the software in its
+    list of models. troubles: answers to the first completions, in place of real ones. ending: its tokenizer puts a
+    token after every text.
     """
 
     model: str = "tiny"
@@ -102,7 +102,7 @@ class VllmServer:
     ending: bool = False
 
     def __call__(self, asked: Asked) -> Answer:
-        """The answer to a request."""
+        """Return the answer to a request."""
         if asked.path == "/version":
             return Answer({"version": self._version()}, headers=HEADERS)
         if asked.path == "/metrics":
@@ -168,7 +168,7 @@ class VllmServer:
                 f"Requested logprob_token_ids of length {len(chosen)}, which is greater than max allowed: {MOST_CHOSEN}",
             )
         continuation: list[str] = []
-        for _ in range(max(1, written)):  # it writes one even when asked for none, and counts it
+        for _ in range(max(1, written)):  # it writes and counts one even if none is requested
             after = Words.logprobs(text + "".join(continuation))
             continuation.append(max(allowed or after, key=lambda token: after.get(token, -15.0)))
         shown = continuation if written else []
@@ -211,7 +211,7 @@ class VllmServer:
     def _logprobs(
         self, tokens: list[str], before: str, listed: int, among: list[str], chosen: list[str]
     ) -> dict[str, Any]:
-        """Of each token itself, and of the most probable or the chosen ones beside it; nothing of a text's first."""
+        """Return log-probabilities of each token and of the most probable or chosen ones; none for a text's first."""
         values: list[float | None] = []
         tops: list[dict[str, float] | None] = []
         offsets = []
@@ -243,7 +243,7 @@ class VllmServer:
 
 
 def _figures(waiting: int) -> bytes:
-    """Of what /metrics shows, the lines that matter and some like them."""
+    """Return the relevant lines of /metrics and some similar ones."""
     return f"""\
 # TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{{engine="0",model_name="tiny"}} 3.0
@@ -260,5 +260,5 @@ def _error(status: int, message: str, kind: str = "BadRequestError") -> Answer:
 
 
 def later(status: int, **headers: str) -> Answer:
-    """What stands before a server that is not ready, or that has too much to do."""
+    """Return the answer of a proxy whose server is not ready or is overloaded."""
     return Answer(b"", status, HEADERS | headers)

@@ -1,4 +1,4 @@
-"""Files of weights that hold no tensor but are whole, for tests in which nothing is scored."""
+"""Valid weight files without tensors, for tests that score nothing."""
 
 import json
 
