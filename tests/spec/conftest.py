@@ -1,8 +1,8 @@
 """The executable specification of the metrics: each chapter is a file, each sentence a test.
 
-`spec(table, expected)` holds a small visible table (tests/spec/tables.py) against the values that it must have, on the
-Python definitions, on SQLite and on PostgreSQL, before and after sealing. Whatever it is given, it compares every
-metric of the three with each other, per question and over every scope.
+`spec(table, expected)` checks the values of a small visible table (tests/spec/tables.py) with the Python definitions,
+on SQLite and on PostgreSQL, before and after sealing. For every table it also compares all metrics of the three with
+each other, per question and over every scope.
 """
 
 import shutil
@@ -32,7 +32,7 @@ class Engines:
     postgresql: Engine
 
     def answers(self, tables: Sequence[Sequence[Case]]) -> list[list[Answers]]:
-        """By table, what each database says, open and then sealed where the table is complete."""
+        """Return, by table, the answers of each database, open and then sealed if the table is complete."""
         found: list[list[Answers]] = [[] for _ in tables]
         for name, engine in (("sqlite", self.sqlite), ("postgresql", self.postgresql)):
             with Session(engine) as session:
@@ -47,7 +47,9 @@ class Engines:
         return found
 
     def disagreements(self, tables: Sequence[Sequence[Case]]) -> list[object]:
-        """Every value in which Python, SQLite and PostgreSQL differ, after the question that is enough to see it."""
+        """Return every value in which Python, SQLite and PostgreSQL differ, after the question that suffices to show
+        it.
+        """
         found = self._disagreements(tables)
         if not found:
             return []
@@ -78,7 +80,9 @@ def engines(
     sqlite_template: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Engines]:
-    """One database on each engine for all tables: they are rolled back, so a database each would be time lost."""
+    """Yield one database on each engine for all tables: they are rolled back, since a database per table takes too
+    long.
+    """
     path = tmp_path_factory.mktemp("spec") / "spec.db"
     shutil.copyfile(sqlite_template, path)
     name = f"shuffleboard_spec_{uuid.uuid4().hex}"
@@ -137,5 +141,5 @@ class Specification:
 
 @pytest.fixture
 def spec(engines: Engines) -> Specification:
-    """Hold a table against what it must come to, on every engine."""
+    """Check a table against its expected values, on every engine."""
     return Specification(engines)

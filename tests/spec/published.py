@@ -13,14 +13,14 @@ FOLDER: Final = Path(registry.__file__).parent / "studies" / "published"
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """The lines of a file; values stay text, since trailing zeros say how far a number was rounded."""
+    """Return the lines of a file; values stay text, since trailing zeros show how a number was rounded."""
     with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
 
 
 @dataclass(frozen=True)
 class Interval:
-    """What a printed number may have been before it was rounded; sums and products of such numbers."""
+    """The range of a printed number before it was rounded; sums and products of such numbers."""
 
     low: Fraction
     high: Fraction
@@ -42,23 +42,23 @@ class Interval:
         return self if self.low > 0 else Interval(-self.high, -self.low)
 
     def times(self, factor: Fraction) -> "Interval":
-        """Multiplied by an exact positive number."""
+        """Return the interval times an exact positive number."""
         return Interval(self.low * factor, self.high * factor)
 
     def meets(self, other: "Interval") -> bool:
-        """Whether both can be the same number: "within rounding"."""
+        """Return whether both can be the same number: "within rounding"."""
         return self.low <= other.high and other.low <= self.high
 
 
 def printed(text: str) -> Interval:
-    """0.74 was anything from 0.735 to 0.745."""
+    """Return the interval of a printed number: 0.74 was anything from 0.735 to 0.745."""
     digits = len(text.partition(".")[2])
     half = Fraction(1, 2 * 10**digits)
     return Interval(Fraction(text) - half, Fraction(text) + half)
 
 
 def exact(number: float | Fraction) -> Interval:
-    """A number that was not rounded, give or take what float64 does to it."""
+    """Return the interval of a number that was not rounded, apart from the error of float64."""
     slack = Fraction(1, 10**12)
     return Interval(Fraction(number) - slack, Fraction(number) + slack)
 

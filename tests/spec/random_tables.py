@@ -1,7 +1,7 @@
-"""Random tables for Hypothesis: everything that an import may hold, and every trap at once.
+"""Random tables for Hypothesis: everything that an import may contain, and every trap at once.
 
-Hypothesis draws the shape of a table; what stands in the cells follows from a seed of the question, since thousands of
-drawn numbers would cost more than the databases do.
+Hypothesis draws the shape of a table; the cells follow from a seed of the question, since thousands of drawn numbers
+would take longer than the databases do.
 """
 
 from random import Random
@@ -23,7 +23,7 @@ narrows a failure down to one question instead.
 
 SUBJECTS: Final = (None, "virology", "formal_logic", "college_physics")
 KINDS: Final = ("stated", "probabilities", "logprobs", "choices", "mixed")
-"""What the prompts of a question carry; "choices": log-probabilities with and without the question."""
+"""Numbers in a question's prompts; "choices": log-probabilities with and without the question."""
 
 WEIGHTS: Final = (0.0, 0.0, 0.25, 0.5, 0.5, 1.0, 3.0)
 LOGPROBS: Final = (0.0, -0.25, -1.0, -1.0, -2.5, -40.0)
@@ -45,7 +45,7 @@ def cases(*, complete: bool | None = None) -> st.SearchStrategy[list[Case]]:
 
 
 def sample_tables(count: int, *, first_seed: int = 0) -> list[list[Case]]:
-    """Complete tables of one to eight questions, the same on every run, where nothing is to be shrunk."""
+    """Return complete tables of one to eight questions, the same on every run, for tests without shrinking."""
     random = Random(first_seed)
     return [
         _named(
@@ -74,11 +74,11 @@ def _renamed(case: Case, name: str) -> Case:
 
 
 def random_case(*, seed: int, n_options: int, n_prompts: int, kind: str, altered: bool, lacking: int) -> Case:
-    """A question that a seed makes; lacking: how many of its expected variants are not there."""
+    """Return the question that a seed makes; lacking: how many of its expected variants are missing."""
     random = Random(seed)
     answer = random.randrange(n_options)
     ordinals = list(range(n_prompts)) if random.random() < 0.7 else sorted(random.sample(range(40), n_prompts))
-    fickle = random.random()  # from a model that always answers the same to one that guesses
+    fickle = random.random()  # from a model that always gives the same answer to a model that guesses
     prompts = [
         _random_prompt(random, ordinal, n_options, answer, kind, altered=altered, fickle=fickle) for ordinal in ordinals
     ]
@@ -110,7 +110,7 @@ def _random_prompt(
                 [random.choice(list(INSERTED)) if option == distractor else option for option in order],
                 random.sample([answer, distractor], 2),
                 random.sample([answer, distractor, -1], 3),
-                [option for option in order if option != answer],  # whoever imports this left the answer out
+                [option for option in order if option != answer],  # an import may leave the answer out
             )
         )
     kind = random.choice(KINDS) if kind == "mixed" else kind

@@ -40,7 +40,7 @@ _SERIAL = count()
 
 
 def add_common_rows(engine: Engine) -> None:
-    """The rows that all evaluations share: a model, a benchmark, a protocol, a variant set."""
+    """Add the rows that all evaluations share: a model, a benchmark, a protocol, a variant set."""
     with write_session(engine) as session:
         model = Model(name="model")
         session.add_all([Benchmark(name="benchmark"), model])
@@ -50,9 +50,9 @@ def add_common_rows(engine: Engine) -> None:
 
 
 def store(session: Session, cases: Sequence[Case]) -> int:
-    """An evaluation of its own benchmark version that holds the cases; returns its id.
+    """Store the cases as an evaluation of a new benchmark version; return its id.
 
-    All of the cases say the same of repeats, of whether options are listed, and of sampling.
+    All cases must have the same repeats, listing of options, and sampling.
     """
     name = f"table {next(_SERIAL)}"
     version = BenchmarkVersion(
@@ -171,7 +171,7 @@ def _prediction_rows(evaluation_id: int, question_id: int, case: Case) -> Iterab
 
 
 def database_answers(session: Session, evaluation_id: int, engine: str) -> list[Answers]:
-    """What the registry reports, and what somebody reads who asks the views themselves."""
+    """Return the values that the registry reports, and those in the views."""
     reported = computed_metrics(session, evaluation_id)
     over_questions = _rows(session, "scope_metrics", evaluation_id, "scope")
     over_runs = _rows(session, "run_metrics", evaluation_id, "scope")
@@ -219,7 +219,7 @@ def kept_metrics(session: Session, evaluation_id: int) -> dict[str, dict[str, tu
 
 
 def changed_statistics(session: Session, evaluation_id: int) -> list[str]:
-    """Every value in which question_score and the view it is a copy of differ, as text."""
+    """Return, as text, every value in which question_score and the view that it copies differ."""
     score = _rows(session, "question_score", evaluation_id, "question_id")
     view = _rows(session, "question_statistics", evaluation_id, "question_id")
     submitted = {question: row for question, row in view.items() if row["stored"]}

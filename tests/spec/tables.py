@@ -1,22 +1,23 @@
-"""The small visible tables in which the chapters are written, and what the Python definitions make of them.
+"""The small visible tables of the chapters, and their values by the Python definitions.
 
-One line is one prompt. Columns may stand in any order; a column that is not needed is left out.
+Each line is a prompt. Columns may have any order; unused columns are left out.
 
     question        id; the columns marked * belong to the question and are given once, on any of its lines
     variant         ordinal
-    order           option shown at each position, "2 0 1"; blank: the benchmark's own order. -1, -2, …: inserted options
-    chosen          the option chosen (its content, never its position); "-": asked, but no valid answer;
+    order           option shown at each position, "2 0 1"; blank: the benchmark's own order. -1, -2, …: inserted
+    options
+    chosen          the option chosen (its content, never its position); "-": no valid answer;
                     blank: not stated, so the highest of the probabilities or log-probabilities
     answer *        the right option
     options *       how many options the question has; by default as many as the other columns need
     probabilities   weights by position
     logprobs        log P(x|Q,C) by position
     without         log P(x|C) by position
-    question shown  "no" where the prompt leaves the question out
+    question shown  "no" if the prompt leaves the question out
     labels          a scheme of labels that overrides the protocol's
     subject *       subject
     flags *         "references" (options refer to options), "sorted" (options are sorted numbers), or both
-    expected *      number of variants asked for; by default as many as there are lines
+    expected *      expected number of variants; by default as many as there are lines
     texts *         the options' texts, one word each
 """
 
@@ -64,9 +65,9 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Case:
-    """A question with its prompts. expected: how many variants were asked for; the rest is not submitted.
+    """A question with its prompts. expected: number of expected variants; the rest is not submitted.
 
-    repeats: of the evaluation, as `registry.metrics.outcome.as_asked` has it. listed: the prompts list the options.
+    repeats: of the evaluation, as in `registry.metrics.outcome.as_asked`. listed: the prompts list the options.
     samples: whether the model draws its answers; None: unknown.
     """
 
@@ -84,11 +85,11 @@ class Case:
 
     @property
     def complete(self) -> bool:
-        """Whether every expected variant is there."""
+        """Return whether every expected variant is there."""
         return len(self.prompts) >= self.expected
 
     def scopes(self) -> set[str]:
-        """The scopes the question counts in."""
+        """Return the scopes in which the question counts."""
         found = {"all"}
         if not self.refers_to_options:
             found.add("without-references")
@@ -103,11 +104,11 @@ class Case:
         return found
 
     def outcomes(self) -> list[VariantOutcome]:
-        """The prompts as the metric functions take them."""
+        """Return the prompts as the metric functions take them."""
         return as_asked([self._outcome(prompt) for prompt in self.prompts], self.repeats, self.samples)
 
     def _outcome(self, prompt: Prompt) -> VariantOutcome:
-        # Written out here, apart from registry.predictions.rows, so that the two are held against each other.
+        # Written independently of registry.predictions.rows, so that the tests compare the two.
         identity = tuple(range(len(self.texts)))
         weights = prompt.weights
         if weights is None and prompt.logprobs is not None:
@@ -138,7 +139,7 @@ class Case:
 
 
 def read_table(table: str) -> list[Case]:
-    """The cases of a text table, in its order."""
+    """Return the cases of a text table, in its order."""
     lines = [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
     header, rows = lines[0], lines[1:]
     assert set(header) <= COLUMNS, f"unknown columns: {set(header) - COLUMNS}"
@@ -174,7 +175,7 @@ def _case(question: str, rows: Sequence[dict[str, str]]) -> Case:
 
 
 def _needed(rows: Sequence[dict[str, str]], answer: int) -> int:
-    """The fewest options that the lines can be about."""
+    """Return the smallest number of options that fits the lines."""
     counts = [2, answer + 1]
     for row in rows:
         order = _integers(row.get("order"))
@@ -233,7 +234,7 @@ def hits(**questions: str) -> list[Case]:
 
 
 def without_prompts(case: Case, *variants: int) -> Case:
-    """The case with some of its expected variants not submitted."""
+    """Return the case with some of its expected variants not submitted."""
     return replace(case, prompts=tuple(prompt for prompt in case.prompts if prompt.variant not in variants))
 
 
@@ -248,7 +249,9 @@ NEEDS_ONLY_THE_ORIGINAL: Final = frozenset(
 
 
 def _submitted(metric: Metric, case: Case) -> list[VariantOutcome] | None:
-    """What of a question the definition is shown: all of it, or of an incomplete one at most its original."""
+    """Return the outcomes for the definition: all, or only the original if the question is incomplete; None for
+    none.
+    """
     outcomes = case.outcomes()
     if case.complete:
         return outcomes
@@ -259,7 +262,7 @@ def _submitted(metric: Metric, case: Case) -> list[VariantOutcome] | None:
 
 @dataclass(frozen=True)
 class Answers:
-    """What one engine says: scope → metric → (value, n), and question → metric → value."""
+    """The values of one engine: scope → metric → (value, n), and question → metric → value."""
 
     engine: str
     over_questions: Mapping[str, Mapping[str, tuple[float | None, int]]]
@@ -267,7 +270,7 @@ class Answers:
 
 
 def python_answers(cases: Sequence[Case]) -> Answers:
-    """What the definitions say. A question with variants still missing is unscored: no definition counts it."""
+    """Return the values by the definitions. No definition counts a question with missing variants."""
     assert len({case.question for case in cases}) == len(cases)
     scopes = sorted(set().union(*(case.scopes() for case in cases)))
     shown = {name: {case.question: _submitted(metric, case) for case in cases} for name, metric in METRICS.items()}
@@ -295,7 +298,7 @@ def python_answers(cases: Sequence[Case]) -> Answers:
 
 
 def array_answers(cases: Sequence[Case]) -> Mapping[str, float | None]:
-    """What `shuffleboard.metrics` says of complete cases, given as plain arrays."""
+    """Return the values of `shuffleboard.metrics` for complete cases, given as plain arrays."""
 
     def by_prompt(value: Callable[[Case, Prompt], Any]) -> list[list[Any]]:
         return [[value(case, prompt) for prompt in sorted(case.prompts, key=lambda p: p.variant)] for case in cases]
@@ -334,7 +337,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def disagreements(reference: Answers, other: Answers) -> list[str]:
-    """Every value in which two engines differ, as text."""
+    """Return, as text, every value in which two engines differ."""
     found = []
     if reference.over_questions.keys() != other.over_questions.keys():
         found.append(f"{other.engine} has scopes {sorted(other.over_questions)}")

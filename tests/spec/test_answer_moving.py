@@ -67,7 +67,7 @@ def test_a_run_covers_the_questions_that_have_it(spec):
 
 
 def test_a_question_asked_in_one_prompt_is_in_no_run(spec):
-    # q2 was asked in one prompt twice: repeat noise, and no order. The runs are over q1 alone.
+    # q2 has one prompt twice: repeat noise, and no order. The runs are over q1 alone.
     spec(
         """
         question | variant | order | chosen | answer
@@ -128,7 +128,7 @@ def test_without_an_original_run_nothing_has_moved(spec):
 
 
 def test_repeats_of_one_prompt_are_no_runs(spec):
-    # q1 alone was asked in two orders: its runs are 1 and 0.
+    # Only q1 has two orders: its runs are 1 and 0.
     spec(
         """
         question | variant | order | chosen | answer
@@ -160,7 +160,7 @@ def test_altered_options_make_no_run(spec):
 
 
 def rotated(options: int, by: int) -> str:
-    """A rotation of that many options."""
+    """Return a rotation of that many options."""
     return " ".join(str((position + by) % options) for position in range(options))
 
 

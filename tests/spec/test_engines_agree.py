@@ -1,7 +1,7 @@
-"""Chapter 7: the views say what the definitions say, on tables that nobody thought of.
+"""Chapter 7: the views agree with the definitions on random tables.
 
 Every value per question and over every scope is compared within 1e-9, open and sealed, and question_score with the view
-it is a copy of. Several evaluations lie in one database at once, so that none may see another's rows.
+that it copies. Several evaluations share a database, so that none may read another's rows.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Chapter 7: the guide to the metrics says what the definitions do."""
+"""Chapter 7: the guide to the metrics agrees with the definitions."""
 
 import math
 import re
@@ -27,7 +27,7 @@ FORMULAS = [
 
 
 def printed(value, like):
-    """A value with as many digits as a printed number has."""
+    """Return a value with as many digits as a printed number has."""
     digits = len(like.partition(".")[2])
     return f"{value:.{digits}f}".replace("-", "−")
 

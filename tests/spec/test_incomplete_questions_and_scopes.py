@@ -7,7 +7,7 @@ from tests.spec.tables import NEEDS_ONLY_THE_ORIGINAL, hits, python_answers, sam
 
 
 def test_a_question_with_a_variant_missing_is_not_scored_and_not_wrong(spec):
-    # q2 is asked for three variants and has two: nothing over its orders is known. Its original is, and is right.
+    # q2 has two of three expected variants: nothing over its orders is known. Its original is known, and right.
     spec(
         """
         question | variant | order | chosen | answer | expected
@@ -58,7 +58,7 @@ def test_a_question_of_which_nothing_is_there_yet_says_nothing(spec):
 
 
 def test_an_incomplete_question_changes_no_metric_over_orders(engines):
-    # Whatever it holds, right or wrong: the complete questions alone decide.
+    # Right or wrong, incomplete questions change nothing: the complete ones alone decide.
     complete = hits(q1="1101", q2="1111", q3="0-10")
     added = [without_prompts(case, 3) for case in hits(q4="0000", q5="1111", q6="----")]
     alone, together = engines.answers([complete, [*complete, *added]])
@@ -71,7 +71,7 @@ def test_an_incomplete_question_changes_no_metric_over_orders(engines):
 
 
 def test_a_silent_question_is_scored_and_counts(spec):
-    # "-" is an answer that was asked for: unlike a missing variant it is wrong.
+    # "-" is an answer: unlike a missing variant it is wrong.
     spec(
         """
         question | variant | order | chosen | answer

@@ -1,6 +1,6 @@
-"""Chapter 8: what holds for every metric, whatever the outcomes.
+"""Chapter 8: properties of every metric under all outcomes.
 
-The definitions alone are asked here: chapter 7 says that the engines agree with them.
+Only the definitions are tested here; chapter 7 checks that the engines agree with them.
 """
 
 from collections.abc import Iterator
@@ -80,7 +80,7 @@ def test_over_nothing_at_all_nothing_is_defined(name: str):
 
 
 def test_an_unscored_question_never_counts_as_wrong():
-    # Each table is followed by another one of which every question lacks its last variant.
+    # Each table is followed by another whose questions all lack their last variant.
     for table, other in pairwise(TABLES[:60]):
         unscored = [
             replace(without_prompts(case, case.prompts[-1].variant), question=f"{case.question}, unscored")
@@ -132,7 +132,7 @@ def test_full_consistency_is_at_most_the_mean_response_consistency():
 
 
 def test_cora_is_at_most_accuracy():
-    # Over the questions that have both: where some were asked in one order, accuracy is over more of them.
+    # Over the questions that have both: if some have a single order, accuracy is over more of them.
     tested = METRICS["bmca_100"].per_question
     for table in OUTCOMES:
         both = [question for question in table if tested(question) is not None]

@@ -1,4 +1,4 @@
-"""Chapter 5: what the choices give away, and what the question adds. Cho et al.
+"""Chapter 5: how much the choices alone reveal, and how much the question adds. Cho et al.
 
 `logprobs` is log P(x|Q,C), `without` log P(x|C). NPSQ = (log P(x|Q,C) − log P(x|C)) / −log P(x|C).
 """
@@ -94,7 +94,7 @@ def test_choosing_by_npsq_can_be_right_where_probability_is_wrong(spec):
     ("logprobs", "without", "sensitive"),
     [
         ("-1 -3", "-2 -3.5", 1.0),  # Δchoice 1.5, the gap is 2, Δquestion .5
-        ("-1 -3", "-2 -3", 0.0),  # Δchoice 1 = Δquestion 1: strictly more is asked for
+        ("-1 -3", "-2 -3", 0.0),  # Δchoice 1 = Δquestion 1, but the rule needs strictly more
         ("-1 -3", "-2 -2", 0.0),  # Δchoice 0, Δquestion 2
         ("-1 -3", "-2 -9", 1.0),  # Δchoice 7, Δquestion −5
         ("-1 -1", "-3 -2", 0.0),  # a tie: x₁ is position 0; Δchoice −1, Δquestion 1
@@ -161,7 +161,7 @@ def test_without_the_counterpart_there_is_no_npsq(spec):
 
 
 def test_the_original_is_what_choice_metrics_are_taken_on(spec):
-    # Variant 1 would say .75 and right; the original says (−3 + 4)/4 and chooses option 1.
+    # Variant 1 would give .75 and right; the original gives (−3 + 4)/4 and chooses option 1.
     spec(
         """
         question | variant | order | answer | logprobs | without
@@ -173,7 +173,7 @@ def test_the_original_is_what_choice_metrics_are_taken_on(spec):
 
 
 def test_without_an_original_they_are_taken_on_the_first_order(spec):
-    # The right option stands second: (−1|−4).
+    # The right option is second: (−1|−4).
     spec(
         """
         question | variant | order | answer | logprobs | without

@@ -37,7 +37,7 @@ def test_example_e_of_the_contract(spec):
 
 
 def test_an_answer_is_the_content_and_not_the_letter(spec):
-    # "The first position" twice: option 0, then option 2. Two different answers, of which one is right.
+    # "The first position" twice: option 0, then option 2. Two different answers; one is right.
     spec(
         """
         question | variant | order | chosen | answer
@@ -88,7 +88,7 @@ UNTESTED = dict.fromkeys(
         *(name for name, metric in METRICS.items() if metric.over_runs is not None),
     )
 )
-"""What says how answers hold up (common rule 8), and says nothing here."""
+"""Metrics of robustness (common rule 8), which have no value here."""
 
 
 def test_one_order_says_nothing_of_how_an_answer_holds_up(spec):
@@ -103,7 +103,7 @@ def test_one_order_says_nothing_of_how_an_answer_holds_up(spec):
 
 
 def test_repeats_of_one_prompt_are_no_orders(spec):
-    # Asked three times in one prompt: repeat noise, whatever it is, is no effect of the order.
+    # Three answers to one prompt: any difference is repeat noise, not an effect of the order.
     spec(
         """
         question | variant | chosen | answer | probabilities
@@ -131,8 +131,8 @@ def test_orders_of_options_that_are_not_listed_are_one_prompt(spec):
 
 
 def test_where_orders_and_repeats_mix_every_variant_counts(spec):
-    # Two distinct prompts, one of them asked three times: all four are counted as they are listed, but average accuracy
-    # is the mean of 2/3 and 1.
+    # Two distinct prompts, one with three answers: all four count as listed, but average accuracy is the mean of 2/3
+    # and 1.
     spec(
         """
         question | variant | order | chosen | answer
@@ -294,7 +294,7 @@ def test_ordinals_may_have_gaps(spec):
 
 
 def test_the_order_of_lines_is_irrelevant(spec):
-    # m₁ belongs to the lowest ordinal, wherever its line stands.
+    # m₁ belongs to the lowest ordinal, on any line.
     spec(
         """
         question | variant | order | chosen | answer
@@ -383,7 +383,7 @@ def test_strong_accuracy_is_retest_accuracy_with_the_original_among_the_orders(s
 
 @pytest.mark.parametrize(("marks", "worst", "strong"), [("11", 1, 1), ("10", 0, 0.5), ("01", 0, 0), ("00", 0, 0)])
 def test_on_two_orders_retest_accuracy_is_worst_accuracy_and_strong_accuracy_is_not(spec, marks, worst, strong):
-    # [G] says so of its Eq. 3; it is true of Gupta et al.'s metric. "10": SAcc = ½, WAcc = 0.
+    # [G] claims this for its Eq. 3; it is true of Gupta et al.'s metric. "10": SAcc = ½, WAcc = 0.
     spec(hits(q1=marks), {"retest_accuracy": worst, "worst_accuracy": worst, "strong_accuracy": strong})
 
 

@@ -52,8 +52,8 @@ def test_log_probabilities_are_renormalised_too(spec):
 
 
 def test_log_probabilities_too_small_for_a_probability_are_still_compared(spec):
-    # e^−1000 is 0 in float64, e^−1000 / (e^−1000 + e^−1000) is one half. The tie goes to the lowest position.
-    # The reference is written in the plain way and cannot say so; both engines can.
+    # e^−1000 is 0 in float64, e^−1000 / (e^−1000 + e^−1000) is one half. The tie goes to the lowest position. The
+    # simple reference cannot compute this; both engines can.
     said = spec.engines.answers(
         [read_table("question | variant | answer | logprobs\nq1 | 0 | 1 | -1000 -1000")],
     )[0]
@@ -142,7 +142,7 @@ def test_an_altered_variant_without_probabilities_leaves_them_defined(spec):
 
 
 def test_the_answer_is_the_highest_share_and_the_lowest_position_on_a_tie(spec):
-    # Positions 1 and 2 tie; position 1 holds option 2 in the original's reverse.
+    # Positions 1 and 2 tie; position 1 has option 2 in the original's reverse.
     spec(
         """
         question | variant | order | answer | probabilities
@@ -155,7 +155,7 @@ def test_the_answer_is_the_highest_share_and_the_lowest_position_on_a_tie(spec):
 
 
 def test_a_stated_answer_stands_against_the_probabilities(spec):
-    # Generated text may say one thing where the probabilities say another; null is "no valid answer" even then.
+    # Generated text may differ from the probabilities; null is "no valid answer" even then.
     spec(
         """
         question | variant | order | chosen | answer | probabilities

@@ -1,8 +1,8 @@
-"""Chapter 9: what the papers print keeps the papers' own equations, as far as it does.
+"""Chapter 9: which of the papers' printed numbers satisfy the papers' own equations.
 
-"Within rounding": the printed value is possible, given that its inputs were rounded as printed. Where an identity is a
-metric, the metric's own definition is asked. What does not hold stands here, too, as exactly what does not hold; why,
-and what we do about it: docs/decisions/0010-where-the-papers-disagree.md.
+"Within rounding": the printed value is possible, given that its inputs were rounded as printed. If an identity is a
+metric, the test uses the metric's own definition. Numbers that violate an equation are listed here, too; reasons and
+consequences: docs/decisions/0010-where-the-papers-disagree.md.
 """
 
 import math
@@ -143,7 +143,7 @@ def test_cavalin_text_calls_gran_best_where_it_is_third():
 RUNS = {"5": 4, "6": 6, "7": 5, "8": 5, "9": 11, "10": 5, "11": 6}
 """Orders averaged over: the original and one for each position, but in Table 5 (see the decision)."""
 SIZES = {"5": 1000, "6": 1221, "7": 3548, "8": 448, "10": 1656, "11": 1221}
-"""Questions; MMLU-Pro (Table 9) is too large to tell."""
+"""Number of questions; MMLU-Pro (Table 9) is too large to decide."""
 TABLES = {
     "CommonsenseQA": "6",
     "ARC": "7",
@@ -191,7 +191,7 @@ def test_nowak_nonsense_has_four_runs_and_not_five():
 
 
 def test_nowak_nonsense_original_is_not_at_chance():
-    # "All models score about 25 %" on the original order; the column holds something else.
+    # "All models score about 25 %" on the original order; the column contains other values.
     originals = [float(values["original_accuracy"]) for key, values in nowak().items() if key[::2] == ("5", "S&L")]
     assert (min(originals), max(originals)) == (34.4, 99.4)
 

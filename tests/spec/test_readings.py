@@ -1,8 +1,8 @@
-"""What models write, and what is read in it: every style of thought with every form of answer, and their habits.
+"""Texts that models write, and the answers read from them: every style of thought with every form of answer, and
+habits.
 
-`readings/corpus.jsonl` has an output a line, as `protocols read` takes them, with `note`, `position` and `state`: what
-somebody who reads the text with care would say. None is read as another answer. `readings/forms.jsonl` has more forms,
-in 60 languages.
+`readings/corpus.jsonl` has an output per line, as `protocols read` takes them, with the `note`, `position` and `state`
+of a careful human reader. None is read as another answer. `readings/forms.jsonl` has more forms, in 60 languages.
 """
 
 import json
@@ -172,7 +172,7 @@ def test_whatever_is_written_has_one_state_and_a_position_only_if_it_is_answered
 
 @given(WORDS)
 def test_the_order_of_options_does_not_change_which_words_are_read(text: str) -> None:
-    # Labels and options are renamed together: what is read moves with them.
+    # Labels and options are renamed together, and the reading moves with them.
     swapped = text.translate(str.maketrans("AC", "CA"))
     if "Rome" in text or "Answer" in text or "option A" in text:
         return

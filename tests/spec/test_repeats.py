@@ -1,6 +1,7 @@
 """Chapter 9: one scale for order and chance.
 
-Every value is held against one found by counting: all ways to take one answer of each prompt, all pairs of answers.
+Every value is compared with a value found by counting: all ways to take one answer of each prompt, all pairs of
+answers.
 """
 
 import gzip
@@ -30,9 +31,9 @@ NAMES = (*SCALE, *SEVERAL)
 
 
 def asked(*answers: str, shuffled: Random | None = None, sampled: bool | None = None) -> list[VariantOutcome]:
-    """A question asked in as many orders as there are texts, by the hits of each in turn; - is no valid answer.
+    """Return a question's outcomes: each text has the hits of one order's repeats; - is no valid answer.
 
-    The repeats of all orders follow one another, or stand in any place. sampled: whether the model samples its answers.
+    The repeats of all orders follow one another, or have random places. sampled: whether the model samples its answers.
     """
     orders = list(itertools.islice(itertools.permutations(range(6)), len(answers)))
     cells = [(order, mark) for order, marks in zip(orders, answers, strict=True) for mark in marks]
@@ -56,17 +57,18 @@ def values_of(outcomes: list[VariantOutcome]) -> list[float | None]:
         (("11", "10"), [0.75, 0.5, 0.5, 0.25, 0, 0.5, 0.5, 0.75]),
         # x = (2, 0): never right in the second order.
         (("11", "00"), [0.5, 0.5, 0, 0, 0.5, 0, 0, 0]),
-        # x = (1, 1), right and wrong together: held out, both orders are alike. ½ · ½; no pair is right twice; ¼.
+        # x = (1, 1), right and wrong together: without one repeat, both orders are equal. ½ · ½; no pair is right
+        # twice; ¼.
         (("10", "10"), [0.5, 0, 0.25, 0.5, -0.25, 0.25, 0.5, 0.5]),
-        # The same counts, taking turns: what is worst by one answer is right by the other.
+        # The same counts, taking turns: the worst order by one answer is right by the other.
         (("10", "01"), [0.5, 0, 0.25, 0.5, -0.25, 0.25, 0.5, 1]),
-        # Orders asked 3, 2 and 1 times, x = (2, 1, 1): A 13/18, of the first two 7/12; (⅓ + 0) / 2; (⅓ + ⅔ + ½) / 3.
+        # Orders with 3, 2 and 1 answers, x = (2, 1, 1): A 13/18, of the first two 7/12; (⅓ + 0) / 2; (⅓ + ⅔ + ½) / 3.
         (("110", "10", "1"), [13 / 18, 1 / 6, 1 / 2, 7 / 12 - 1 / 6, -1 / 3, 1 / 3, None, None]),
         # The original alone was repeated: S₂ is that of the original, 3 of 6 pairs, of ¾ right.
         (("1110", "1", "0"), [1.75 / 3, 0.5, (0.75 + 0 + 0) / 3, 0.25, 0.25, 0, None, None]),
         # A missing answer is wrong.
         (("1-", "11"), [0.75, 0.5, 0.5, 0.25, 0, 0.5, 0.5, 0.75]),
-        # Asked once in each order, and nobody knows whether the model samples: chance and order are not apart.
+        # One answer in each order, and unknown sampling: chance and order cannot be separated.
         (("1", "1", "0"), [2 / 3, None, 1 / 3, None, None, None, None, None]),
     ],
 )
@@ -100,7 +102,7 @@ def test_right_in_two_orders_is_unbiased_for_every_four_of_24_orders(right):
 
 
 def by_counting(answers: list[list[int]], *, sampled: bool) -> list[Fraction | None]:
-    """The values of SCALE and W from every way to take answers, in whole numbers."""
+    """Return the values of SCALE and W from every way to take answers, in whole numbers."""
     one = fmean([Fraction(sum(of_order), len(of_order)) for of_order in answers])
     again = [of_order for of_order in answers if len(of_order) > 1]
     pairs = [
@@ -118,7 +120,7 @@ def by_counting(answers: list[list[int]], *, sampled: bool) -> list[Fraction | N
 
 
 def held_out(answers: list[list[int]]) -> Fraction:
-    """The upper end of the bracket, from copies of the answers without one repeat."""
+    """Return the upper end of the bracket, from copies of the answers without one repeat."""
     found = []
     for repeat in range(len(answers[0])):
         rest = [of_order[:repeat] + of_order[repeat + 1 :] for of_order in answers]
@@ -163,7 +165,7 @@ def test_more_than_two_right_answers_are_counted_like_two():
 
 
 def test_repeated_answers_are_none_of_the_papers():
-    # Two orders, each asked twice: the first answers are right and right, the second both wrong.
+    # Two orders with two answers each: the first answers are right and right, the second both wrong.
     first = asked("1", "1")
     again = [VariantOutcome(**{**vars(o), "variant": o.variant + 2, "option": 1, "repeat": 1}) for o in first]
     for metric in (worst_accuracy, fluctuation_rate, score):
@@ -180,7 +182,7 @@ def test_a_copied_answer_is_no_repeat():
 
 @pytest.mark.parametrize(("model", "same", "across"), [("mistral7b", 0.136, 0.048), ("medalpaca", 0.022, 0.015)])
 def test_recorded_repeats_of_the_original_order_tell_chance_from_order(model, same, across):
-    # Eleven repeats of the original order beside eleven shuffles of each question of MedQA.
+    # Eleven repeats of the original order and eleven shuffles of each question of MedQA.
     questions: dict[str, dict[tuple[str, ...], list[bool]]] = {}
     with gzip.open(DATA / f"medqa_{model}_cat.jsonl.gz", "rt", encoding="utf-8") as file:
         for line in map(json.loads, file):
@@ -197,7 +199,7 @@ def test_recorded_repeats_of_the_original_order_tell_chance_from_order(model, sa
 
 
 def test_repeats_of_orders_by_table(spec):
-    # q1: x = (2, 1); q2: x = (2, 0) of two each; q3 was asked once in each order, q4 in one prompt alone.
+    # q1: x = (2, 1); q2: x = (2, 0) of two each; q3 has one answer in each order, q4 a single prompt.
     spec(
         """
         question | variant | order | chosen | answer
@@ -253,7 +255,7 @@ def test_a_model_that_does_not_sample_by_table(spec):
 
 
 def drawn_case(random: Random, name: str, samples: bool | None) -> Case:
-    """A question asked in 2 to 24 orders, each once or unequally often, some without a valid answer."""
+    """Return a question with 2 to 24 orders, each once or unequally often, some without a valid answer."""
     orders = random.sample(list(itertools.permutations(range(4))), random.randint(2, 24))
     most, skill = random.choice((1, 1, 2, 4)), random.random()
     cells = [order for order in orders for _ in range(random.randint(1, most))]
@@ -321,7 +323,7 @@ def test_a_prompt_without_an_answer_yet_leaves_the_question_out(spec):
 
 
 def asked_again(case: Case, repeats: int, random: Random) -> Case:
-    """The case with each of its prompts answered so many times, as `repeats` numbers them."""
+    """Return the case with so many answers to each of its prompts, as `repeats` numbers them."""
     prompts = [
         replace(
             prompt,
@@ -347,7 +349,7 @@ def test_options_that_are_not_listed_have_no_orders_on_every_engine(engines):
 
 
 def unlisted(case: Case) -> Case:
-    """The case under a protocol that does not list its options, and so has no labels for them."""
+    """Return the case under a protocol that does not list its options, and so has no labels for them."""
     prompts = tuple(replace(prompt, labels=None) for prompt in case.prompts)
     return replace(case, prompts=prompts, listed=False)
 

@@ -185,7 +185,7 @@ def test_divergent_replaces_each_distractor_where_it_stands(answer: int):
 
 
 def test_the_same_size_subset_shows_as_many_options_as_the_question_has():
-    # 2 + 2(A − 1): five options make the paper's ten. The variants are those of the whole set, ordinals included.
+    # 2 + 2(A − 1): five options make the paper's ten. The variants are those in the whole set, ordinals included.
     found = variants("divergent:subset=same-size", 5, 2)
     assert len(found) == 10
     assert all(len(variant.order) == 5 for variant in found)
@@ -220,7 +220,7 @@ def test_answer_moving_swaps_the_right_option_with_the_one_at_each_position(answ
         assert variant.order[variant.ordinal - 1] == answer
         assert variant.examples_position == variant.ordinal - 1
     assert found[0].examples_position is None
-    # The one that equals the original is kept; its examples are moved, so the original itself is variant 0 alone.
+    # The variant equal to the original remains; its examples are moved, so only variant 0 is the original itself.
     assert [variant.ordinal for variant in found if variant.unchanged(3)] == [0]
 
 
@@ -301,7 +301,7 @@ def test_adversarial_texts_are_those_of_the_contract():
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        # The last distractor: option 3, or 2 where 3 is right.
+        # The last distractor: option 3, or 2 if 3 is right.
         (1, [(0, 1, 2, 3), (0, 1, 2, -1), (0, 1, 2, -2), (0, 1, 2, -3), (0, 1, 2, -4)]),
         (3, [(0, 1, 2, 3), (0, 1, -1, 3), (0, 1, -2, 3), (0, 1, -3, 3), (0, 1, -4, 3)]),
     ],
