@@ -166,12 +166,12 @@ class OutputFacts(TypedDict, total=False):
 
 
 class Client:
-    """The API of the registry at `base_url`, such as https://shuffleboard.example.org.
+    """A client of the registry's API at `base_url`, such as https://shuffleboard.example.org.
 
     token: sent as a bearer token, to this address only. timeout_s: seconds to wait for an answer. Methods raise the
     registry's own errors with its own messages: NotFoundError, UsageError, AuthenticationError and
     ForbiddenError, QueueError for something in the wrong state, IngestError for an invalid file; and RemoteError
-    where the registry does not answer or is not one.
+    if the registry does not answer, or the address is not a registry's.
     """
 
     def __init__(self, base_url: str, token: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -209,7 +209,7 @@ class Client:
         return Rows(row for page in self._pages("leaderboard", given) for row in page["rows"])
 
     def evaluations(self, *, state: str | None = None, **filters: Unpack[Filters]) -> LazyRows:
-        """Evaluations with their progress, newest first, a page at a time."""
+        """Return evaluations with their progress, newest first, a page at a time."""
         return self._listed("evaluations", {"state": state, "per_page": 1000, **filters})
 
     def evaluation(self, evaluation_id: int, *, noise_from: int | None = None) -> Document:
@@ -275,7 +275,7 @@ class Client:
     # Submissions
 
     def submissions(self, *, state: str | None = None, mine: bool = False) -> LazyRows:
-        """Submissions, those awaiting a decision first: your own, or everyone's for maintainers."""
+        """Return submissions, undecided ones first: your own, or everyone's for maintainers."""
         return self._listed("submissions", {"state": state, "mine": "yes" if mine else None, "per_page": 1000})
 
     def submission(self, submission_id: int) -> Document:
@@ -283,7 +283,7 @@ class Client:
         return self._get(f"submissions/{submission_id}")
 
     def submit_model(self, suite: str, **model: Unpack[WishedModel]) -> Document:
-        """Requests that a model be evaluated on a suite; a maintainer decides."""
+        """Request that a model be evaluated on a suite; a maintainer decides."""
         return self._send("POST", "submissions", {"suite": suite, **model})
 
     def estimate_submission(self, submission_id: int) -> Document:
@@ -304,11 +304,11 @@ class Client:
         return self._send("POST", f"submissions/{submission_id}/approve", body)
 
     def reject_submission(self, submission_id: int, reason: str) -> Document:
-        """Rejects a submission, with the reason that its submitter reads."""
+        """Reject a submission, with the reason that its submitter reads."""
         return self._send("POST", f"submissions/{submission_id}/reject", {"reason": reason})
 
     def withdraw_submission(self, submission_id: int) -> Document:
-        """Withdraws your own submission while it awaits a decision."""
+        """Withdraw your own submission while it awaits a decision."""
         return self._send("POST", f"submissions/{submission_id}/withdraw")
 
     # For maintainers
@@ -352,13 +352,13 @@ class Client:
         return self._send("POST", "evaluations/estimate", wanted)
 
     def move_evaluation(self, evaluation_id: int, action: Literal["pause", "resume", "cancel", "retry"]) -> Document:
-        """Pauses, resumes, cancels or retries an evaluation."""
+        """Pause, resume, cancel or retry an evaluation."""
         return self._send("POST", f"evaluations/{evaluation_id}/{action}")
 
     def import_outputs(
         self, path: Path | str, model: str, benchmark: str, variants: str, **facts: Unpack[OutputFacts]
     ) -> Document:
-        """Imports recorded outputs from a file; again makes a new replicate."""
+        """Import recorded outputs from a file; another import makes a new replicate."""
         given = {"model": model, "benchmark": benchmark, "variants": variants, **facts}
         return self._upload("evaluations/import", Path(path), given)
 
@@ -372,11 +372,11 @@ class Client:
         return self._send("POST", f"evaluations/{evaluation_id}/replay", {"benchmark": benchmark, "protocol": protocol})
 
     def import_suite(self, definition: Mapping[str, Any] | Path) -> Document:
-        """Loads a suite from its definition or its TOML file."""
+        """Load a suite from its definition or its TOML file."""
         return self._send("POST", "suites", _definition(definition))
 
     def import_board(self, definition: Mapping[str, Any] | Path) -> Document:
-        """Loads a board from its definition or its TOML file."""
+        """Load a board from its definition or its TOML file."""
         return self._send("POST", "boards", _definition(definition))
 
     def _pages(self, path: str, given: dict[str, Any]) -> Iterator[Any]:
@@ -403,7 +403,7 @@ class Client:
         return f"{self._base}/api/v1/{path}{'?' if query else ''}{query}"
 
     def _send(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Document:
-        """Sends a JSON document, without the keys that are None."""
+        """Send a JSON document, without the keys that are None."""
         kept = None if document is None else {key: value for key, value in document.items() if value is not None}
         return self._ask(method, self._address(path), document=kept)
 

@@ -1,4 +1,4 @@
-"""An extension of Inspect AI: any multiple-choice task asked in several orders of its options, and several times.
+"""An extension of Inspect AI: any multiple-choice task in several orders of its options, and several times.
 
     inspect eval shuffleboard/permuted -T task=inspect_evals/mmlu_0_shot -T variants=cyclic --model …
 
@@ -87,11 +87,12 @@ def _made(name: str, arguments: dict[str, Any]) -> Any:
 
 @task  # type: ignore[untyped-decorator, unused-ignore]
 def permuted(task: Any, variants: str = "cyclic", **arguments: Any) -> Any:
-    """A task with every question in several orders.
+    """Build a task with every question in several orders.
 
-    task: a Task, the name of a registered one, or `file.py@name`; one that is named is made with the other arguments.
+    task: a Task, the name of a registered task, or `file.py@name`; a task given by name is made with the other
+    arguments.
     variants: a kind of orders as everywhere in Shuffleboard, such as `cyclic`, `full`, `shuffle:m=4`, or with repeats
-    `cyclic:repeats=2`, which is `cyclic` in two epochs; Inspect's own `--epochs` stands before it.
+    `cyclic:repeats=2`, which is `cyclic` in two epochs; Inspect's own `--epochs` takes precedence.
     """
     made = _made(task, arguments) if isinstance(task, str) else task
     definition = parse_variants(variants)

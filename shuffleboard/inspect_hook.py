@@ -74,7 +74,7 @@ def _store(path: Path, model: str, benchmark: str, variants: str, settings: Sett
 
 @hooks(name="shuffleboard_import", description="Imports logs of shuffleboard/permuted into a registry")
 class ImportHook(Hooks):  # type: ignore[misc, unused-ignore]
-    """Import each log of our task when it is finished; say on stderr where it is, or why it was not imported."""
+    """Import each log of our task when it is finished; report on stderr where it is, or why it was not imported."""
 
     def enabled(self) -> bool:
         """Return whether a registry or a database is named."""

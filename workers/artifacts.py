@@ -58,7 +58,7 @@ _DIGESTS: Final = ("weights_digest", "tokenizer_digest")
 def inspect_files(
     request: RevisionRequest, settings: Settings | None = None, digest_of: DigestOf = remembered_sha256
 ) -> ModelFiles:
-    """Hash the files that a checked request names, downloading those of a hub model first.
+    """Hash the files of a checked request, after downloading a hub model's files.
 
     A model on an endpoint has no files to hash: its server must list it.
     Raises ModelError if files are missing or unsafe, or an endpoint does not serve the model.

@@ -1,4 +1,4 @@
-"""Published formats of quantised checkpoints: those that can be loaded, their packages, and why others cannot.
+"""Published formats of quantised checkpoints: the formats that can be loaded, their packages, and why others cannot.
 
 Weights are dequantised when they are loaded, so that every engine computes with the plain numbers of the files. Kernels
 made for a format compute something else: many round activations, too.

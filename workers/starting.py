@@ -68,7 +68,7 @@ def scoring_loop(
     memory: int | None,
     unload_after: float,
 ) -> WorkerLoop:
-    """Return a loop that has not started. served: its queues; None: those of its device. For the others, see OPTIONS.
+    """Return a loop that has not started. served: its queues; None: its device's queues. For the others, see OPTIONS.
 
     A worker that serves `gpu` serves the queues of all classes that its memory is enough for.
 

@@ -88,7 +88,7 @@ def _spelled(name: str) -> str:
 
 
 def _asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for the fields of `Wanted`, but not for those of `--budget`."""
+    """Add the options for the fields of `Wanted`, except the options of `--budget`."""
     for name, field in reversed(Wanted.model_fields.items()):
         if name not in ("benchmarks", "budget"):
             command = _option(name, field)(command)

@@ -1,7 +1,7 @@
 """Tables on stdout: as wide as the terminal allows, and plain and complete in a pipe.
 
 In a terminal, names of a table that is too wide are shortened in the middle; what all rows have in common goes above
-it; then intervals and the least important columns are left out, and a note says so. Numbers are never cut. rich lays
+it; then intervals and the least important columns are left out, with a note. Numbers are never cut. rich lays
 out tables too, but cuts every cell, so only its cell widths are used.
 """
 

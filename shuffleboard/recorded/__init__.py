@@ -101,7 +101,7 @@ SHOTS: Final = 5
 """Number of examples before those 26 models' chain of thought and letter."""
 
 COLUMNS: Final = HEADLINES[:-1]
-"""Of the board: nothing was asked without the question, which NPSQ needs."""
+"""Of the board: the answers include no prompt without the question, which NPSQ needs."""
 
 
 @dataclass(frozen=True)

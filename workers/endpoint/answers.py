@@ -40,7 +40,7 @@ class Token:
 
 
 def top_tokens(document: Mapping[str, Any]) -> list[Token]:
-    """Return the most probable first tokens of a completion, without those that lack a log-probability.
+    """Return the most probable first tokens of a completion, without tokens that lack a log-probability.
 
     Raises EngineError if there are none.
     """

@@ -77,7 +77,7 @@ class Each(Protocol):
 class Scored:
     """logprobs[i][p]: log-probability (nats, ≤ 0) of continuation p after prompt i.
 
-    tokens_naive: of all prompts. tokens_computed: without those that the server reports as cached.
+    tokens_naive: of all prompts. tokens_computed: without the tokens that the server reports as cached.
     """
 
     logprobs: list[list[float]]
@@ -460,7 +460,7 @@ def _numbered(
 
 
 def _passes(way: Way, context: Sequence[int], expected: Mapping[int, float], stop: Event) -> bool:
-    """Return whether a server returns the expected log-probabilities, and those of tokens that it did not list."""
+    """Return whether a server returns the expected log-probabilities, also for tokens that it did not list."""
     # Tokens of the sentence itself: they are in the vocabulary, and unlikely to follow.
     others = [token for token in dict.fromkeys(context) if token not in expected][:COMPARED]
     try:

@@ -1,7 +1,7 @@
 """Servers' answers with a model's text: whole answers and streams, texts and messages, thoughts in any field.
 
 A message's thought is in `reasoning_content` (DeepSeek, SGLang, llama.cpp, older vLLM) or in `reasoning` (vLLM, Ollama,
-OpenRouter); some servers send both with the same text. Content may be a list of parts; those of the types `thinking`
+OpenRouter); some servers send both with the same text. Content may be a list of parts; parts of the types `thinking`
 and `reasoning` are thoughts (Mistral).
 """
 

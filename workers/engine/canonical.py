@@ -16,7 +16,7 @@ decides:
 - Threads each compute passes of their own, and none shares a product.
 
 oneDNN happens to behave this way but does not guarantee it, so an engine checks when it is opened: products with the
-model's weights and those of attention (`check_products`), and its own numbers for some test prompts, alone and
+model's weights, products of attention (`check_products`), and its own numbers for some test prompts, alone and
 together.
 """
 
@@ -141,7 +141,7 @@ def _check_attention(heads: int, size: int, random: Random) -> str | None:
 
 
 def made_up_prompts(vocabulary: int, longest: int | None, dtype: torch.dtype) -> list[TokenisedPrompt]:
-    """Prompts of which an engine compares its own numbers: two that begin alike, and one that is like neither.
+    """Prompts on which an engine compares its own numbers: two with a common beginning, and a third that is different.
 
     In bfloat16, whose passes are long anyway, so long that the first two share far keys, too.
     """

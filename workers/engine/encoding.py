@@ -226,7 +226,7 @@ def encode_all(
     tokenise: Callable[[Encode, ScoringPrompt], T],
     by_pieces: Callable[[Encode, ScoringPrompt], T] | None = None,
 ) -> list[T]:
-    """Tokenise each prompt by an encoder that reads pieces; again by one that does not, if that fails.
+    """Tokenise each prompt by an encoder that reads pieces; if that fails, again by an encoder that does not.
 
     by_pieces: in place of `tokenise` with an encoder that reads pieces; may raise OutOfStepError as well.
     """

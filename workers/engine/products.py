@@ -1,7 +1,8 @@
 """Matrix products on the CPU by oneDNN.
 
-In float32 torch multiplies with MKL, which takes its AVX2 path on other makers' processors: 103 GFLOP/s on one that
-does 240 with oneDNN's AVX-512 kernels. Both add in float32. torch offers oneDNN for float32 only to compiled graphs;
+In float32 torch multiplies with MKL, which takes its AVX2 path on other makers' processors: 103 GFLOP/s on a processor
+that does 240 with oneDNN's AVX-512 kernels. Both add in float32. torch offers oneDNN for float32 only to compiled
+graphs;
 these are the operators that they call. In bfloat16 weights packed for it are not rearranged by each product, and
 operations after a product are applied before it is written.
 """

@@ -51,7 +51,7 @@ class TokenTrie:
 
 
 def build_trie(sequences: Sequence[Sequence[int]]) -> TokenTrie:
-    """Build the trie of `sequences`, none of which may be empty. Equal sequences share their last node."""
+    """Build the trie of `sequences`, all non-empty. Equal sequences share their last node."""
     trie = TokenTrie(last=[-1] * len(sequences))
     path: list[int] = []
     previous: Sequence[int] = ()

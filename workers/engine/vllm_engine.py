@@ -91,7 +91,7 @@ class Core(Protocol):
 class OpenedVllm:
     """vLLM with a model. params: makes its `SamplingParams`. lora: sent with each request; None without an adapter.
 
-    forced: the argument of `params` that makes a request write these tokens. settings: those that could change a
+    forced: the argument of `params` that makes a request write these tokens. settings: the settings that could change a
     number. close: ends its processes.
     """
 

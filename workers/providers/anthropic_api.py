@@ -63,7 +63,7 @@ class AnthropicApi:
 
     @asking(anthropic.APIConnectionError)
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
-        """Return the blocks of text, joined, and those of thinking."""
+        """Return the blocks of text, joined, and the blocks of thinking."""
         # With a timeout the library does not refuse answers that may take longer than ten minutes.
         return _answer(self._client.messages.create(**self._asked(model, messages, wanted), timeout=self._timeout))
 

@@ -118,7 +118,7 @@ class Batches:
         if not status.ended:
             raise InterruptedScoringError(self._poll_s)
         results = self._tried(lambda: self._results(batch.tag, remote_id))
-        # A request that was not executed costs nothing; for one that is missing without a reason this is unknown.
+        # A request that was not executed costs nothing; if its result is missing without a reason, the cost is unknown.
         missing = Failure(NO_RESULT, None)
         if status.unanswered is not None:
             missing = Failure(self._attempts.clean(status.unanswered), 0.0)
