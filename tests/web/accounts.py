@@ -33,7 +33,7 @@ def add_one_of_each_role(engine: Engine) -> None:
 
 
 def token_of(engine: Engine, name: str, scopes: list[str] | None = None, days: int | None = None) -> str:
-    """A new token of an account, with all its scopes unless some are named."""
+    """Return a new token of an account, with all its scopes unless some are named."""
     with write_session(engine) as session:
         account = find_account(session, name)
         return issue_token(session, account, "test", scopes or sorted(scopes_of(account.role)), days)[1]
@@ -50,14 +50,14 @@ def maintaining(engine: Engine) -> dict[str, str]:
 
 
 def csrf_of(client: FlaskClient, page: str = "/sign-in") -> str:
-    """The CSRF token of a form on a page."""
+    """Return the CSRF token of a form on a page."""
     found = re.search(r'name="csrf_token" value="([^"]+)"', client.get(page).text)
     assert found is not None, page
     return found[1]
 
 
 def signed_in(app: Flask, name: str) -> FlaskClient:
-    """A browser that an account signed in on."""
+    """Return a browser in which an account is signed in."""
     client = app.test_client()
     answer = client.post("/sign-in", data={"csrf_token": csrf_of(client), "name": name, "password": PASSWORD})
     assert answer.status_code == 303, answer.text
@@ -65,7 +65,7 @@ def signed_in(app: Flask, name: str) -> FlaskClient:
 
 
 def refusals(engine: Engine) -> list[tuple[str, str, str | None]]:
-    """(who, what, on what) of everything in the audit trail that was refused."""
+    """Return (account, action, object) of every refusal in the audit trail."""
     with read_session(engine) as session:
         events = session.scalars(select(AuditEvent).filter_by(outcome="refused").order_by(AuditEvent.id))
         return [(event.actor, event.action, event.target) for event in events]

@@ -1,6 +1,6 @@
 """A seeded registry and a client on it, on each engine in turn.
 
-The web only reads, so all tests share one seeded database per engine; a test that adds to it asks for `own`.
+The web only reads, so all tests share one seeded database per engine; a test that adds to it uses `own`.
 """
 
 import re
@@ -30,9 +30,9 @@ FilledOnce = Callable[[str, Callable[[Engine, Path], Any]], tuple[str, Any]]
 
 @dataclass(frozen=True)
 class Site:
-    """A database, what it holds, and a client of the application on it.
+    """A database, its seeded contents, and a client of the application on it.
 
-    The engine is kept: the registry remembers only a few, and one that it forgot could not be closed.
+    The engine is kept: the registry remembers only a few, and a forgotten engine could not be closed.
     """
 
     engine: Engine
@@ -46,7 +46,7 @@ def _site(url: str, seeded: Seeded) -> Site:
 
 @pytest.fixture(scope="session")
 def sqlite_site(filled_once: FilledOnce) -> Site:
-    """The shared site on SQLite."""
+    """Return the shared site on SQLite."""
     return _site(*filled_once("site", seed))
 
 
@@ -65,19 +65,19 @@ def _drawn(url: str, outputs: Outputs) -> Drawn:
 
 @pytest.fixture(scope="session")
 def sqlite_drawn(filled_once: FilledOnce) -> Drawn:
-    """The shared site of imported outputs on SQLite."""
+    """Return the shared site of imported outputs on SQLite."""
     return _drawn(*filled_once("drawn", fill))
 
 
 def empty_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forgets until the test ends what was computed of sealed evaluations: archived ones have the same seals."""
+    """Forget until the test ends all values computed from sealed evaluations: archived ones have the same seals."""
     cached, kept = OfSealed.get, defaultdict[int, OfSealed[Any]](OfSealed)
     monkeypatch.setattr(OfSealed, "get", lambda self, seal, compute: cached(kept[id(self)], seal, compute))
 
 
 @pytest.fixture(scope="session")
 def sqlite_archived(sqlite_drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drawn]:
-    """A copy of `sqlite_drawn` in which every evaluation is archived."""
+    """Yield a copy of `sqlite_drawn` in which every evaluation is archived."""
     folder = tmp_path_factory.mktemp("archived")
     url = sqlite_drawn.engine.url.render_as_string(hide_password=False)
     with contextmanager(copies_on_sqlite)(url, folder) as copied:
@@ -91,53 +91,53 @@ def sqlite_archived(sqlite_drawn: Drawn, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def postgresql_drawn(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Drawn:
-    """The shared site of imported outputs on PostgreSQL."""
+    """Return the shared site of imported outputs on PostgreSQL."""
     url = lasting_postgresql()
     return _drawn(url, fill(get_engine(url), tmp_path_factory.mktemp("drawn")))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def drawn(request: pytest.FixtureRequest) -> Drawn:
-    """The shared site of imported outputs on each engine in turn."""
+    """Return the shared site of imported outputs on each engine in turn."""
     return request.getfixturevalue(f"{request.param}_drawn")
 
 
 @pytest.fixture(scope="session")
 def postgresql_site(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The shared site on PostgreSQL."""
+    """Return the shared site on PostgreSQL."""
     url = lasting_postgresql()
     return _site(url, seed(get_engine(url), tmp_path_factory.mktemp("site")))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def site(request: pytest.FixtureRequest) -> Site:
-    """The shared site on each engine in turn."""
+    """Return the shared site on each engine in turn."""
     return request.getfixturevalue(f"{request.param}_site")
 
 
 @pytest.fixture
 def client(site: Site) -> FlaskClient:
-    """A client of the shared site."""
+    """Return a client of the shared site."""
     return site.client
 
 
 @pytest.fixture
 def seeded(site: Site) -> Seeded:
-    """What the shared site holds."""
+    """Return the contents of the shared site."""
     return site.seeded
 
 
 @pytest.fixture
 def engine(site: Site) -> Engine:
-    """The shared site's engine, to read with."""
+    """Return the shared site's engine, to read with."""
     return site.engine
 
 
 @pytest.fixture(scope="session")
 def leads_to() -> Callable[[FlaskClient, str], int]:
-    """leads_to(client, link) returns the status of the answer, asked for once: many pages have the same links.
+    """Return leads_to(client, link), which returns the status of the answer and requests each link once.
 
-    Only of the shared sites, which stay as they are.
+    Many pages have the same links. Only for the shared sites, which never change.
     """
     known: dict[tuple[Flask, str], int] = {}
 
@@ -170,12 +170,12 @@ def chosen(request: pytest.FixtureRequest) -> Callable[[Iterable[str]], list[str
 
 @pytest.fixture
 def own(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Site]:
-    """A seeded site of the test's own, on each engine in turn."""
+    """Yield a seeded site of the test's own, on each engine in turn."""
     with filled_databases.copy(seed, tmp_path) as (url, seeded):
         yield Site(get_engine(url), seeded, create_app(database_url=url).test_client())
 
 
 @pytest.fixture
 def empty_client(database: str) -> FlaskClient:
-    """A client of a registry that holds nothing, on each engine in turn."""
+    """Return a client of an empty registry, on each engine in turn."""
     return create_app(database_url=database).test_client()

@@ -1,4 +1,7 @@
-"""A provider of OpenID Connect within the tests: real keys and tokens, no socket. It says wrong things when told to."""
+"""A provider of OpenID Connect within the tests: real keys and tokens, no socket.
+
+A test can make it send wrong answers.
+"""
 
 import base64
 import hashlib
@@ -41,10 +44,10 @@ def encoded(part: Any) -> str:
 
 @dataclass
 class StandIn:
-    """claims: of the person who signs in next. more: what the discovery document says besides. kids: its keys.
+    """claims: of the person who signs in next. more: further fields of the discovery document. kids: its keys.
 
-    forge: makes the ID token instead of signing it rightly. answers: what a path answers instead of the truth.
-    asked: paths of the requests that came. codes: those that were given and not yet used, with their requests.
+    forge: makes the ID token in place of the right signature. answers: wrong answers by path.
+    asked: paths of the requests received. codes: issued and unused codes, with their requests.
     """
 
     claims: dict[str, Any] = field(default_factory=lambda: {"sub": "248", "preferred_username": "ada"})
@@ -57,7 +60,7 @@ class StandIn:
     given: int = 0
 
     def authorize(self, url: str) -> dict[str, str]:
-        """What its page answers somebody who signs in there, as parameters of the callback."""
+        """Return the parameters of the callback after somebody signs in there."""
         request = dict(parse_qsl(urlsplit(url).query))
         assert url.startswith(f"{ISSUER}/authorize?")
         assert (request["response_type"], request["client_id"]) == ("code", CLIENT)
@@ -108,7 +111,7 @@ class StandIn:
 
 
 class Adapter(BaseAdapter):
-    """Brings the requests of the website to a stand-in, without a socket."""
+    """An adapter that carries the website's requests to a stand-in, without a socket."""
 
     def __init__(self, stand_in: StandIn) -> None:
         super().__init__()

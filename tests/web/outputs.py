@@ -1,13 +1,13 @@
-"""A registry of imported outputs, for what the charts show: moved answers, adversarial options, two models compared.
+"""A registry of imported outputs for the charts: moved answers, adversarial options, two models compared.
 
 Benchmark `mixed`: 40 questions of two subjects; every fourth has 5 options, the others 4. Two models:
 
     leaning  likes the first place: right there, elsewhere right by a draw of its own
-    steady   right or wrong by question, wherever the answer stands
+    steady   right or wrong by question, wherever the answer is
 
-Both are asked under answer-moving and two protocols, under cyclic, and under adversarial variants with the question and
+Both answer under answer-moving and two protocols, under cyclic, and under adversarial variants with the question and
 without it. Some answers are not valid. `veiled` is the same and hidden. `parted` are 16 of the questions in four
-subjects, under two shuffles, asked of `leaning` alone. The board `order` is of `mixed` under cyclic.
+subjects, under two shuffles, answered by `leaning` alone. The board `order` is of `mixed` under cyclic.
 """
 
 import random
@@ -53,13 +53,13 @@ Answer = Callable[[QuestionShape, VariantShown, random.Random], int | None]
 
 
 def leaning(shape: QuestionShape, variant: VariantShown, draw: random.Random) -> int | None:
-    """The position answered; None where nothing usable was said."""
+    """Return the chosen position; None for an unusable answer."""
     right = variant.order.index(shape.answer)
     return None if draw.random() < 0.05 else right if draw.random() < 0.45 else 0
 
 
 def steady(shape: QuestionShape, variant: VariantShown, draw: random.Random) -> int | None:
-    """The position answered."""
+    """Return the chosen position."""
     known = int(shape.external_id[1:]) % 5 != 0
     return variant.order.index(shape.answer) if known or draw.random() < 0.1 else len(variant.order) - 1
 
@@ -80,7 +80,7 @@ class Outputs:
 
 
 def output_lines(kind: str, answer: Answer, seed: str, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One line a prompt: the position answered, and log-probabilities that go with it."""
+    """Return a line for each prompt: the chosen position, and log-probabilities that match it."""
     names = {ordinal: name for name, ordinal in inserted_ordinals(kind).items()}
     found = []
     for question in questions:

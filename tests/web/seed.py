@@ -13,7 +13,7 @@ Benchmark `capitals`, eight questions of four options in two subjects, so two sh
 The answers of the questions are options 0, 1, 2, 3, 0, 1, 2, 3; the last two are 2 and 3, wrong in the original order
 and right in one of four rotations each.
 
-`secret` is hidden and holds what must not be shown; `hostile` tries to break out of its page.
+`secret` is hidden and must never be shown; `hostile` tries to break out of its page.
 """
 
 import json
@@ -59,7 +59,7 @@ def mostly_right(prompt: ShardPrompt) -> int:
 
 
 def silent(prompt: ShardPrompt) -> int | None:
-    """Says nothing usable to the first question."""
+    """Give no usable answer to the first question."""
     return None if prompt.question.external_id == "q1" else right(prompt)
 
 
@@ -96,7 +96,7 @@ def seed(engine: Engine, folder: Path) -> Seeded:
 
 
 def add_model(session: Session, name: str, **columns: object) -> ModelRevision:
-    """A model with one revision, as a worker leaves it once it has hashed the files."""
+    """Return a model with one revision, as after a worker hashed the files."""
     revision = ModelRevision(
         model=Model(name=name, family="toy", parameters=135_000_000, **columns),
         number=1,

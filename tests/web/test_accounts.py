@@ -1,4 +1,4 @@
-"""Signing in, tokens, roles: what works, what is refused, and what is written down of it."""
+"""Signing in, tokens and roles: permitted and refused actions, and their audit trail."""
 
 import html
 import re
@@ -132,7 +132,7 @@ def test_guessing_is_slowed_down(app: Flask, engine: Engine) -> None:
 
 
 def guess(app: Flask, address: str, password: str = "a wrong password", name: str = "reader") -> int:
-    """The status of signing in from an address."""
+    """Return the status of signing in from an address."""
     client = app.test_client()
     form = {"csrf_token": csrf_of(client), "name": name, "password": password}
     return client.post("/sign-in", data=form, environ_base={"REMOTE_ADDR": address}).status_code
@@ -192,7 +192,7 @@ TARGETS = {
     "queue": "/",
     "/a\r\nSet-Cookie: x=1": "/",
 }
-"""Where somebody asks to be led → where they are led."""
+"""Requested target of a redirection → its actual target."""
 
 
 def test_signing_in_leads_on_to_a_page_of_this_site_only(app: Flask, engine: Engine) -> None:

@@ -10,7 +10,7 @@ from tests.web.outputs import BOARD
 
 @pytest.fixture
 def archived(sqlite_archived, monkeypatch):
-    """The shared site, in which every evaluation is archived."""
+    """Return the shared site, in which every evaluation is archived."""
     empty_caches(monkeypatch)
     return sqlite_archived
 

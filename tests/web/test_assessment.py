@@ -1,4 +1,4 @@
-"""The assessment protocol as a page: the command's numbers, what is refused, and how much a request may read."""
+"""The assessment protocol as a page: the command's numbers, refusals, and limits on a request's reading."""
 
 import sqlite3
 from contextlib import closing
@@ -26,7 +26,7 @@ POINTS = len(MODELS) * len(BENCHMARKS)
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def assessed(request):
-    """The registry of made-up models in all orders, on each engine in turn."""
+    """Return the registry of made-up models in all orders, on each engine in turn."""
     return request.getfixturevalue(f"{request.param}_assessed")
 
 
@@ -41,8 +41,8 @@ def client(assessed):
 
 @pytest.fixture
 def own_client(sqlite_assessed, tmp_path):  # noqa: F811 - the fixture
-    """A client and the engine of a registry that the test may change."""
-    # Not a copy of the file: the newest rows may still stand in the log beside it.
+    """Return a client and the engine of a registry that the test may change."""
+    # Not a copy of the file: the newest rows may still be in the write-ahead log.
     with closing(sqlite3.connect(sqlite_assessed.url.database)) as source:
         source.execute("VACUUM INTO ?", [str(tmp_path / "own.db")])
     engine = get_engine(f"sqlite:///{tmp_path / 'own.db'}")
@@ -54,7 +54,7 @@ def shown(value):
 
 
 def numbers(row):
-    """The numbers of a row's cells, with a dash for null."""
+    """Return the numbers of a row's cells, with a dash for null."""
     return [cell.split()[0] for cell in row[1:]]
 
 

@@ -1,8 +1,7 @@
-"""A table of attacks over HTTP: each is refused, written down, and changes nothing.
+"""A table of attacks over HTTP: each is refused and logged, and changes nothing.
 
 Attacks by SQL are in tests/sql/test_attacks.py, model files that could run code in tests/integration/test_bad_input.py,
-what is hidden and hostile texts in test_every_door.py, and
-guessed passwords and bad tokens in test_accounts.py.
+hidden and hostile texts in test_every_door.py, and guessed passwords and bad tokens in test_accounts.py.
 """
 
 import json
@@ -26,7 +25,7 @@ from web import create_app
 pytestmark = pytest.mark.long_on("postgresql")
 
 HERE: Final = str(Path(__file__).parents[2])
-"""Where the server's code lies: nobody's business."""
+"""Folder of the server's code, which no answer may reveal."""
 MEGABYTE: Final = 2**20
 HOSTILE_NAMES = (
     "../../etc/passwd",
@@ -46,7 +45,7 @@ SECRET = "What nobody may read?"
 LINE = b'{"id": "%d", "subject": null, "question": "q", "options": ["a", "b"], "answer": 0}\n'
 
 Attack = tuple[str, str, str, dict[str, Any], tuple[int, ...]]
-"""Who ("nobody" or a role), method, path, what is sent, statuses of which one is answered."""
+"""Account ("nobody" or a role), method, path, request arguments, permitted statuses."""
 
 ATTACKS: dict[str, Attack] = {
     # Somebody who may not.
@@ -226,7 +225,7 @@ def app(engine: Engine, database: str, tmp_path: Any) -> Flask:
 
 
 def contents(engine: Engine) -> dict[str, list[Any]]:
-    """Every row of every table but the audit trail."""
+    """Return every row of every table but the audit trail."""
     with engine.execution_options(read_only=True).connect() as connection:
         return {
             name: sorted(map(repr, connection.execute(text(f"SELECT * FROM {name}"))))
@@ -261,7 +260,7 @@ def test_each_attack_is_refused_written_down_and_changes_nothing(app: Flask, eng
 
 
 def test_an_error_of_the_database_keeps_rows_out_of_the_log(engine: Engine) -> None:
-    """The log is read by more people than a hidden question may be."""
+    """More people read the log than may see a hidden question."""
     for statement in (
         "INSERT INTO model (id, name, created_at) VALUES (91, :text, '2026-01-01'), (92, :text, '2026-01-01')",
         "INSERT INTO role (name, rank, description) VALUES ('new', 1, :text)",

@@ -1,4 +1,4 @@
-"""Boards as pages and as JSON: as they stand, as they stood, and what must not be shown."""
+"""Boards as pages and as JSON: their present and past states, and hidden content."""
 
 import hashlib
 import re
@@ -24,7 +24,7 @@ COLUMNS = ("accuracy@cyclic", "worst_accuracy@cyclic", "fluctuation_rate@cyclic"
 
 
 def load(site, name="main", benchmarks=("capitals",), **more):
-    """A board on the seeded evaluations under `cyclic`, which the suite asks for alone."""
+    """Return a board on the seeded evaluations under `cyclic`, the only variants of its suite."""
     suite = SuiteDefinition.model_validate({"name": "orders", "variants": ["cyclic"], "tasks": [{"benchmark": "*"}]})
     with write_session(site.engine) as session:
         import_suite(session, suite)
@@ -70,7 +70,7 @@ def test_a_board_counts_the_pairs_that_it_distinguishes(own):
     first, *others = (row["values"]["worst_accuracy@cyclic"] for row in document["rows"])
     assert first["above"] is None
     assert others[0]["above"]["model"] == "alpha"
-    # Eight questions tell nobody apart: every model may have any rank.
+    # Eight questions cannot distinguish models: every model may have any rank.
     assert {tuple(value["all_rank_interval"]) for value in (first, *others)} == {(1, 5)}
     assert {value["all_tier"] for value in (first, *others)} == {1}
     assert document["together"]["worst_accuracy@cyclic"]["matrix"] == ["....."] * 5
@@ -111,7 +111,7 @@ def test_a_snapshot_keeps_its_address_and_its_rows(own):
 
 
 def test_a_board_says_how_its_numbers_and_ranks_moved(own, monkeypatch):
-    # Told from the first snapshot, however few of them are listed.
+    # Dated from the first snapshot, even if few are listed.
     monkeypatch.setattr("web.pages.boards.SNAPSHOTS", 1)
     with monkeypatch.context() as apart:
         apart.setattr(history, "BURST", timedelta(0))
@@ -162,7 +162,7 @@ def test_snapshots_that_follow_closely_count_as_one():
         for number, at in enumerate(minutes, 1)
     ]
     withdrawn = [start + timedelta(minutes=60.5)]
-    # Nine minutes apart is close; an hour is not; neither is what a withdrawal or a new version of the board parts.
+    # Nine minutes apart is close; an hour is not; nor are snapshots separated by a withdrawal or a new board version.
     found = history.collapsed(made, withdrawn)
     assert [(moment.id, moment.snapshots) for moment in found] == [(3, 3), (4, 1), (5, 1), (7, 2)]
 
@@ -261,7 +261,7 @@ def test_a_board_of_many_models_is_shown_in_pages(own):
     page = body(own.client, "/boards/main?per_page=2&page=2&sort=accuracy@cyclic&order=asc")
     assert "3–4 of 5 models" in page
     assert "per_page=5" in page  # all on one page
-    # What is drawn of a page stands among all models.
+    # A page's models are drawn among all models.
     assert page.count('class="other"') == 3
     assert "Accuracy and worst accuracy of 5 complete models" in page
     assert "Pages of models" not in body(own.client, "/boards/main")
@@ -283,7 +283,7 @@ def test_a_visitor_chooses_models_columns_and_weights_and_gets_ranks_of_the_choi
     assert document["digest"] in body(own.client, document["url"])
     assert "give TASK:N" in body(own.client, "/boards/main/own?weight=capitals", 400)
     assert "has no task" in body(own.client, "/boards/main/own?weight=rivers:2", 400)
-    # All columns are too much of a large board: it begins with the one that ranks.
+    # All columns are too much of a large board: it begins with the ranking column.
     monkeypatch.setattr(selected, "MOST_VALUES", 5)
     assert body(own.client, "/boards/main/own").count(" checked>") == 1
 

@@ -1,4 +1,4 @@
-"""What only a browser can tell: scripts under the policy, layout, keyboard, and pages without scripts."""
+"""Checks that need a browser: scripts under the policy, layout, keyboard, and pages without scripts."""
 
 import threading
 from contextlib import closing, contextmanager
@@ -24,7 +24,7 @@ def running(server):
 
 
 def served(application):
-    """The address of a server of the application."""
+    """Return the address of a server of the application."""
     return running(make_server("127.0.0.1", 0, application, threaded=True))
 
 
@@ -36,14 +36,14 @@ def draw_charts(opened):
 
 @pytest.fixture
 def address(sqlite_site):
-    """A seeded server."""
+    """Yield a seeded server."""
     with served(sqlite_site.client.application) as base:
         yield base, sqlite_site.seeded
 
 
 @contextmanager
 def page(chromium, *, errors=False, **options):
-    """A page of its own, which must not complain; errors: pages that answer with an error are expected."""
+    """Yield a page of its own, which must not complain; errors: pages that answer with an error are expected."""
     with closing(chromium.new_page(**options)) as opened:
         opened.set_default_timeout(1000 * PATIENCE_S)  # a machine may be busy
         complaints = []
@@ -167,7 +167,7 @@ def test_keys_lead_from_one_question_that_flips_to_the_next(chromium, address):
         expect(opened.locator("#announcer")).to_have_text("No later question flips")
         opened.keyboard.press("p")
         opened.wait_for_url(first)
-        # A single key must not act where somebody types, and can be turned off (WCAG 2.2, 2.1.4).
+        # A single key must do nothing in a text field, and can be turned off (WCAG 2.2, 2.1.4).
         opened.evaluate("document.querySelector('main').append(document.createElement('input'))")
         opened.locator("main input").press("n")
         opened.get_by_role("button", name="Keys on").click()
@@ -191,7 +191,7 @@ GROUND = "getComputedStyle(document.body).backgroundColor"
 
 
 def ground(opened):
-    """The colour of the page, once there is one: a button of a form opens it again."""
+    """Return the colour of the page, after it has loaded: a form's button opens it again."""
     opened.wait_for_load_state()
     return opened.evaluate(GROUND)
 

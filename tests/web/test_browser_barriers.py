@@ -1,6 +1,6 @@
 """Barriers: axe-core on every kind of page, wide and narrow, light and dark; and the keyboard alone.
 
-That headings sort by the keyboard, and say so, is in test_browser.py.
+test_browser.py checks that headings sort by the keyboard and announce it.
 """
 
 import re
@@ -12,7 +12,7 @@ from tests.web.test_browser import draw_charts, page, served
 
 VENDOR = Path(__file__).parent / "vendor"
 AXE = (VENDOR / "axe.min.js").read_text(encoding="utf-8")
-# Swagger UI draws the operations of the API, with a <main> of its own within ours: of that alone nothing is said.
+# Swagger UI draws the operations of the API, with its own <main> within ours: violations in it are ignored.
 RUN = """
 async () => {
   const { violations } = await axe.run(document, { resultTypes: ["violations"] });
@@ -30,12 +30,12 @@ PLANTED = """
   document.querySelector("main").append(text, document.createElement("button"));
 }
 """
-# What the width changes and what the scheme changes do not meet: colours are the same at every width.
+# Effects of width and of scheme are independent: colours are the same at every width.
 LOOKS = (({"width": 1280, "height": 900}, "light"), ({"width": 390, "height": 844}, "dark"))
 
 
 def seeded_pages(seeded):
-    """A page of every kind that needs no chart, on the seeded site."""
+    """Return a page of every kind without charts, on the seeded site."""
     evaluations, questions = seeded.evaluations, seeded.questions
     return (
         "/",
@@ -64,7 +64,7 @@ def seeded_pages(seeded):
 
 
 def drawn_pages(outputs):
-    """A page of every kind that has charts, on the site of imported outputs."""
+    """Return a page of every kind with charts, on the site of imported outputs."""
     evaluations = outputs.evaluations
     cyclic = evaluations["leaning", "cyclic", "symbols"]
     return (
@@ -115,7 +115,7 @@ def test_axe_finds_no_barrier_of_any_level_on_any_page(chromium, sites, looks):
                 opened.emulate_media(color_scheme=scheme)
                 if barriers := opened.evaluate(RUN):
                     found[path, scheme] = barriers
-        # What is planted is found: the check does check, under the page's policy and in its colours.
+        # Planted barriers are found: the check works, under the page's policy and in its colours.
         opened.evaluate(PLANTED)
         planted = {barrier.partition(":")[0] for barrier in opened.evaluate(RUN)}
     assert found == {}
@@ -149,7 +149,7 @@ def test_every_control_is_reached_by_tab_and_shows_that_it_is(chromium, sites, s
         (address,) = (one for one in sites if one.endswith(shown))
         opened.goto(address)
         draw_charts(opened)
-        opened.clock.pause_at(opened.evaluate("Date.now()") / 1000 + 1)  # nothing is brought up to date meanwhile
+        opened.clock.pause_at(opened.evaluate("Date.now()") / 1000 + 1)  # no live update runs
         opened.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
         controls = opened.evaluate(CONTROLS)
         assert controls > 10

@@ -28,7 +28,7 @@ CONTRAST = """
   return poor;
 }
 """
-# Marks of a chart: what Vega draws of the data, without axes and grid.
+# Marks of a chart: Vega's drawing of the data, without axes and grid.
 MARKS = ".chart svg .role-mark path, .chart svg .role-mark line, .chart svg .role-mark text, .chart svg .role-mark rect"
 VIOLATIONS = """
 window.violations = [];
@@ -40,7 +40,7 @@ document.addEventListener("securitypolicyviolation", (event) => {
 
 @pytest.fixture
 def drawn_address(sqlite_drawn):
-    """A server of the site of imported outputs."""
+    """Yield a server of the site of imported outputs."""
     with served(sqlite_drawn.client.application) as base:
         yield base, sqlite_drawn.outputs
 

@@ -1,4 +1,4 @@
-"""People in a browser: from the first admin to a model on the board, and what stops working when it is taken back."""
+"""People in a browser: from the first admin to a model on the board, and the loss of each right when it is revoked."""
 
 import json
 import re
@@ -32,7 +32,7 @@ PASSWORD = "correct horse battery"
 
 @pytest.fixture
 def engine(sqlite_database: str, tmp_path: Path) -> Engine:
-    """A benchmark, a suite on it, a board; a second benchmark, which is for members; nobody has an account."""
+    """Return a registry without accounts: a benchmark, a suite on it, a board, and a second benchmark for members."""
     engine = get_engine(sqlite_database)
     with write_session(engine) as session:
         add_benchmark(session, tmp_path, [question(number) for number in range(6)], "bench")
@@ -78,7 +78,7 @@ def test_from_the_first_admin_to_a_model_on_the_board(
             expect(opened.get_by_role("row", name=name)).to_contain_text(role)
         leave(opened)
 
-        # The submitter makes a token, which works, and asks for a model.
+        # The submitter makes a token, which works, and requests a model.
         enter(opened, base, "sam")
         opened.goto(f"{base}/account")
         opened.get_by_label("Name (of the program that will use it)").fill("nightly")
@@ -98,7 +98,7 @@ def test_from_the_first_admin_to_a_model_on_the_board(
         expect(opened.get_by_role("button", name=re.compile("Approve"))).to_have_count(0)
         leave(opened)
 
-        # The maintainer sees what it would cost and approves.
+        # The maintainer reads the estimated cost and approves.
         enter(opened, base, "mary")
         opened.goto(address)
         expect(opened.get_by_role("heading", name="What it would cost")).to_be_visible()
@@ -107,7 +107,7 @@ def test_from_the_first_admin_to_a_model_on_the_board(
         expect(opened.get_by_text("approved").first).to_be_visible()
         leave(opened)
 
-        # It runs and stands on the board, for everyone.
+        # It runs and is on the board, for everyone.
         work(engine, settings, monkeypatch)
         opened.goto(f"{base}/boards/main")
         expect(opened.get_by_role("table").first).to_contain_text("tiny-model")
@@ -143,7 +143,7 @@ def test_a_person_signs_in_and_out_through_a_real_provider(
     application = create_app(settings, database_url=sqlite_database)
     server = make_server("127.0.0.1", int(base.rpartition(":")[2]), application, threaded=True)
     with provider_process(issuer), running(server), page(chromium, errors=True) as opened:
-        # The provider's own pages ask another host for their style sheet.
+        # The provider's own pages request a style sheet from another host.
         opened.route(re.compile(r"^https://"), lambda route: route.fulfill(body="", content_type="text/css"))
         opened.goto(f"{base}/sign-in?next=/queue")
         opened.get_by_role("link", name="Sign in with Example ID").click()
@@ -159,7 +159,7 @@ def test_a_person_signs_in_and_out_through_a_real_provider(
         expect(opened).to_have_url(f"{base}/")
         expect(opened.get_by_role("link", name="Sign in")).to_be_visible()
 
-        # Somebody whom no rule fits, and somebody who changes their mind.
+        # A person without a matching rule, and a person who changes their mind.
         for button, said in (("eve-at-example", "gives you a role here"), ("Deny", "has not signed you in")):
             opened.goto(f"{base}/sign-in")
             opened.get_by_role("link", name="Sign in with Example ID").click()

@@ -1,4 +1,4 @@
-"""What is kept of sealed evaluations, and of pages while the database has not changed."""
+"""Caches of sealed evaluations, and of pages while the database is unchanged."""
 
 import gzip
 import subprocess
@@ -53,7 +53,7 @@ def test_what_was_not_asked_for_longest_is_dropped() -> None:
 
 @contextmanager
 def counted() -> Iterator[list[str]]:
-    """Every statement that reaches any database."""
+    """Yield every statement that reaches any database."""
     seen: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
@@ -68,7 +68,7 @@ def counted() -> Iterator[list[str]]:
 def test_a_kept_page_costs_one_statement_until_anything_is_written(own: Site) -> None:
     state = State(own.engine)
     for page in PAGES:
-        for _ in range(10):  # until nothing else, such as a vacuum, writes meanwhile
+        for _ in range(10):  # until nothing else, such as a vacuum, writes at the same time
             before = state.now()
             first = own.client.get(page)
             with counted() as seen:
@@ -81,7 +81,7 @@ def test_a_kept_page_costs_one_statement_until_anything_is_written(own: Site) ->
         assert again.headers["Content-Security-Policy"] == first.headers["Content-Security-Policy"]
         assert again.headers["X-Request-Id"] != first.headers["X-Request-Id"]
         assert (unchanged.status_code, unchanged.data) == (304, b"")
-        # SQLite counts what was written and what has ended in statements of their own.
+        # SQLite counts changes and finished transactions in separate statements.
         assert len(seen) == (4 if own.engine.dialect.name == "sqlite" else 2), seen
         assert own.client.head(page).headers["Content-Length"] == str(len(first.data))
     assert "epsilon" not in own.client.get("/models").text

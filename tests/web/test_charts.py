@@ -1,4 +1,4 @@
-"""What the charts show and the tables beside them: against the imported lines, counted anew."""
+"""Charts and their tables, against an independent count of the imported lines."""
 
 import json
 import math
@@ -40,7 +40,7 @@ ANSWERS = {question["id"]: question["answer"] for question in QUESTIONS}
 
 
 def address(drawn, pattern):
-    """A page's address, with evaluations of `leaning` by their kind."""
+    """Return a page's address, with evaluations of `leaning` by their kind."""
     evaluations = drawn.outputs.evaluations
     return pattern.format(
         adversarial=evaluations["leaning", "adversarial", "symbols"],
@@ -53,14 +53,14 @@ def address(drawn, pattern):
 
 
 def specifications(page):
-    """The charts of a page, as their JSON blocks hold them."""
+    """Return the charts of a page from their JSON blocks."""
     return [
         json.loads(block) for block in re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
     ]
 
 
 def right(line):
-    """Whether a line's answer is right."""
+    """Return whether a line's answer is right."""
     return line["position"] is not None and line["order"][line["position"]] == ANSWERS[line["question_id"]]
 
 
@@ -192,7 +192,7 @@ def positions_of(lines):
 
 
 def failing_only_at(lines):
-    """Question → the one position at which it is always wrong, where it is always right at all others."""
+    """Return question → its only wrong position, for questions that are always wrong there and right elsewhere."""
     hits = {}
     for line in lines:
         stands = line["order"].index(ANSWERS[line["question_id"]])
@@ -301,7 +301,7 @@ def test_a_single_order_has_no_chart_of_what_other_orders_lose(drawn):
 
 
 def titled(page, words):
-    """The chart of a page whose label begins so."""
+    """Return the chart of a page whose label begins with these words."""
     found = re.findall(
         r'aria-label="([^"]*)"><div class="chart[^"]*"><canvas[^>]*></canvas></div></div>\s*<script type="application/json">(.*?)</script>',
         page,
@@ -385,7 +385,7 @@ def test_the_overview_has_every_model_on_every_benchmark_asked_in_one_way(drawn)
 def test_the_overview_shows_the_way_with_the_most_evaluations_unless_told(drawn):
     # Adversarial, answer-moving and cyclic have two each under symbols: the first by name.
     assert "under adversarial, symbols, 0-shot" in drawn.client.get("/overview").text
-    # Adversarial orders leave no fluctuation rate: a way that has numbers goes before one that has evaluations.
+    # Adversarial orders leave no fluctuation rate: a protocol with numbers precedes a protocol with evaluations only.
     fluctuation = drawn.client.get("/overview?metric=fluctuation_rate").text
     assert "under answer-moving:examples=moved, hybrid, 0-shot" in fluctuation
     assert "under cyclic, symbols, 0-shot" in drawn.client.get("/overview?variants=cyclic").text
@@ -407,7 +407,7 @@ def test_a_benchmark_that_few_were_asked_leaves_the_others_their_mean(own):
     assert "over 1 of 2 benchmarks, those on which at least half of the models have a value: capitals" in page
     rows = cells(page, "Accuracy of every model on every benchmark")
     assert [row[:3] for row in rows[:2]] == [["alpha", "100.0%", "100.0%"], ["silent", "87.5%", "87.5%"]]
-    # Whoever lacks a benchmark of the mean stands apart, and the reason beside it.
+    # A model that lacks a benchmark of the mean is listed apart, with the reason.
     assert page.index("Without a mean") < page.index(">elsewhere<")
     assert rows[-1][0] == "elsewhere"
     assert "No mean without a value on capitals" in page
@@ -525,13 +525,13 @@ def test_a_board_s_scatter_has_a_point_per_complete_model(drawn):
 def test_names_in_the_scatter_cover_no_point_and_no_name():
     rows = [{"model": f"model-{number}", "accuracy": 0.5, "worst_accuracy": 0.4 + number / 1000} for number in range(5)]
     rows.append({"model": "far", "accuracy": 0.5, "worst_accuracy": 0.1})
-    # To the left of this one stands another model, to its right the plot ends.
+    # Another model is on the left; on the right the plot ends.
     rows += [
         {"model": "squeezed", "accuracy": 0.79, "worst_accuracy": 0.2},
         {"model": "beside", "accuracy": 0.75, "worst_accuracy": 0.2},
     ]
     points = across_board(PLOTS["order"], rows).points
-    # Five stand on each other: one name goes to the right of them, one to the left, and three have no room.
+    # Five points coincide: one name goes to the right of them, one to the left, and three have no room.
     assert {point.row["model"]: point.names["narrow"][1] for point in points if "narrow" in point.names} == {
         "model-0": False,
         "model-1": True,
@@ -579,14 +579,14 @@ def test_ranks_are_drawn_over_real_time_and_held_until_they_change():
     left, right_ = PLOT
     at = [round(left + (right_ - left) * days / 100, 2) for days in (0, 10, 80, 100)]
     places = {rank: place for place, rank in drawn.ranks}
-    # Held for eighty days, then a short slope: no rank in between was ever held.
+    # Constant for eighty days, then a short slope: there was never a rank in between.
     assert lines["falls"].segments[0] == (at[0], places[1], round(at[2] - SLOPE, 2), places[1])
     assert lines["falls"].segments[1:] == [
         (round(at[2] - SLOPE, 2), places[1], at[2], places[3]),
         (at[2], places[3], at[3], places[3]),
     ]
     assert lines["joins"].dots[0] == (at[1], places[2])
-    # Two share the third rank; their names stand apart.
+    # Two share the third rank; their names do not overlap.
     assert lines["falls"].end == lines["stays"].end
     assert abs(lines["falls"].name_at - lines["stays"].name_at) >= 16
     assert ranks_over_time(rows, times[0], times[0]) is None
@@ -610,7 +610,7 @@ def test_pages_with_charts_are_well_formed_and_keep_to_the_policy(drawn, path, l
     assert names.count("h1") == 1
     ids = [given["id"] for _, given in tags.tags if "id" in given]
     assert len(ids) == len(set(ids))
-    # Every chart says what it shows, has a caption, and stands beside a table.
+    # Every chart has a label, a caption, and a table next to it.
     figures = re.findall(r"<figure.*?</figure>", response.text, re.DOTALL)
     for figure in figures:
         assert re.search(r'role="(img|group)" aria-label="[^"]{20,}"', figure)

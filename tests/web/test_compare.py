@@ -1,4 +1,4 @@
-"""Two evaluations beside each other: differences, tests, and the questions on which they differ."""
+"""Two evaluations next to each other: differences, tests, and the questions on which they differ."""
 
 import re
 from statistics import mean
@@ -127,7 +127,7 @@ def test_swapping_the_sides_turns_every_difference_around(drawn):
 def test_two_models_are_compared_where_they_were_asked_in_the_same_way(drawn):
     page = drawn.client.get("/compare?left=leaning&right=steady&benchmark=mixed&variants=cyclic").text
     assert cells(page, "Left and right") == cells(compared(drawn), "Left and right")
-    # Without a way of asking it is one of four; the others are offered.
+    # Without a protocol one of four is chosen; the others are offered.
     page = drawn.client.get("/compare?left=leaning&right=steady&benchmark=mixed").text
     assert (
         len(re.findall(r'/compare\?left=\d+&amp;right=\d+"', page.split("Also asked of both")[1].split("</p>")[0])) == 3
@@ -152,7 +152,7 @@ def test_the_choice_begins_with_what_several_models_were_asked_in_the_same_way(d
         r"/compare\?benchmark=(\w+)&amp;version=\w+&amp;variants=([\w:=-]+|[^&]+)&amp;protocol=(\w+)", page
     )
     assert {(benchmark, protocol) for benchmark, _, protocol in ways} == {("mixed", "symbols"), ("mixed", "hybrid")}
-    assert "parted" not in page  # asked of one model alone
+    assert "parted" not in page  # one model's alone
     assert "veiled" not in page
     # A model that is chosen already narrows the ways to its own, and stays chosen.
     assert 'value="steady" checked' in drawn.client.get("/compare?model=steady").text

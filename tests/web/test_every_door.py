@@ -1,4 +1,4 @@
-"""Every page and route that links lead to, as each role: what is hidden is nowhere, what is hostile is only text."""
+"""Every page and route that links lead to, as each role: hidden content is nowhere, hostile content is only text."""
 
 import html
 import io
@@ -33,14 +33,14 @@ ALL = {"alike": MOST_PAGES, "of_a_route": MOST_PAGES}
 EVERY_DOOR = pytest.mark.parametrize(
     "most", [pytest.param(FEW, id="few"), pytest.param(ALL, id="all", marks=pytest.mark.long)]
 )
-"""How many addresses of one route are asked, with the same names of parameters and in all."""
+"""Limits on requests for one route: with the same names of parameters, and in all."""
 FORMAT = re.compile(r"\.(?:csv|md|tex|parquet|svg|png)$")
 LINK = re.compile(r'(?:href|action)="([^"]*)"')
 
 
 @pytest.fixture
 def app(own: Site, monkeypatch: pytest.MonkeyPatch) -> Flask:
-    """The seeded registry with accounts; its model's texts are hostile as well."""
+    """Return the application over the seeded registry with accounts; its model's texts are hostile as well."""
     add_one_of_each_role(own.engine)
     with write_session(own.engine) as session:
         session.execute(
@@ -51,9 +51,9 @@ def app(own: Site, monkeypatch: pytest.MonkeyPatch) -> Flask:
 
 
 def everything(client: FlaskClient, hostile: Sequence[str], most: Mapping[str, int]) -> dict[str, TestResponse]:
-    """Path with query → answer, of all that links and the API's own addresses lead to, one for each kind of query.
+    """Return path with query → answer, by following all links and the API's addresses, one for each kind of query.
 
-    Where routes are asked for a few of their addresses alone, those of `hostile`, and what they lead to, come first.
+    If only a few addresses of a route are requested, `hostile` and the addresses linked from there come first.
     """
     waiting = deque(hostile)
     waiting.extend(["/", "/api/v1/openapi.json", "/feed.atom", "/sql", "/account", "/accounts", "/audit", "/submit"])
@@ -76,7 +76,7 @@ def everything(client: FlaskClient, hostile: Sequence[str], most: Mapping[str, i
             continue
         routes.update([route, (route, names)])
         answer = client.get(address)
-        # On PostgreSQL queries are asked by a role of their own, which this registry has not.
+        # On PostgreSQL queries run under a separate role, which this registry lacks.
         assert answer.status_code < 500 or (parts.path == "/sql" and answer.status_code == 503), address
         seen[address] = answer
         if answer.status_code != 200:
@@ -96,7 +96,7 @@ def everything(client: FlaskClient, hostile: Sequence[str], most: Mapping[str, i
 
 
 def route_of(app: Flask, path: str) -> str:
-    """The rule of a path; the path itself where there is none."""
+    """Return the rule of a path; the path itself if there is none."""
     try:
         rule, _ = app.url_map.bind("localhost").match(path, return_rule=True)
     except HTTPException:
@@ -105,7 +105,7 @@ def route_of(app: Flask, path: str) -> str:
 
 
 def text_of(answer: TestResponse) -> str:
-    """What an answer says, also as a Parquet file."""
+    """Return the text of an answer, also of a Parquet file."""
     if answer.mimetype == "application/vnd.apache.parquet":
         return str(pq.read_table(io.BytesIO(answer.data)).to_pylist())
     return answer.text
@@ -130,7 +130,7 @@ def _secret_version(own: Site) -> int:
 
 
 def of_hostile(own: Site) -> list[str]:
-    """Pages of what is hostile, and of the model that was asked what is secret."""
+    """Return the pages of hostile content, and of the model that answered the secret benchmark."""
     evaluation = own.seeded.evaluations["hostile"]
     found = re.search(rf"/evaluations/{evaluation}/questions/(\d+)", own.client.get(f"/evaluations/{evaluation}").text)
     assert found is not None
@@ -183,7 +183,7 @@ def test_a_benchmark_is_behind_no_door_for_whom_it_is_not_and_what_users_wrote_i
 
 
 def _own_text(answer: TestResponse) -> str:
-    """What the registry's content makes of a page: without the documentation of views."""
+    """Return a page's text from the registry's content: without the documentation of views."""
     text = re.sub(r"<details class=\"view\".*?</details>", "", text_of(answer), flags=re.DOTALL)
     return re.sub(r'class="[^"]*"|id="secret"', "", text)
 

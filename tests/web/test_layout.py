@@ -1,7 +1,7 @@
 """Every page at four widths: nothing is wider than the window, the header has one line, no text is cut off.
 
-Two registries: one with nothing in it, and one with 250 generated models, a third of them with names of 90 characters,
-beside imported outputs, whose pages have charts. Colours change no size; test_browser_barriers.py looks at them.
+Two registries: an empty one, and one with 250 generated models, a third of them with names of 90 characters,
+with imported outputs, whose pages have charts. Colours change no size; test_browser_barriers.py checks them.
 """
 
 import re
@@ -73,7 +73,7 @@ def full(lasting_postgresql, tmp_path_factory) -> Iterator[Population]:
         asked = ModelRequest(hub=f"owner/{LONG[:87]}")
         submission, _ = request_submission(session, session, admin, asked, "core", "", Settings(home=folder))
         submission_id = submission.id
-    Files(engine, Settings(home=folder)).write("all")  # its SQL page is looked at as one that answers at once
+    Files(engine, Settings(home=folder)).write("all")  # so that its SQL page answers queries
     yield Population(application, pages_of(engine, outputs, submission_id, generated.explored_evaluation_id))
     for thread in threading.enumerate():
         if thread.name == "sql files":  # its database goes next
@@ -81,7 +81,7 @@ def full(lasting_postgresql, tmp_path_factory) -> Iterator[Population]:
 
 
 def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int) -> dict[str, list[str]]:
-    """An address or more for every rule of a page."""
+    """Return one or more addresses for every rule of a page."""
     evaluations = outputs.evaluations
     cyclic, adversarial = evaluations["leaning", "cyclic", "symbols"], evaluations["leaning", "adversarial", "symbols"]
     with read_session(engine) as session:
@@ -183,7 +183,7 @@ PLANTED = """
 
 @contextmanager
 def signed_in(chromium, application, **options):
-    """A tab in which the admin is signed in, by way of the link on a page that asks for it."""
+    """Yield a tab in which the admin is signed in, through the link on a page that requires it."""
     with served(application) as base, page(chromium, errors=True, **options) as opened:
         opened.goto(f"{base}/account")
         opened.locator("main").get_by_role("link", name="Sign in").click()

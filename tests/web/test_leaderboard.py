@@ -1,4 +1,4 @@
-"""The leaderboard's page: what its filters keep, what its links lead to, what it says in words, printed numbers."""
+"""The leaderboard's page: filters, links, sentences and printed numbers."""
 
 import csv
 import io
@@ -122,7 +122,7 @@ def test_columns_stand_in_the_order_of_the_address_pinned_ones_first(client):
     assert after("Pin Worst accuracy") == ["worst_accuracy", "cora", "accuracy"]
     pinned = client.get(f"{address}&pin=worst_accuracy,cora").text
     assert re.findall(r'class="number pin pin-(\d)', pinned)[:2] == ["1", "2"]
-    assert 'title="Move CoRA right"' not in pinned  # only among the pinned ones, of which it is the last
+    assert 'title="Move CoRA right"' not in pinned  # the last of the pinned ones
     assert 'title="Move CoRA left"' in pinned
     assert models(client.get(address)) == models(client.get(f"{address}&pin=cora"))
     refused = client.get("/?pin=accuracy,cora,worst_accuracy,average_accuracy")

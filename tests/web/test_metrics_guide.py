@@ -1,4 +1,4 @@
-"""The guide to the metrics as a page: what it states, where its links lead, and that browsers draw its formulas."""
+"""The guide to the metrics as a page: its statements, its links, and formulas that browsers draw."""
 
 import math
 import re
@@ -46,7 +46,7 @@ class Sections(HTMLParser):
 
 @pytest.fixture(scope="module")
 def guide_client(tmp_path_factory):
-    """The guide is made from code alone: its registry is a database that nobody has filled."""
+    """Return a client on an empty database: the guide is made from code alone."""
     folder = tmp_path_factory.mktemp("guide")
     return create_app(database_url=f"sqlite:///{folder / 'empty.db'}").test_client()
 
@@ -119,7 +119,7 @@ STACKED = """
   return above.height > 0 && above.bottom <= below.top + 2;
 })
 """
-# What is wider than the page must scroll in a box of its own.
+# Content wider than the page must scroll in its own box.
 CUT_OFF = """
 () => [...document.querySelectorAll("math")]
   .filter((formula) => formula.getBoundingClientRect().right > document.documentElement.clientWidth)

@@ -49,7 +49,7 @@ def address(pattern, seeded):
 
 def text_of(response):
     assert response.status_code == 200, response.text
-    # Charts and the tables beside them are read by test_charts.py.
+    # test_charts.py reads the charts and their tables.
     text = re.sub(r"<figure.*?</figure>", " ", response.text, flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", text).replace("\u202f", " ").split())
 
@@ -97,7 +97,7 @@ def test_every_page_is_well_formed_and_keeps_to_the_content_security_policy(clie
     assert response.headers["Referrer-Policy"] == "same-origin"
     tags = parsed(response)
     assert not [name for name in tags.attributes if name == "style" or name.startswith("on")]
-    # A block of JSON is never run; what runs comes from a file.
+    # A block of JSON is never run; scripts come from files.
     assert all(
         given.get("src") or given.get("type") == "application/json" for tag, given in tags.tags if tag == "script"
     )
@@ -189,7 +189,7 @@ def test_a_question_without_a_valid_answer_is_found_and_shown_as_such(client, se
     detail = text_of(client.get(f"{page}/questions/{seeded.questions['q1']}"))
     assert "✗ no valid answer" in detail
     assert "Right in 0 of 4 orders" in detail
-    assert "Chosen, of 4 0 0 0 0" in detail  # what was chosen is a matrix, with probabilities or without
+    assert "Chosen, of 4 0 0 0 0" in detail  # choices are a matrix, with probabilities or without
 
 
 def test_a_question_page_shows_every_order_with_choice_probability_and_prompt(client, seeded):
@@ -427,7 +427,7 @@ def test_an_empty_registry_says_how_to_begin(empty_client):
 
 @contextmanager
 def counted(engine):
-    """Every statement that reaches the database."""
+    """Yield every statement that reaches the database."""
     seen = []
 
     def note(_connection, _cursor, statement, _parameters, _context, _many):

@@ -37,7 +37,7 @@ def settings(sqlite_drawn):
 
 @pytest.fixture(scope="module")
 def site(settings, tmp_path_factory):
-    """A published board, and what the command would say of it."""
+    """Return a published board, and the command's report about it."""
     folder = tmp_path_factory.mktemp("published") / "site"
     return folder, publish(settings, BOARD, folder)
 
@@ -52,7 +52,7 @@ def listing(folder):
 
 
 class Addresses(HTMLParser):
-    """What a page refers to."""
+    """The references of a page."""
 
     def __init__(self, text):
         super().__init__()

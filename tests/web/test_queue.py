@@ -1,4 +1,4 @@
-"""The queue page, its JSON and its figures: what is being scored, by whom, and what nobody scores."""
+"""The queue page, its JSON and its figures: evaluations in work, their workers, and evaluations without a worker."""
 
 import re
 from pathlib import Path
@@ -48,7 +48,7 @@ def score_one(
 
 
 def words(html: str) -> str:
-    """The text of a page, its white space made single."""
+    """Return the text of a page, with runs of white space made single."""
     text = re.sub(r"<[^>]+>", " ", html.split("<main", 1)[1].split("<footer", 1)[0])
     return " ".join(text.replace("\u202f", " ").split())
 

@@ -1,4 +1,4 @@
-"""The queue and the leaderboard in a browser: they follow what happens without being loaded again."""
+"""The queue and the leaderboard in a browser: they show changes without a reload."""
 
 import threading
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def own_engine(sqlite_database: str) -> Engine:
 
 @pytest.fixture
 def opened(sqlite_database: str, chromium: Browser) -> Iterator[Page]:
-    """The queue page of a registry of the test's own."""
+    """Yield the queue page of a registry of the test's own."""
     server = make_server("127.0.0.1", 0, create_app(database_url=sqlite_database), threaded=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()

@@ -20,7 +20,7 @@ CORRECTED = [1, *KEYS[1:]]
 
 @pytest.fixture
 def source(registry: Registry) -> int:
-    """An evaluation whose every answer is right by the first key; b@2 has another key for q0."""
+    """Return an evaluation whose answers are all right by the first key; b@2 has another key for q0."""
     version(registry, "1", lines_of(KEYS))
     version(registry, "2", lines_of(CORRECTED))
     texts = [
@@ -33,7 +33,7 @@ def source(registry: Registry) -> int:
 
 @pytest.fixture
 def app(registry: Registry, tmp_path) -> Flask:
-    """The website of the registry."""
+    """Return the website of the registry."""
     return create_app(Settings(home=tmp_path, rate_limits=False), database_url=registry.url)
 
 
@@ -53,7 +53,7 @@ def test_the_form_leads_to_the_replay_and_both_pages_link(registry, source, app)
     assert f'made from the stored answers of <a href="/evaluations/{source}">' in shown
     assert "Make the replay" not in shown
     assert f'Replays of its answers: <a href="/evaluations/{made}">' in anyone.get(f"/evaluations/{source}").text
-    # Asked for again with nothing that differs, the form says so.
+    # Submitted again without a difference, the form reports it.
     refused = browser.post(f"/evaluations/{source}/replay", data=given | {"benchmark": ""})
     assert refused.status_code == 400
     assert "nothing would differ" in refused.text

@@ -1,4 +1,4 @@
-"""What is said of models that guess and of models that were asked in one order: page, JSON, CSV, command line."""
+"""Sentences about models that guess and models with answers in one order: page, JSON, CSV, command line."""
 
 import csv
 import io
@@ -41,12 +41,12 @@ def guessing(_shape: QuestionShape, variant: VariantShown, draw: random.Random) 
 
 
 def always_a(_shape: QuestionShape, _variant: VariantShown, _draw: random.Random) -> int:
-    """The first position."""
+    """Return the first position."""
     return 0
 
 
 def knowing(share: int) -> Callable[[QuestionShape, VariantShown, random.Random], int]:
-    """Right on this many questions in a hundred, wherever the right option stands; else one beside it."""
+    """Return a model that is right on this percentage of questions in any order, and else chooses a neighbour."""
 
     def answer(shape: QuestionShape, variant: VariantShown, _draw: random.Random) -> int:
         right = variant.order.index(shape.answer)
@@ -57,7 +57,7 @@ def knowing(share: int) -> Callable[[QuestionShape, VariantShown, random.Random]
 
 
 def leaning(shape: QuestionShape, variant: VariantShown, draw: random.Random) -> int:
-    """Right half of the time, each prompt anew."""
+    """Choose the right option half of the time, by a new draw for each prompt."""
     return variant.order.index(shape.answer) if draw.random() < 0.5 else always_a(shape, variant, draw)
 
 
@@ -76,7 +76,7 @@ ASKED = (
 
 @pytest.fixture(scope="module")
 def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The models of ASKED, and boards over cyclic, and over recorded answers."""
+    """Return a site with the models of ASKED, and boards over cyclic and over recorded answers."""
     registry = Registry(lasting_sqlite(), tmp_path_factory.mktemp("said"))
     registry.benchmark("four", FOUR)
     registry.benchmark("two", TWO)
@@ -97,7 +97,7 @@ def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFac
 
 
 def words(html: str) -> str:
-    """The text of a page, without the menus."""
+    """Return the text of a page, without the menus."""
     text = re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", html.partition("<main")[2], flags=re.DOTALL)
     return " ".join(unescape(text).replace("\u202f", " ").split())
 
@@ -141,7 +141,7 @@ def test_what_was_asked_in_one_order_is_ranked_by_accuracy_and_alone_not_at_all(
     assert (ranked["not_ranked"], ranked["ranked_by"]) == (None, "right_twice_across_orders")
     assert rows(site, "?sort=accuracy")["once", "four", "original"]["rank"] == 1
     assert rows(site, "?sort=accuracy")["recorded", "four", "imported"]["rank"] is None
-    # Visitors are not told of commands that they cannot run.
+    # Visitors do not see commands that they cannot run.
     page = words(site.client.get("/").text)
     assert "recorded on four (imported): asked in one order." in page
     assert COMMAND.format("recorded") not in page
@@ -216,7 +216,7 @@ def test_answers_that_are_missing_have_a_column_above_one_percent_and_no_rank_be
 
 
 def command(site, *arguments):
-    """What the command line says: stdout and stderr."""
+    """Return the command line's stdout and stderr."""
     done = shuffleboard(*arguments, database_url=str(site.engine.url))
     return done.stdout, done.stderr
 

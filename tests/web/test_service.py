@@ -1,4 +1,4 @@
-"""The application as a process: health, start, errors of the database, what it imports."""
+"""The application as a process: health, start, errors of the database, imported modules."""
 
 import os
 import re
@@ -103,7 +103,7 @@ UNFINISHED = {
     "a second request": f"{REQUEST}\r\nGET /",
     "an answer that is not taken": f"{REQUEST}Connection: close\r\n\r\n",
 }
-"""What a slow client has sent, by the part of the exchange that is missing."""
+"""Bytes that a slow client has sent, by the missing part of the exchange."""
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def serving(database):
         server.send_signal(signal.SIGTERM)
         assert server.wait(PATIENCE_S) == 0
         with server.stderr:
-            assert "leaked" not in server.stderr.read()  # printed by libraries that cannot release what is theirs
+            assert "leaked" not in server.stderr.read()  # printed by libraries that cannot release their resources
 
 
 @pytest.mark.one_engine
@@ -163,7 +163,7 @@ STATIC = Path(web.__file__).parent / "static"
 
 
 def open_files() -> set[str]:
-    """The files that this process has open."""
+    """Return the files that this process has open."""
     found = set()
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # the list's own

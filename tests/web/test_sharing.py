@@ -1,4 +1,4 @@
-"""What leads out of the website: it parses, it says what the page says, and it gives away nothing that is not public."""
+"""Links and exports of the website: they parse, agree with the page, and reveal nothing hidden."""
 
 import html
 import io
@@ -29,7 +29,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def boards(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """Board "main", with a title that no format takes as it is, and one over a hidden benchmark; delta is asked twice."""
+    """Return board "main", whose title every format must escape, and one over a hidden benchmark; delta is run
+    twice.
+    """
     url = lasting_sqlite()
     engine = get_engine(url)
     seeded = seed(engine, tmp_path_factory.mktemp("sharing"))
@@ -48,7 +50,7 @@ def fetched(client: FlaskClient, path: str, status: int = 200):
 
 
 def section(page: str, heading: str) -> str:
-    """A section of the folded part on sharing, with its entities resolved."""
+    """Return a section of the collapsed part on sharing, with its entities resolved."""
     return html.unescape(page.split('id="share"')[1].split(f"<h3>{heading}</h3>")[1].split("</section>")[0])
 
 
@@ -122,7 +124,7 @@ def test_the_leaderboard_has_the_same_rows_in_every_format(boards: Site) -> None
     table = pq.read_table(io.BytesIO(fetched(boards.client, f"/leaderboard.parquet{view}").data))
     assert table.column_names == lines[0].split(",")
     assert [row["model"] for row in table.to_pylist()] == [line.split(",")[1] for line in lines[1:]]
-    # Of what is not complete nothing is a number.
+    # Incomplete evaluations have no numbers.
     slow = next(row for row in table.to_pylist() if row["model"] == "slow")
     assert slow["worst_accuracy"] is None
     assert slow["rank"] is None

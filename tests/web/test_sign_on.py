@@ -1,4 +1,4 @@
-"""Single sign-on: whom it signs in, with which role, and every answer that it does not believe."""
+"""Single sign-on: accounts, roles, and every answer that it must reject."""
 
 import hashlib
 import hmac
@@ -69,7 +69,7 @@ class Site:
     settings: Settings
     client: FlaskClient
     person: dict[str, Any]
-    """What the provider says of those who sign in, unless a test changes it."""
+    """The provider's claims about people who sign in, unless a test changes them."""
 
     @property
     def provider(self) -> openid.Provider:
@@ -97,7 +97,7 @@ def site_of(url: str, folder: Path, **changes: Any) -> Site:
 
 
 def anew(site: Site, person: dict[str, Any]) -> Site:
-    """The site with a browser and a provider of which nothing is known yet."""
+    """Return the site with a fresh browser and provider."""
     app, stand_in = site.client.application, StandIn(claims=person)
     provider = openid.provider_of(site.settings)
     assert provider is not None
@@ -108,7 +108,7 @@ def anew(site: Site, person: dict[str, Any]) -> Site:
 
 @pytest.fixture
 def site(database: str, tmp_path: Path) -> Site:
-    """A site of the test's own."""
+    """Return a site of the test's own."""
     add_one_of_each_role(get_engine(database))
     return site_of(database, tmp_path)
 
@@ -125,13 +125,13 @@ PEOPLE = count()
 
 @pytest.fixture
 def shared(lasting_site: Site) -> Site:
-    """The site of several tests; the person who comes is nobody that it has seen before."""
+    """Return the site of several tests; each person who signs in is new to it."""
     number = next(PEOPLE)
     return anew(lasting_site, ADA | {"sub": f"person {number}", "preferred_username": f"ada-{number}"})
 
 
 def set_out(site: Site, client: FlaskClient | None = None, after: str = "/account") -> dict[str, str]:
-    """Begins a sign-in; what the provider has the browser come back with."""
+    """Begin a sign-in; return the parameters with which the provider redirects back."""
     answer = (client or site.client).get("/sign-in/provider", query_string={"next": after}, base_url=SITE)
     assert answer.status_code == 302, answer.text
     return site.stand_in.authorize(answer.headers["Location"])
@@ -175,13 +175,13 @@ def role_of(site: Site, name: str) -> str | None:
 
 
 def trail(site: Site) -> list[tuple[str, str, str | None, str, dict[str, Any]]]:
-    """(who, what, on what, outcome, details), oldest first."""
+    """Return (account, action, object, outcome, details), oldest first."""
     with read_session(site.engine) as session:
         events = session.scalars(select(AuditEvent).order_by(AuditEvent.id))
         return [(one.actor, one.action, one.target, one.outcome, one.details or {}) for one in events]
 
 
-# Who gets in, and as what
+# Admission and roles
 
 
 def test_a_person_signs_in_with_the_role_of_the_rules_and_comes_back_to_the_page(site: Site) -> None:
@@ -222,7 +222,7 @@ def test_no_token_code_or_secret_is_kept_or_logged(shared: Site, caplog: pytest.
         ({"groups": "staff"}, "reader"),
         ({"groups": [], "realm_access": {"roles": ["board-admin"]}}, "admin"),
         ({"groups": [], "email": "ada@example.org", "email_verified": True}, "submitter"),
-        # What a person might write into their own claims.
+        # Claims that a person might forge.
         ({"role": "admin", "roles": ["admin"], "admin": True}, "reader"),
         ({"groups": ["staff", "admin", "board-admin"]}, "reader"),
         ({"realm_access.roles": ["board-admin"], "realm_access": ["board-admin"]}, "reader"),
@@ -258,7 +258,7 @@ def test_the_role_is_read_again_at_each_sign_in_and_taken_away(site: Site) -> No
     assert answer.status_code == 403
     assert "gives you a role here" in answer.text
     assert role_of(site, "ada") == "reader"
-    # Refused is refused: also where the person was signed in before.
+    # Refusal also ends sessions that were signed in before.
     assert [page(site, client).status_code for client in (site.client, other)] == [401, 401]
     changes = [event[4]["role"] for event in trail(site) if event[1] == "account.role"]
     assert changes == ["reader", "maintainer", "reader"]
@@ -297,7 +297,7 @@ def test_two_browsers_of_a_person_who_is_new_sign_in_one_account(shared: Site, m
     arrive = identities.arrive
 
     def second(session: Session, *who: Any) -> None:
-        """The other browser's account is made between this one's look for it and its own."""
+        """Create the other browser's account between this one's lookup and its insert."""
         monkeypatch.undo()
         session.rollback()
         with write_session(shared.engine) as other:
@@ -407,11 +407,11 @@ def test_the_command_line_links_and_unlinks(site: Site) -> None:
     assert made == [("command line", f"account.{what}", "reader", who) for what in ("link", "unlink")]
 
 
-# What is not believed
+# Rejected answers
 
 
 def wrong(**changes: Any) -> Callable[[dict[str, Any], StandIn], str]:
-    """An ID token with some claims changed; None takes one away."""
+    """Return a function that makes an ID token with some claims changed; None removes a claim."""
     return lambda claims, _: signed({name: value for name, value in (claims | changes).items() if value is not None})
 
 
@@ -420,7 +420,7 @@ def unsigned(claims: dict[str, Any], _: StandIn) -> str:
 
 
 def by_public_key(claims: dict[str, Any], _: StandIn) -> str:
-    """Signed with what everyone knows, in the hope that it is taken for a secret."""
+    """Sign with the public key, as if the website would take it for a shared secret."""
     text = f"{encoded({'alg': 'HS256', 'kid': 'one'})}.{encoded(claims)}"
     return f"{text}.{encoded(hmac.digest(key('one').as_pem(private=False), text.encode(), hashlib.sha256))}"
 
@@ -686,7 +686,7 @@ def test_passwords_can_be_switched_off(database: str, tmp_path: Path) -> None:
     add_one_of_each_role(get_engine(database))
     site = site_of(database, tmp_path, password_sign_in=False, anonymous_reading=False)
     assert 'type="password"' not in page(site, path="/sign-in").text
-    sign_in(site)  # also where anonymous visitors may read nothing
+    sign_in(site)  # also if anonymous visitors may read nothing
     form = {"name": "admin", "password": PASSWORD, "old": PASSWORD, "new": PASSWORD, "again": PASSWORD}
     for path in ("/sign-in", "/account/password"):
         answer = post(site, path, **form)
@@ -740,7 +740,7 @@ def test_the_website_does_not_start_with_a_wrong_setting(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-# What the doctor says of it
+# The doctor's report
 
 
 @pytest.mark.parametrize(

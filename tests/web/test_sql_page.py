@@ -1,4 +1,4 @@
-"""The SQL page: who may ask, what they see, what is kept, and what is refused."""
+"""The SQL page: access, visible rows, limits, and refusals."""
 
 import csv
 import html
@@ -119,7 +119,7 @@ def test_a_query_is_saved_opened_by_others_and_deleted_by_its_owner(app: Flask, 
     assert "All &lt;b&gt;benchmarks&lt;/b&gt;" in page.text
     assert ">club<" in page.text
     assert submitter.get(shared).status_code == 200
-    assert ">club<" not in nobody.get(shared).text  # asked anew, as who asks
+    assert ">club<" not in nobody.get(shared).text  # run again with the reader's rights
     for client in (submitter, nobody):
         assert client.get(own).status_code == 404
         assert "Mine" not in client.get("/sql").text
@@ -172,7 +172,7 @@ def test_a_result_is_drawn_as_its_address_says(app: Flask) -> None:
     page = client.get("/sql", query_string=twice | {"chart": "bar", "x": "benchmark", "y": "accuracy"})
     specification = json.loads(page.text.split('<script type="application/json">')[1].split("</script>")[0])
     assert [row["x"] for row in specification["data"]["values"]] == ["open", "open (2)"]
-    # Without a choice: fractions by what tells the rows apart, and no ids.
+    # Without a choice: fractions by the column that distinguishes the rows, and no ids.
     asked = "SELECT question_id, subject, external_id, expected, fluctuation_rate FROM question_metrics"
     page = client.get("/sql", query_string={"q": asked, "chart": "bar"})
     assert "Bars: fluctuation_rate by external_id, 4 rows of the result" in page.text

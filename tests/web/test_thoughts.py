@@ -1,4 +1,4 @@
-"""Pages of a model that thinks: what was lost, how long it thought, what it wrote, and another reading of it."""
+"""Pages of a model that thinks: lost answers, length of thought, text, and another reading of it."""
 
 import re
 from collections.abc import Callable
@@ -39,9 +39,11 @@ LETTERS = "ABCD"
 
 
 class Thinker(FakeScorer):
-    """Thinks longer about questions of a higher number. Some thoughts never end, and some answers name no option.
+    """An engine that thinks longer about questions of a higher number.
 
-    From question 30 on it always answers A, before that the right option. Below question 20 it first says A.
+    Some thoughts never end, and some answers name no option. From question 30 on it always answers A, before that the
+    right
+    option. Below question 20 its thought begins with A.
     """
 
     def written(self, item: Any) -> tuple[Output, int]:
@@ -72,7 +74,7 @@ class Thinker(FakeScorer):
 
 @pytest.fixture(scope="module")
 def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """An evaluation of the thinker, also on a board."""
+    """Return a site with an evaluation of the thinker, also on a board."""
     url, folder, seeded = lasting_sqlite(), tmp_path_factory.mktemp("thoughts"), Seeded()
     engine = get_engine(url)
     with write_session(engine) as session:
@@ -93,7 +95,7 @@ def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFac
 
 
 def words(html: str) -> str:
-    """The text of a page, without the menus."""
+    """Return the text of a page, without the menus."""
     text = re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", html.partition("<main")[2], flags=re.DOTALL)
     return re.sub(r" ([.,:])", r"\1", " ".join(unescape(text).replace("\u202f", " ").split()))
 
