@@ -8,6 +8,6 @@ import pytest
 
 @pytest.fixture
 def smollm2_home(clean_environment: Path, put_smollm2: Callable[[Path], None]) -> Path:
-    """The test's data directory, with the converted model in it."""
+    """Return the test's data directory, with the converted model in it."""
     put_smollm2(clean_environment)
     return clean_environment

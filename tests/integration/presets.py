@@ -1,6 +1,6 @@
-"""The real model under every preset, through the queue; NPSQ against an outside witness.
+"""The real model under every preset, through the queue; NPSQ compared with an independent program.
 
-`python -m tests.integration.presets 24` runs it on so many questions of each sample and prints what was found.
+`python -m tests.integration.presets 24` runs it on that number of questions of each sample and prints the results.
 """
 
 import json
@@ -36,9 +36,9 @@ BENCHMARKS = {"mmlu": MMLU, "csqa": CSQA}
 
 
 def ask_all(folder: Path, home: Path, questions: int, *, texts: int | None = None) -> dict[tuple[str, str], int]:
-    """Asks the model in `folder` under every preset; (benchmark, preset) to evaluation id.
+    """Evaluate the model in `folder` under every preset; return evaluation ids by (benchmark, preset).
 
-    Scored presets under `choice-only` on so many questions of each benchmark, written ones on the original order of
+    Scored presets use `choice-only` on `questions` questions of each benchmark, written presets the original order of
     `texts` questions of the first.
     """
     url = f"sqlite:///{home / 'shuffleboard.db'}"
@@ -74,9 +74,9 @@ def npsq(with_question: Sequence[float], without: Sequence[float]) -> list[float
 
 
 def witnessed(url: str, evaluation_ids: Sequence[int], folder: Path, python: Path) -> list[dict[str, dict[str, float]]]:
-    """npsq_correct and npsq_accuracy by evaluation and question, from lm-evaluation-harness's log-likelihoods alone.
+    """Compute npsq_correct and npsq_accuracy from lm-evaluation-harness's log-likelihoods alone.
 
-    python: one that has the harness.
+    Returns them by evaluation and question. python: an interpreter with the harness.
     """
     asked: list[list[tuple[str, int, Prompt]]] = []
     with read_session(get_engine(url)) as session:
@@ -105,7 +105,7 @@ def witnessed(url: str, evaluation_ids: Sequence[int], folder: Path, python: Pat
 
 
 def stored(url: str, evaluation_id: int) -> dict[str, dict[str, float]]:
-    """The same as the registry reports them."""
+    """Return the same values as the registry reports them."""
     document = shuffleboard_json("metrics", evaluation_id, "--per-question", database_url=url)
     assert document["complete"]
     return {
@@ -141,7 +141,7 @@ def main() -> None:
 
 
 def seconds(url: str, evaluation_id: int) -> dict[str, float]:
-    """What asking and matching took."""
+    """Return the seconds of generation and of matching."""
     with get_engine(url).connect() as connection:
         row = connection.exec_driver_sql(
             f"SELECT asking_s, matching_s FROM evaluation_seconds WHERE evaluation_id = {evaluation_id}"
@@ -150,7 +150,7 @@ def seconds(url: str, evaluation_id: int) -> dict[str, float]:
 
 
 def rules(url: str, evaluation_id: int) -> dict[str, int]:
-    """How many texts each rule found an answer in."""
+    """Return the number of texts in which each rule found an answer."""
     with get_engine(url).connect() as connection:
         rows = connection.exec_driver_sql(
             f"SELECT extraction_rule, prompts FROM extraction_counts WHERE evaluation_id = {evaluation_id}"

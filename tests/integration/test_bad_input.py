@@ -1,4 +1,4 @@
-"""Bad input: a one-line message that says what is wrong, where, and what to do; status 1 or 2; nothing stored."""
+"""Bad input: a one-line message with the error, its place and the remedy; status 1 or 2; nothing stored."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ GOOD = question(0)
 
 @pytest.fixture
 def engine(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
-    """A database with a benchmark and a model, so that a failing command could add to something."""
+    """Return a database with a benchmark and a model, so that a failing command could add to something."""
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
     made = get_engine(database)
     with write_session(made) as session:
@@ -34,12 +34,12 @@ def engine(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> En
 
 
 def refused(command: Iterable[object], status: int, *parts: str, **settings: object) -> str:
-    """What a command says that ends with this status and one line, in which all of this stands."""
+    """Check that a command ends with this status and a message of one line with all parts; return the message."""
     outcome = shuffleboard(*command, status=status, **settings)
     assert outcome.stdout == ""
     *usage, message = outcome.stderr.strip().splitlines()
     assert message.startswith("Error: ")
-    # click prints how the command is used above its own messages; ours stand alone.
+    # click prints the command's usage before its own messages; our messages have none.
     assert not usage or usage[0].startswith("Usage: "), outcome.stderr
     assert "Traceback" not in outcome.stderr
     for part in parts:
@@ -55,7 +55,7 @@ def without(key: str) -> str:
     return json.dumps({name: value for name, value in GOOD.items() if name != key})
 
 
-# Second line of a file whose first is good -> what the message says of place, value and remedy.
+# Second line of a file whose first is good -> place, value and remedy in the message.
 BAD_LINES = {
     "not JSON": ("{oops", "not JSON", "'{oops'", "give one JSON object per line"),
     "cut off": (line()[:-10], "not JSON", "give one JSON object per line"),
@@ -138,7 +138,7 @@ def made_folder(folder: Path) -> Path:
 
 
 CSV_HEAD = b"id,subject,question,options,answer\n"
-# How the file is made -> what the message says.
+# Function that makes the file -> parts of the message.
 BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "a file that does not exist": (lambda folder: folder / "missing.jsonl", ("missing.jsonl: no such file", "path")),
     "a table that does not exist": (lambda folder: folder / "missing.csv", ("missing.csv: no such file", "path")),
@@ -206,7 +206,7 @@ def questions(*lines: dict[str, object], name: str = "x.jsonl") -> Callable[[Pat
 
 
 HUGE = "9" * 30
-# What stands in braces in the commands below, made when it does.
+# Names in braces in the commands below -> functions that make these files.
 MADE: dict[str, Callable[[Path], Path]] = {
     "folder": lambda folder: folder,
     "good": questions(GOOD),
@@ -222,7 +222,7 @@ MADE: dict[str, Callable[[Path], Path]] = {
     "no_gguf": written("x.gguf", b"PK\x03\x04"),
     "cut_gguf": written("x.gguf", b"GGUF\x03\x00\x00\x00\x05\x00\x00\x00"),
 }
-# The command -> exit status and what the message says.
+# Command -> exit status and parts of the message.
 BAD_COMMANDS: dict[str, tuple[int, tuple[str, ...]]] = {
     "benchmarks import {good} --name 'a b'": (2, ("benchmark name 'a b'", "use up to 200 letters")),
     "benchmarks import {dev} --name b --split test": (
@@ -324,7 +324,7 @@ BAD_COMMANDS: dict[str, tuple[int, tuple[str, ...]]] = {
 
 
 def words(command: str, folder: Path) -> list[str]:
-    """A command's words, the files in it made in a folder."""
+    """Split a command into words; make its files in the folder."""
     names = set(re.findall(r"{(\w+)}", command))
     return shlex.split(command.format_map({name: MADE[name](folder) for name in names}))
 

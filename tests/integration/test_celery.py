@@ -39,7 +39,7 @@ def engine(postgresql_database: str) -> Engine:
 
 @pytest.fixture
 def settings(postgresql_database: str, redis_url: str) -> dict[str, Any]:
-    """Of a deployment whose lost messages are noticed within a second."""
+    """Return the settings of a deployment that notices lost messages within a second."""
     return {
         "database_url": postgresql_database,
         "broker_url": redis_url,
@@ -71,7 +71,7 @@ def claimed(engine: Engine) -> bool:
 
 
 def assert_whole(engine: Engine, evaluation_id: int) -> None:
-    """Every prompt is stored once and the evaluation is as it was sealed."""
+    """Check that every prompt is stored once and the evaluation is as it was sealed."""
     assert len(predictions(engine, evaluation_id)) == SHARDS * 4
     with read_session(engine) as session:
         assert verify_evaluation(session, evaluation_id)["problems"] == []
@@ -325,7 +325,7 @@ def queued_in(broker: Redis) -> int:
 
 @pytest.fixture
 def in_this_process(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, broker: Redis) -> None:
-    """This process's settings are the deployment's, and the broker holds no message."""
+    """Give this process the deployment's settings, and empty the broker."""
     for name in ("database_url", "broker_url"):
         monkeypatch.setenv(f"SHUFFLEBOARD_{name.upper()}", settings[name])
     broker.flushdb()
@@ -403,7 +403,7 @@ def test_work_is_taken_up_when_redis_comes_back(
 
 
 def test_a_worker_told_to_stop_before_celery_listens_stops(settings: dict[str, Any]) -> None:
-    with fake_worker(**settings) as worker:  # it has only just said that it is there
+    with fake_worker(**settings) as worker:  # it has only just reported its start
         assert terminate(worker) == 0
 
 
@@ -424,7 +424,7 @@ TASK: dict[str, Any] = {
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
-    """A message of Celery's with one part of it changed."""
+    """Return a Celery message with one changed part."""
     message = copy.deepcopy(TASK)
     *parts, last = path.split(".")
     part = message
@@ -475,7 +475,7 @@ def test_messages_that_cannot_be_read_are_dropped_and_logged_and_the_worker_work
         eventually(lambda: broker.llen("cpu") == 0, "all messages are taken")
         assert worker.status is None
         evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
-        send_hints(Settings(**settings), [(1, "cpu")] * SHARDS)  # nothing else tells it of the work
+        send_hints(Settings(**settings), [(1, "cpu")] * SHARDS)  # it learns of the work in no other way
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
         eventually(lambda: worker.log.read_text().count("message_unreadable") == len(UNREADABLE), "all are logged")
         assert terminate(worker) == 0

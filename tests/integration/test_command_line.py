@@ -126,7 +126,7 @@ def test_the_whole_path_with_a_worker_of_its_own(
     engine = get_engine(f"sqlite:///{clean_environment / 'shuffleboard.db'}")
     with write_session(engine) as session:
         connection = session.connection()
-        # Whoever may write the file can take its triggers away.
+        # A user who may write the file can remove its triggers.
         for (trigger,) in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").all():
             connection.exec_driver_sql(f"DROP TRIGGER {trigger}")
         connection.exec_driver_sql("UPDATE prediction SET chosen_option = (chosen_option + 1) % 4")
@@ -137,12 +137,12 @@ def test_the_whole_path_with_a_worker_of_its_own(
     assert "seal: " in changed.stderr
 
 
-# What every command that reports promises: one JSON document on stdout, nothing else there.
+# Every command that reports writes one JSON document to stdout, and nothing else.
 
 
 @pytest.fixture
 def evaluation_id(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """A queued evaluation of which nothing is scored yet."""
+    """Return a queued evaluation that has no scores yet."""
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
     return queue_evaluation(get_engine(database), tmp_path, shards=2)
 
@@ -265,7 +265,7 @@ def test_the_table_of_the_leaderboard_says_how_each_row_was_asked(evaluation_id:
     assert evaluation_id == 1
     headings, row = shuffleboard("leaderboard").stdout.splitlines()
     assert headings.split()[3:8] == ["Variants", "Asked", "Protocol", "Shots", "Chance"]
-    # Not scored yet: nothing says in how many orders it was asked.
+    # Not scored yet, so the number of orders is unknown.
     assert row.split()[3:8] == ["cyclic", "–", "symbols", "0", "–"]
 
 
@@ -289,7 +289,7 @@ for statement in json.loads(sys.argv[1]):
 
 
 def modules_after(*statements: str) -> list[set[str]]:
-    """Top-level names of what is imported after each statement of a process that runs one after the other."""
+    """Run the statements in one process; return the top-level names of the modules imported after each."""
     outcome = subprocess.run(
         [sys.executable, "-c", LOADED, json.dumps(statements)], cwd=ROOT, capture_output=True, text=True, check=True
     )

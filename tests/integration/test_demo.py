@@ -24,7 +24,7 @@ from web import create_app
 
 
 def check_links(said: str, home: Path) -> None:
-    """What is printed leads to pages that show it, and importing all of it again adds nothing."""
+    """Check that the printed links lead to pages with the data, and that importing all of it again adds nothing."""
     links = re.findall(r"http://127\.0\.0\.1:8000(/\S+)", said)
     assert [re.sub(r"\d+", "N", link).partition("?")[0] for link in links] == [
         "/boards/demo",
@@ -54,7 +54,7 @@ FEW = 60
 
 @pytest.fixture
 def few_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recorded answers to the first questions alone: all of them take a quarter of a minute."""
+    """Use the recorded answers to the first questions alone: all of them take a quarter of a minute."""
     folder = tmp_path / "recorded"
     folder.mkdir()
     kept = set()

@@ -1,4 +1,4 @@
-"""Models on endpoints: registered, asked whether they are there, and scored on a real llama.cpp server."""
+"""Models on endpoints: registered, checked for presence, and scored on a real llama.cpp server."""
 
 import json
 import math
@@ -38,7 +38,7 @@ TOLERANCE = 1e-3
 
 @pytest.fixture(scope="module")
 def server(smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """SmolLM2 in float32 on a llama.cpp server that asks for a key."""
+    """Start SmolLM2 in float32 on a llama.cpp server that requires a key."""
     path = tmp_path_factory.mktemp("served") / "smollm2.gguf"
     write_dequantised(smollm2_gguf, path)
     with llama_server(path, "--exact", key=KEY) as url:
@@ -65,7 +65,7 @@ def engine(server: str, tmp_path: Path) -> Iterator[EndpointEngine]:
 
 
 def symbols_prompts() -> list[Prompt]:
-    """Every rotation of the first questions of the MMLU sample."""
+    """Return every rotation of the first questions of the MMLU sample."""
     definition, kind = protocol_definition("symbols", 0), parse_variants("cyclic")
     prompts = []
     for record in read_benchmark(ROOT / "registry" / "benchmarks" / "samples" / "mmlu.jsonl").questions[:QUESTIONS]:
@@ -162,7 +162,7 @@ def test_a_model_is_registered_and_asked_for_on_the_command_line(server: str, tm
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An endpoint of this process's settings, whose server is not asked."""
+    """Add an endpoint to this process's settings; no test calls its server."""
     url = "http://127.0.0.1:9/v1"
     monkeypatch.setenv("SHUFFLEBOARD_ENDPOINTS", endpoints_of(tmp_path, url))
     return url
@@ -254,7 +254,7 @@ def test_a_worker_without_a_readable_file_of_endpoints_says_so_and_goes_on(
 def test_a_key_stands_nowhere_but_in_requests(
     sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The server repeats the key wherever it can."""
+    """Check with a server that repeats the key wherever it can."""
     structlog.reset_defaults()
 
     def repeat(asked: Asked) -> Answer:

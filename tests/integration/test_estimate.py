@@ -1,4 +1,4 @@
-"""What an evaluation would cost, before it is queued; the transformers tokenizer is in test_command_line.py."""
+"""Estimated cost of an evaluation before it is queued; the transformers tokenizer is in test_command_line.py."""
 
 import subprocess
 from pathlib import Path
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.one_engine
 
 
 def characters(_revision: ModelRevision) -> Any:
-    """A tokenizer whose tokens are characters."""
+    """Return a tokenizer whose tokens are characters."""
     return lambda text: [ord(character) for character in text]
 
 
@@ -112,7 +112,7 @@ def test_a_sample_stands_for_many_prompts(engine: Engine, tmp_path: Path, monkey
     (row,) = estimate(engine, shard_prompts=8)["estimates"]
     assert whole["prompts_sampled"] == row["prompts_left"] == 160
     assert row["prompts_sampled"] == 40
-    # The questions are alike but for their numbers of one or two digits.
+    # The questions differ only in their numbers of one or two digits.
     assert row["tokens_naive"] == pytest.approx(whole["tokens_naive"], rel=0.02)
     assert row["tokens_shared"] == pytest.approx(whole["tokens_shared"], rel=0.02)
 

@@ -1,4 +1,4 @@
-"""Workers of which some cannot do what others can: their troubles cost nobody else anything."""
+"""Workers with different abilities: the failures of one cost the others nothing."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""NonsenseQA on the command line: generated, stored once, and shown with what it is made of."""
+"""NonsenseQA on the command line: generated, stored once, and shown with its parameters."""
 
 from collections.abc import Callable
 from functools import partial

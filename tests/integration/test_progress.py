@@ -1,4 +1,4 @@
-"""How far evaluations are, as the command line tells it."""
+"""The progress of evaluations on the command line."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from workers.loop import WorkerLoop
 
 @pytest.fixture
 def waiting(sqlite_database: str, tmp_path: Path) -> tuple[int, str]:
-    """An evaluation that nobody scores, and its database."""
+    """Return an evaluation that no worker scores, and its database."""
     return queue_evaluation(get_engine(sqlite_database), tmp_path, shards=2), sqlite_database
 
 
@@ -35,7 +35,7 @@ def score_one(engine: Engine, *, seconds: float) -> None:
 
 
 def progress(**changes: Any) -> Progress:
-    """Of 100 prompts, 40 scored in 20 s by one worker: 2 prompts a second."""
+    """Return a progress of 40 of 100 prompts, scored in 20 s by one worker: 2 prompts a second."""
     values: dict[str, Any] = {
         "evaluation_id": 1,
         "state": "running",

@@ -1,4 +1,4 @@
-"""Two protocols compared from imported outputs: which evaluations count, and what a user is told when none does."""
+"""Two protocols compared from imported outputs: which evaluations count, and the message when none does."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +24,10 @@ Answering = Callable[[str, int, tuple[int, ...]], int]
 
 
 def first_position(_question: str, _variant: int, order: tuple[int, ...]) -> int:
-    """Whatever stands first. Right in the original order of q0, then everywhere, then nowhere three times.
+    """Return the first option. Right in the original order of q0, then everywhere, then nowhere three times.
 
-    Accuracies .25, 1, 0, 0, 0: mean .25, variance 1500, moved mean .25 and median 0. SCORE: q0 has contents
-    0 0 1 2 3, 2 of 20 ordered pairs; the others their answer once and 0 four times, 12 of 20. (.1 + 3 · .6)/4 = .475.
+    Accuracies .25, 1, 0, 0, 0: mean .25, variance 1500, moved mean .25 and median 0. SCORE: q0 has contents 0 0 1 2 3,
+    2 of 20 ordered pairs; the others their answer once and 0 four times, 12 of 20. (.1 + 3 · .6)/4 = .475.
     """
     return order[0]
 
@@ -47,7 +47,7 @@ def right_but_once(question: str, variant: int, order: tuple[int, ...]) -> int:
 
 @pytest.fixture
 def registry(database: str, tmp_path: Path) -> Registry:
-    """A registry on each engine in turn, with two models and two benchmarks of four questions."""
+    """Return a registry on each engine in turn, with two models and two benchmarks of four questions."""
     made = Registry(database, tmp_path)
     for model in ("m", "n"):
         made.model(model)

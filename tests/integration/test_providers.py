@@ -1,4 +1,4 @@
-"""Models that providers serve: what is asked, what it costs, and what is left when a worker is killed."""
+"""Models that providers serve: requests, costs, and the state after a worker is killed."""
 
 import json
 from collections.abc import Callable
@@ -60,7 +60,7 @@ KEY = "sk-a-secret-of-the-tests-9876543210"
 
 
 class Registry:
-    """A model at a stand-in, a benchmark, and workers."""
+    """A registry with a model at a stand-in, a benchmark, and workers."""
 
     def __init__(
         self, database: str, folder: Path, provider: StandIn, kind: str, patched: pytest.MonkeyPatch, **endpoint: Any
@@ -100,7 +100,7 @@ class Registry:
             return submit(session, asked)[0].id
 
     def start(self, trip: str | None = None) -> Any:
-        """A worker in a process of its own."""
+        """Start a worker in a new process."""
         arguments = (self.environment, trip, self.folder / "log")
         process = FORKS.Process(target=provider_worker.main, args=arguments)
         process.start()
@@ -135,7 +135,7 @@ Open = Callable[..., Registry]
 
 @pytest.fixture
 def opened(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """opened(kind, endpoint={…}, **settings of the stand-in) is a registry with a stand-in."""
+    """Yield a function: opened(kind, endpoint={…}, **settings of the stand-in) is a registry with a stand-in."""
     with ExitStack() as stack:
 
         def open_registry(kind: str = "openai", endpoint: dict[str, Any] | None = None, **settings: Any) -> Registry:
@@ -256,7 +256,7 @@ def test_a_model_renamed_in_mid_run_is_seen_in_each_prompt(opened: Open) -> None
 def test_a_budget_pauses_work_and_is_never_exceeded(opened: Open) -> None:
     registry = opened("openai")
     evaluation_id = registry.submit(40)
-    for amount in (COST / 10, 20 * COST):  # the first has no room for any call, and still is what it waits for
+    for amount in (COST / 10, 20 * COST):  # the first is too small for any call, and the work still waits for it
         with write_session(registry.engine) as session:
             set_budget(session, "evaluation", str(evaluation_id), amount)
             if registry.state(evaluation_id)[0] == "paused":
@@ -296,7 +296,7 @@ def test_a_worker_killed_in_any_state_loses_no_answer_and_no_cost(opened: Open) 
     lost = [call for call in calls if call.error == DIED]
     assert len({(call.question_id, call.variant) for call in answered}) == len(answered) == 30
     assert len(calls) == len(answered) + len(lost)
-    # Only what was under way when a worker died was asked again, and its cost is known within bounds.
+    # Only calls in flight when a worker died were repeated, and their cost is known within bounds.
     assert sum(provider.ledger.values()) - 30 <= len(lost) <= 5 * 4
     known, unresolved = sum(call.cost or 0 for call in calls), sum(call.cost_limit or 0 for call in lost)
     assert known - 1e-12 <= provider.charged <= known + unresolved
@@ -409,7 +409,7 @@ BATCHING = pytest.mark.parametrize("kind", ["openai", "anthropic"])
 
 
 def check_batches(registry: Registry, evaluation_id: int, prompts: int) -> list[ProviderCall]:
-    """Every prompt has one answer, of a batch, and what is stored is what was charged; the calls."""
+    """Check that every prompt has one answer, from a batch, and that stored costs equal the charges; return calls."""
     assert registry.state(evaluation_id) == ("complete", None)
     provider, calls = registry.provider, registry.calls(evaluation_id)
     assert set(provider.ledger.values()) == {1}
@@ -579,7 +579,7 @@ def test_budgets_of_submissions_and_accounts_are_kept_over_their_evaluations(
 
 
 def suited(registry: Registry) -> None:
-    """A suite and a board of 20 questions, which one protocol asks for letters."""
+    """Add a suite and a board of 20 questions, with a protocol that requests letters."""
     with write_session(registry.engine) as session:
         add_benchmark(session, registry.folder, [question(number) for number in range(20)], "b20")
         import_suite(
@@ -646,7 +646,7 @@ def test_a_submission_says_what_it_costs_keeps_its_budget_and_the_board_shows_th
     paid = registry.provider.charged
     assert f'data-label="Cost, USD">{paid:.4g}</td>' in board
     about = client.get("/boards/letters/trade-offs").get_data(as_text=True)
-    assert "<title>hosted: cost" not in about  # one point says nothing
+    assert "<title>hosted: cost" not in about  # a single point shows no trade-off
     with write_session(registry.engine) as session:
         request = RevisionRequest("openai", location_of(registry.provider, "openai"), MODEL)
         add_revision(session, "another", request, files=NO_FILES)
@@ -673,7 +673,7 @@ def test_an_evaluation_says_that_it_waits_for_a_batch_or_a_rate_limit(opened: Op
     assert wait.since is not None
     registry.work()
     assert waits() == []
-    # The same model is asked without batches, and the provider has asked for a pause.
+    # The same model is used without batches, and the provider has requested a pause.
     endpoints = registry.folder / "endpoints.toml"
     endpoints.write_text(endpoints.read_text().replace("batch = true", ""))
     evaluation_id = registry.submit(5)
@@ -707,7 +707,7 @@ def test_a_budget_is_set_before_anything_is_queued(opened: Open) -> None:
         assert session.get_one(Budget, ("evaluation", str(evaluation_id))).amount == 0.25
 
 
-# What cannot work
+# Impossible requests
 
 
 @pytest.mark.one_engine

@@ -1,4 +1,4 @@
-"""What papers print, as a registry holds it: every number, in our unit where it means the same, apart from ours."""
+"""The papers' printed results in a registry: every number, in our unit if the meaning is the same, apart from ours."""
 
 from collections import Counter
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.outputs.conftest import Registry, four_options
 from tests.spec.published import rows as transcribed
 from tests.support.commands import shuffleboard, shuffleboard_json
 
-# Numbers per file, from what README.md beside the files says that they hold.
+# Numbers per file, as stated in the README.md next to the files.
 NUMBERS = {
     "goliakova_table_1": 9 * 4 * 3,  # metrics × sets of orders × targets
     "goliakova_table_2": 17 * 2,  # tasks: questions and options
@@ -45,7 +45,7 @@ BETWEEN_PROTOCOLS = {"variance_ratio": (0.0, None), "score_difference": (-1.0, 1
 
 
 def stored(engine: Engine) -> list[dict[str, Any]]:
-    """Every row, in the order of the files, without database ids."""
+    """Return every row, in the order of the files, without database ids."""
     columns = [column for column in PublishedResult.__table__.columns if column.name != "id"]
     query = select(*columns).order_by(PublishedResult.source, PublishedResult.ordinal)
     with read_session(engine) as session:
@@ -53,7 +53,7 @@ def stored(engine: Engine) -> list[dict[str, Any]]:
 
 
 def one(rows: list[dict[str, Any]], **given: str) -> dict[str, Any]:
-    """The only row with these values."""
+    """Return the only row with these values."""
     (row,) = [row for row in rows if all(row[key] == value for key, value in given.items())]
     return row
 
@@ -224,7 +224,7 @@ def test_published_results_are_listed_by_paper_and_metric(database: str) -> None
 
     assert len(listed()) == sum(NUMBERS.values())
     assert {row["paper"] for row in listed("--paper", "gupta")} == {"Gupta et al."}
-    # The paper's name and ours; neither finds what only resembles it.
+    # The paper's name and ours; neither finds a name that is only similar.
     assert {row["metric"] for row in listed("--metric", "mcqa")} == {"MCQA"}
     accuracies = listed("--metric", "accuracy")
     assert {row["metric"] for row in accuracies} == {"accuracy", "MCQA", "original_accuracy"}

@@ -1,4 +1,4 @@
-"""The queue on both engines: who may score what, and what is counted when it goes wrong."""
+"""The queue on both engines: which worker may score a shard, and how failures are counted."""
 
 import threading
 import time
@@ -42,7 +42,7 @@ def claim(engine: Engine, worker: str = "worker-1", *, lease: float = LONG, **op
 
 
 def take(engine: Engine, worker: str = "worker-1", **options: Any) -> claims.Claim:
-    """A claim that must succeed."""
+    """Return a claim; fail the test if there is none."""
     taken = claim(engine, worker, **options)
     assert taken is not None
     return taken
@@ -80,7 +80,7 @@ def change_shards(engine: Engine, **values: Any) -> None:
 
 
 def shards(engine: Engine, *columns: str) -> list[Any]:
-    """The columns of every shard by id; bare values for a single column."""
+    """Return the columns of every shard by id; bare values for a single column."""
     with read_session(engine) as session:
         rows = session.execute(select(*(getattr(Shard, name) for name in columns)).order_by(Shard.id)).all()
     return [row[0] if len(columns) == 1 else tuple(row) for row in rows]
@@ -177,7 +177,7 @@ def test_no_more_workers_than_were_asked_for_are_at_an_evaluation(engine: Engine
     assert take(engine, "worker-2").evaluation_id == other
     assert claim(engine, "worker-2") is None
     finish(engine, held)
-    assert take(engine, "worker-2").evaluation_id == capped  # whoever is first; then the other one waits
+    assert take(engine, "worker-2").evaluation_id == capped  # whichever is first; then the other one waits
     assert claim(engine) is None
     assert take(engine, "worker-2").evaluation_id == capped
 
@@ -206,7 +206,7 @@ def test_finishing_stores_the_shards_predictions_once(engine: Engine, tmp_path: 
     stored = predictions(engine, evaluation_id)
     assert sorted(stored) == [("q0", variant) for variant in range(4)]
     assert shards(engine, "state", "lease_until", "error") == [("done", None, None)]
-    assert not finish(engine, held)  # a second time holds nothing any more
+    assert not finish(engine, held)  # the claim has ended, so a second time fails
     assert predictions(engine, evaluation_id) == stored
 
 
@@ -519,7 +519,7 @@ def test_a_sealed_evaluation_stays_as_it_is(engine: Engine, tmp_path: Path, acti
 
 
 def waits_for_a_lock(engine: Engine) -> bool:
-    """Whether a session on the database waits for another."""
+    """Return whether a session on the database waits for another."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     with engine.connect() as connection:
         return connection.exec_driver_sql(waiting).scalar_one() > 0

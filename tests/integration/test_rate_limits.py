@@ -20,7 +20,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def most_in_a_window(arrivals: Sequence[float], amounts: Sequence[int]) -> int:
-    """The most that arrived within any minute."""
+    """Return the largest amount that arrived within any minute."""
     ordered = sorted(zip(arrivals, amounts, strict=True))
     times = [at for at, _ in ordered]
     return max(
@@ -30,7 +30,7 @@ def most_in_a_window(arrivals: Sequence[float], amounts: Sequence[int]) -> int:
 
 
 def arrivals(limits: Limits, sizes: Sequence[int], seed: int, threads: int = 16) -> list[float]:
-    """When requests arrive that so many threads send, each as soon as it may and its last one was answered."""
+    """Simulate threads that send each request once it may go and their last was answered; return arrival times."""
     draws = random.Random(seed)
     row = RateLimit(key="env:KEY", requests_free_at=START, tokens_free_at=START)
     free = [0.0] * threads
@@ -80,7 +80,7 @@ def test_tokens_that_were_not_needed_make_room_and_a_held_key_lets_nothing_throu
 def test_workers_share_the_places_of_a_key(database: str) -> None:
     engine = get_engine(database)
     endpoint = Endpoint(name="hosted", url_prefix="https://api.example.org", key_env="KEY", requests_per_minute=600)
-    paces = [SharedPace(engine, endpoint) for _ in range(2)]  # what two processes have
+    paces = [SharedPace(engine, endpoint) for _ in range(2)]  # the objects of two processes
     waited: list[float] = []
 
     def ask(pace: SharedPace) -> None:
@@ -93,7 +93,7 @@ def test_workers_share_the_places_of_a_key(database: str) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    # The fortieth place is 39 shares of 1/10 s after the first, less what may come at once.
+    # The fortieth place is 39 shares of 1/10 s after the first, less the burst that may come at once.
     assert max(waited) == pytest.approx(39 * 62.5 / 600 - 1, abs=0.3 + time.monotonic() - begun)
     assert len({round(wait, 2) for wait in waited}) > 20
 

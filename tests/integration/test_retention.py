@@ -1,4 +1,4 @@
-"""What `db prune` removes, and what it never does, on both engines."""
+"""The removals of `db prune`, and the data that it always keeps, on both engines."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ from tests.support.fake_scorer import FakeScorer
 from tests.support.population import queue_evaluation
 
 DAYS = 30
-"""What is pruned is older than this; `age` makes everything 40 days old."""
+"""Age from which data is pruned; `age` makes everything 40 days old."""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def age(engine: Engine, days: int = 40) -> None:
 
 
 def rows(engine: Engine, evaluation_id: int) -> dict[str, int]:
-    """How many rows an evaluation has in the tables of answers."""
+    """Return how many rows an evaluation has in the tables of answers."""
     tables = (Generation, Prediction, QuestionScore, EvaluationQuestion)
     with read_session(engine) as session:
         return {

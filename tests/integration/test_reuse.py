@@ -1,4 +1,4 @@
-"""Scored once: what the same model on the same engine was asked before is copied, and nothing else is."""
+"""Scored once: answers of the same model on the same engine to the same prompts are copied, and nothing else is."""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +29,7 @@ REQUEST = EvaluationRequest(model="m", benchmark="mmlu", variants="cyclic", limi
 
 @pytest.fixture(scope="module")
 def scored_cyclic(home_once: Path) -> Path:
-    """A home whose registry holds one sealed evaluation under cyclic."""
+    """Return a home whose registry contains one sealed evaluation under cyclic."""
     engine = get_engine(f"sqlite:///{home_once / 'shuffleboard.db'}")
     evaluate(engine, home_once, REQUEST)
     return home_once
@@ -37,7 +37,7 @@ def scored_cyclic(home_once: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def home_once(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A registry with a tiny model, the same model rounded otherwise, and a benchmark."""
+    """Return a registry with a tiny model, the same model rounded otherwise, and a benchmark."""
     home = tmp_path_factory.mktemp("reuse")
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)

@@ -70,7 +70,7 @@ def test_an_evaluation_in_other_shards_and_on_other_threads(smollm2_folder: Path
     torch.set_num_threads(1)
     one = evaluate(engine, tmp_path, request, 2048)
     torch.set_num_threads(2)
-    # A replicate asks anew: nothing is copied.
+    # A replicate scores again: nothing is copied.
     other = evaluate(engine, tmp_path, replace(request, shard_prompts=2, new_replicate=True), 200)
     here, there = predictions(engine, one), predictions(engine, other)
     assert len(here) == 4

@@ -1,4 +1,4 @@
-"""Evaluations of a sample of a benchmark's questions, drawn by a seed, and what their numbers are of."""
+"""Evaluations of a sample of a benchmark's questions, drawn by a seed, and the population of their numbers."""
 
 import hashlib
 import math
@@ -74,7 +74,7 @@ def test_samples_are_those_with_the_smallest_hashes_and_contain_each_other(engin
     assert asked(engine, first) == smallest(0, 60, range(160))
     assert asked(engine, first) < asked(engine, queue(engine, sample=100))
     assert asked(engine, queue(engine, sample=60, seed=1)) == smallest(1, 60, range(160)) != asked(engine, first)
-    # Drawn from what the other filters leave.
+    # Drawn from the questions that the other filters leave.
     third = {f"q{number}" for number in range(160) if number % 3 == 2}
     drawn = asked(engine, queue(engine, sample=20, subjects=("subject 2",)))
     assert len(drawn) == 20

@@ -1,4 +1,4 @@
-"""The real model: what is stored equals the one-prompt reference and an outside witness."""
+"""The real model: stored numbers equal the one-prompt reference and an independent program's."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -160,7 +160,7 @@ def test_stored_probabilities_equal_those_of_lm_evaluation_harness(
 
 
 # Metrics, recomputed from SELECTs on prediction without any of our functions. Each takes a question's rows, in order of
-# their variants, as (chosen option, answer, unchanged), and gives None where it is undefined.
+# their variants, as (chosen option, answer, unchanged), and gives None if it is undefined.
 
 
 def right_share(rows: Sequence[tuple[int | None, int, bool]]) -> float:

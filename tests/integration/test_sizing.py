@@ -33,7 +33,7 @@ def engine(database: str) -> Engine:
 
 
 def sizes(engine: Engine, evaluation_id: int, rate: float, seconds: float) -> Sizes:
-    """Of a worker that has measured so many prompts a second."""
+    """Return the sizes for a worker with this measured rate, in prompts per second."""
     found = Sizes(seconds, "A100")
     found.note(evaluation_id, prompts=round(rate * 10), tokens_computed=1, elapsed_s=10.0)
     return found
@@ -92,7 +92,7 @@ def test_shards_get_small_at_the_end_of_an_evaluation_that_several_work_on(engin
 def test_a_worker_without_a_rate_goes_by_the_last_shards_of_its_kind_of_device(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path, shards=20)
     finish(engine, take(engine, None), elapsed_s=1.0)
-    take(engine, Sizes(5.0, "T4"))  # nothing is known of that
+    take(engine, Sizes(5.0, "T4"))  # there are no measurements of that device
     assert prompts(engine, "leased") == [EACH]
     take(engine, Sizes(5.0, "A100"), "two")  # another is at work: half of its share of 72
     assert prompts(engine, "leased") == [EACH, 16]
@@ -106,7 +106,7 @@ def test_a_worker_without_a_model_helps_where_those_at_work_would_need_longest(e
         for shards in (20, 12)
     )
     took = {"one": 0.1, "slow": 4.0}
-    for order in (("one", "slow"), ("slow", "one")):  # the first takes what has most left, the second the other one
+    for order in (("one", "slow"), ("slow", "one")):  # the first takes the larger evaluation, the second the other one
         held = [take(engine, None, worker) for worker in order]
         assert [one.evaluation_id for one in held] == [large, small]
         for one in held:

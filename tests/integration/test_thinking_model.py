@@ -1,4 +1,4 @@
-"""A model that really thinks: trained here, asked in this process and on a llama.cpp server, and read the same."""
+"""A model that really thinks: trained here, run in this process and on a llama.cpp server, and read the same."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -81,5 +81,5 @@ def test_a_thought_is_limited_and_answered_and_repeats_share_their_prompt(smollm
     texts = sum(one.tokens or 0 for one in first)
     once = sum(model.tokens(item) for item in repeated if item.variant.repeat == 0)
     assert (naive - texts) == 4 * once
-    assert computed - texts <= once  # of each order once, and of what the orders share once
+    assert computed - texts <= once  # each order once, and their common beginnings once
     assert len({one.output.text for one in first}) > len(repeated) // 4

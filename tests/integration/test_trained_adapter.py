@@ -57,7 +57,7 @@ def test_an_adapter_trained_on_smollm2_equals_peft_and_its_two_ways_are_compared
     loop.run(until_idle=True)
     loop.stop()
     assert check_against_peft(engine, 1, smollm2_folder, adapter, 1e-4) == 16
-    # What was learned moves the numbers by far more than that.
+    # Training moved the numbers by far more than that.
     with pytest.raises(AssertionError):
         check_against_peft(engine, 3, smollm2_folder, adapter, 1e-2)
     with read_session(engine) as session:

@@ -1,4 +1,4 @@
-"""A worker whose database is in trouble, whose memory runs out, or that is told to stop in the middle of something."""
+"""A worker whose database fails, whose memory runs out, or that must stop in the middle of its work."""
 
 import json
 import os
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.long_on("sqlite")
 
 @contextmanager
 def working(engine: Engine, scorer: FakeScorer, **settings: Any) -> Iterator[WorkerLoop]:
-    """A worker of this process, begun and stopped."""
+    """Start a worker in this process; stop it at the end."""
     loop = WorkerLoop(engine, Settings(**({"poll_seconds": 0.05} | settings)), scorer, ["cpu"])
     loop.start()
     try:
@@ -283,7 +283,7 @@ def test_a_worker_whose_memory_runs_out_makes_smaller_batches_and_remembers(engi
     with read_session(engine) as session:
         revision = find_evaluation(session, evaluation_id).model_revision_id
     assert budgets(engine) == [{str(revision): 1024}]
-    # The next worker on this device begins with what fitted.
+    # The next worker on this device starts with the size that fitted.
     queue_evaluation(engine, tmp_path, shards=2, new_replicate=True)
     scorer = Cramped(1024)
     run(engine, scorer)
@@ -438,7 +438,7 @@ def test_the_model_of_a_worker_that_polls_beside_messages_is_scored_by_one_threa
 
 def test_a_worker_for_each_device(sqlite_database: str, shuffleboard_programs: Path) -> None:
     engine = get_engine(sqlite_database)
-    # What it starts in the place of its Python has torch loaded.
+    # The process that it starts instead of its Python has torch loaded.
     program = f"""
 import sys
 sys.executable = {str(shuffleboard_programs / "python")!r}

@@ -34,7 +34,7 @@ SHORT_LEASE = 2.0
 
 
 def run(engine: Engine, scorer: FakeScorer | None = None, **settings: Any) -> list[dict[str, Any]]:
-    """Lets a worker run until nothing is left; returns what it logged."""
+    """Let a worker run until nothing is left; return its log entries."""
     with capture_logs() as logs:
         loop = WorkerLoop(engine, Settings(**({"poll_seconds": 0.05} | settings)), scorer or FakeScorer(), ["cpu"])
         loop.start()
@@ -57,7 +57,7 @@ def state(engine: Engine, evaluation_id: int) -> str:
 
 
 def undisturbed(tmp_path: Path, shards: int) -> dict[tuple[str, int], dict[str, Any]]:
-    """What the same evaluation comes to when nothing happens to its worker."""
+    """Return the predictions of the same evaluation when nothing happens to its worker."""
     folder = tmp_path / "undisturbed"
     folder.mkdir()
     url = f"sqlite:///{folder / 'other.db'}"
@@ -190,7 +190,7 @@ def test_an_evaluation_whose_worker_died_before_sealing_is_sealed_by_the_next(en
 
 
 def model_files(folder: Path, **changes: bytes | None) -> Path:
-    """A folder with what a transformers model must have; a change to None leaves a file out."""
+    """Return a folder with the files of a transformers model; a change to None leaves a file out."""
     files = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": whole_weights()} | changes
     folder.mkdir()
     for name, content in files.items():

@@ -1,4 +1,4 @@
-"""What a model writes or only partly says, through the queue, from a server that answers as it is told to."""
+"""Written and partial answers of a model, through the queue, from a server with scripted replies."""
 
 import re
 import signal
@@ -63,7 +63,7 @@ class Registry:
             return submit(session, EvaluationRequest("served", "bench", variants, protocol, **request))[0].id
 
     def submit_here(self, folder: Path, variants: str, *, max_tokens: int, **request: Any) -> int:
-        """The first question, asked of the model in a folder, which samples."""
+        """Submit the first question for the model in a folder, which samples."""
         given = {
             "name": "short",
             "base": "select-letter",
@@ -142,7 +142,7 @@ def opened(sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def listing(top: dict[str, float]) -> Answer:
-    """The most probable tokens, as completions list them."""
+    """Return the most probable tokens, as completions list them."""
     first = max(top, key=lambda token: top[token])
     logprobs = {"tokens": [first], "token_logprobs": [top[first]], "top_logprobs": [top]}
     return Answer({"choices": [{"text": first, "finish_reason": "length", "logprobs": logprobs}]})
@@ -216,7 +216,7 @@ def test_thoughts_are_stored_beside_their_answers_and_sealed_by_their_digests(
     assert text.seconds is not None
     thoughts = [thought_of(row.thought) for row in (text, cut)]
     assert thoughts == (["Perhaps the answer is A.", "<think>The answer is A, or"] if kept else [None, None])
-    # What is read again is what was read.
+    # Reading the stored text again gives the same result.
     for prediction, row in ((answered, text), (unfinished, cut)):
         again = read(FINAL, stored_output(row, prediction.state or "answered"), "ABCD", ("a", "b", "c", "d"))
         assert (again.position, again.state) == (prediction.chosen_position, prediction.state or "answered")
@@ -346,7 +346,7 @@ def test_a_model_on_this_machine_writes_no_thought_again_that_was_stored_before_
             kept += int(trip[-1])
             with read_session(registry.engine) as session:
                 assert len(session.scalars(select(Draft.variant)).all()) == kept
-    # What was stored was not asked again; when all is stored, nothing is.
+    # Stored answers were not requested again; when all are stored, no request is sent.
     said = re.findall(r"answers_kept\W.*?kept\W+(\d+).*?left\W+(\d+)", log.read_text())
     assert said == [("3", "9"), ("7", "5"), ("12", "0")]
     with read_session(registry.engine) as session:
@@ -373,7 +373,7 @@ def test_a_conversation_is_sent_as_turns(opened: Open) -> None:
     for system, user in asked:
         assert (system["role"], user["role"]) == ("system", "user")
         assert system["content"].startswith("Answer the multiple choice question.")
-    # Two are asked at once, so either may have come first.
+    # Two requests run at once, so either may be first.
     beginning = "Question: Which is number 1?\nOptions:\nA. option 1.0\n"
     assert [user["content"].startswith(beginning) for _, user in asked].count(True) == 1
     assert [row.chosen_position for row, _ in registry.stored(evaluation_id)] == [0, 0]

@@ -1,4 +1,4 @@
-"""Two workers that take turns at a queue whose evaluations decide what to ask next, in peace and in trouble."""
+"""Two workers that take turns at a queue whose evaluations decide how to go on, with and without failures."""
 
 from unittest.mock import patch
 
@@ -13,7 +13,7 @@ from tests.support.fake_scorer import FakeScorer
 
 
 def with_two_workers(database: str) -> Engine:
-    """The database's engine; workers w1 and w2 are known to it."""
+    """Return the database's engine, after registering the workers w1 and w2."""
     made = get_engine(database)
     with write_session(made) as session:
         session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in ("w1", "w2"))
@@ -21,13 +21,13 @@ def with_two_workers(database: str) -> Engine:
 
 
 def take(engine: Engine, worker: str = "w1") -> claims.Claim | None:
-    """Claims a shard; None where nothing is queued."""
+    """Claim a shard; return None if nothing is queued."""
     with write_session(engine) as session:
         return claims.claim(session, worker, queues=["cpu"], lease_seconds=60)
 
 
 def finish(engine: Engine, held: claims.Claim, scorer: FakeScorer | None = None) -> bool:
-    """Scores a shard and stores it; False where it was no longer held."""
+    """Score a shard and store it; return False if its lease was lost."""
     result = (scorer or FakeScorer()).score(engine, held, lambda: False)
     with write_session(engine) as session:
         return claims.finish(session, held, result)
@@ -43,7 +43,7 @@ def score_all(engine: Engine, evaluation_id: int, scorer: FakeScorer | None = No
 
 
 def score_in_trouble(engine: Engine, evaluation_id: int, scorer: FakeScorer | None = None) -> None:
-    """As score_all, with failures, lost workers, and shards that are finished in another order."""
+    """Do as score_all, with failures, lost workers, and shards that are finished in another order."""
     turns = 0
     with patch.object(claims, "BACK_OFF_SECONDS", 0.0):
         while (held := take(engine)) is not None:

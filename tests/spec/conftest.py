@@ -47,9 +47,7 @@ class Engines:
         return found
 
     def disagreements(self, tables: Sequence[Sequence[Case]]) -> list[object]:
-        """Return every value in which Python, SQLite and PostgreSQL differ, after the question that suffices to show
-        it.
-        """
+        """Return every value in which Python, SQLite and PostgreSQL differ, after the question that shows it."""
         found = self._disagreements(tables)
         if not found:
             return []
@@ -80,9 +78,7 @@ def engines(
     sqlite_template: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Engines]:
-    """Yield one database on each engine for all tables: they are rolled back, since a database per table takes too
-    long.
-    """
+    """Yield one database on each engine for all tables: they are rolled back, since a database per table is slow."""
     path = tmp_path_factory.mktemp("spec") / "spec.db"
     shutil.copyfile(sqlite_template, path)
     name = f"shuffleboard_spec_{uuid.uuid4().hex}"

@@ -249,9 +249,7 @@ NEEDS_ONLY_THE_ORIGINAL: Final = frozenset(
 
 
 def _submitted(metric: Metric, case: Case) -> list[VariantOutcome] | None:
-    """Return the outcomes for the definition: all, or only the original if the question is incomplete; None for
-    none.
-    """
+    """Return the outcomes for the definition: all, or only the original if the question is incomplete, or None."""
     outcomes = case.outcomes()
     if case.complete:
         return outcomes
