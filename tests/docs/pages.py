@@ -17,12 +17,12 @@ _HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 
 
 def pages() -> list[Path]:
-    """Every Markdown page that ships."""
+    """Return every Markdown page that ships."""
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *of_docs()]
 
 
 def of_docs() -> list[Path]:
-    """Every page under docs/; what the site serves as it is holds none."""
+    """Return every page under docs/, without the static files, which contain none."""
     return sorted(path for path in DOCS.rglob("*.md") if not path.is_relative_to(DOCS / "_static"))
 
 
@@ -32,9 +32,9 @@ def read(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: `info` is what follows the opening fence.
+    """A fenced block: `info` is the rest of the opening fence.
 
-    line: of the opening fence, from 1. comments: what stands in the HTML comments on the lines right before it.
+    line: of the opening fence, from 1. comments: the texts of the HTML comments on the lines right before it.
     """
 
     info: str
@@ -44,12 +44,12 @@ class Block:
 
     @property
     def language(self) -> str:
-        """The first word of `info`; empty where there is none."""
+        """Return the first word of `info`; empty if there is none."""
         return self.info.partition(" ")[0]
 
 
 def blocks(path: Path, info: str | None = None) -> list[Block]:
-    """The fenced blocks of a page, or those whose info string is `info`; what is indented with its fence is not."""
+    """Return the fenced blocks of a page, or only blocks whose info string is `info`, without indentation."""
     page = read(path)
     found = []
     for match in _BLOCK.finditer(page):
@@ -62,14 +62,14 @@ def blocks(path: Path, info: str | None = None) -> list[Block]:
 
 
 def comments(path: Path) -> list[tuple[int, str]]:
-    """The HTML comments of a page that fill a line and stand in no block, with the numbers of their lines, from 1."""
+    """Return the HTML comments of a page that fill a line outside blocks, with the numbers of their lines, from 1."""
     outside = _BLOCK.sub(lambda match: "\n" * match[0].count("\n"), read(path)).splitlines()
     found = [(number, _COMMENT.fullmatch(line)) for number, line in enumerate(outside, 1)]
     return [(number, match[1]) for number, match in found if match is not None]
 
 
 def without_blocks(path: Path) -> str:
-    """A page's text, its fenced blocks left out."""
+    """Return a page's text without its fenced blocks."""
     return _BLOCK.sub("", read(path))
 
 
@@ -80,7 +80,7 @@ def sections(path: Path) -> dict[str, str]:
 
 
 def first_cells(text: str) -> list[str]:
-    """The first cell of every row of the tables in `text`, their headings left out."""
+    """Return the first cell of every row of the tables in `text`, without the headings."""
     rows = [line for line in text.splitlines() if line.startswith("|")]
     rules = {number for number, row in enumerate(rows) if set(row) <= set("|- :")}
     headings = {number - 1 for number in rules}
@@ -88,17 +88,17 @@ def first_cells(text: str) -> list[str]:
 
 
 def code(cell: str) -> list[str]:
-    """What stands in backticks in a cell."""
+    """Return the texts in backticks in a cell."""
     return re.findall(r"`([^`]+)`", cell)
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors that a page's headings get."""
+    """Return the anchors that a page's headings get."""
     return {slug(heading) for _, heading in _HEADING.findall(without_blocks(path))}
 
 
 def slug(heading: str) -> str:
-    """A heading's anchor: lower case, punctuation gone, blanks as dashes."""
+    """Return a heading's anchor: lower case, punctuation gone, blanks as dashes."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 

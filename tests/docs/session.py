@@ -1,26 +1,29 @@
 """A page of the documentation as its reader follows it: one folder, one registry, its blocks in their order.
 
-What a page can say in comments, each on a line right before a block:
+A page can contain these comments, each on a line right before a block:
 
     <!-- file: NAME -->                   the block is written to that file
     <!-- not run: REASON -->              it is not run; its commands have to exist all the same
-    <!-- runs until stopped: URL -->      its last command is a server: it goes on until the page ends, and the next block
-                                          comes when the URL answers. What is no URL is waited for in what it prints
-    <!-- prints -->                       these lines stood, in this order, in what the block before it printed
-    <!-- typed: TEXT -->                  what is typed wherever it asks for something
-    <!-- database: ENGINE -->             it is run where the page's registry is on that engine
+    <!-- runs until stopped: URL -->      its last command is a server: it goes on until the page ends, and the next
+    block
+                                          comes when the URL answers. Other text is awaited in its output
+    <!-- prints -->                       the block before it printed these lines, in this order
+    <!-- typed: TEXT -->                  the answer to each of its questions
+    <!-- database: ENGINE -->             it is run if the page's registry is on that engine
 
-and anywhere, for what follows:
+and anywhere, for the rest of the page:
 
     <!-- setup: NAME, NAME -->            functions of tests/docs/setups.py prepare the registry
-    <!-- database: ENGINE and ENGINE -->  at the top: the page is followed on each of them; sqlite where nothing is said
+    <!-- database: ENGINE and ENGINE -->  at the top: the page is followed on each of them; by default on sqlite
 
-Blocks of `sh`, `console`, `python` and `sql` (`sql duckdb`) run. In `console` a line that begins with `$ ` is a command,
-what follows is all that it prints, and one that shows an error has to fail. `…` in what is shown stands for anything, on a
-line of its own for any lines. `make TARGET` is looked up in the Makefile. Everything else that has a language has to parse.
+Blocks of `sh`, `console`, `python` and `sql` (`sql duckdb`) run. In `console` a line that begins with `$ ` is a
+command,
+the lines up to the next are its whole output, and a command that shows an error has to fail. `…` in shown output
+matches anything, on a line of its own any lines. `make TARGET` must be in the Makefile. Every other block with a
+language has to parse.
 
-Hosts that a page names are replaced by servers of the tests: db.example.org and redis.example.org, and the addresses under
-which its own servers are said to answer. Nothing beyond this machine is reached.
+Hosts that a page names are replaced by servers of the tests: db.example.org and redis.example.org, and the addresses
+of its own servers. Nothing beyond this machine is reached.
 """
 
 import csv
@@ -65,7 +68,7 @@ STOP_S: Final = 15.0
 NOWHERE: Final = "http://127.0.0.1:9"
 """A proxy that is not there: programs that look beyond this machine fail at once."""
 
-# Exported values and the folder go on from block to block, as in one terminal; an error says which command it was.
+# Exported values and the folder go on from block to block, as in one terminal; an error names its command.
 PROLOGUE: Final = """\
 unset BASH_ENV
 [ -f "$BLOCK_STATE" ] && . "$BLOCK_STATE"
@@ -84,7 +87,7 @@ class Setup:
 
 
 def steps(page: Path) -> list[Setup | Block]:
-    """What there is to do on a page, in order."""
+    """Return the setups and blocks of a page, in order."""
     found: list[Setup | Block] = list(blocks(page))
     for line, comment in comments(page):
         key, _, value = comment.partition(": ")
@@ -94,7 +97,7 @@ def steps(page: Path) -> list[Setup | Block]:
 
 
 def said(block: Block, key: str) -> str | None:
-    """What a comment before a block says of `key`; an empty text where it says nothing else, None without one."""
+    """Return the value of `key` in the comments before a block; empty for a key without value, None without the key."""
     for comment in block.comments:
         name, _, value = comment.partition(":")
         if name == key:
@@ -103,7 +106,7 @@ def said(block: Block, key: str) -> str | None:
 
 
 def engines(page: Path) -> list[str]:
-    """The engines that a page is followed on."""
+    """Return the engines that a page is followed on."""
     before_blocks = {block.line - 1 - k for block in blocks(page) for k in range(len(block.comments))}
     named = [
         comment.partition(": ")[2]
@@ -117,9 +120,9 @@ def engines(page: Path) -> list[str]:
 
 
 def followed(*, guides: bool) -> list[tuple[str, str]]:
-    """The pages on which there is something to do, by their place in the repository, each with an engine.
+    """Return the pages with something to do, by their place in the repository, each with an engine.
 
-    guides: the tutorial and what lies in folders of its own under docs/; else all others.
+    guides: the tutorial and pages in subfolders of docs/; else all others.
     """
     chosen = [
         page
@@ -130,7 +133,7 @@ def followed(*, guides: bool) -> list[tuple[str, str]]:
 
 
 def check_parses(block: Block) -> None:
-    """Raises an error where what a block holds is not of its language."""
+    """Raise an error if a block does not parse in its language."""
     if block.language == "jsonl" or (said(block, "file") or "").endswith(".jsonl"):
         for line in block.text.splitlines():
             json.loads(line)
@@ -147,12 +150,12 @@ def check_parses(block: Block) -> None:
 
 @dataclass
 class Servers:
-    """What sessions share: programs, and servers that are started when a page needs them."""
+    """The resources that sessions share: programs, and servers that are started when a page needs them."""
 
     programs: tuple[Path, ...]
     """Folders of programs, among them a `shuffleboard` that has its modules loaded."""
     python: Path
-    """What that starts in the place of its Python."""
+    """Program to start in place of its Python."""
     postgresql: Callable[[], str]
     """Starts a database `shuffleboard` with the schema on a server of the documentation's own; its host and port."""
     redis: Callable[[], str]
@@ -174,11 +177,11 @@ class Session:
     private: Path
     """The harness's."""
     printed: str | None = ""
-    """By the block before; None where that was not run."""
+    """By the block before; None if that was not run."""
     ports: dict[str, int] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     resources: ExitStack = field(default_factory=ExitStack)
-    """What setups opened, closed when the page ends."""
+    """Resources that setups opened, closed when the page ends."""
     _running: list["subprocess.Popen[bytes]"] = field(default_factory=list)
     _started: int = 0
     _databases: str = ""
@@ -221,12 +224,12 @@ class Session:
 
     @property
     def home(self) -> Path:
-        """The data directory."""
+        """Return the data directory."""
         return self.folder / "data"
 
     @property
     def url(self) -> str:
-        """Of the page's registry."""
+        """Return the URL of the page's registry."""
         if self.engine_name == "sqlite":
             return f"sqlite:///{self.home / 'shuffleboard.db'}"
         return f"postgresql://postgres@{self._databases}/shuffleboard"
@@ -237,14 +240,14 @@ class Session:
         return get_engine(self.url.replace("postgresql://", "postgresql+psycopg://"))
 
     def port_of(self, url: str) -> int:
-        """The port that stands for the server which a page says answers at `url`."""
+        """Return the port of the test's server in place of the page's server at `url`."""
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
         if origin not in self.ports:
             self.ports[origin] = services.free_port()
         return self.ports[origin]
 
     def here(self, shown: str) -> str:
-        """A text of the page with the servers of the tests in the place of those that it names."""
+        """Return a text of the page with its servers replaced by the tests' servers."""
         for origin, port in self.ports.items():
             shown = re.sub(rf"{re.escape(origin)}(?![\w:])", f"http://127.0.0.1:{port}", shown)
             written = urlsplit(origin).port
@@ -255,7 +258,7 @@ class Session:
             host, _, port_there = self._databases.partition(":")
             shown = shown.replace("host=db.example.org", f"host={host} port={port_there}")
             shown = re.sub(r"db\.example\.org(:5432)?", self._databases, shown)
-        shown = shown.replace("0.0.0.0", "127.0.0.1")  # nobody else is to reach what the tests start
+        shown = shown.replace("0.0.0.0", "127.0.0.1")  # the tests' servers must be reachable from this machine only
         if "redis.example.org" in shown:
             self._broker = self._broker or self.servers.redis()
             shown = re.sub(r"redis\.example\.org(:6379)?", self._broker, shown)
@@ -264,7 +267,7 @@ class Session:
     # Following a page
 
     def follow(self) -> None:
-        """Does all that the page says."""
+        """Run all setups and blocks of the page."""
         from tests.docs import setups
 
         ahead = steps(self.page)
@@ -288,7 +291,7 @@ class Session:
             if self.printed is not None:
                 self._check_printed(block)
         elif said(block, "not run") is not None or said(block, "database") not in (None, self.engine_name):
-            self.printed = None  # nor is what it would have printed looked for
+            self.printed = None  # nor is its output checked
         elif name is not None:
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -318,7 +321,7 @@ class Session:
         self._server(block, script, until)
 
     def _console(self, block: Block) -> None:
-        """Each command by itself: what is shown behind it is what it prints."""
+        """Run each command by itself and compare its output with the lines below it."""
         for command, shown in console_commands(block.text):
             fails = any(re.match(r"Error\b", line) for line in shown)
             self._command(block, command, fails=fails)
@@ -366,7 +369,7 @@ class Session:
             deadline = time.monotonic() + BLOCK_S
             while process.poll() is None and time.monotonic() < deadline:
                 if typed:
-                    os.write(hands, f"{typed}\n".encode())  # again and again: what is typed before a question is lost
+                    os.write(hands, f"{typed}\n".encode())  # repeatedly: text typed before a question is lost
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(0.2 if typed else BLOCK_S)
         finally:
@@ -382,7 +385,7 @@ class Session:
             self._fail(block, command, f"ends with status {status}", int(line))
 
     def _server(self, block: Block, script: str, until: str) -> None:
-        """Starts what runs until the page ends; returns when it answers, or has printed `until`."""
+        """Start a process that runs until the page ends; return when it answers, or has printed `until`."""
         process, output = self._start(script)
         deadline = time.monotonic() + SERVER_S
         while not (answers(self.here(until)) if "://" in until else until in output.read_text(errors="replace")):
@@ -394,7 +397,7 @@ class Session:
         self.printed = output.read_text(errors="replace")
 
     def serve(self, *urls: str) -> None:
-        """Serves the page's registry as the page says that it is served; for setups."""
+        """Serve the page's registry at the page's addresses; for setups."""
         port = self.port_of(urls[0])
         for url in urls:
             self.ports["{0.scheme}://{0.netloc}".format(urlsplit(url))] = port
@@ -433,7 +436,7 @@ class Session:
 
     def _kill(self) -> None:
         for process in self._running:
-            _signal_group(process, signal.SIGKILL)  # the preloaded server kills what ran for it
+            _signal_group(process, signal.SIGKILL)  # the preloaded server kills its children
             process.wait()
         self._running.clear()
 
@@ -461,7 +464,7 @@ def _signal_group(process: "subprocess.Popen[bytes]", number: int) -> None:
 
 
 def group_lives(process: "subprocess.Popen[bytes]") -> bool:
-    """Whether anything runs that a block started."""
+    """Return whether any process of a block's group is alive."""
     process.poll()
     try:
         os.killpg(process.pid, 0)
@@ -471,7 +474,7 @@ def group_lives(process: "subprocess.Popen[bytes]") -> bool:
 
 
 def answers(url: str) -> bool:
-    """Whether a server answers there, whatever it says."""
+    """Return whether a server answers at the URL, with any status."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         opener.open(url, timeout=10).close()
@@ -484,7 +487,7 @@ def answers(url: str) -> bool:
 
 
 def console_commands(shown: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands of a console block, each with the lines shown behind it."""
+    """Yield the commands of a console block, each with its output lines."""
     command: list[str] = []
     lines: list[str] = []
     for line in shown.splitlines():
@@ -501,22 +504,22 @@ def console_commands(shown: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def shortened(printed: str, most: int = 5000) -> str:
-    """A text with its middle left out where it is long."""
+    """Return a text, without its middle if it is long."""
     return printed if len(printed) <= most else f"{printed[: most // 2]}\n…\n{printed[-most // 2 :]}"
 
 
 def squeezed(line: str) -> str:
-    """A line with one blank for each run of them."""
+    """Return a line with one blank for each run of them."""
     return re.sub(r"\s+", " ", line).strip()
 
 
 def pattern(line: str) -> re.Pattern[str]:
-    """What a line of a page stands for."""
+    """Return the pattern that a line of a page stands for."""
     return re.compile(".*".join(re.escape(part) for part in squeezed(line).split("…")))
 
 
 def matches(shown: list[str], printed: list[str]) -> bool:
-    """Whether the lines shown are all that was printed; empty lines do not count."""
+    """Return whether the lines shown are all that was printed; empty lines do not count."""
     printed = [squeezed(line) for line in printed if line.strip()]
     shown = [line for line in shown if line.strip()]
     reached = {0}  # how many of the lines printed are accounted for
@@ -530,5 +533,5 @@ def matches(shown: list[str], printed: list[str]) -> bool:
 
 
 def make_lines(block: Block) -> list[str]:
-    """The lines of a block that call make."""
+    """Return the lines of a block that call make."""
     return [line.strip() for line in block.text.splitlines() if re.match(r"(\$ )?make ", line.strip())]

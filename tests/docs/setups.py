@@ -1,4 +1,4 @@
-"""What pages find there before their first command, by the names that `<!-- setup: NAME -->` gives."""
+"""Preparations of a page's registry before its first command, by the names in `<!-- setup: NAME -->`."""
 
 import csv
 import gzip
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
 DATA = ROOT / "tests" / "data"
 ADDRESSES = ("http://127.0.0.1:8000", "https://board.example.org")
-"""Where pages say that the website is."""
+"""Addresses of the website on pages."""
 ON_THE_HUB = ("HuggingFaceTB/SmolLM2-135M", "HuggingFaceTB/SmolLM2-135M-Instruct")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def write_block(folder: Path, page: str, info: str, name: str) -> Path:
-    """The only block of a kind on a page, as a file."""
+    """Write the only block of a kind on a page to a file; return its path."""
     (block,) = blocks(DOCS / page, info)
     path = folder / name
     path.write_text(block.text, encoding="utf-8")
@@ -86,13 +86,13 @@ def write_questions(folder: Path) -> Path:
 
 
 def example_files(session: "Session") -> None:
-    """The documentation's own examples as files: `capitals.jsonl` and `outputs.jsonl`."""
+    """Write the documentation's own examples as files: `capitals.jsonl` and `outputs.jsonl`."""
     write_block(session.folder, "benchmark-files.md", "jsonl benchmark", "capitals.jsonl")
     write_block(session.folder, "importing-outputs.md", "jsonl outputs", "outputs.jsonl")
 
 
 def helm_run(session: "Session") -> None:
-    """A run folder that HELM wrote, and a log that Inspect wrote."""
+    """Copy a run folder of HELM, and a log of Inspect."""
     shutil.copytree(DATA / "helm" / "joint", session.folder / "runs" / "v1" / "mmlu:subject=anatomy,model=gpt2")
     (session.folder / "logs").mkdir()
     shutil.copyfile(DATA / "inspect" / "plain.eval", session.folder / "logs" / "arc.eval")
@@ -104,12 +104,12 @@ def my_questions(session: "Session") -> None:
 
 
 def my_model_folder(session: "Session") -> None:
-    """The folder `my-model`: a random model of a real architecture, so small that it scores at once."""
+    """Copy the folder `my-model`: a random model of a real architecture, so small that it scores at once."""
     shutil.copytree(session.fixture("tiny_folder"), session.folder / "my-model")
 
 
 def an_adapter(session: "Session") -> None:
-    """The folders `my-model` and `lora`, an adapter of it, and `questions.jsonl`."""
+    """Write the folders `my-model` and `lora`, an adapter of it, and `questions.jsonl`."""
     from tests.support.adapters import train_adapter
 
     my_model_folder(session)
@@ -118,12 +118,12 @@ def an_adapter(session: "Session") -> None:
 
 
 def converted_model(session: "Session") -> None:
-    """SmolLM2-135M-Instruct is where workers look for what they converted: nobody waits for that again."""
+    """Put SmolLM2-135M-Instruct among the workers' converted models, so that nobody waits for its conversion."""
     session.fixture("put_smollm2")(session.home)
 
 
 def models_and_benchmarks_on_a_hub(session: "Session") -> None:
-    """A hub that has SmolLM2, and ARC-Challenge and WinoGrande with made-up questions, as many as there are."""
+    """Start a hub with SmolLM2, and with ARC-Challenge and WinoGrande in full size with made-up questions."""
     hub = session.resources.enter_context(stand_in())
     for name in ("arc-challenge", "winogrande"):
         recipe = recipe_named(name)
@@ -137,7 +137,7 @@ def models_and_benchmarks_on_a_hub(session: "Session") -> None:
 
 
 def checkout(session: "Session") -> None:
-    """The folder `shuffleboard`: a copy of this checkout, for pages that change code."""
+    """Copy this checkout to the folder `shuffleboard`, for pages that change code."""
     leave = shutil.ignore_patterns("*.png", "data")
     for name in ("registry", "workers", "web", "migrations", "tests", "docs"):
         shutil.copytree(ROOT / name, session.folder / "shuffleboard" / name, ignore=leave)
@@ -145,7 +145,7 @@ def checkout(session: "Session") -> None:
 
 
 def model_files(session: "Session") -> None:
-    """The folder `my-model`, a GGUF file, and two folders that are refused: `old-model` and `no-tokenizer`."""
+    """Write the folder `my-model`, a GGUF file, and two folders that are refused: `old-model` and `no-tokenizer`."""
     my_model_folder(session)
     gguf = session.fixture("smollm2_gguf")
     (session.folder / gguf.name).symlink_to(gguf)
@@ -156,7 +156,7 @@ def model_files(session: "Session") -> None:
 
 
 def hub(session: "Session") -> None:
-    """What pages name on the hub was fetched from there before; all of it is the tiny model."""
+    """Fill the cache with the hub's models and files that pages name; all of them are the tiny model."""
     cache = session.private / "hub"
     for name in ON_THE_HUB:
         model = cache / f"models--{name.replace('/', '--')}"
@@ -170,12 +170,12 @@ def hub(session: "Session") -> None:
 
 
 def documented_examples(session: "Session") -> None:
-    """The documentation's own examples: the benchmark `capitals`, and the answers of two models as evaluations 1 and 2."""
+    """Store the documentation's own examples: the benchmark `capitals` and two models' evaluations, 1 and 2."""
     fill(session.engine, session.folder)
 
 
 def a_board(session: "Session") -> None:
-    """The documentation's own examples, and a board `main` of both models."""
+    """Store the documentation's own examples, and a board `main` of both models."""
     documented_examples(session)
     suite = SuiteDefinition(name="core", variants=("cyclic",), tasks=[{"benchmark": "capitals"}])
     board = BoardDefinition(
@@ -188,26 +188,26 @@ def a_board(session: "Session") -> None:
 
 
 def capitals(session: "Session") -> None:
-    """The benchmark `capitals` alone."""
+    """Store the benchmark `capitals` alone."""
     example_files(session)
     _import(session, "capitals", session.folder / "capitals.jsonl")
 
 
 def my_benchmark(session: "Session") -> None:
-    """The benchmark `my-benchmark`, from `questions.jsonl`."""
+    """Store the benchmark `my-benchmark`, from `questions.jsonl`."""
     my_questions(session)
     _import(session, "my-benchmark", session.folder / "questions.jsonl")
 
 
 def my_model(session: "Session") -> None:
-    """The model `my-model`, ready to be asked; its files are nowhere, so only `work_done` can."""
+    """Add the model `my-model`, ready to be scored; it has no files, so only `work_done` can score it."""
     _add_model(session, "my-model")
 
 
 def scored(session: "Session") -> None:
-    """`my-benchmark` and `my-model`, asked by a real worker: evaluations 1 to 3 are replicates under `cyclic`.
+    """Copy a registry in which a real worker scored `my-model` on `my-benchmark`, on SQLite only.
 
-    The folder `my-model` and `questions.jsonl` are there. On SQLite only.
+    Evaluations 1 to 3 are replicates under `cyclic`. The folder `my-model` and `questions.jsonl` are there.
     """
     assert session.engine_name == "sqlite", "a scored registry is copied as a file"
     my_questions(session)
@@ -216,21 +216,21 @@ def scored(session: "Session") -> None:
 
 
 def real_model(session: "Session") -> None:
-    """The package with SmolLM2 is installed, as `make setup` does it."""
+    """Require the package with SmolLM2, as `make setup` installs it."""
     assert session.fixture("smollm2_gguf").exists()
 
 
 def asked_twice(session: "Session") -> None:
-    """The benchmark `capitals`, and another model's answers to it under both protocols that a page compares."""
+    """Store the benchmark `capitals`, and another model's answers to it under both protocols that a page compares."""
     capitals(session)
     _answered(session, "capitals", (("symbols", 0), ("symbols", 5)))
 
 
-# Setups: what happened meanwhile
+# Setups: later events
 
 
 def work_done(session: "Session") -> None:
-    """All that is queued was scored and sealed, by a worker without a model."""
+    """Score and seal all queued evaluations, by a worker without a model."""
     settings = Settings(home=session.home, poll_seconds=0.05)
     loop = WorkerLoop(session.engine, settings, FakeScorer(), ["cpu", "gpu"])
     loop.start()
@@ -246,18 +246,18 @@ def nonsenseqa_answered(session: "Session") -> None:
 
 
 def queued(session: "Session") -> None:
-    """An evaluation of `my-model` on `capitals` waits for a worker."""
+    """Queue an evaluation of `my-model` on `capitals`."""
     with write_session(session.engine) as transaction:
         submit(transaction, EvaluationRequest("my-model", "capitals", "cyclic"))
 
 
 def stopped(session: "Session") -> None:
-    """What ran in the background was stopped."""
+    """Stop all background processes."""
     session.stop()
 
 
 def hosted_model(session: "Session") -> None:
-    """The service that pages call api.example.org has the model llama-3.1-8b, for who has the key."""
+    """Start the service that pages call api.example.org, with the model llama-3.1-8b and a required key."""
     key = "key-of-the-tests"
     server = session.resources.enter_context(scripted_server(VllmServer("llama-3.1-8b", api_key=key)))
     session.ports["https://api.example.org"] = urlsplit(server.url).port or 0
@@ -265,7 +265,7 @@ def hosted_model(session: "Session") -> None:
 
 
 def empty_postgresql(session: "Session") -> None:
-    """An empty database `shuffleboard` on db.example.org, and the role that is to own what is put there."""
+    """Make an empty database `shuffleboard` on db.example.org, and the role of its future owner."""
     if session.engine_name == "sqlite":
         services.postgres_execute(
             session.here("postgresql://postgres@db.example.org/postgres"),
@@ -277,14 +277,14 @@ def empty_postgresql(session: "Session") -> None:
 
 
 def token(session: "Session") -> None:
-    """The variable TOKEN holds a token of an admin who may do everything."""
+    """Set the variable TOKEN to a token of an admin who may do everything."""
     with write_session(session.engine) as transaction:
         ada = create_account(transaction, "ada", "admin")
         _, session.environment["TOKEN"] = issue_token(transaction, ada, "documentation", SCOPES)
 
 
 def my_suite(session: "Session") -> None:
-    """A suite `my-suite` over the benchmark `my-benchmark`."""
+    """Store a suite `my-suite` over the benchmark `my-benchmark`."""
     my_benchmark(session)
     tasks = [{"benchmark": "my-benchmark"}]
     with write_session(session.engine) as transaction:
@@ -301,18 +301,18 @@ def asked_before(session: "Session") -> None:
 
 
 def served(session: "Session") -> None:
-    """The website runs where pages say that it is."""
+    """Start the website at the pages' addresses."""
     session.serve(*ADDRESSES)
 
 
 def roles(session: "Session") -> None:
-    """The roles of PostgreSQL, as `db roles` makes them; the tests' server asks nobody for a password."""
+    """Make the roles of PostgreSQL, as `db roles` does; the tests' server requires no password."""
     if session.engine_name == "postgresql":
         apply_roles(session.engine, RoleNames(), {})
 
 
 def files_of_suites(session: "Session") -> None:
-    """Small benchmarks under the names that suites ask for, and files as they come before they are imported."""
+    """Store small benchmarks under the suites' names, and write files as they are before an import."""
 
     def write(name: str, subjects: Sequence[str] = ("physics",), options: int = 4, examples: int = 5) -> Path:
         lines = [
@@ -333,7 +333,7 @@ def files_of_suites(session: "Session") -> None:
 
 
 def asked_in_all_orders(session: "Session") -> None:
-    """Two models asked under `full`, with five examples: what the assessment protocol looks at."""
+    """Store two models' answers under `full`, with five examples: the input of the assessment protocol."""
     lines = [question(number) for number in range(3)]
     examples = [question(number, split="fewshot") for number in range(10, 15)]
     _import(session, "ARC-Challenge", write_lines(session.private / "arc.jsonl", [*lines, *examples]))
@@ -345,7 +345,7 @@ def asked_in_all_orders(session: "Session") -> None:
 
 
 def files_of_the_measured_run(session: "Session") -> None:
-    """A few questions in each of the files that were measured with, by their names."""
+    """Write a few questions into each of the measured files, by their names."""
 
     def write(name: str, options: int = 4, **changes: Any) -> Path:
         return write_lines(session.folder / name, [question(number, options=options, **changes) for number in range(6)])
@@ -359,7 +359,7 @@ def files_of_the_measured_run(session: "Session") -> None:
 
 
 def _answered(session: "Session", benchmark: str, protocols: Sequence[tuple[str, int]]) -> None:
-    """The model `their-model` answers every question of a benchmark rightly, wherever the answer is moved to."""
+    """Store right answers of the model `their-model` to every question of a benchmark, wherever the answer is moved."""
     with write_session(session.engine) as transaction:
         add_revision(transaction, "their-model", RevisionRequest("external"))
         version = find_version(transaction, benchmark)

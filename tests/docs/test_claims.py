@@ -1,6 +1,6 @@
-"""What the documentation says that Shuffleboard can or cannot do is what the code registers.
+"""The documentation's claims about features, compared with the code's registrations.
 
-Each claim stands with what decides it. A sentence that is no longer on its page is a claim that nobody checks.
+Each claim has a test that decides it. A sentence that is no longer on its page fails, too.
 """
 
 import re
@@ -41,7 +41,7 @@ def modules(*names: str) -> Callable[[], bool]:
 
 
 def pinned() -> bool:
-    """Whether every recipe names a commit."""
+    """Return whether every recipe names a commit."""
     folder = Path(recipes.__file__).parent
     revisions = [
         line.split("=", 1)[1].strip().strip('"')
@@ -143,7 +143,7 @@ CLAIMS: list[tuple[str, str, Callable[[], bool]]] = [
     ("docs/how-to/archive-predictions.md", "shuffleboard evaluations archive", commands("evaluations", "archive")),
     ("docs/provenance.md", "shuffleboard chain sign", commands("chain", "sign")),
 ]
-"""A page, a sentence of it, and what decides whether it is true."""
+"""A page, a sentence on it, and a function that decides whether it is true."""
 
 
 def help_of(*words: str) -> str:

@@ -1,6 +1,6 @@
-"""Every command of the reference pages does what its page says, in the order in which a reader meets it.
+"""Every command of the reference pages does as its page states, in the order of a reader.
 
-What a page can say to the tests in comments stands in tests/docs/session.py. The other pages: test_guides.py.
+tests/docs/session.py lists the comments for the tests. The other pages: test_guides.py.
 """
 
 from collections.abc import Callable

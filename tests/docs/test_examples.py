@@ -1,4 +1,4 @@
-"""The example outputs come to the numbers that pages state of them."""
+"""The numbers on pages, compared with the results of the example outputs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Pages that are made from code are what the code says today."""
+"""Generated pages, compared with the code of today."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every command of the tutorial, the how-to guides and the pages on papers does what its page says, in order.
+"""Every command of the tutorial, the how-to guides and the pages on papers works as its page states, in order.
 
 Apart from test_commands.py, so that two processes share them.
 """

@@ -1,4 +1,4 @@
-"""An empty environment into which pip installs as the installation page says: an index is needed."""
+"""An empty environment into which pip installs by the installation page: an index is needed."""
 
 import json
 import os
@@ -24,7 +24,7 @@ INSTALL_S = 1200.0
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel and the packages that pip installs with it."""
+    """Return an environment with the wheel and the packages that pip installs with it."""
     folder = tmp_path_factory.mktemp("installed")
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
     subprocess.run([sys.executable, "-m", "venv", str(folder / "new")], check=True)
@@ -67,7 +67,7 @@ def test_the_readme_works_after_a_plain_installation(
 
 
 def commands_of(page: Path) -> list[str]:
-    """The commands of a page's blocks that start with the program's name, each in one line."""
+    """Return the commands of a page's blocks that start with the program's name, each in one line."""
     lines = [
         line
         for block in blocks(page)
@@ -139,7 +139,7 @@ main()
 
 
 def closure(names: list[str]) -> set[str]:
-    """The distributions that pip installs for these, by name."""
+    """Return the distributions that pip installs for these, by name."""
     found: set[str] = set()
     ahead = [canonicalize_name(name) for name in names]
     while ahead:

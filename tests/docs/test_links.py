@@ -24,7 +24,7 @@ def test_internal_links_resolve(page: Path) -> None:
 
 @pytest.fixture(scope="module")
 def reached() -> set[Path]:
-    """The pages to which links lead from the README, over however many others."""
+    """Return the pages to which links lead from the README, over however many others."""
     found = {ROOT / "README.md"}
     waiting = [ROOT / "README.md"]
     while waiting:

@@ -1,4 +1,4 @@
-"""What the pages name exists: commands with their options, also where they are not run, targets of make, modules, languages."""
+"""Commands with their options, make targets, modules and languages that pages name exist, even if not run."""
 
 import importlib.util
 import re
@@ -40,11 +40,11 @@ OF_OTHERS = {
 
 CALL = re.compile(r"(?P<before>[^\n;|&(`]*?)(?<![\w/.=:@-])shuffleboard +(?P<words>[^\n;|&)>`#]+)")
 NAMES_NO_COMMAND = re.compile(r"[^a-z]|.*[^a-z-]")
-"""A word behind a group that stands for something: an option, a placeholder, `…`."""
+"""A word after a group that stands for something: an option, a placeholder, `…`."""
 
 
 def wrong(words: list[str], *, command: click.Command = cli, strict: bool = True) -> str | None:
-    """What is wrong with the words behind `shuffleboard`; None: nothing. Not strict: they may be no command at all."""
+    """Return the error in the words after `shuffleboard`; None if there is none. Not strict: they may be no command."""
     used = []
     while words and isinstance(command, click.Group) and not NAMES_NO_COMMAND.match(words[0]):
         with click.Context(command) as context:
@@ -59,7 +59,7 @@ def wrong(words: list[str], *, command: click.Command = cli, strict: bool = True
 
 
 def calls(shell: str) -> Iterator[tuple[list[str], bool]]:
-    """The words behind each `shuffleboard` in some lines, and whether it can be nothing but the command."""
+    """Yield the words after each `shuffleboard` in some lines, and whether it can only be the command."""
     for match in CALL.finditer(re.sub(r"\\\n\s*", "", shell)):
         words = [word.strip("\"'") for word in match["words"].split()]
         before = re.sub(r"^[\s$]*|\b[A-Z_]+=(\"[^\"]*\"|\S*)\s*", "", match["before"])
@@ -83,7 +83,7 @@ def test_commands_in_sentences_exist_with_their_options(page: Path) -> None:
     problems = []
     for code in re.findall(r"`([^`]+)`", without_blocks(page)):
         line = " ".join(code.split())
-        named = list(calls(line)) or [(line.split(), False)]  # `evaluations submit --wait`, as pages also say it
+        named = list(calls(line)) or [(line.split(), False)]  # `evaluations submit --wait`, as pages also write it
         problems += [f"{problem}: {line}" for words, strict in named if (problem := wrong(words, strict=strict))]
     assert not problems
 
@@ -94,7 +94,7 @@ def test_options_that_sentences_name_are_of_some_command(page: Path) -> None:
     named = {
         option
         for code in re.findall(r"`([^`]+)`", without_blocks(page))
-        if "ARGS=" not in code  # those of a benchmark
+        if "ARGS=" not in code  # a benchmark's own arguments
         for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)
     }
     assert not named - OPTIONS - OF_OTHERS
@@ -116,12 +116,12 @@ def test_a_block_runs_or_says_why_not_or_shows_something(page: Path) -> None:
 
 
 def written(page: Path) -> bool:
-    """Whether docs/generate.py writes the page: its commands are usage lines."""
+    """Return whether docs/generate.py writes the page: its commands are usage lines."""
     return "Written by docs/generate.py" in read(page)
 
 
 def shows(block: Block) -> bool:
-    """Whether a block is what something printed, or a file."""
+    """Return whether a block is some output, or a file."""
     return said(block, "prints") is not None or said(block, "file") is not None
 
 
@@ -130,7 +130,7 @@ def test_targets_and_modules_in_blocks_exist(page: Path) -> None:
     for block in blocks(page):
         if block.language not in RUN:
             continue
-        # What stands behind the target is in quotation marks, or is VARIABLE=value.
+        # Words after the target are in quotation marks, or VARIABLE=value.
         named = {line.removeprefix("$ ").split()[1] for line in make_lines(block)}
         assert named <= TARGETS, named - TARGETS
         for module in re.findall(r"python -m ((?:registry|workers|web|tests|docs|migrations)[\w.]*)", block.text):

@@ -23,7 +23,7 @@ SECTIONS = [
     "Where we differ",
     "What it does not show",
 ]
-# What the prose quotes: values as printed, with where they stand.
+# Values that the prose quotes, as printed, with their places.
 QUOTED = [
     *(
         ("gupta", "gupta_tables_1_2", {"table": "1", "model": model, "metric": metric}, value)

@@ -1,4 +1,4 @@
-"""The page that sets Shuffleboard beside other programs states what the other pages and the tests' own pins state."""
+"""The page that compares Shuffleboard with other programs agrees with the other pages and the tests' own pins."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The English of the documentation: what the counter of tests/prose.py finds, and whom a page is for."""
+"""The English of the documentation: the counts of tests/prose.py, and the readers of each page."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pictures of the documentation are those that docs/screenshots.py takes, and small."""
+"""The pictures of the documentation are made by docs/screenshots.py, and small."""
 
 import re
 import struct

@@ -1,4 +1,4 @@
-"""A page that shows what is not so is found, with the place, the command and what it printed; nothing it started is left."""
+"""A page's wrong output is found, with the place, the command and its output; all its processes are stopped."""
 
 from collections.abc import Callable
 from pathlib import Path

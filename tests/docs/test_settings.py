@@ -1,4 +1,4 @@
-"""docs/settings.md lists the settings that exist with what they are, and the README the commands that it is about."""
+"""docs/settings.md describes the existing settings, and the README the main commands."""
 
 import re
 from pathlib import Path

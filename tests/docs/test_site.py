@@ -24,13 +24,13 @@ from tests.docs.pages import DOCS, ROOT, blocks, generator, of_docs, read, witho
 pytestmark = pytest.mark.long
 
 LOADS = {("script", "src"), ("img", "src"), ("source", "srcset"), ("iframe", "src"), ("object", "data")}
-"""Attributes whose addresses a browser asks for by itself; so it does for every <link> but those that only point."""
+"""Attributes whose addresses a browser loads by itself, as for every <link> that is not merely a reference."""
 POINTS = {"author", "canonical", "index", "next", "prev", "search"}
 
 
 @dataclass
 class Built(HTMLParser):
-    """A page of the site: what it loads, where it leads, what can be led to, and what its menu lists."""
+    """A page of the site: its loaded files, links, anchors, and the entries of its menu."""
 
     loads: list[str] = field(default_factory=list)
     leads: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Built(HTMLParser):
 
 @dataclass
 class Site:
-    """A built site. complaints: what Sphinx said of it."""
+    """A built site. complaints: Sphinx's warnings."""
 
     folder: Path
     complaints: str
@@ -69,7 +69,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The site, built once; warnings fail the first test and leave the others something to look at."""
+    """Return the site, built once; warnings fail the first test and leave the site for the others."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-q", "-n", "--keep-going", str(DOCS), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
@@ -82,7 +82,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 def built(page: Path) -> str:
-    """Where the site has a page of docs/."""
+    """Return the site's path of a page of docs/."""
     return page.relative_to(DOCS).with_suffix(".html").as_posix()
 
 
@@ -165,12 +165,12 @@ def test_links_to_source_files_lead_to_the_repository_where_one_is_named(monkeyp
 
 @contextmanager
 def opened(chromium: Browser, site: Site) -> Iterator[tuple[Page, str]]:
-    """A narrow tab that must not complain nor look elsewhere, and the address under which the site is served."""
+    """Yield a narrow tab that must not complain nor reach other hosts, and the site's address."""
     said: list[str] = []
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_args: object) -> None:
-            """Says nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site.folder))
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))

@@ -49,4 +49,4 @@ def test_everything_of_others_has_the_text_of_its_licence() -> None:
     texts = {part["text"] for part in LISTED["part"]}
     for folder in FOLDERS:
         licences = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).glob("LICENSE*")}
-        assert licences - texts <= {"tests/web/vendor/LICENSE-axe-core-3RD-PARTY.txt"}  # of what is in that script
+        assert licences - texts <= {"tests/web/vendor/LICENSE-axe-core-3RD-PARTY.txt"}  # of parts of that script

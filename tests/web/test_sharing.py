@@ -29,9 +29,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def boards(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """Return board "main", whose title every format must escape, and one over a hidden benchmark; delta is run
-    twice.
-    """
+    """Return board "main", with a title to escape in all formats, and one over a hidden benchmark; delta twice."""
     url = lasting_sqlite()
     engine = get_engine(url)
     seeded = seed(engine, tmp_path_factory.mktemp("sharing"))
