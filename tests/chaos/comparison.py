@@ -1,4 +1,4 @@
-"""What a run came to, and how it differs from one that nothing disturbed."""
+"""The results of a run, and their differences from a run without faults."""
 
 import math
 from collections import Counter
@@ -18,14 +18,17 @@ from tests.support.population import predictions
 SUM_TOLERANCE: Final = 1e-9
 """Two databases sum in different orders."""
 ENGINE_TOLERANCE: Final = 1e-4
-"""What the real engine's numbers may depend on a prompt's neighbours, as its own tests have it."""
+"""Allowed influence of a prompt's neighbours on the real engine's numbers, as in its own tests."""
 
 
 @dataclass
 class Outcome:
-    """What a schedule came to. lost, doubled: predictions; stuck: shards not done and evaluations not sealed;
-    parked: shards that were given up or counted a failure although nothing was wrong with them. given_up: shards that
-    were taken from hung workers, which counts one failure each."""
+    """The result of a schedule.
+
+    lost, doubled: predictions. stuck: shards not done and evaluations not sealed. parked: shards that were given up or
+    counted a failure without a fault of their own. given_up: shards taken from hung workers, which counts one failure
+    each.
+    """
 
     schedule: Schedule
     faults: Counter[str] = field(default_factory=Counter)
@@ -39,19 +42,20 @@ class Outcome:
 
     @property
     def clean(self) -> bool:
-        """Whether the faults changed nothing."""
+        """Return whether the faults changed nothing."""
         return not (self.lost or self.doubled or self.stuck or self.parked or self.problems)
 
 
 Reference = list[dict[str, Any]]
-"""By evaluation: what an undisturbed run came to."""
+"""Results of an undisturbed run, by evaluation."""
 
 
 def compare(engine: Engine, ids: list[int], reference: Reference, outcome: Outcome) -> None:
-    """Notes in the outcome whatever is not as in an undisturbed run.
+    """Record in the outcome every difference from an undisturbed run.
 
-    To the last bit with the fake scorer. The real engine keeps what shards have in common from one to the next, and which
-    worker scored which shards before is up to chance: within ENGINE_TOLERANCE, and without the leaf digests.
+    Numbers of the fake scorer must be equal to the last bit. The real engine keeps common parts of shards from one to
+    the next, and chance decides which worker scored which shards before: its numbers must be within ENGINE_TOLERANCE,
+    and leaf digests are left out.
     """
     real = outcome.schedule.real
     tolerance = ENGINE_TOLERANCE if real else SUM_TOLERANCE
@@ -73,7 +77,7 @@ def compare(engine: Engine, ids: list[int], reference: Reference, outcome: Outco
 
 
 def taken_down(engine: Engine, evaluation_id: int) -> dict[str, Any]:
-    """What an evaluation came to, without times, workers and database ids."""
+    """Return the results of an evaluation, without times, workers and database ids."""
     with read_session(engine) as session:
         evaluation = find_evaluation(session, evaluation_id)
         metrics = {

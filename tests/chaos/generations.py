@@ -1,7 +1,7 @@
-"""Databases that are restored, moved or promoted under workers that still hold claims.
+"""Databases that are restored, moved or promoted under workers that still have claims.
 
-One worker scores wrongly, so that whatever it stores shows. It holds a shard of model one; then the database becomes
-another, in which model two's evaluation has the same numbers, and another worker scores that.
+One worker scores wrongly, so that its numbers would show. It has a shard of model one; then another database takes the
+place of the first, in which model two's evaluation has the same numbers, and another worker scores that.
 """
 
 import re
@@ -31,7 +31,7 @@ from tests.support.population import predictions, queue_evaluation
 from tests.support.services import PostgresServer, StandbyServer, postgres_execute
 
 CALM: Final = {"poll_seconds": 0.1, "lease_seconds": 3600.0, "reconcile_seconds": 3600.0}
-"""In the middle of a shard no thread is in a transaction: on SQLite everybody would wait for one that is frozen."""
+"""In the middle of a shard no thread is in a transaction: on SQLite a frozen one would block all others."""
 AWAKE: Final = {"poll_seconds": 0.1, "lease_seconds": 1.0, "reconcile_seconds": 0.3}
 
 STATES: Final = ("frozen", "awake", "scored")
@@ -59,7 +59,7 @@ class Run:
         return get_engine(self.url)
 
     def begin(self, copy: Callable[[], None]) -> None:
-        """A worker gets hold of model one's shard. copy: makes what the database is replaced with."""
+        """Let a worker claim model one's shard. copy: makes the replacement of the database."""
         if not self.holds_claim:
             copy()
         queue_evaluation(self.engine, self.folder, model="one", benchmark="one")
@@ -80,7 +80,7 @@ class Run:
         self.engine.dispose()
 
     def end(self) -> str:
-        """The old worker wakes in the database that has come; what it says. Asserts that nothing of it is stored."""
+        """Wake the old worker in the new database; check that none of its numbers are stored; return its log."""
         assert self.old is not None
         old, gate = self.old, self.folder / "gate of the new"
         self.engine.dispose()
@@ -117,7 +117,7 @@ class Run:
             session.execute(update(Shard).where(Shard.state == "leased").values(lease_until=database_now(-1)))
 
     def _assert_right(self) -> None:
-        """The evaluation is made of the new worker's numbers alone, and verifies."""
+        """Check that the evaluation consists of the new worker's numbers alone, and verifies."""
         with read_session(self.engine) as session:
             right = {
                 (item.question.external_id, item.variant.ordinal): fake_logprobs(item.prompt)
@@ -130,7 +130,7 @@ class Run:
 
 
 def is_done(worker: Process) -> bool:
-    """Whether a worker has stored the shard that it held, or was refused."""
+    """Return whether a worker has stored its shard, or was refused."""
     return re.search("shard_(done|discarded)", worker.log.read_text()) is not None
 
 
@@ -160,7 +160,7 @@ class Replacing(ABC):
 
     @abstractmethod
     def replace(self) -> None:
-        """Puts what was kept in the place of the database."""
+        """Put the copy in the place of the database."""
 
     @property
     def path(self) -> Path:
@@ -194,7 +194,7 @@ class Restored(Replacing):
 
 
 class ByHand(Replacing):
-    """By pg_dump and pg_restore themselves, or a copy of the file, about which the registry is told nothing."""
+    """A restore by pg_dump and pg_restore themselves, or by a copy of the file, without notice to the registry."""
 
     def copy(self) -> None:
         if self.url.startswith("sqlite"):
@@ -241,7 +241,7 @@ class InPlace(ByHand):
 class Promoted:
     """A standby that takes over from its primary, for several registries at once.
 
-    Clients are given the addresses of both servers, and go to the one that can be written to.
+    Clients get the addresses of both servers, and use the writable one.
     """
 
     def __init__(self, primary: PostgresServer, standby: StandbyServer) -> None:
@@ -268,7 +268,7 @@ class Promoted:
         self.is_cut_off = True
 
     def promote(self) -> None:
-        """The primary is gone, and the standby in its place."""
+        """Stop the primary, and promote the standby in its place."""
         self.primary.kill()
         postgres_execute(self.standby.url, "SELECT pg_promote(true, 60)")
 

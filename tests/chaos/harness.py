@@ -1,8 +1,8 @@
-"""Runs a schedule of faults against real servers and real worker processes, and compares what they come to.
+"""Runs a schedule of faults against real servers and real worker processes, and compares the results.
 
-A deployment scores two evaluations of two models while workers are killed, frozen and told to stop, Redis and
-PostgreSQL are restarted, messages vanish, scorers hang, disks are full and the schema is upgraded. Afterwards nothing may differ from a run in which
-nothing happened, except who scored what when.
+A deployment scores two evaluations of two models while workers are killed, frozen and stopped, Redis and PostgreSQL are
+restarted, messages vanish, scorers hang, disks are full and the schema is upgraded. Afterwards nothing may differ from
+a run without faults, except the workers and times.
 """
 
 import multiprocessing
@@ -46,7 +46,7 @@ LEASE_SECONDS: Final = 1.5
 RECONCILE_SECONDS: Final = 0.5
 FROZEN_SECONDS: Final = 2 * LEASE_SECONDS
 STOP_SECONDS: Final = 30.0
-"""Within which a worker ends when it is told to. Ten are promised, on a machine that is not busy."""
+"""Seconds in which a worker must end after a request to stop. The promise is ten, on a machine that is not busy."""
 STALL_SECONDS: Final = 5.0
 """For how long a shard may make no progress."""
 STUCK_SECONDS: Final = 240.0
@@ -59,9 +59,9 @@ NO_SPACE: Final = """
     $$;
     CREATE TRIGGER no_space BEFORE INSERT ON prediction EXECUTE FUNCTION no_space()
 """
-"""What PostgreSQL answers when its disk is full."""
+"""A stand-in for PostgreSQL's error when its disk is full."""
 SAMPLE: Final = {"variants": "cyclic", "limit": 30, "shard_prompts": 8}
-"""What the real engine is asked."""
+"""The evaluation for the real engine."""
 
 
 class Deployment:
@@ -93,7 +93,7 @@ class Deployment:
     # Processes
 
     def start_worker(self, trip: str | None = None) -> None:
-        """A new worker process, with the next trip of the schedule unless another is given."""
+        """Start a worker process, with the next trip of the schedule unless another is given."""
         if trip is None and self._trips:
             trip = self._trips.pop(0)
         said, log = self._files("worker")
@@ -112,7 +112,7 @@ class Deployment:
         self._workers.append(Worker(process, said, log, trip))
 
     def _files(self, name: str) -> tuple[Path, Path]:
-        """What the next process writes to stdout and stderr."""
+        """Return the files for stdout and stderr of the next process."""
         self._begun += 1
         said, log = self.folder / f"{name}-{self._begun}.out", self.folder / f"{name}-{self._begun}.log"
         log.touch()
@@ -124,7 +124,7 @@ class Deployment:
         return os.environ | {f"SHUFFLEBOARD_{name.upper()}": value for name, value in settings.items()}
 
     def tend(self) -> None:
-        """Counts what the workers did to themselves, wakes the frozen, and replaces the dead."""
+        """Count the faults that workers caused themselves, wake the frozen, and replace the dead."""
         now = time.monotonic()
         for worker in list(self._workers):
             if worker.status is not None:
@@ -143,7 +143,7 @@ class Deployment:
         return worker.started or self.schedule.real or worker.status == -signal.SIGKILL
 
     def _bury(self, worker: Worker) -> None:
-        """Says what is wrong with how a worker ended."""
+        """Record as a problem if a worker ended in the wrong way."""
         status = worker.status
         if worker.hung and status in (1, -signal.SIGKILL):
             if worker.trip is not None and worker.trip.endswith("HANG"):
@@ -162,7 +162,7 @@ class Deployment:
             self._problem(f"{worker.log.name}: ended by itself with status {status}")
 
     def stop(self) -> None:
-        """Tells every worker to stop; each must end with status 0."""
+        """Stop every worker; each must end with status 0."""
         for worker in self._workers:
             worker.signal(signal.SIGCONT)
             worker.told_at = worker.told_at or time.monotonic()
@@ -211,7 +211,10 @@ class Deployment:
         self.outcome.problems.append(problem)
 
     def _some_worker(self, *, but_freezing: bool = False) -> Worker | None:
-        """A worker at work; with the real engine one that holds a shard. but_freezing: none that will freeze itself."""
+        """Return a worker at work; with the real engine, a worker that has a shard.
+
+        but_freezing: leave out workers that will freeze themselves.
+        """
         awake = [worker for worker in self._workers if worker.frozen_until is None and worker.told_at is None]
         if but_freezing:
             awake = [worker for worker in awake if worker.trip is None or not worker.trip.endswith("STOP")]
@@ -338,7 +341,7 @@ class Deployment:
         self.page_limit.unlink()
 
     def _fill_disk(self, kind: str) -> None:
-        """The same where the server says so."""
+        """Do the same on PostgreSQL, whose server raises the error."""
         with self.engine.begin() as connection:
             connection.exec_driver_sql(NO_SPACE)
         self._let_workers_meet(kind)
@@ -395,9 +398,9 @@ class Deployment:
     # The whole
 
     def queue_work(self) -> list[int]:
-        """Two evaluations of two models, one with a stated precision and one that asks until it is decided.
+        """Queue evaluations of two models: a stated precision, and sampling until a decision.
 
-        With the real engine one alone.
+        With the real engine only one.
         """
         if not self.schedule.hints:
             self.servers.redis.stop()
@@ -503,7 +506,7 @@ def _queue_real(engine: Engine) -> int:
 
 
 def undisturbed(servers: Servers, schedule: Schedule, home: Path) -> Reference:
-    """What the same work comes to when nothing happens."""
+    """Return the results of the same work when nothing happens."""
     folder = servers.folder / f"undisturbed-{schedule.shards}-{schedule.real}"
     folder.mkdir()
     calm = Schedule(0, "sqlite", real=schedule.real, workers=1, shards=schedule.shards, seconds_per_prompt=0)
@@ -523,7 +526,7 @@ def undisturbed(servers: Servers, schedule: Schedule, home: Path) -> Reference:
 
 
 class Chaos:
-    """Runs schedules one after the other and remembers what undisturbed runs come to."""
+    """A runner of schedules that remembers the results of undisturbed runs."""
 
     def __init__(self, servers: Servers) -> None:
         self.servers = servers
@@ -532,7 +535,7 @@ class Chaos:
         self._references: dict[tuple[int, bool], Reference] = {}
 
     def run(self, schedule: Schedule) -> Outcome:
-        """What a schedule came to."""
+        """Run a schedule and return its outcome."""
         key = (schedule.shards, schedule.real)
         if key not in self._references:
             self._references[key] = undisturbed(self.servers, schedule, self.models)

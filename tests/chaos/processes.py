@@ -15,7 +15,7 @@ from tests.support.worker_process import run_celery, run_command, run_worker
 
 @dataclass
 class Worker:
-    """A worker process, and the files that its stdout and stderr are. trip: what it will do to itself."""
+    """A worker process, and the files of its stdout and stderr. trip: the fault that it will cause itself."""
 
     process: "subprocess.Popen[Any] | multiprocessing.context.ForkServerProcess"
     said: Path
@@ -46,17 +46,17 @@ class Worker:
 
     @property
     def started(self) -> bool:
-        """Whether it got to work; one that met a database that was away did not."""
+        """Return whether it got to work, which it does not if the database is away."""
         return self.said.exists() and self.said.stat().st_size > 0
 
     @property
     def hung(self) -> bool:
-        """Whether its scorer hung, and it noticed: it ends by itself, with status 1."""
+        """Return whether its scorer hung, and it noticed: it ends by itself, with status 1."""
         return b"shard_given_up" in self.log.read_bytes()
 
     @property
     def frozen(self) -> bool:
-        """Whether the process is stopped."""
+        """Return whether the process is stopped."""
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
@@ -67,7 +67,7 @@ class Worker:
 def fork_worker(
     words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path
 ) -> "multiprocessing.context.ForkServerProcess":
-    """A worker process with the fake scorer and the arguments of `tests.support.worker_process`."""
+    """Start a worker with the fake scorer and the arguments of `tests.support.worker_process`."""
     return _fork(run_worker, words, environment, said, log)
 
 
@@ -81,7 +81,7 @@ def fork_command(
 def fork_celery(
     words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path
 ) -> "multiprocessing.context.ForkServerProcess":
-    """`celery -A workers.celery WORDS` as a process; its workers have the fake scorer and stand before the file GATE."""
+    """Start `celery -A workers.celery WORDS`; its workers have the fake scorer and wait for the file GATE."""
     return _fork(run_celery, words, environment, said, log)
 
 

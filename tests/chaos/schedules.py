@@ -1,4 +1,4 @@
-"""What is done to a deployment, drawn from a seed."""
+"""Faults of a deployment, drawn from a seed."""
 
 import random
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from typing import Final
 
 from tests.chaos import trips
 
-# What a worker process does to itself, with how often it is drawn. Freezing works best where a lock is held.
+# Points at which a worker process trips itself, with their weights. Freezing works best while a lock is in use.
 KILLS: Final = {"scoring": 4, "claiming": 3, "storing": 3, "stored": 1, "sealing": 1, "reconciling": 1}
 HANGS: Final = {"scoring": 1}
 FREEZES: Final = {"scoring": 3, "claiming": 1, "storing": 2, "sealing": 1}
 
-# What is done from outside, with how often it is drawn.
+# Faults from outside, with their weights.
 ANYWHERE: Final = {
     "worker killed": 3,
     "worker frozen past its lease": 2,
@@ -34,10 +34,10 @@ UPGRADE: Final = "schema upgraded under running workers"
 
 @dataclass(frozen=True)
 class Schedule:
-    """A deployment and what happens to it.
+    """A deployment and its faults.
 
-    trips: what a worker does to itself, one for each worker process in the order in which they start.
-    strikes: (seconds after the one before, what is done from outside).
+    trips: faults that workers cause themselves, one for each worker process in the order of their start.
+    strikes: (seconds after the one before, fault from outside).
     upgrade: whether the database is at the first revision when the workers are started.
     hints: whether the messages of the submission reach Redis; otherwise it is down when the work is queued.
     """
@@ -56,7 +56,7 @@ class Schedule:
 
     @property
     def name(self) -> str:
-        """As it is printed."""
+        """Return the name to print."""
         parts = [self.engine, "and Redis" if self.broker else "alone"]
         parts += ["with the real engine"] if self.real else []
         return " ".join(parts + (["from the first schema"] if self.upgrade else []))
@@ -66,7 +66,7 @@ DONE: Final = {"KILL": "killed", "STOP": "frozen", "HANG": "hung"}
 
 
 def kind_of(trip: str) -> str:
-    """What the fault of a trip is called."""
+    """Return the name of a trip's fault."""
     point, _, name = trip.split(":")
     return f"worker {DONE[name]} {trips.POINTS[point]}"
 
@@ -83,7 +83,7 @@ def _trip(rng: random.Random) -> str:
 
 
 def draw(seed: int, *, trips: int = 10, strikes: int = 7) -> Schedule:
-    """The schedule of a seed: two of three on PostgreSQL and Redis, the others on SQLite or on PostgreSQL alone."""
+    """Draw the schedule of a seed: two of three on PostgreSQL and Redis, the others on one database alone."""
     rng = random.Random(seed)
     engine, broker = [("postgresql", True), ("sqlite", False), ("postgresql", True), ("postgresql", False)][seed % 4]
     table = dict(ANYWHERE)
@@ -99,7 +99,7 @@ def draw(seed: int, *, trips: int = 10, strikes: int = 7) -> Schedule:
 
 
 def short() -> list[Schedule]:
-    """Every kind of fault that a signal or a server can bring, in two schedules: for the test suite."""
+    """Return two schedules with every kind of fault that a signal or a server can cause, for the test suite."""
     kills = tuple(f"{point}:{2 if point == 'scoring' else 1}:KILL" for point in ("scoring", "claiming", "storing"))
     others = ("scoring:3:HANG", "storing:2:STOP", "scoring:6:STOP")
     outside = [UPGRADE, *WITH_REDIS, *WITH_POSTGRESQL, "reconciled twice at once", "upgraded twice at once"]
@@ -123,7 +123,7 @@ def _evenly(kinds: list[str]) -> tuple[tuple[float, str], ...]:
 
 
 def real() -> Schedule:
-    """The real engine, which cannot be tripped: killed and frozen from outside while it scores."""
+    """Return the schedule of the real engine, which cannot trip itself: it is killed and frozen from outside."""
     kinds = ["worker killed", "Redis flushed", "worker frozen past its lease", "worker killed", "messages doubled"]
     kinds += ["database connections cut", "worker killed"]
     return Schedule(0, "postgresql", broker=True, real=True, workers=2, strikes=tuple((2.0, kind) for kind in kinds))

@@ -72,7 +72,7 @@ class Servers:
 
 @contextmanager
 def own_engine(url: str) -> Iterator[Engine]:
-    """An engine that nobody else has: its server may be restarted under it."""
+    """Yield an engine that nothing else uses: its server may be restarted under it."""
     engine = make_engine(url)
     try:
         yield engine

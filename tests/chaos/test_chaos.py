@@ -1,4 +1,4 @@
-"""A short form of `make chaos`, and what of it is quick to see: every kind of fault changes nothing."""
+"""A short form of `make chaos`, and its quick checks: every kind of fault changes nothing."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The comparison that the chaos rests on notices what is lost, doubled, changed, stuck and parked."""
+"""The comparison that the chaos tests rely on notices lost, doubled, changed, stuck and parked work."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def score(engine: Engine, shards: int, scorer: FakeScorer | None = None) -> None
 
 
 def sealed(engine: Engine, folder: Path, scorer: FakeScorer | None = None) -> int:
-    """A replicate of two shards, complete."""
+    """Score a replicate of two shards completely; return its id."""
     evaluation_id = queue_evaluation(engine, folder, shards=2, new_replicate=True)
     score(engine, 2, scorer)
     with write_session(engine) as session:

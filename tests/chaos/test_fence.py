@@ -60,7 +60,7 @@ def state(engine: Engine, evaluation_id: int) -> str:
 
 
 def numbers(engine: Engine, evaluation_id: int) -> tuple[Any, Any]:
-    """The log-probabilities that are stored and those that the other worker's engine gives."""
+    """Return the stored log-probabilities, and those by the other worker's engine."""
     with read_session(engine) as session:
         right = {
             (item.question.external_id, item.variant.ordinal): fake_logprobs(item.prompt)
@@ -71,7 +71,7 @@ def numbers(engine: Engine, evaluation_id: int) -> tuple[Any, Any]:
 
 
 def assert_nothing_changed(engine: Engine, evaluation_id: int) -> None:
-    """The other worker's numbers stand, once, and one crash is all that was counted."""
+    """Check that the other worker's numbers are stored, once, and only one crash was counted."""
     held = the_shard(engine)
     assert (held.state, held.fence, held.failures, held.crashes) == ("done", 2, 0, 1)
     stored, right = numbers(engine, evaluation_id)

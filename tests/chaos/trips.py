@@ -1,7 +1,7 @@
-"""What a worker process does to itself on demand: dies, freezes or hangs at a chosen point, or runs out of room.
+"""Faults that a worker process causes itself on demand: it dies, freezes or hangs at a chosen point, or has no space.
 
-Only test processes are tripped; the product's code knows nothing of it. A point is reached inside an open transaction
-where the table below says so, which no signal from outside could be timed to hit.
+Only test processes are tripped; the product's code knows nothing of it. Several points are inside an open transaction
+(see the table below), which no signal from outside could be timed to hit.
 """
 
 import os
@@ -33,13 +33,13 @@ POINTS: Final = {
 }
 
 ALL_PAGES: Final = 1_073_741_823
-"""What SQLite allows by itself."""
+"""SQLite's own limit."""
 
 
 def set_trip(spec: str, scorer: FakeScorer, loop: WorkerLoop) -> None:
-    """Sends SIGNAL to this process when POINT is reached for the COUNT-th time; spec: POINT:COUNT:SIGNAL.
+    """Send SIGNAL to this process when POINT is reached for the COUNT-th time; spec: POINT:COUNT:SIGNAL.
 
-    HANG in its place is no signal: the thread that scores stands still, and the others go on.
+    HANG instead of a signal blocks the thread that scores, and the others go on.
     """
     point, count, name = spec.split(":")
     left = int(count)
@@ -67,7 +67,7 @@ def set_trip(spec: str, scorer: FakeScorer, loop: WorkerLoop) -> None:
 
 
 def _after(owner: Any, attribute: str, reached: Callable[[], None], *, always: bool) -> None:
-    """Calls `reached` whenever the function has come to something, or always."""
+    """Call `reached` whenever the function returned a true result, or always."""
     original = getattr(owner, attribute)
 
     def tripped(*arguments: Any, **options: Any) -> Any:
@@ -80,7 +80,7 @@ def _after(owner: Any, attribute: str, reached: Callable[[], None], *, always: b
 
 
 def limit_pages(engine: Engine, path: str) -> None:
-    """Keeps SQLite to as many pages as the file says, from transaction to transaction; to no number without it."""
+    """Limit SQLite to the number of pages in the file, from transaction to transaction; no limit without a file."""
 
     @event.listens_for(engine, "checkout")
     def _limit(connection: Any, *_: object) -> None:
@@ -97,7 +97,7 @@ def follow(folder: Path) -> None:
 
 
 def remove_fence() -> None:
-    """Takes the fence out of every check: whoever holds a leased shard then passes for its holder."""
+    """Take the fence out of every check: any worker with a leased shard then passes for its owner."""
     claims.is_of = lambda held, state="leased": and_(Shard.id == held.shard_id, Shard.state == state)
 
 

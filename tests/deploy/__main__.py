@@ -1,6 +1,6 @@
-"""Builds the images, runs what docker/compose.yaml describes from them, and scores a real model: `python -m tests.deploy`.
+"""Builds the images, runs the services of compose.yaml from them, and scores a real model: `python -m tests.deploy`.
 
-A line for each step; ends with status 1 at the first that fails, with what it said. Nothing is left running.
+Prints a line for each step; ends with status 1 at the first failure, with its output. No process is left running.
 """
 
 import argparse
@@ -42,7 +42,7 @@ CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Japan": "Tok
 
 @contextmanager
 def step(what: str) -> Iterator[list[str]]:
-    """Prints what is done, how long it took, and what it appended to the list."""
+    """Print the name of the step, its duration, and the texts that it appended to the list."""
     print(f"{what:<52}", end="", flush=True)
     begun, found = time.monotonic(), []
     try:
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def forget() -> None:
-    """Removes what an earlier run built."""
+    """Remove the products of an earlier run."""
     if shutil.which("buildah") and FOLDER.exists():
         subprocess.run(
             [str(word) for word in images.buildah("rmi", "--all", "--force")], capture_output=True, check=False
@@ -86,12 +86,12 @@ def forget() -> None:
 
 
 def tool(name: str) -> Path:
-    """A program of the development environment."""
+    """Return the path of a program of the development environment."""
     return Path(sys.executable).parent / name
 
 
 def examine_files() -> None:
-    """What can be seen of the files without building anything."""
+    """Check the properties of the files that need no build."""
     with step("tools"):
         images.require_tools()
     with step("hadolint"):
@@ -101,7 +101,7 @@ def examine_files() -> None:
 
 
 def build() -> None:
-    """The base and both images."""
+    """Build the base and both images."""
     with step(f"base {images.BASE}") as found:
         found.append("made by debootstrap" if images.make_base() else "there already")
     for target, name in NAMES.items():
@@ -121,7 +121,7 @@ def _examine_image(name: str) -> None:
 
 
 class Deployment:
-    """What compose.yaml describes, running from the images, in the order in which somebody would begin to use it."""
+    """The services of compose.yaml, run from the images, in the order of a first use."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
@@ -133,7 +133,7 @@ class Deployment:
         self._address = f"http://127.0.0.1:{self._port}"
 
     def check(self) -> None:
-        """Every step. Raises at the first that fails."""
+        """Run every step. Raises at the first failure."""
         with step("secrets, PostgreSQL and Redis with passwords"):
             self._start_servers()
         with step("upgrade: schema and roles"):
@@ -173,7 +173,7 @@ class Deployment:
             self._restore(web.folder / "data" / "monday.backup", evaluation_id)
 
     def _restore(self, backup: Path, evaluation_id: int) -> None:
-        """Fills an empty database from the backup, as the guide says, and verifies what is in it."""
+        """Fill an empty database from the backup, as in the guide, and verify the contents."""
         superuser = (self._secrets / "superuser_url").read_text(encoding="utf-8").strip()
         services.postgres_execute(
             superuser.removesuffix("/shuffleboard") + "/postgres",
@@ -216,7 +216,7 @@ class Deployment:
         return container
 
     def _first_admin(self, web: Container) -> tuple[Client, Client]:
-        """Clients of an admin and of a reader, made as the guide says."""
+        """Return clients of an admin and of a reader, made as in the guide."""
         with step("the first admin, and tokens"):
             tokens = []
             for name, role, scopes in (("ada", "admin", ("read", "maintain")), ("grace", "reader", ("read", "sql"))):
@@ -238,7 +238,7 @@ class Deployment:
             return int(asked["evaluations"][0])
 
     def _questions(self, name: str, count: int) -> Path:
-        """A file of so many questions; a number tells those apart that ask for the same capital."""
+        """Write a file of `count` questions; a number makes questions about the same capital distinct."""
         path = self._folder / f"{name}.jsonl"
         capitals = list(CAPITALS.values())
         with path.open("w", encoding="utf-8") as file:
@@ -281,7 +281,7 @@ class Deployment:
 
     def _stop_worker(self, client: Client, worker: Container, web: Container) -> str:
         """Stops the worker in the middle of an evaluation: it hands its shard back."""
-        # Enough for half a minute: six questions can be done before anybody asks.
+        # Enough for half a minute: six questions could end before the first poll.
         client.import_benchmark(self._questions("many", 120), "many")
         asked = client.submit_evaluations("smollm2", benchmark="many", variants="full")
         evaluation_id = int(asked["evaluations"][0])

@@ -19,7 +19,7 @@ def text() -> str:
 
 
 def variables() -> dict[str, str]:
-    """Every variable that the file reads, with its default. The same one has the same default everywhere."""
+    """Return every variable in the file with its default. Check that a variable has the same default everywhere."""
     found: dict[str, str] = {}
     for name, default in VARIABLE.findall(text()):
         assert found.setdefault(name, default) == default, f"{name} has two defaults"
@@ -28,7 +28,7 @@ def variables() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def document() -> Mapping[str, Any]:
-    """The file with every variable at its default."""
+    """Return the file with every variable at its default."""
     plain: Mapping[str, Any] = yaml.safe_load(VARIABLE.sub(lambda match: match[2] or "", text()))
     return plain
 
@@ -40,7 +40,7 @@ def services() -> Mapping[str, Mapping[str, Any]]:
 
 
 def words(value: Any) -> list[str]:
-    """A command or entrypoint; `$$` is Compose's way to write `$`."""
+    """Return the words of a command or entrypoint; `$$` is Compose's way to write `$`."""
     assert isinstance(value, list), value
     return [str(word).replace("$$", "$") for word in value]
 
@@ -51,7 +51,7 @@ def environment(name: str) -> dict[str, str]:
 
 
 def mounted(name: str) -> tuple[dict[str, bool], list[str]]:
-    """(where a service has volumes, and whether it may write there; where it has memory)."""
+    """Return a service's volumes by path, with whether it may write there, and its paths in memory."""
     places = {}
     for volume in services()[name].get("volumes", ()):
         if isinstance(volume, str):

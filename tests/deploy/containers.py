@@ -1,7 +1,7 @@
-"""Containers of the images, run by buildah in a chroot as docker/compose.yaml describes its services.
+"""Containers of the images, run by buildah in a chroot like the services in docker/compose.yaml.
 
-What is as in Compose: image, command, environment, secrets, volumes, memory for /tmp, user, no capability, no way to new
-privileges, a root that cannot be written to. What is not: the network (it is the host's), processes, and every limit.
+As in Compose: image, command, environment, secrets, volumes, memory for /tmp, user, no capability, no way to new
+privileges, a read-only root. Different: the network (it is the host's), processes, and every limit.
 """
 
 import os
@@ -23,7 +23,7 @@ USER: Final = 10001
 
 
 class Container:
-    """One container of a service; `start` runs the service's own command in it, `execute` any other beside it."""
+    """One container of a service; `start` runs the service's own command in it, `execute` any other."""
 
     def __init__(
         self, service: str, secrets_folder: Path, models: Path, changed: Mapping[str, str], *volumes: str
@@ -64,7 +64,7 @@ class Container:
     # Running
 
     def command(self) -> list[str]:
-        """What the service runs: Compose's entrypoint and command, else the image's."""
+        """Return the command of the service: Compose's entrypoint and command, else the image's."""
         service = compose.services()[self.service]
         image = inspect(self.image)["Docker"]["config"]
         if "entrypoint" in service:
@@ -73,7 +73,7 @@ class Container:
         return self._adapted(image["Entrypoint"] + given)
 
     def health_command(self) -> list[str]:
-        """What is asked whether the container is healthy: Compose's, else the image's."""
+        """Return the health check: Compose's, else the image's."""
         service = compose.services()[self.service]
         test = (
             service["healthcheck"]["test"]
@@ -84,7 +84,7 @@ class Container:
         return self._adapted(test[1:])
 
     def _adapted(self, words: Sequence[str]) -> list[str]:
-        """The words with what must differ here, such as the port: the network is the host's."""
+        """Return the words with the necessary changes, such as the port: the network is the host's."""
         found = list(words)
         for old, new in self._changed.items():
             found = [word.replace(old, new) for word in found]
@@ -110,7 +110,7 @@ class Container:
         return done
 
     def healthy(self) -> bool:
-        """Whether its health check says so."""
+        """Return whether its health check succeeds."""
         return self.execute(*self.health_command(), status=None).returncode == 0
 
     def start(self) -> None:
@@ -143,7 +143,7 @@ class Container:
         return self.log.read_text(encoding="utf-8", errors="replace")[-4000:]
 
     def _processes(self) -> list[int]:
-        """All that buildah started in the container, the first one first; buildah's own processes left out."""
+        """Return the processes in the container, the first one first, without buildah's own."""
         assert self._process is not None
         waiting, found = [self._process.pid], []
         while waiting:
@@ -158,14 +158,14 @@ class Container:
         return found
 
     def main_process(self) -> int:
-        """The number of the first process in the container, which an engine would send signals to."""
+        """Return the number of the container's first process, to which an engine would send signals."""
         found = self._processes()
         if not found:
             raise DeployError(f"{self.service} runs no process\n{self._said()}")
         return found[0]
 
     def confinement(self) -> str:
-        """Whom the service runs as and what it may do. Raises DeployError unless that is little."""
+        """Return the service's user and permissions. Raises DeployError unless they are minimal."""
         folder = Path(f"/proc/{self.main_process()}")
         status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines() if ":\t" in line)
         users = set(status["Uid"].split())
@@ -190,7 +190,7 @@ class Container:
         return status, time.monotonic() - begun
 
     def remove(self) -> None:
-        """Ends what runs and removes the container with its volumes; never raises."""
+        """End all processes and remove the container with its volumes; never raises."""
         if self._process is not None and self._process.poll() is None:
             for number in self._processes():
                 with suppress(ProcessLookupError):

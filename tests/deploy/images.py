@@ -1,7 +1,7 @@
 """Builds the images of docker/Dockerfile without a container engine: buildah, in a chroot, on a debootstrapped base.
 
-Everything lies under build/deploy and a second build takes what the first one left there. What this machine's pip and
-apt were told (mirrors, indexes, folders of wheels, certificates, proxies) holds in the build as well.
+Everything is under build/deploy, and a second build reuses the files of the first. This machine's settings of pip and
+apt (mirrors, indexes, folders of wheels, certificates, proxies) apply in the build as well.
 """
 
 import ast
@@ -34,14 +34,14 @@ Apt::AutoRemove::SuggestsImportant "false";
 """
 
 CARRIED: Final = "/run/machine"
-"""Where the files that pip's settings name lie in the build."""
+"""Folder in the build for the files that pip's settings name."""
 PLACES: Final = ("index-url", "extra-index-url", "find-links")
 """Settings that name folders of packages. Any other folder, and any program, is this machine's own and left out."""
 NAMES: Final = {"web": "localhost/shuffleboard-web", "worker": "localhost/shuffleboard-worker"}
 
 
 class DeployError(RuntimeError):
-    """A step failed; the message says which and shows the end of what it said."""
+    """A step failed; the message names it and shows the end of its output."""
 
 
 def run(command: Sequence[str | Path], what: str, log: Path | None = None, **options: Any) -> str:
@@ -66,7 +66,7 @@ def run(command: Sequence[str | Path], what: str, log: Path | None = None, **opt
 
 
 def require_tools() -> None:
-    """Makes sure that buildah and debootstrap are there. Raises DeployError that says what to install, and as whom."""
+    """Check that buildah and debootstrap exist. Raises DeployError with the packages to install and the user to be."""
     if os.geteuid() != 0:
         raise DeployError("deploy-check mounts, chroots and sets owners: run it as root, in a machine to throw away")
     missing = [name for name in ("buildah", "debootstrap") if shutil.which(name) is None]
@@ -77,7 +77,7 @@ def require_tools() -> None:
 
 
 def buildah(*words: str | Path) -> list[str | Path]:
-    """A command line of buildah on this check's own storage."""
+    """Return a command line of buildah on this check's own storage."""
     places = ["--root", FOLDER / "storage", "--runroot", FOLDER / "run", "--storage-driver", "overlay"]
     return ["buildah", *places, *words]
 
@@ -88,7 +88,7 @@ def leave_storage() -> None:
 
 
 def inspect(name: str, kind: str = "image") -> dict[str, Any]:
-    """What an image, or a container, says of itself."""
+    """Return the description of an image or a container."""
     document: dict[str, Any] = json.loads(run(buildah("inspect", "--type", kind, name), f"inspecting {name}"))
     return document
 
@@ -145,7 +145,7 @@ def make_base() -> bool:
 
 
 def apt_sources() -> list[str]:
-    """Where this machine gets Debian's packages of the release, as lines of sources.list; none when it is another."""
+    """Return this machine's sources of Debian packages, as lines of sources.list; none if its release is another."""
     release = Path("/etc/os-release").read_text(encoding="utf-8") if Path("/etc/os-release").exists() else ""
     if f"VERSION_CODENAME={RELEASE}" not in release:
         return []
@@ -169,7 +169,7 @@ def apt_sources() -> list[str]:
     return sorted(lines, key=lambda line: line.split()[3] != RELEASE)
 
 
-# What this machine's pip was told
+# This machine's settings of pip
 
 
 def pip_settings() -> dict[str, str]:
@@ -185,7 +185,7 @@ def pip_settings() -> dict[str, str]:
 
 
 def pip_volumes() -> list[str]:
-    """Volumes by which pip is told the same in the build: its settings, and the files and folders that they name."""
+    """Return volumes that bring pip's settings into the build, with the files and folders that they name."""
     folder = FOLDER / "machine"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -216,7 +216,7 @@ def pip_volumes() -> list[str]:
 
 
 def build(target: str) -> str:
-    """Builds one image and returns its name; what did not change since the last build is taken from it."""
+    """Build one image and return its name; unchanged layers come from the last build."""
     settings = pip_settings()
     arguments = [
         "REVISION="

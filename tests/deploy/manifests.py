@@ -13,14 +13,14 @@ from tests.deploy.images import ROOT
 KUBERNETES: Final = ROOT / "docker" / "kubernetes"
 OVERLAYS: Final = ("cluster", "try")
 VERSION: Final = "1.32"
-"""Of Kubernetes, whose schemas the manifests keep. What they use is stable since 1.27."""
+"""Version of Kubernetes whose schemas the manifests follow. The parts in use are stable since 1.27."""
 
 Manifest = Mapping[str, Any]
 
 
 @lru_cache(maxsize=1)
 def written() -> Mapping[str, Manifest]:
-    """Every resource as it is written, by `FOLDER/KIND/NAME`."""
+    """Return every resource as it is written, by `FOLDER/KIND/NAME`."""
     return {
         f"{path.parent.name}/{one['kind']}/{one['metadata']['name']}": one
         for path in sorted(KUBERNETES.glob("*/*.yaml"))
@@ -30,13 +30,13 @@ def written() -> Mapping[str, Manifest]:
 
 
 def kustomization(folder: str) -> Manifest:
-    """What a folder's kustomization.yaml says."""
+    """Return the contents of a folder's kustomization.yaml."""
     found: Manifest = yaml.safe_load((KUBERNETES / folder / "kustomization.yaml").read_text(encoding="utf-8"))
     return found
 
 
 def pods(manifests: Mapping[str, Manifest]) -> dict[str, Manifest]:
-    """The pods of Deployments, StatefulSets and Jobs, by the name of what makes them."""
+    """Return the pods of Deployments, StatefulSets and Jobs, by the names of these."""
     return {
         str(one["metadata"]["name"]): one["spec"]["template"]["spec"]
         for one in manifests.values()
@@ -45,18 +45,18 @@ def pods(manifests: Mapping[str, Manifest]) -> dict[str, Manifest]:
 
 
 def containers(pod: Manifest) -> Sequence[Manifest]:
-    """All containers of a pod, those first that end before the others begin."""
+    """Return all containers of a pod, init containers first."""
     return [*pod.get("initContainers", ()), *pod["containers"]]
 
 
 def settings() -> dict[str, str]:
-    """The settings that all pods of ours share."""
+    """Return the settings that all our pods share."""
     lines = (KUBERNETES / "base" / "settings.env").read_text(encoding="utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
 def environment(container: Manifest) -> dict[str, str]:
-    """Environment of a container: its own over the shared settings, where it takes these."""
+    """Return the environment of a container: its own over the shared settings, if it uses these."""
     shared = settings() if container.get("envFrom") else {}
     return shared | {one["name"]: one["value"] for one in container.get("env", ())}
 
@@ -78,7 +78,7 @@ def secret_files(overlay: str) -> dict[str, set[str]]:
 
 
 def render(kubectl: str | Path, folder: Path) -> dict[str, Manifest]:
-    """What Kustomize makes of a folder, by `KIND/NAME`."""
+    """Return the resources that Kustomize makes of a folder, by `KIND/NAME`."""
     done = subprocess.run([str(kubectl), "kustomize", str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     made = list(yaml.safe_load_all(done.stdout))

@@ -1,4 +1,4 @@
-"""A stand-in for Slurm: reads a script's directives as sbatch does, and runs a task of its array with their environment."""
+"""A stand-in for Slurm: reads a script's directives like sbatch, and runs a task of its array in their environment."""
 
 import os
 import re
@@ -26,7 +26,7 @@ JOB: Final = 4711
 
 
 def directives(script: Path) -> dict[str, str]:
-    """What the script asks of sbatch: its `#SBATCH` lines before the first command, as sbatch reads them."""
+    """Return the script's options for sbatch: its `#SBATCH` lines before the first command, as sbatch reads them."""
     found: dict[str, str] = {}
     for number, line in enumerate(script.read_text(encoding="utf-8").splitlines()):
         if number == 0:
@@ -45,7 +45,7 @@ def directives(script: Path) -> dict[str, str]:
 
 
 def array(given: Mapping[str, str]) -> range:
-    """The tasks of the array."""
+    """Return the tasks of the array."""
     first, last = given["array"].split("%")[0].split("-")
     return range(int(first), int(last) + 1)
 
@@ -86,15 +86,15 @@ class Task:
         )
 
     def time_is_nearly_up(self) -> None:
-        """The warning that `--signal` asks for: to the batch shell alone, since it says `B:`."""
+        """Send the warning that `--signal` defines: to the batch shell alone, because of `B:`."""
         to, name = self._warning.split("@")[0].split(":")
         assert to == "B"
         self.process.send_signal(signal.Signals[f"SIG{name}"])
 
     def cancel(self) -> None:
-        """What scancel sends first."""
+        """Send the first signal of scancel."""
         self.process.send_signal(signal.SIGTERM)
 
     def requeued(self) -> list[str]:
-        """What scontrol was asked for."""
+        """Return the requests that scontrol got."""
         return self._requeued.read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""The files of docker/: what can be seen of them without building an image. `make deploy-check` does the rest."""
+"""The files of docker/: checks that need no image. `make deploy-check` does the rest."""
 
 import re
 import stat
@@ -30,7 +30,7 @@ def of(instruction: str) -> list[str]:
 
 
 def stage(name: str) -> list[str]:
-    """The instructions of one stage of the Dockerfile."""
+    """Return the instructions of one stage of the Dockerfile."""
     begin = next(number for number, line in enumerate(INSTRUCTIONS) if line.endswith(f" AS {name}"))
     rest = [number for number, line in enumerate(INSTRUCTIONS) if number > begin and line.startswith("FROM ")]
     return INSTRUCTIONS[begin : rest[0] if rest else None]
@@ -67,7 +67,7 @@ def test_python_and_torch_are_those_of_the_project() -> None:
     assert len(installs) == 3
     assert all("--require-hashes --only-binary :all:" in line for line in installs)
     [ours] = [line for line in of("RUN") if "--no-deps" in line]
-    assert "--no-build-isolation" in ours  # else pip would fetch what builds it, whatever that is
+    assert "--no-build-isolation" in ours  # else pip would download the latest build tools
     assert f"VERSION={PROJECT['version']}" in of("ARG")
 
 
@@ -235,7 +235,7 @@ def test_every_service_is_contained(name: str) -> None:
     assert "/tmp" in service["tmpfs"]
     assert service["stop_grace_period"]
     ours = "build" in service
-    assert ours or service["user"] in ("postgres", "redis")  # ours say it in the image
+    assert ours or service["user"] in ("postgres", "redis")  # our images set the user themselves
     assert service.get("init", False) == ours
     if name in ENDS:
         assert service["healthcheck"] == {"disable": True}
@@ -243,7 +243,7 @@ def test_every_service_is_contained(name: str) -> None:
         target = service["build"]["target"] if ours else ""
         of_image = ours and any(line.startswith("HEALTHCHECK") for line in stage(target))
         assert of_image or service["healthcheck"]["test"]
-    # The image's own check asks for a website.
+    # The image's own check requests a page.
     assert name != "beat" or service["healthcheck"]["test"][-1] == "beat"
 
 
@@ -307,7 +307,7 @@ def test_the_example_shows_every_variable_with_its_default() -> None:
             assert shown[name] == str(text)
 
 
-# The machine's own pip, told to the build
+# The machine's own pip settings, in the build
 
 
 def test_pip_in_the_build_is_told_what_pip_here_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

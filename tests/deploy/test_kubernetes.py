@@ -28,7 +28,7 @@ def an_object(required: dict[str, Any], optional: dict[str, Any] | None = None) 
 
 NAMED = an_object({"name": NAMES}, {"namespace": NAMES, "labels": {"type": "object"}})
 SECONDS = {"type": "integer", "minimum": 0}
-# What we use of KEDA 2, which kubernetes-validate does not know.
+# The part of KEDA 2 that we use, which kubernetes-validate does not know.
 KEDA = {
     "ScaledObject": an_object(
         {
@@ -70,7 +70,7 @@ KEDA = {
 
 
 def check(manifest: manifests.Manifest) -> None:
-    """Raises when it is not what Kubernetes, or KEDA, accepts."""
+    """Check that Kubernetes, or KEDA, would accept the manifest."""
     if manifest["apiVersion"] == "keda.sh/v1alpha1":
         whole = {"apiVersion": {}, "kind": {}, "metadata": NAMED, "spec": KEDA[manifest["kind"]]}
         Draft202012Validator(an_object(whole)).validate(manifest)
@@ -157,7 +157,7 @@ def test_every_secret_is_what_the_guide_makes(tmp_path: Path) -> None:
 
 
 def command_of(words: list[str]) -> click.Context:
-    """The command that these words of a command line name, with its options read."""
+    """Return the command that the words of a command line name, with its options read."""
     command: click.Command = cli
     context: click.Context | None = None
     # A group that runs by itself, such as `worker`, may be given options alone.
@@ -215,7 +215,7 @@ def test_nothing_is_reached_but_what_a_policy_names() -> None:
     components = policies["outside"]["podSelector"]["matchExpressions"][0]["values"]
     assert components == ["beat", "worker", "worker-gpu"]
     assert all(block["ipBlock"]["except"] for block in internet["to"])
-    # Where the servers are, each overlay says.
+    # Each overlay sets the servers' addresses.
     for overlay in OVERLAYS:
         narrowed = {patch["target"]["name"] for patch in manifests.kustomization(overlay)["patches"]}
         assert {"database", "broker"} <= narrowed
@@ -226,7 +226,7 @@ def test_nothing_is_reached_but_what_a_policy_names() -> None:
 
 @pytest.fixture(scope="module")
 def tools() -> Path:
-    """kubectl and checkov, installed beside the tests' own environment."""
+    """Install kubectl and checkov outside the tests' own environment; return the folder."""
     subprocess.run(["make", "build/kubernetes/.installed"], cwd=ROOT, check=True, capture_output=True)
     return ROOT / "build" / "kubernetes" / "bin"
 
@@ -285,7 +285,7 @@ def test_workers_on_gpus_differ_in_what_a_gpu_needs(rendered: dict[str, dict[str
         gpu.pop(name, None)
     assert gpu == cpu
     for one, component in zip(sets, ("worker", "worker-gpu"), strict=True):
-        assert "replicas" not in one  # KEDA's to say
+        assert "replicas" not in one  # KEDA decides
         labels = one["template"]["metadata"]["labels"]
         [spread] = one["template"]["spec"]["topologySpreadConstraints"]
         assert labels["app.kubernetes.io/component"] == component
@@ -316,5 +316,5 @@ def test_checkov_finds_only_what_trying_it_out_excuses(
         report = json.loads(done.stdout)
         assert report["summary"]["passed"] > 300
         found[overlay] = {one["check_id"] for one in report["results"]["failed_checks"]}
-    # Images by tag, and PostgreSQL and Redis as the user of their images: only where nothing is kept.
+    # Images by tag, and PostgreSQL and Redis as the user of their images, only in the overlay without lasting data.
     assert found == {"cluster": set(), "try": {"CKV_K8S_14", "CKV_K8S_15", "CKV_K8S_40", "CKV_K8S_43"}}

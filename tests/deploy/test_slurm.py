@@ -23,7 +23,7 @@ Put = Callable[[str], None]
 
 @pytest.fixture
 def put_shuffleboard(tmp_path: Path) -> Put:
-    """Writes a program for the script to call as `shuffleboard`; what it is asked for is in the file `asked`."""
+    """Return a function that writes the program `shuffleboard` for the script; its arguments go to the file `asked`."""
 
     def put(body: str) -> None:
         (tmp_path / "bin").mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ def test_sbatch_is_asked_for_an_array_that_is_warned_and_may_be_queued_again() -
     assert "requeue" in given
     # To the script alone, two minutes ahead, and not by the signal of scancel.
     assert given["signal"] == "B:USR1@120"
-    assert given["open-mode"] == "append"  # a log goes on where the task had stopped
+    assert given["open-mode"] == "append"  # a task that starts again appends to its log
     assert {"%A", "%a"} <= {given["output"][at : at + 2] for at in range(len(given["output"]))}
 
 

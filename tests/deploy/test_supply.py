@@ -1,4 +1,4 @@
-"""What looks at the locks: the audit, and the SBOM of each image."""
+"""Checks of the locks: the audit, and the SBOM of each image."""
 
 import json
 import subprocess
