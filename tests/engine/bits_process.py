@@ -1,6 +1,6 @@
-"""Numbers of a tiny model in a process of its own: `bits_process.py THREADS`.
+"""A program that computes numbers of a tiny model in its own process: `bits_process.py THREADS`.
 
-Prints what the engine says of itself and the numbers; instruction sets come from the environment.
+Prints the engine's settings and the numbers; instruction sets come from the environment.
 """
 
 import json

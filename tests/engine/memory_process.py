@@ -1,8 +1,8 @@
 """Scores questions of five options in all 120 orders, under several limits.
 
-`memory_process.py MIB:THREADS:QUESTIONS[:fast] …`: for each, a line with the MiB that scoring took beside the loaded
-model at its highest, and what the engine says of its weights and mode. Each is scored in a fork of its own: what one has
-freed, the next would use again.
+`memory_process.py MIB:THREADS:QUESTIONS[:fast] …`: prints a line for each, with the peak memory of scoring in MiB,
+without the loaded model, and the engine's weights and mode. Each is scored in its own fork: otherwise one would reuse
+the memory that another freed.
 """
 
 import json

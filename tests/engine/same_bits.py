@@ -1,12 +1,12 @@
 """Same prompt, same bits: `python -m tests.engine.same_bits [smollm2|gemma3|FOLDER ...] [--dtype bfloat16]`.
 
 Real prompts of a real model: questions of the samples with 0 to 5 examples in some of their orders, under `symbols`,
-`hybrid` and `cloze`, the first words of others, and long texts up to the model's limit. Each is scored alone, with
-nothing kept from before; then all of them in one trie, in random batches, and in random shards of questions in random
-order by engines that keep what they computed, with passes and threads of other sizes. Every number is compared with the
-one that the prompt had alone, to the last bit. Some are compared with the one-prompt reference as well.
+`hybrid` and `cloze`, the first words of others, and long texts up to the model's limit. Each is scored alone, with an
+empty cache; then all of them in one trie, in random batches, and in random shards of questions in random order by
+engines that keep their cache, with passes and threads of other sizes. Every number is compared with the number that the
+prompt had alone, to the last bit. Some are compared with the one-prompt reference as well.
 
---fast does the same in the fast mode, whose bits depend on what a prompt is scored with.
+--fast does the same in the fast mode, whose bits depend on the other prompts in a batch.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def question_prompts(rng: Random, count: int, *, orders: int = 4) -> list[Asked]
 
 
 def long_prompts(loaded: LoadedModel, lengths: Sequence[int]) -> list[Asked]:
-    """Texts of about so many tokens, and never more; all begin alike."""
+    """Return texts of about these numbers of tokens, and never more; all have the same beginning."""
     texts = [asked.prompt.text for asked in question_prompts(Random(7), 600, orders=1)]
     encode = encoder(loaded.tokenizer)
     asked = []
@@ -106,7 +106,7 @@ class Comparison:
 
 
 def score(engine: TrieEngine, asked: Sequence[Asked]) -> list[list[float]]:
-    """As a worker scores shards: first tokens and whole continuations in calls of their own."""
+    """Score as a worker scores shards: first tokens and whole continuations in separate calls."""
     numbers: list[list[float]] = [[] for _ in asked]
     for whole in (False, True):
         places = [place for place, item in enumerate(asked) if item.whole == whole]
@@ -117,7 +117,7 @@ def score(engine: TrieEngine, asked: Sequence[Asked]) -> list[list[float]]:
 
 
 def alone(engine: TrieEngine, asked: Sequence[Asked]) -> list[list[float]]:
-    """Each prompt with nothing else and nothing kept."""
+    """Score each prompt alone, with an empty cache."""
     numbers = []
     for item in asked:
         engine.forget()
@@ -141,7 +141,7 @@ def compare(
 
 
 def batches(rng: Random, count: int) -> list[list[int]]:
-    """All prompts in random order, cut at random."""
+    """Return all prompts in random order, cut at random."""
     order, parts = rng.sample(range(count), count), []
     while order:
         size = rng.choice((1, 2, 5, 17, 60))
@@ -161,7 +161,7 @@ def shards(rng: Random, asked: Sequence[Asked]) -> list[list[int]]:
 
 
 def schedules(rng: Random, asked: Sequence[Asked]) -> Iterator[tuple[str, list[list[int]], int, int]]:
-    """(what it is, parts, tokens of a pass, threads)."""
+    """Yield (name, parts, tokens of a pass, threads)."""
     everything = [list(range(len(asked)))]
     yield "all in one trie", everything, 2048, 1
     yield "all in one trie, short passes, 2 threads", everything, 160, 2
@@ -172,7 +172,7 @@ def schedules(rng: Random, asked: Sequence[Asked]) -> Iterator[tuple[str, list[l
 
 
 def converted(packaged: PackagedModel, folder: Path) -> Path:
-    """A model that comes in packages, as safetensors, converted once."""
+    """Convert a packaged model to safetensors, once; return its folder."""
     from shuffleboard.packaged import packaged_file
     from workers.artifacts import convert_gguf
 
@@ -182,7 +182,7 @@ def converted(packaged: PackagedModel, folder: Path) -> Path:
 
 
 def run(folder: Path, prompts: int, seed: int, *, canonical: bool, dtype: str, longest: int) -> bool:
-    """Prints what was compared; whether all of it was equal."""
+    """Print the comparisons; return whether all numbers were equal."""
     torch.set_num_threads(1)
     loaded = load_model(folder, dtype=dtype, device="cpu")
     limit = min(loaded.max_length or 2048, longest)

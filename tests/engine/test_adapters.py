@@ -1,4 +1,4 @@
-"""Adapters: what is scored with one equals PEFT's own forward pass, and what would not is refused."""
+"""Adapters: scores with an adapter equal PEFT's own forward pass, and adapters for which they would not are refused."""
 
 import json
 from collections.abc import Callable

@@ -34,13 +34,13 @@ class Tokenizer:
 
 
 def contexts() -> list[list[int]]:
-    """Of several lengths, and some of one length."""
+    """Return contexts of several lengths, some of equal length."""
     rng = Random(0)
     return [[rng.randrange(3, VOCABULARY) for _ in range(length)] for length in (40, 39, 23, 23, 8, 8, 1, 3)]
 
 
 def related() -> list[list[int]]:
-    """Contexts that begin alike, of several lengths and of one, and one of them twice."""
+    """Return contexts with a common beginning, of several lengths, some of equal length, and one of them twice."""
     rng = Random(1)
     beginning = [rng.randrange(3, VOCABULARY) for _ in range(SHARED_TOKENS + 4)]
     ends = [[rng.randrange(3, VOCABULARY) for _ in range(length)] for length in (12, 12, 3, 1, 12)]
@@ -53,7 +53,7 @@ def batched(loaded: LoadedModel, prompts: list[list[int]]) -> list[torch.Tensor]
 
 
 def furthest(loaded: LoadedModel, prompts: list[list[int]]) -> float:
-    """How far batches are from one prompt at a time, each asked of the model as it was made."""
+    """Return the largest difference between batches and single prompts, with the model as it was made."""
     together = batched(loaded, prompts)
     alone = [next_token_logprobs(loaded, prompt)[-1] for prompt in prompts]
     return max((one - other).abs().max().item() for one, other in zip(together, alone, strict=True))
@@ -108,7 +108,7 @@ ROPES: dict[str, dict[str, Any]] = {
 
 
 def stretched(kind: str) -> LoadedModel:
-    """A model whose rotation depends on the length of the text from 16 tokens on."""
+    """Return a model whose rotation depends on the length of the text from 16 tokens on."""
     own = {"max_position_embeddings": ORIGINAL if kind == "dynamic" else 512}
     own |= {"original_max_position_embeddings": ORIGINAL, "sliding_window": None} if kind == "longrope" else {}
     model = random_model("phi3" if kind == "longrope" else "llama", rope_parameters=ROPES[kind], **own)

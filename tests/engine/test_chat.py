@@ -11,7 +11,7 @@ from tests.engine.tiny import as_loaded, tiny_model
 from tests.engine.tokenizers import tokenizer_of_kind
 from workers.engine import EngineError, LoadedModel, encode_rendered, render_chat
 
-# As SmolLM2 and Qwen have it, as Gemma has it, and one that passes system turns over in silence.
+# The template of SmolLM2 and Qwen, that of Gemma, and a template that silently skips system turns.
 CHATML = (
     "{% for message in messages %}<|{{ message['role'] }}|>\n{{ message['content'] }}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"

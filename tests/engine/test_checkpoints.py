@@ -1,4 +1,4 @@
-"""Quantised checkpoints: what is read is exactly what the file stands for, and what cannot be read is refused."""
+"""Quantised checkpoints: the weights read are exactly those in the file, and unreadable files are refused."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ from workers.engine.products import onednn_serves
 
 WIDE = {"hidden_size": 64, "intermediate_size": 128, "head_dim": 16}
 FOUR_BITS = torch.tensor([0.0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
-"""The numbers that four bits of MXFP4 stand for."""
+"""The numbers that four bits of MXFP4 represent."""
 
 Tensors = dict[str, torch.Tensor]
 Rewrite = Callable[[str, torch.Tensor], tuple[Tensors, torch.Tensor]]
@@ -109,7 +109,7 @@ FORMATS: dict[str, tuple[str, dict[str, Any], str, Rewrite, dict[str, Any]]] = {
 
 
 def quantised_folder(folder: Path, method: str, **changes: Any) -> Tensors:
-    """Writes a tiny checkpoint; returns what its quantised weights stand for, by name."""
+    """Write a tiny checkpoint; return the values of its quantised weights, by name."""
     model_type, own, ending, rewrite, options = FORMATS[method]
     random_model(model_type, **WIDE, **own).save_pretrained(folder)
     tokenizer_of_kind("llama3").save_pretrained(folder)

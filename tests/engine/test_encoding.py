@@ -70,7 +70,7 @@ TEXT = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(GAPS)), max_si
 
 @st.composite
 def texts_that_begin_alike(draw: st.DrawFn) -> list[str]:
-    """Each continues some part of the one before, cut at any character."""
+    """Draw texts that each continue some part of the one before, cut at any character."""
     texts = [draw(TEXT)]
     for _ in range(draw(st.integers(1, 6))):
         kept = draw(st.integers(0, len(texts[-1])))
@@ -101,7 +101,7 @@ EXAMPLES = "\n\n".join(
 
 
 def reading(read: list[str]) -> Callable[..., list[int]]:
-    """`PieceEncoder._read` that notes what it reads."""
+    """Return a `PieceEncoder._read` that records the pieces it reads."""
     original = PieceEncoder._read
 
     def noting(self: PieceEncoder, piece: str, first: bool, last: bool) -> list[int]:
@@ -212,7 +212,7 @@ def test_labels_that_are_known_by_the_last_line_are_those_after_the_whole_text(k
 
 
 def found(tokenise_all: Callable[[], Any]) -> Any:
-    """What it returns, or says in an error."""
+    """Return the result, or the text of the error."""
     try:
         return tokenise_all()
     except EngineError as error:
@@ -241,7 +241,7 @@ def test_a_prompt_is_read_once_where_its_last_line_is_known() -> None:
 
     prompts = [prompt for prompt in labelled() if prompt.text.endswith("Answer:")]
     found = [tokenise_label(encode, prompt) for prompt in prompts]
-    assert len(read) == len(prompts) + 3  # the first with each label, and what was read to compare
+    assert len(read) == len(prompts) + 3  # the first with each label, and the texts read to compare
     assert found == [tokenise(encoder(tokenizer), prompt) for prompt in prompts]
 
 

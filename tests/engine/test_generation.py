@@ -1,4 +1,4 @@
-"""What a model writes is a function of prompt, seed and parameters, and of nothing that stands beside it in a batch."""
+"""Texts that a model writes depend on prompt, seed and parameters, and on nothing else in the batch."""
 
 import copy
 import math
@@ -44,14 +44,14 @@ LARGE = 10_000
 
 
 def joined_letters() -> Any:
-    """The tiny models' letters, written without blanks between them."""
+    """Return the tokenizer of the tiny models' letters, which writes no blanks between them."""
     tokenizer = copy.deepcopy(letters())
     tokenizer.backend_tokenizer.decoder = decoders.Fuse()
     return tokenizer
 
 
 def tiny(model_type: str = "llama", **generation_config: Any) -> LoadedModel:
-    """A model of its own, whose generation configuration may be changed."""
+    """Return a new model, whose generation configuration may be changed."""
     model = random_model(model_type)
     model.config.eos_token_id = None  # random models meet any token soon
     model.generation_config = GenerationConfig(**generation_config)
@@ -75,7 +75,7 @@ def written(
 
 
 def argmax_loop(loaded: LoadedModel, text: str, tokens: int, penalty: float = 1.0) -> str:
-    """The slow reference: one prompt, no padding, no cache."""
+    """Generate by the slow reference: one prompt, no padding, no cache."""
     ids = loaded.tokenizer(text)["input_ids"]
     start = len(ids)
     for _ in range(tokens):
@@ -269,7 +269,7 @@ def test_noise_is_standard_gumbel_and_finite() -> None:
     assert noise.std().item() == pytest.approx(math.pi / math.sqrt(6), abs=0.02)
 
 
-# Where a text ends
+# The end of a text
 
 
 def test_a_text_ends_before_the_first_stop_sequence() -> None:

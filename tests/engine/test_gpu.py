@@ -1,4 +1,4 @@
-"""On a GPU transformers gives what it gives on the CPU: `make gpu`. vLLM, which scores there, is in tests/servers.
+"""On a GPU transformers gives the same numbers as on the CPU: `make gpu`. vLLM on a GPU is tested in tests/servers.
 
 float32 products are exact to float32 there (torch leaves TF32 off), so that the bound is that of the CPU's tests.
 """
@@ -23,7 +23,7 @@ from workers.asking import LocalModel
 from workers.engine import LoadedModel, ScoringPrompt, open_engine
 from workers.engine.generation import gumbel_noise, split_mix_64
 
-pytestmark = pytest.mark.filterwarnings("default")  # the compiler warns of what a card could do less exactly
+pytestmark = pytest.mark.filterwarnings("default")  # the compiler warns of less exact operations
 
 GPU = torch.device("cuda")
 ROUNDED = 1e-4
@@ -35,7 +35,7 @@ OnGpu = Callable[[LoadedModel], LoadedModel]
 
 @pytest.fixture
 def on_gpu() -> OnGpu:
-    """A model on a GPU."""
+    """Return a function that moves a model to the GPU."""
     return lambda loaded: replace(loaded, model=copy.deepcopy(loaded.model).to(GPU), device=GPU)
 
 
@@ -51,7 +51,7 @@ def test_a_model_on_a_gpu_is_scored_in_batches(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_computes_nothing_on_a_gpu_is_not_in_its_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host's threads, its instructions and the driver: hosts that differ in them give the same numbers."""
+    """Check the host's threads, its instructions and the driver: hosts that differ in them give the same numbers."""
     loaded = tiny()
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device: "NVIDIA A100")
     settings = LocalModel(replace(loaded, device=GPU), open_engine(loaded, "batched")).settings({})
@@ -110,7 +110,7 @@ def test_drawn_texts_are_those_of_the_cpu(parameters: dict[str, object], on_gpu:
 
 
 def test_the_page_on_gpus_lists_every_line_that_only_a_gpu_runs() -> None:
-    """Each line of the worker's code that asks for CUDA is in a function that the page names with its file."""
+    """Check each line of the worker's code that uses CUDA: the page must name its function and file."""
     page = (ROOT / "docs" / "evidence" / "deployments.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(workers/[\w/]+\.py)` \| `(\w+)` \|", page, re.MULTILINE))
     found = set()

@@ -1,4 +1,4 @@
-"""Answers in a model's own words are matched with the option that is nearest, whatever else is matched beside them."""
+"""Answers in a model's own words are matched with the nearest option, whatever else is in the batch."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ def packaged_folder() -> Path:
     return Path(str(modules.locate())).parent
 
 
-# What is matched
+# Matches
 
 
 def test_an_answer_is_matched_by_its_meaning(matcher: SentenceMatcher) -> None:
@@ -98,7 +98,7 @@ def test_no_answers_have_no_matches(matcher: SentenceMatcher) -> None:
     assert matcher.match([], []) == []
 
 
-# Nothing depends on what else is matched
+# Nothing depends on the rest of the batch
 
 ANSWERS = ["Paris, I think", "london", "It must be the third", "", "a town of some two million people " * 9, "Madrid"]
 
@@ -162,7 +162,7 @@ def test_a_folder_matches_like_the_package(matcher: SentenceMatcher, packaged_fo
 
 
 def foreign_module(folder: Path) -> None:
-    """A module whose code lies beside the weights."""
+    """Write a module whose code is next to the weights."""
     modules = json.loads((folder / "modules.json").read_text())
     modules[1]["type"] = "own.Pooling"
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -170,7 +170,7 @@ def foreign_module(folder: Path) -> None:
 
 
 def pickled_layer(folder: Path) -> None:
-    """A dense layer whose weights are a pickle."""
+    """Write a dense layer whose weights are a pickle."""
     (folder / "3_Dense").mkdir()
     (folder / "3_Dense" / "pytorch_model.bin").write_bytes(b"")
 

@@ -53,7 +53,7 @@ Numbers = Sequence[Sequence[float]]
 
 
 def test_this_machine_has_what_the_mode_needs() -> None:
-    """Where it has not, nothing below could tell anything."""
+    """Check the precondition: without it, the tests below could show nothing."""
     assert onednn_serves(torch.device("cpu"), torch.float32)
 
 
@@ -76,7 +76,7 @@ def alone(engine: TrieEngine, prompts: Sequence[TokenisedPrompt]) -> list[list[f
 
 
 def in_parts(engine: TrieEngine, prompts: Sequence[TokenisedPrompt], rng: Random) -> list[list[float]]:
-    """In random order, some at a time, by an engine that keeps what they share."""
+    """Score in random order, some prompts at a time, by an engine that keeps common parts."""
     numbers: list[list[float]] = [[] for _ in prompts]
     order = rng.sample(range(len(prompts)), len(prompts))
     while order:
@@ -104,7 +104,7 @@ def test_alone_together_and_in_parts_every_type_of_model_gives_the_same_bits(mod
 
 
 def promises_nothing_in_bfloat16() -> bool:
-    """Whether this processor emulates bfloat16: then an engine must say that its bits are not canonical."""
+    """Return whether this processor emulates bfloat16; check that the engine then reports its bits as not canonical."""
     if bfloat16_by() != "emulated":
         return False
     assert "not_canonical" in open_engine(tiny_model("llama", torch.bfloat16)).settings()
@@ -257,7 +257,7 @@ def test_what_no_trie_can_score_has_no_canonical_mode() -> None:
         open_engine(tiny_model("llama"), "batched", canonical=True)
 
 
-# Machines on which it does not hold
+# Machines without the property
 
 
 def test_products_that_depend_on_other_rows_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +316,7 @@ def test_attention_that_depends_on_what_else_is_computed_is_found(
 
 
 class CarelessEngine(TrieEngine):
-    """Gives a prompt other numbers beside others."""
+    """An engine whose numbers for a prompt depend on the size of its batch."""
 
     def score_tokens(self, prompts: Sequence[TokenisedPrompt], **options: Any) -> ScoredPrompts:
         scored = super().score_tokens(prompts, **options)

@@ -87,7 +87,7 @@ def test_a_piece_begins_where_a_question_does() -> None:
     assert [trie.depth[start] for start in starts] == [0, 3, 3, 3]
 
 
-# What is kept for later calls
+# Tokens kept for later calls
 
 
 def kept_tokens(sequences: list[list[int]], groups: list[int]) -> list[list[int]]:
@@ -101,7 +101,7 @@ def test_the_beginning_that_several_questions_share_is_kept() -> None:
 
 
 def test_each_of_several_beginnings_is_kept() -> None:
-    # As under answer-moving, where the examples differ from variant to variant.
+    # As under answer-moving, whose examples differ from variant to variant.
     sequences = [[9, variant, *([6] * 10), q, 5] for q in (1, 2, 3) for variant in (0, 1)]
     assert kept_tokens(sequences, [0, 0, 1, 1, 2, 2]) == [[9, 0, *([6] * 10)], [9, 1, *([6] * 10)]]
 

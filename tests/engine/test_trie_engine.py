@@ -228,7 +228,7 @@ def test_without_onednn_torch_multiplies() -> None:
     assert difference < ROUNDED
 
 
-# What is kept between calls
+# Caching between calls
 
 
 def questions(number: int, first: int = 0) -> list[TokenisedPrompt]:

@@ -1,4 +1,4 @@
-"""What is asked of vLLM, and what is made of its answers. A stand-in computes them; `make test-servers` asks a real one."""
+"""Requests to vLLM, and the use of its answers. A stand-in computes them; `make test-servers` uses a real one."""
 
 import signal
 import subprocess
@@ -124,11 +124,11 @@ def test_whole_continuations_equal_the_reference_and_go_on_where_they_part(
     scored = engine.score_continuations(asked)
     assert largest_difference(scored.logprobs, expected.logprobs) < ROUNDED
     requests = [(tokens, params["given"]) for tokens, params in core.asked]
-    if most == 64:  # "xyzxyzyyxz" is written, then what follows "z"; all others are read in between
-        assert [params["priority"] for _, params in core.asked] == [0] * 6 + [-1] * 6  # one prompt stands there twice
+    if most == 64:  # "xyzxyzyyxz" is written, then the token after "z"; all others are read in between
+        assert [params["priority"] for _, params in core.asked] == [0] * 6 + [-1] * 6  # one prompt is there twice
     written = sum(len(given) for _, given in requests)
     assert written < sum(len(text) for text in continuations) * 6
-    # Of a context only the last block is computed again, and of what is written each token once.
+    # Only the last block of a context is computed again, and each written token once.
     again = sum(1 + (len(tokens) - 1) % core.BLOCK + len(given) - 1 for tokens, given in requests)
     assert again <= scored.tokens_computed < scored.tokens_naive
     assert all(params["ignore_eos"] for _, params in core.asked)

@@ -33,7 +33,7 @@ COMMON = {
 MIXED_LAYERS = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
 FROM_LAYER_1 = {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}
 
-# Where a type does something of its own, it is made to do it.
+# If a type has a feature of its own, it is turned on.
 OWN: dict[str, dict[str, Any]] = {
     "cohere": {"logit_scale": 0.3},
     "exaone4": {"sliding_window": WINDOW, "sliding_window_pattern": 2},
@@ -66,12 +66,12 @@ OWN: dict[str, dict[str, Any]] = {
 
 @lru_cache(maxsize=4)
 def tiny_model(model_type: str, dtype: torch.dtype = torch.float32) -> LoadedModel:
-    """A random model of a type; the same one each time."""
+    """Return a random model of a type; the same one each time."""
     return as_loaded(random_model(model_type, dtype))
 
 
 def random_model(model_type: str, dtype: torch.dtype = torch.float32, **own: Any) -> Any:
-    """The model with parameters of its own."""
+    """Return the model with other parameters."""
     config = AutoConfig.for_model(model_type, **(COMMON | OWN.get(model_type, {}) | own))
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -88,7 +88,7 @@ def as_loaded(model: Any, tokenizer: Any = None) -> LoadedModel:
 
 
 def random_prompts(seed: int, prompts: int = 30, *, tokens: int = 24) -> list[TokenisedPrompt]:
-    """Prompts of which most continue a part of another one: shared beginnings, prefixes of others, and duplicates."""
+    """Return prompts that mostly continue a part of another: shared beginnings, prefixes of others, and duplicates."""
     rng = Random(seed)
     sequences = [[rng.randrange(3, VOCABULARY) for _ in range(rng.randint(1, tokens))]]
     while len(sequences) < prompts:

@@ -47,7 +47,7 @@ def _llama3(size: int) -> Tokenizer:
 
 
 def _gemma(size: int) -> Tokenizer:
-    """The whole text is one word: blanks are characters like others."""
+    """Return a tokenizer for which the whole text is one word: blanks are characters like others."""
     tokenizer = Tokenizer(models.BPE(unk_token="<pad>"))
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
     tokenizer.decoder = decoders.Replace("▁", " ")
@@ -57,14 +57,14 @@ def _gemma(size: int) -> Tokenizer:
 
 
 def _llama2(size: int) -> Tokenizer:
-    """A blank is put before the text."""
+    """Return a tokenizer that puts a blank before the text."""
     tokenizer = Tokenizer(models.BPE(unk_token="<pad>"))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     return _bpe(tokenizer, size, [])
 
 
 def _sentencepiece(size: int) -> Tokenizer:
-    """A blank is put before the text, and begins each word; line breaks stand alone."""
+    """Return a tokenizer that puts a blank before the text and each word, and separates line breaks."""
     tokenizer = Tokenizer(models.BPE(unk_token="<pad>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Metaspace(prepend_scheme="first"), pre_tokenizers.Split("\n", "isolated")]
@@ -74,7 +74,7 @@ def _sentencepiece(size: int) -> Tokenizer:
 
 
 def _ending(size: int) -> Tokenizer:
-    """A token ends every text."""
+    """Return a tokenizer that ends every text with a token."""
     tokenizer = _gpt2(size)
     tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
     return tokenizer
@@ -99,9 +99,9 @@ def tokenizer_of_kind(kind: str, size: int = 400) -> Any:
 
 @lru_cache
 def letters(**special: str) -> Any:
-    """One token for each letter of the tiny models' vocabulary, which merges nothing but the pair `ab`.
+    """Return a tokenizer with one token for each letter of the tiny models' vocabulary; it merges only the pair `ab`.
 
-    special: letters that stand for special tokens, such as bos_token; none is put into a text by itself.
+    special: letters for special tokens, such as bos_token; the tokenizer adds none to a text.
     """
     alphabet = {chr(33 + token): token for token in range(VOCABULARY - 4)}
     vocabulary = alphabet | {" ": VOCABULARY - 4, "\n": VOCABULARY - 3, "ab": VOCABULARY - 2, "?": alphabet["?"]}

@@ -1,1 +1,1 @@
-"""Real inference servers, which take too long to install and to ask for `make test`: `make test-servers`."""
+"""Tests with real inference servers, which install and run too slowly for `make test`: `make test-servers`."""

@@ -1,9 +1,9 @@
-"""Asks a real vLLM and a real llama.cpp server the prompts of the MMLU sample: `python -m tests.servers`.
+"""Sends the prompts of the MMLU sample to a real vLLM and a real llama.cpp server: `python -m tests.servers`.
 
-Every label must be known on vLLM, and `symbols` and `hybrid` must agree with the local engine in float32. Prints how
-far they are apart, and the seconds: of the local engine, of vLLM asked for exactly the tokens that are wanted, and of
-vLLM asked as any server of the OpenAI protocol is. CPU time is that of the process that computes, so that other work on
-the machine disturbs it less. Ends with status 1 when something is not as it should be.
+vLLM must report every label, and `symbols` and `hybrid` must agree with the local engine in float32. Prints the
+differences and the seconds: of the local engine, of vLLM with requests for exactly the necessary tokens, and of vLLM
+with requests of the plain OpenAI protocol. CPU time is that of the process that computes, so that other work on the
+machine disturbs it less. Ends with status 1 if a check fails.
 """
 
 import argparse
@@ -34,7 +34,7 @@ TOLERANCE: Final = 1e-4
 """Of a probability among its prompt's options, on vLLM."""
 LLAMA_TOLERANCE: Final = 1e-3
 FEW: Final = 8
-"""Prompts that are asked once more with tokens as a by-product of completions."""
+"""Prompts that are sent once more with tokens as a by-product of completions."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Answered:
 
 
 def sample_prompts(protocol: str, questions: int, shots: int) -> list[Prompt]:
-    """Every rotation of the first questions of the MMLU sample."""
+    """Return every rotation of the first questions of the MMLU sample."""
     content = read_benchmark(SAMPLES / "mmlu.jsonl")
     texts, pool = (
         [QuestionText(r.external_id, r.subject, r.context, r.text, r.options, r.answer) for r in records]
@@ -67,7 +67,7 @@ def sample_prompts(protocol: str, questions: int, shots: int) -> list[Prompt]:
 
 
 def probabilities(logprobs: Sequence[float | None]) -> list[float]:
-    """Of each position among all of its prompt, 0 where it is unknown."""
+    """Return the probability of each position among all of its prompt, 0 if it is unknown."""
     weights = [0.0 if value is None else math.exp(value) for value in logprobs]
     return [weight / (sum(weights) or 1.0) for weight in weights]
 

@@ -1,4 +1,4 @@
-"""An engine on a server that is asked by the project's own endpoint code."""
+"""An engine on a server, through the project's own endpoint code."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from workers.endpoint import EndpointEngine, open_endpoint
 
 @contextmanager
 def endpoint(folder: Path, url: str, entry: str = "", *, prefix: str = "", **settings: Any) -> Iterator[EndpointEngine]:
-    """An engine on a server; prefix: the path that its endpoint is limited to."""
+    """Yield an engine on a server; prefix: the path that its endpoint is limited to."""
     file = folder / "endpoints.toml"
     file.write_text(f'[served]\nurl_prefix = "{url}{prefix}"\n{entry}')
     engine = open_endpoint(

@@ -1,9 +1,9 @@
 """Scores prompts by vLLM in this process and by the local engine: `.venv-vllm/bin/python -m tests.servers.in_process`.
 
-MMLU's sample or another benchmark file, as the worker asks it, by three protocols, in rotations and in all orders,
-without examples and with five. Prints, for each case, how far the two are apart, the tokens that each computed, seconds,
-the CPU time of the worker's own code, and that of this process with vLLM's part of it, which queues requests and takes
-their outputs. Ends with status 1 where a probability differs by more than a tolerance, or an answer does.
+It uses MMLU's sample or another benchmark file, with the worker's prompts, by three protocols, in rotations and in all
+orders, without examples and with five. Prints, for each case, the difference between the two, the tokens that each
+computed, seconds, the CPU time of the worker's own code, and that of this process with vLLM's part of it, which queues
+requests and takes their outputs. Ends with status 1 if an answer differs, or a probability by more than a tolerance.
 """
 
 import argparse
@@ -38,7 +38,7 @@ CASES = {
 def prompts_of(
     benchmark: Path, protocol: str, shots: int, variants: str, subject: str, most: int
 ) -> list[ScoringPrompt]:
-    """The first prompts of a subject."""
+    """Return the first prompts of a subject."""
     content = read_benchmark(benchmark)
     texts, pool = (
         [QuestionText(r.external_id, r.subject, r.context, r.text, r.options, r.answer) for r in records]
@@ -55,7 +55,7 @@ def prompts_of(
 
 
 class Timed:
-    """What of vLLM is called in this process, and the CPU seconds that its calls took of this thread."""
+    """The part of vLLM that is called in this process, and the CPU seconds of its calls in this thread."""
 
     def __init__(self, core: object) -> None:
         self._core = core
@@ -65,7 +65,7 @@ class Timed:
         return self.timed(getattr(self._core, name))
 
     def timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same, timed."""
+        """Return the same function, timed."""
 
         def timing(*given: Any, **options: Any) -> Any:
             began = time.thread_time()
@@ -118,7 +118,7 @@ def main() -> int:
             for case in given.cases:
                 protocol, shots, variants = CASES[case]
                 prompts = prompts_of(given.benchmark, protocol, shots, variants, given.subject, given.prompts)
-                local.forget()  # what earlier cases have in common with this one
+                local.forget()  # drop the beginnings that earlier cases share with this one
                 vllm.forget()
                 ours = scored(local, prompts, protocol)
                 core.seconds, began = 0.0, time.thread_time()

@@ -1,8 +1,8 @@
-"""A model that was taught to think, on a real vLLM that hands thoughts over apart, and here: `python -m tests.servers.thinking`.
+"""A model with thoughts, on a real vLLM that separates them and here: `python -m tests.servers.thinking`.
 
-Trains the adapter of `tests.support.thinking_model` unless it is given one, merges it, and asks a vLLM with `--reasoning-parser`
-and the local engine the same prompts. States, answers and tokens must agree where the texts do. Ends with status 1 when
-something is not as it should be.
+Trains the adapter of `tests.support.thinking_model` unless it is given one, merges it, and sends the same prompts to a
+vLLM with `--reasoning-parser` and to the local engine. States, answers and tokens must agree if the texts do. Ends with
+status 1 if a check fails.
 """
 
 import argparse
@@ -27,9 +27,9 @@ from workers.endpoint import open_endpoint
 from workers.engine import load_model, open_engine
 
 PARSER: Final = "olmo3"
-"""Of vLLM's parsers one that looks for `<think>` in texts: those of most models look for tokens that SmolLM2 lacks."""
+"""A parser of vLLM that looks for `<think>` in texts: most others look for tokens that SmolLM2 lacks."""
 SHARE: Final = 0.8
-"""Of texts that must be equal; what is left is the last bits of float32."""
+"""Share of texts that must be equal; the others differ in the last bits of float32."""
 
 
 def merge(base: Path, adapter: Path, folder: Path, *, opening: bool) -> None:

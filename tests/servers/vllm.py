@@ -25,7 +25,7 @@ ENVIRONMENT: Final = {
 }
 OPTIONS: Final = (
     *("--max-model-len", "4096", "--enforce-eager", "--gpu-memory-utilization", "0.2"),
-    # The smallest on a CPU, where it is 128 unless told otherwise; on a GPU it is 16.
+    # The smallest on a CPU, where the default is 128; on a GPU it is 16.
     *("--block-size", "32"),
     "--enable-prompt-tokens-details",
 )
@@ -45,7 +45,7 @@ class Vllm:
         httpx2.post(f"{self.url}/reset_prefix_cache", timeout=600).raise_for_status()
 
     def cpu_seconds(self) -> float:
-        """Of CPU time that its processes took so far, which other work on the machine disturbs less than a clock."""
+        """Return the CPU time of its processes so far, which other work on the machine disturbs less than a clock."""
         ticks = 0
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -61,10 +61,10 @@ class Vllm:
 def vllm_server(
     model: Path, name: str, log: Path, *, dtype: str = "float32", threads: int = 1, options: Sequence[str] = ()
 ) -> Iterator[Vllm]:
-    """A server of a model folder; stopped at the end, with all of its processes.
+    """Start a server of a model folder; stop it at the end, with all of its processes.
 
-    options: of its command line, besides its own. threads: one unless the machine is alone: OpenMP's threads wait by spinning, and on a busy machine two of them take
-    a hundred times as long.
+    options: additional options of its command line. threads: one unless the machine is idle: OpenMP's threads wait by
+    spinning, and on a busy machine two of them take a hundred times as long.
     """
     assert VLLM.exists(), f"{VLLM} is not there; run `make test-servers`"
     port = free_port()

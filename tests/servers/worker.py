@@ -1,9 +1,9 @@
 """A real worker with a real vLLM in it, killed and started again: `.venv-vllm/bin/python -m tests.servers.worker`.
 
 SmolLM2 on vLLM's CPU build and a registry in SQLite. One worker is killed in the middle of an evaluation: its vLLM must
-end with it, and the next worker must finish what is left. That worker then has two models in turn: one vLLM must be
-gone before the other loads. What both evaluations stored must be right and once there, and within a tolerance of what
-the local engine finds. Ends with status 1 when something is not as it should be.
+end with it, and the next worker must finish the rest. That worker then has two models in turn: one vLLM must be gone
+before the other loads. Both evaluations must have stored each right answer once, within a tolerance of the local
+engine's. Ends with status 1 if a check fails.
 """
 
 import argparse

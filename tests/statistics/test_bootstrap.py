@@ -1,4 +1,4 @@
-"""Bootstrap over questions: what is drawn, what an interval is, and where there is none."""
+"""Bootstrap over questions: the draws, the interval, and the cases without an interval."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def some_values(questions, columns, *, seed=1, undefined=0.2):
 
 
 def right(count, questions):
-    """A 0/1 column with so many ones."""
+    """Return a 0/1 column with `count` ones."""
     return np.arange(questions) < count
 
 
@@ -112,7 +112,7 @@ def test_an_interval_turns_over_with_its_values():
 
 
 def by_distinct_values(samples, questions):
-    """The same interval from the whole mid-distribution, by NumPy's interpolation."""
+    """Compute the same interval from the whole mid-distribution, by NumPy's interpolation."""
     known = samples[~np.isnan(samples)]
     values, counts = np.unique(np.round(known, 12), return_counts=True)
     if len(known) < 0.99 * len(samples) or len(values) == 1 or abs(stats.skew(known)) > bootstrap.LARGEST_SKEWNESS:

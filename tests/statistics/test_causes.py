@@ -1,4 +1,4 @@
-"""Flips between two evaluations, split into those of the model, the reading and the key, as they were planted."""
+"""Flips between two evaluations, split into causes: the model, the reading and the key, as the tests planted them."""
 
 import random
 from collections import Counter
@@ -80,7 +80,7 @@ def planted_in(registry: Registry, count: int = COUNT) -> Planted:
 
 
 def causes(registry, first, second):
-    """The causes between two evaluations."""
+    """Return the causes between two evaluations."""
     with read_session(registry.engine) as session:
         return compare_evaluations(session, first, second)["causes"]
 
@@ -135,7 +135,7 @@ def test_model_and_reading_stay_undivided_with_a_remedy(registry: Registry):
     assert (found["model"], found["reading"], found["key"]) == (None, None, planted.by_key)
     assert (found["undivided"], found["together"]) == (["model", "reading"], planted.by_answer)
     assert f"shuffleboard evaluations replay {first} --protocol final-answer" in found["remedy"]
-    # As the remedy says.
+    # Follow the remedy.
     divided = causes(registry, replayed(registry, first, protocol="final-answer"), second)
     assert (divided["model"], divided["reading"], divided["remedy"]) == (0, 0, None)
     asked_otherwise = recorded(registry, texts, variants="original", protocol="first-letter")

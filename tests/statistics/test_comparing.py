@@ -1,4 +1,4 @@
-"""Two evaluations beside each other, replicates beside each other, on both engines."""
+"""Comparisons of two evaluations and of replicates, on both engines."""
 
 import json
 
@@ -97,7 +97,7 @@ def test_a_comparison_is_what_the_questions_say(registry):
 
 
 def accuracy_differs(first, second):
-    """What is said of accuracy, where questions have these values."""
+    """Return the difference in accuracy, if questions have these values."""
     return metric_differences({"accuracy": np.array(first, float)}, {"accuracy": np.array(second, float)})["accuracy"]
 
 

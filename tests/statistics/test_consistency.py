@@ -15,7 +15,7 @@ QUESTIONS = four_options(40)
 
 
 def recorded(registry, variants, answer):
-    """The evaluation of answer(number of the question, variant) under a set of variants."""
+    """Store the evaluation of answer(number of the question, variant) under a set of variants."""
     lines = [
         {"question_id": question["id"], "variant": variant.ordinal, "order": list(variant.order)} | given
         for number, question in enumerate(QUESTIONS)
@@ -43,7 +43,10 @@ def test_other_words_make_other_prompts_so_that_wordings_are_tested(registry):
 
 @pytest.mark.one_engine
 def test_the_consistency_rate_is_the_metric_score_and_the_harness_s_is_pooled(registry):
-    """Of 40 questions 20 have 1 equal pair of 3; the others 3. Without an answer nothing is equal, but texts may be."""
+    """Check 40 questions: 20 have 1 equal pair of 3, the others 3.
+
+    Missing answers are never equal, but texts may be.
+    """
     registry.benchmark("b", QUESTIONS)
 
     def silent(number, variant):

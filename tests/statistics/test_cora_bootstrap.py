@@ -80,7 +80,7 @@ def test_printed_deviations_fit_only_the_same_indices_for_every_question():
 
 
 def test_printed_bootstrap_never_lies_below_the_value_of_table_1():
-    # A resample never asks more variants than there are, so that BMCA(1), and CoRA with it, can only rise.
+    # A resample never has more variants than there are, so that BMCA(1), and CoRA with it, can only rise.
     table_1 = dict(by([row for row in rows("cavalin_tables_1_6") if row["table"] == "1"], "model"))
     found = table_6("CoRA")
     assert len(found) == 4

@@ -1,4 +1,4 @@
-"""The 95 % intervals hold the truth in about 95 % of simulated evaluations.
+"""The 95 % intervals contain the truth in about 95 % of simulated evaluations.
 
 Few simulations, so wide limits: a standard error is 1.5 points. The full study is
 `python -m bench.bench_coverage`; its figures are in docs/evidence/statistics.md.

@@ -1,4 +1,4 @@
-"""What guessing reaches, against Cavalin et al., Table 7, and the binomial distribution."""
+"""Values that guessing reaches, compared with Cavalin et al., Table 7, and the binomial distribution."""
 
 from fractions import Fraction
 
@@ -111,7 +111,7 @@ def test_arguments_that_cannot_be_right_are_refused():
         # Without an interval the exact one decides: 15 of 20 is .509 to .913, 14 of 20 is .457 to .881.
         (0.75, 20, None, "better"),
         (0.70, 20, None, "not distinguished"),
-        # A guesser on few questions is not told from a weak model; on many it is.
+        # A guesser on few questions cannot be distinguished from a weak model; on many it can.
         (0.50, 20, None, "not distinguished"),
         (0.50, 10_000, None, "no better"),
         (0.10, 20, None, "no better"),

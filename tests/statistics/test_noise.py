@@ -77,7 +77,7 @@ def asked(generator, answer):
 
 def test_a_model_that_is_only_noisy_has_no_order_effect():
     # Each question has its own distribution over three options; the order plays no part. Averaged over 100 models, the
-    # order effect is within 4 standard errors of 0, and the interval of about 95 of them holds 0.
+    # order effect is within 4 standard errors of 0, and the interval of about 95 of them contains 0.
     effects, covering = [], 0
     for seed in range(100):
         generator = np.random.default_rng(seed)
@@ -96,7 +96,7 @@ def test_a_model_that_is_only_noisy_has_no_order_effect():
 def test_a_model_that_follows_positions_has_an_order_effect_and_no_noise():
     found = noise(asked(None, lambda _question, order: order[0]))
     assert (found.repeat_disagreement, found.order_disagreement, found.order_effect) == (0, 1, 1)
-    assert found.interval is None  # every question says the same
+    assert found.interval is None  # all questions have the same value
 
 
 def test_an_order_effect_is_found_under_noise():

@@ -1,4 +1,4 @@
-"""How an order loss is stated: limits, upper bounds, and how often they hold the true loss."""
+"""The statement of an order loss: limits, upper bounds, and how often they contain the true loss."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""When two models are told apart: one rule for comparisons, tiers and ranks."""
+"""When two models differ significantly: one rule for comparisons, tiers and ranks."""
 
 from dataclasses import asdict
 
@@ -37,7 +37,10 @@ def test_three_to_nothing_tells_nothing():
 
 
 def two_models(seed, differing, tilt):
-    """Right or wrong of two models; so many questions differ, in most of which the first is right."""
+    """Return right or wrong of two models.
+
+    differing: number of questions that differ. tilt: probability that the first is right on such a question.
+    """
     generator = np.random.default_rng(seed)
     values = np.repeat(generator.integers(0, 2, (QUESTIONS, 1)), 2, axis=1).astype(float)
     first = generator.random(differing) < tilt
@@ -170,7 +173,7 @@ def test_a_small_task_counts_by_its_share_of_the_variance():
 
 
 def test_the_size_of_the_bench_is_that_of_all_outcomes():
-    # 30 questions of which each differs with probability .2: b and c by their joint distribution.
+    # 30 questions that each differ with probability .2: b and c by their joint distribution.
     size = 0.0
     for b in range(31):
         for c in range(31 - b):

@@ -1,4 +1,7 @@
-"""Power: what a difference needs. The full comparison with simulations is bench/bench_power.py."""
+"""Power: the questions or samples that a difference needs.
+
+The full comparison with simulations is bench/bench_power.py.
+"""
 
 import pytest
 from statsmodels.stats.power import TTestPower
@@ -76,7 +79,7 @@ def test_what_cannot_be_planned_is_refused_with_the_remedy(ask, message):
 
 
 def test_a_power_is_a_number_however_large_the_effect() -> None:
-    """SciPy's noncentral distribution is NaN from 36 standard errors on, where some audits of logs ended in an error."""
+    """Check a large effect: from 36 errors on, SciPy's noncentral distribution is NaN, which broke audits of logs."""
     found = [
         power_of(effect / questions**0.5, 1.0, questions) for questions in (30, 1273, 12032) for effect in range(1, 60)
     ]

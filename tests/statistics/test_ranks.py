@@ -108,7 +108,7 @@ def test_the_best_opens_a_tier_and_the_first_that_it_beats_opens_the_next():
 
 
 def test_a_model_is_compared_with_its_leader_and_not_with_its_neighbour():
-    # Steps of 2 standard deviations of a single model, 1.4 of a difference: no neighbours are told apart.
+    # Steps of 2 standard deviations of a single model, 1.4 of a difference: neighbours cannot be distinguished.
     values = [0.90, 0.88, 0.86, 0.84]
     samples = around(*values)
     assert numbers(tiers(values, samples, "higher")) == [1, 1, 2, 2]

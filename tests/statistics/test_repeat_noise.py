@@ -1,4 +1,4 @@
-"""Where the repeat noise of an evaluation comes from: its own repeats, its replicates, or another evaluation."""
+"""Sources of an evaluation's repeat noise: its own repeats, its replicates, or another evaluation."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ ORDERS = [[(place + variant) % 4 for place in range(4)] for variant in range(4)]
 
 
 def outputs(registry, answer, *, orders=ORDERS, kind="imported", protocol="symbols", questions=QUESTIONS):
-    """The evaluation of answer(number of the question, variant, order) over `orders`, one variant each."""
+    """Import the evaluation of answer(number of the question, variant, order) over `orders`, one variant each."""
     lines = [
         {"question_id": question["id"], "variant": variant, "order": order, "option": answer(number, variant, order)}
         for number, question in enumerate(questions)
@@ -36,7 +36,7 @@ def right(number, variant, order):
 
 
 def first_place(number, variant, order):
-    """Right on the first 30 questions, whatever stands first on the others: 6 of 6 pairs differ."""
+    """Return the right option on the first 30 questions, and the first option on the others: 6 of 6 pairs differ."""
     return right(number, variant, order) if number < 30 else order[0]
 
 
@@ -52,7 +52,7 @@ def found(registry, evaluation_id, noise_from=None):
 
 @pytest.fixture
 def repeated(registry):
-    """An evaluation that repeats one prompt, and one of four orders, of one model."""
+    """Return an evaluation that repeats one prompt, and another with four orders, of one model."""
     registry.benchmark("b", QUESTIONS)
     return outputs(registry, wavering, orders=[ORDERS[0]] * 4), outputs(registry, first_place)
 
@@ -118,7 +118,7 @@ def test_a_named_evaluation_must_say_something_about_this_one(registry, repeated
 
 @pytest.mark.one_engine
 def test_what_is_scored_here_is_repeated_by_its_replicates_alone(registry, repeated, monkeypatch):
-    # Equal prompts are answered with one draw, so that their agreement within an evaluation says nothing.
+    # Equal prompts share one draw, so that their agreement within an evaluation has no meaning.
     alike = noise._alike
     monkeypatch.setattr(noise, "_alike", lambda *given: [replace(member, recorded=False) for member in alike(*given)])
     assert found(registry, repeated[0]) is None
@@ -138,7 +138,8 @@ def test_noise_is_told_from_order_effects_over_replicates(registry):
     with read_session(registry.engine) as session:
         document = noise_of_replicates(session, ids)
         assert noise_of_replicates(session, ids[:1]) == document
-    # Six questions: 4 pairs of one prompt, all differ; 24 pairs of orders, of which those across replicates differ.
+    # Six questions: 4 pairs of one prompt, all differ; 24 pairs of orders, and of these the pairs across replicates
+    # differ.
     assert document["evaluations"] == document["noise_from"] == ids
     assert document["repeat_disagreement"] == pytest.approx(6 / 60)
     assert document["order_disagreement"] == pytest.approx((6 * 12 / 24 + 30) / 60)

@@ -99,7 +99,7 @@ def test_the_predicted_half_width_is_that_of_the_interval():
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_intervals_of_samples_cover_the_value_of_all_questions(share: float):
-    """A tenth and half of 1,203 questions, of 100 seeds each: the standard error is 2.2 points."""
+    """Check a tenth and half of 1,203 questions, with 100 seeds each: the standard error is 2.2 points."""
     values = right(share, 1_203, 7)
     for sample in (120, 600):
         assert 0.88 <= coverage(values, sample, range(100), resamples=1_000) <= 1.0

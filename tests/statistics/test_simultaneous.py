@@ -25,7 +25,7 @@ def around(values, spread, resamples=RANK_RESAMPLES, seed=0):
 
 
 def expected(values, samples):
-    """Who beats whom, one ordered pair and one step after the other, as Mogstad et al. define it; higher is better."""
+    """Return the pairs (winner, loser), one step after the other, as Mogstad et al. define it; higher is better."""
     centred = samples - samples.mean(axis=0)
     models = range(len(values))
     spread = {(j, k): (centred[:, j] - centred[:, k]).std() for j in models for k in models if j != k}

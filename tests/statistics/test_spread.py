@@ -17,7 +17,7 @@ __all__ = ["registries", "registry"]
 
 
 def shift_by_pairs_of_questions(hits):
-    """The squared shift without any question paired with itself: what sampling adds is in those pairs alone."""
+    """Return the shift from pairs of distinct questions: pairing a question with itself adds the noise of sampling."""
     questions, orders = hits.shape
     found = []
     for one, other in combinations(range(orders), 2):
