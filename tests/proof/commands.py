@@ -13,7 +13,7 @@ from shuffleboard.cli import cli
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command came to; code: its exit status, of an error of the registry the one that it would end with."""
+    """The outcome of a command; code: its exit status, for an error of the registry the status of that error."""
 
     code: int
     stdout: str
@@ -21,7 +21,7 @@ class Outcome:
 
     @property
     def document(self) -> Any:
-        """What --json printed."""
+        """Return the document that --json printed."""
         return json.loads(self.stdout)
 
 

@@ -1,4 +1,4 @@
-"""Registries that hold something to verify."""
+"""Registries with something to verify."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ URL: Final = "s3://results"
 
 @pytest.fixture
 def sqlite_proof(filled_sqlite: FilledDatabases, tmp_path: Path) -> Iterator[tuple[Engine, Population]]:
-    """A registry of its own on SQLite."""
+    """Yield a registry of its own on SQLite."""
     folder = tmp_path / "proof"
     folder.mkdir()
     with filled_sqlite.copy(populate, folder) as (url, found):
@@ -27,7 +27,7 @@ def sqlite_proof(filled_sqlite: FilledDatabases, tmp_path: Path) -> Iterator[tup
 
 @pytest.fixture
 def postgresql_proof(filled_postgresql: FilledDatabases, tmp_path: Path) -> Iterator[tuple[Engine, Population]]:
-    """A registry of its own on PostgreSQL."""
+    """Yield a registry of its own on PostgreSQL."""
     with filled_postgresql.copy(populate, tmp_path) as (url, found):
         yield get_engine(url), found
 

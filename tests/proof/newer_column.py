@@ -1,7 +1,8 @@
-"""Reads a registry of a release whose predictions lack a column: `python -m tests.proof.newer_column KIND URL EVALUATION FOLDER`.
+"""A program that reads a registry of a release whose predictions lack a column.
 
-KIND: of the column, see COLUMNS. EVALUATION is archived. A program of its own, since the column must be there before the
-modules that list the columns of predictions are loaded. FOLDER is for what it writes.
+`python -m tests.proof.newer_column KIND URL EVALUATION FOLDER`. KIND: of the column, see COLUMNS. EVALUATION is
+archived. It is a separate program, since the column must be there before the modules that list the columns of
+predictions are loaded. FOLDER is for its output.
 """
 
 import shutil

@@ -47,9 +47,9 @@ def score(
     scorer: FakeScorer | None = None,
     sealed: bool = True,
 ) -> None:
-    """Scores an evaluation by hand, as a worker would, and seals it.
+    """Score an evaluation by hand, as a worker would, and seal it.
 
-    packages: the version of the engine for each shard, in turn. copies: prompt digest to the evaluation that holds its
+    packages: the version of the engine for each shard, in turn. copies: prompt digest to the evaluation with its
     result. sealed: whether it is sealed, too.
     """
     scorer = scorer or FakeScorer()
@@ -104,7 +104,7 @@ def _as_copied(session, result: ShardResult, package: str, copies: dict[str, int
 
 
 def submit_and_score(engine: Engine, variants: str, **how) -> int:  # type: ignore[no-untyped-def]
-    """A sealed evaluation of the model `fake` on the benchmark `bench`, one example shown."""
+    """Score and seal an evaluation of the model `fake` on the benchmark `bench`, with one example; return its id."""
     if "package" in how:
         how["packages"] = (how.pop("package"),)
     request = {key: how.pop(key) for key in ("new_replicate", "model") if key in how}

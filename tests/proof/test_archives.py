@@ -55,7 +55,7 @@ Proof = tuple[Engine, Population]
 
 
 def rows(engine: Engine) -> dict[str, list[Any]]:
-    """All predictions and texts, with every column."""
+    """Return all predictions and texts, with every column."""
     with read_session(engine) as session:
         return {
             table.__tablename__: sorted(map(tuple, session.execute(select(table.__table__))))
@@ -99,7 +99,7 @@ def rounded(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def readers(found: Population) -> dict[str, Callable[[Session], Any]]:
-    """What reads predictions, by name."""
+    """Return the functions that read predictions, by name."""
     one, other = found.source, found.evaluation
     question_id = select(func.max(QuestionSeal.question_id)).filter_by(evaluation_id=other)
 
@@ -225,11 +225,11 @@ def test_metrics_that_are_new_are_added_once_an_evaluation_is_restored(
         assert session.scalar(query) == newer.definition_version
 
 
-# What the database allows
+# Statements that the database permits
 
 
 def refused(engine: Engine, *statements: Any) -> bool:
-    """Whether the last of these statements is refused, after the others were carried out."""
+    """Return whether the last of these statements is refused, after the others have run."""
     try:
         with write_session(engine) as session:
             for number, statement in enumerate(statements, start=1):
@@ -361,7 +361,7 @@ def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_pr
 
 
 def findings(engine: Engine) -> str:
-    """What the doctor says of archives."""
+    """Return the doctor's findings about archives."""
     return services.archives(Context(get_settings(), engine, "0")).found
 
 

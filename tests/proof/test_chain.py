@@ -1,4 +1,4 @@
-"""The chain of seals: what it holds, and what gives an attacker away who can write the database."""
+"""The chain of seals: its contents, and how it reveals an attacker who can write to the database."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def test_every_seal_and_snapshot_has_its_link_in_the_order_they_were_made(proof:
 
 
 def test_a_link_says_what_its_digest_is_taken_over(sqlite_proof: Registry) -> None:
-    """Anyone can compute it from what `shuffleboard chain --json` prints."""
+    """Anyone can compute it from the output of `shuffleboard chain --json`."""
     engine, _ = sqlite_proof
     printed = json.loads(run(engine, "chain", "--json").stdout)
     for link in printed["links"]:
@@ -68,7 +68,7 @@ def test_the_chain_cannot_be_changed(proof: Registry) -> None:
 
 
 def forge(session: Session, evaluation_id: int) -> str:
-    """Makes every answer right and computes seal, leaves and scores anew, as somebody would who knows how."""
+    """Make every answer right and recompute seal, leaves and scores, as a skilled attacker would."""
     of_evaluation = Prediction.evaluation_id == evaluation_id
     session.execute(update(Prediction).where(of_evaluation).values(correct=True))
     session.execute(delete(QuestionScore).where(QuestionScore.evaluation_id == evaluation_id))
@@ -89,7 +89,7 @@ def forge(session: Session, evaluation_id: int) -> str:
 
 
 def rewrite_chain(session: Session, old: str, new: str) -> None:
-    """Puts a seal in the place of another and computes every link anew."""
+    """Replace a seal by another and recompute every link."""
     session.execute(update(ChainLink).where(ChainLink.subject == old).values(subject=new))
     session.expire_all()
     previous = chain.BEGINNING
@@ -117,7 +117,7 @@ def test_a_chain_that_was_computed_anew_does_not_hold_the_head_that_was_publishe
         old = forge(session, population.evaluation)
         seal = session.get_one(Evaluation, population.evaluation).seal
         rewrite_chain(session, old, str(seal))
-        # By itself the forgery holds together: of the seal nothing is left to be found.
+        # The forgery alone is consistent: nothing is wrong with the seal.
         assert not [
             problem for problem in verified(session, population.evaluation) if problem.startswith(("seal", "chain"))
         ]

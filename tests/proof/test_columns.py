@@ -1,4 +1,4 @@
-"""Whichever column of whichever sealed row is changed, `verify` says so, and of which evaluation and question."""
+"""A change of any column of any sealed row: `verify` reports it with its evaluation and question."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,11 +54,11 @@ ROWS: Final[dict[str, tuple[str, str | None]]] = {
     "board_standing": ("true", None),
     "chain_link": ("subject = (SELECT seal FROM evaluation WHERE id = :evaluation)", None),
 }
-"""Table to the rows of it that are behind an evaluation, and the column that says of which question they are."""
+"""Table to the condition of its rows behind an evaluation, and the column with their question's id."""
 
 
 def columns() -> list[tuple[str, str]]:
-    """Every column of those tables, as the models have them, that `verify` is to cover."""
+    """Return every column of those tables, by the models, that `verify` must cover."""
     return [
         (table, column.name)
         for table in ROWS
@@ -69,16 +69,16 @@ def columns() -> list[tuple[str, str]]:
 
 NOT_SEALED: Final = {
     "account", "account_identity", "api_token", "audit_event", "browser_session", "role", "saved_query", "submission", "submission_evaluation",  # people
-    "benchmark", "model",  # names, which stand in the specification, and descriptions
-    "budget", "rate_limit",  # what may be spent and asked from now on
+    "benchmark", "model",  # names, which are in the specification, and descriptions
+    "budget", "rate_limit",  # limits of future spending and requests
     "draft", "provider_batch", "provider_call",  # how answers were got, which may cost; the answers themselves are sealed
-    "registry_generation",  # of which place of the database claims are, and no result
-    "exclusion",  # who may claim what is left to be scored
-    "worker",  # lives on; its id, host and device stand in the seal
-    "suite", "board", "board_entry",  # named by their digests, which snapshots hold
+    "registry_generation",  # the database generation of claims, and no result
+    "exclusion",  # rights to claim the unscored rest
+    "worker",  # lives on; its id, host and device are in the seal
+    "suite", "board", "board_entry",  # named by their digests, which are in snapshots
     "published_result", "subject_category",  # come with the code
     "chain_signature",  # is checked by its key
-    "archive",  # says where predictions are, which are compared with their leaves
+    "archive",  # the place of predictions, which are compared with their leaves
 }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_of_predictions_texts_and_leaves_nothing_is_outside() -> None:
 
 
 def changed(column: Column[Any], value: Any) -> Any:
-    """Another value of the column's type, of which no row has the key."""
+    """Return another value of the column's type, which no row has as its key."""
     if value is None:
         by_type = {
             int: 100,
@@ -137,7 +137,7 @@ def changed(column: Column[Any], value: Any) -> Any:
 
 @contextmanager
 def unguarded(engine: Engine) -> Iterator[Connection]:
-    """A transaction in which no trigger, key or check stands in the way; it is rolled back."""
+    """Yield a transaction without triggers, keys and checks; it is rolled back."""
     with engine.connect() as connection, connection.begin() as transaction:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
@@ -166,7 +166,7 @@ def rows_behind(connection: Connection, table: Table, evaluation: int) -> list[A
 
 
 def question_of(connection: Connection, table: Table, row: Any) -> str | None:
-    """The external id of the question that a row is of."""
+    """Return the external id of a row's question."""
     key = ROWS[table.name][1]
     if key is None:
         return None
@@ -174,7 +174,7 @@ def question_of(connection: Connection, table: Table, row: Any) -> str | None:
 
 
 def candidates(listed: list[Any], table: str, column: str) -> list[Any]:
-    """The rows to change: one that has a value; of questions the last that was asked and an example that was shown."""
+    """Return the rows to change: a row with a value; of questions the last scored one and an example."""
     if table == "question":
         return [next(row for row in reversed(listed) if row["few_shot"] is few_shot) for few_shot in (False, True)]
     if table == "question_option":

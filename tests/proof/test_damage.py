@@ -1,4 +1,4 @@
-"""A damaged registry: whatever is wrong, `verify` ends with status 1 and a finding that says where, never a traceback."""
+"""A damaged registry: `verify` always ends with status 1 and a finding with the place, never a traceback."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ IN_POSTGRESQL: Final = {
 
 
 def problems_of(connection: Connection, evaluation: int) -> str:
-    """What is found of an evaluation, and of all that is stored."""
+    """Return the findings about an evaluation, and about all stored rows."""
     found = Findings()
     with Session(connection, join_transaction_mode="create_savepoint") as session:
         report = verify_evaluation(session, evaluation)
@@ -48,12 +48,12 @@ def problems_of(connection: Connection, evaluation: int) -> str:
 
 
 def columns() -> list[tuple[str, Column[Any]]]:
-    """Every column of what is behind an evaluation; nothing was withdrawn here."""
+    """Return every column of the tables behind an evaluation, except withdrawals, which do not occur here."""
     return [(table, column) for table in ROWS if table != "withdrawal" for column in TABLES[table].columns]
 
 
 def changed(connection: Connection, table: str, column: str, value: str, evaluation: int) -> bool | None:
-    """Puts a value into a row behind an evaluation: whether it is of another type then; None where it was refused."""
+    """Put a value into a row behind an evaluation; return whether its type changed, None if it was refused."""
     row = "rowid" if connection.dialect.name == "sqlite" else "ctid"
     scope = ROWS[table][0].replace(":evaluation", str(evaluation))
     kind = f'typeof("{column}")' if row == "rowid" else f'"{column}"::text'
@@ -70,7 +70,7 @@ def changed(connection: Connection, table: str, column: str, value: str, evaluat
 
 
 def leads_to_others(table: str, column: Column[Any]) -> bool:
-    """Whether other rows, or this one, are found by the column."""
+    """Return whether the column identifies this row or other rows."""
     return column.primary_key or bool(column.foreign_keys) or column.name in ROWS[table][0]
 
 
@@ -161,7 +161,7 @@ def test_a_missing_table_is_named(proof: tuple[Engine, Population]) -> None:
 
 
 def verified(url: str, *arguments: object) -> str:
-    """What `verify` says of a damaged registry, which ends it with status 1 and no traceback."""
+    """Return the output of `verify` on a damaged registry, after status 1 and no traceback."""
     outcome = shuffleboard("verify", *arguments, status=1, database_url=url)
     assert "Traceback" not in outcome.stderr
     assert outcome.stderr

@@ -1,4 +1,4 @@
-"""What of a host is part of what scored a shard on a GPU."""
+"""The facts about a host that are part of a GPU engine's identity."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -66,7 +66,7 @@ def published(filled_sqlite: FilledDatabases, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture
 def site(published: Published, tmp_path: Path) -> Path:
-    """A copy that may be damaged: files are put anew, since what is copied are links to the same content."""
+    """Return a copy that may be damaged: files are replaced, never edited, since they are links to shared content."""
     return Path(shutil.copytree(published.folder / "site", tmp_path / "site", copy_function=os.link))
 
 
@@ -118,7 +118,7 @@ def one_answer(_: Published, site: Path) -> None:
 
 
 def a_field_of_its_file(_: Published, site: Path) -> None:
-    """A column that the digest of the benchmark leaves out."""
+    """Change a column that is not in the digest of the benchmark."""
 
     def change(rows: list[dict[str, Any]]) -> None:
         next(row for row in rows if row["external_id"] == "q2").update(extra='{"page": 4}')
@@ -354,7 +354,7 @@ def test_an_old_signature_is_called_old_and_a_newer_head_is_missed(published: Pu
 
 @pytest.fixture
 def exported(published: Published, tmp_path: Path) -> Path:
-    """An exported evaluation that may be damaged."""
+    """Return an exported evaluation that may be damaged."""
     return Path(shutil.copytree(published.folder / "exported", tmp_path / "exported"))
 
 
@@ -508,7 +508,7 @@ def test_the_command_needs_no_registry(published: Published, site: Path, tmp_pat
 
 @pytest.mark.long
 def test_a_second_machine_has_the_folder_and_the_key_and_nothing_else(published: Published, tmp_path: Path) -> None:
-    """An empty folder, an empty environment, a process of its own; then one byte of one answer."""
+    """An empty folder, an empty environment, a separate process; then one byte of one answer."""
     machine = tmp_path / "machine"
     (machine / "home").mkdir(parents=True)
     shutil.copytree(published.folder / "site", machine / "site")

@@ -50,7 +50,7 @@ def seal_of(engine: Engine, evaluation_id: int) -> str | None:
 
 
 def clusters_in(engine: Engine, evaluation_id: int) -> list[int]:
-    """Of the questions in the order of their names."""
+    """Return the clusters of the questions in the order of their names."""
     with read_session(engine) as session:
         version = session.get_one(Evaluation, evaluation_id).benchmark_version_id
         asked = select(Question.id).filter_by(benchmark_version_id=version, few_shot=False).order_by(Question.ordinal)
@@ -72,7 +72,7 @@ def import_folder(engine: Engine, folder: Path) -> int:
 
 @pytest.fixture(params=[("sqlite", "postgresql"), ("postgresql", "sqlite")], ids="-to-".join)
 def engines(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Registry, Engine]:
-    """A registry that holds something, and an empty one on the other engine."""
+    """Return a filled registry, and an empty one on the other engine."""
     one, other = request.param
     return request.getfixturevalue(f"{one}_proof"), get_engine(request.getfixturevalue(f"{other}_database"))
 
@@ -220,7 +220,7 @@ def test_a_withdrawal_goes_along(sqlite_proof: Registry, postgresql_database: st
         assert verify_all(session)["ok"]
 
 
-# What is refused
+# Refusals
 
 Change = Callable[[Path], None]
 
@@ -453,7 +453,7 @@ def test_another_replicate_of_the_same_number_is_not_overwritten(
     with pytest.raises(IngestError, match="is replicate 0 of the same specification, with other results"):
         import_folder(postgresql_proof[0], folder)
     again = submit_and_score(engine, "cyclic", new_replicate=True)
-    # A replicate of its own number finds its place beside the others.
+    # A replicate with a new number goes next to the others.
     assert import_folder(postgresql_proof[0], exported(engine, again, tmp_path, "again"))
     with read_session(postgresql_proof[0]) as session:
         assert verify_all(session)["ok"]
@@ -488,7 +488,7 @@ def test_an_export_that_is_killed_leaves_no_folder_or_a_whole_one(proof: Registr
     engine, population = proof
     first = killed_at(engine, 20, exporting, population.evaluation, tmp_path / "first")
     assert (first, (tmp_path / "first").exists()) == (0, False)
-    for name in ("second", "third"):  # of which the first writes the registry's own folder
+    for name in ("second", "third"):  # the first of them writes the registry's own folder
         steps = killed_at(engine, 0, exporting, population.evaluation, tmp_path / name)
     for number in range(1, POINTS + 1):
         folder = tmp_path / str(number) / "exported"

@@ -39,7 +39,7 @@ Move = Callable[[Engine, int, Path], None]
 
 
 class Killed:
-    """Counts what a process does to the database and to files, and kills it at one of these steps."""
+    """A counter of a process's steps on the database and on files, which kills it at one of these steps."""
 
     def __init__(self, at: int) -> None:
         self.at, self.done = at, 0
@@ -60,7 +60,7 @@ class Killed:
 
 
 def sealing(engine: Engine, _: int, __: Path) -> None:
-    """Seals what is scored, and writes its folder."""
+    """Seal the scored evaluation, and write its folder."""
     Maintenance(engine, get_settings()).seal_complete()
 
 
@@ -105,7 +105,7 @@ def moved(taken: Connection, environment: Mapping[str, str], at: int, url: str, 
 def killed_at(engine: Engine, at: int, move: Move, *of: Any) -> int:
     """Runs a move in a process of its own that is killed at a step; returns how many steps it took, 0 if killed."""
     engine.dispose()
-    # Where S3 was used there are threads, so that processes are made of one that did not use it.
+    # S3 clients leave threads, so processes are then forked from a server that never used S3.
     context = multiprocessing.get_context("fork" if store_at().folder else "forkserver")
     context.set_forkserver_preload([__name__])
     receiving, sending = context.Pipe(duplex=False)
@@ -137,7 +137,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def require_whole(engine: Engine, evaluation_id: int) -> None:
-    """All predictions of an evaluation are in one place, as sealed, and the doctor names what else there is."""
+    """Require all predictions of an evaluation in one place, as sealed, and a doctor that names all other files."""
     with read_session(engine) as session:
         row = session.get(Archive, evaluation_id)
         left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
@@ -155,7 +155,7 @@ def require_whole(engine: Engine, evaluation_id: int) -> None:
 def kill_at_seeded_points(
     engine: Engine, found: Population, points: int, folder: Path, moves: tuple[Move, ...] = ALL_MOVES
 ) -> None:
-    """Kills each move in turn; what it left is whole, and the next such move completes it."""
+    """Kill each move in turn; check that the remains are whole, and that the next such move completes it."""
     rng, killed, steps = random.Random(32), 0, dict[Move, int]()
     write(engine, found.evaluation)
     for point in range(-len(moves), points):
@@ -199,5 +199,5 @@ def test_many_kills_lose_nothing(
 ) -> None:
     if place == "store":
         request.getfixturevalue("in_s3")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where killed processes leave what they were making
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where killed processes leave temporary files
     kill_at_seeded_points(*proof, MANY, tmp_path)

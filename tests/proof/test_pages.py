@@ -1,4 +1,4 @@
-"""Provenance, what differs, the chain and withdrawals on pages, as JSON and on the command line."""
+"""Provenance, differences, the chain and withdrawals on pages, as JSON and on the command line."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -40,7 +40,7 @@ def drawn(generator):
 
 @pytest.fixture
 def scored(registry: Registry):
-    """A registry with two versions of b that differ in keys, and outputs with log-probabilities on the first."""
+    """Return a registry with two versions of b that differ in keys, and outputs with log-probabilities on the first."""
     version(registry, "1", lines_of(KEYS))
     version(registry, "2", lines_of(CORRECTED))
     generator, outputs = random.Random(0), []
@@ -52,7 +52,7 @@ def scored(registry: Registry):
 
 
 def stored_rows(registry, evaluation):
-    """The predictions of an evaluation by external question id and variant, without numbers of the database."""
+    """Return the predictions of an evaluation by external question id and variant, without the database's ids."""
     query = (
         select(Question.external_id, *Prediction.__table__.columns)
         .join(Question, Question.id == Prediction.question_id)
@@ -100,7 +100,7 @@ def test_a_replay_names_its_source_everywhere(scored):
 
 
 def thinking(kind, right, variant):
-    """What a model writes under one rotation: `right` is the position of the right option."""
+    """Return a model's text under one rotation: `right` is the position of the right option."""
     label, other = "ABCD"[right], "ABCD"[(right + 1) % 4]
     if kind == "thought" and variant == 1:
         return f"<think>At first sight the answer is {other}. No.</think>\n\\boxed{{{label}}}"
@@ -121,7 +121,7 @@ def written(count, every=3):
 
 @pytest.fixture
 def read_in_text(registry: Registry):
-    """A registry with texts that were read with their thoughts, and the number of the evaluation."""
+    """Return a registry with texts that were read with their thoughts, and the evaluation's id."""
     version(registry, "1", lines_of(KEYS))
     version(registry, "2", lines_of(CORRECTED))
     return registry, recorded(registry, written(COUNT), protocol="select-letter")
@@ -162,7 +162,7 @@ def test_key_and_reading_change_together_or_one_after_the_other(read_in_text):
     after = replayed(registry, read_again, benchmark="b@2")
     assert after != both
     assert stored_rows(registry, both) == stored_rows(registry, after)
-    # Read by the rules it was asked with, and under the first key, a replay is the source again.
+    # By its own rules, and under the first key, a replay is the source again.
     with read_session(registry.engine) as session:
         asked = session.get_one(Evaluation, source).protocol_id
     back = replayed(registry, replayed(registry, both, benchmark="b@1"), protocol="select-letter")

@@ -44,7 +44,7 @@ Scored = tuple[Engine, Path, dict[str, int]]
 
 @pytest.fixture(scope="module")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random model with a tokenizer, as a folder."""
+    """Return a random model with a tokenizer, as a folder."""
     folder = tmp_path_factory.mktemp("tiny")
     words = tokenizer()
     words.chat_template = (
@@ -139,7 +139,7 @@ def test_archived_prompts_are_scored_again_once_they_are_restored(scored: Scored
 
 
 def tampered(engine: Engine, folder: Path, statement: str) -> Engine:
-    """A copy of the registry in which somebody has changed a row past the triggers."""
+    """Return a copy of the registry in which a row was changed without the triggers."""
     path = folder / "tampered.db"
     with closing(sqlite3.connect(str(engine.url.database))) as source, closing(sqlite3.connect(path)) as copy:
         source.backup(copy)
@@ -151,7 +151,7 @@ def tampered(engine: Engine, folder: Path, statement: str) -> Engine:
 
 
 def test_numbers_that_are_another_models_are_found(scored: Scored, tmp_path: Path) -> None:
-    """Who computes every digest anew, and the chain too, has still not asked the model."""
+    """An attacker who recomputes every digest, and the chain too, has still not run the model."""
     engine, home, evaluations = scored
     other = tampered(
         engine,

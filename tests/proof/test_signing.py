@@ -1,4 +1,4 @@
-"""The chain's head signed: the key's file, what is signed when, and what the statement's bytes are."""
+"""The chain's signed head: the key's file, the occasions of signing, and the statement's bytes."""
 
 import base64
 import stat

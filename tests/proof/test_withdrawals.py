@@ -1,4 +1,4 @@
-"""Evaluations that no longer count: what they leave, what stays, and what is flagged."""
+"""Withdrawn evaluations: their removal from lists, their remains, and their flags."""
 
 import pytest
 from sqlalchemy import Engine, select, text
@@ -25,7 +25,7 @@ Registry = tuple[Engine, Population]
 
 
 def standing(engine: Engine) -> dict[str, int]:
-    """Variants to the evaluation that stands for them on the leaderboard."""
+    """Return variants → their evaluation on the leaderboard."""
     with read_session(engine) as session:
         return {row["variants"]: row["evaluation_id"] for row in leaderboard_page(session).rows}
 
