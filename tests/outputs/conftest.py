@@ -17,7 +17,7 @@ DATA = Path(__file__).parent.parent / "data"
 
 
 class Registry:
-    """A migrated database with what a test of imports needs to say."""
+    """A migrated database with the shortcuts of tests of imports."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
@@ -51,7 +51,7 @@ def four_options(count: int, **more: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def registry(database: str, tmp_path: Path) -> Registry:
-    """An empty registry on each engine in turn, with the external model "m"."""
+    """Return an empty registry on each engine in turn, with the external model "m"."""
     made = Registry(database, tmp_path)
     made.model("m")
     return made
@@ -59,7 +59,7 @@ def registry(database: str, tmp_path: Path) -> Registry:
 
 @pytest.fixture
 def registries(sqlite_database: str, postgresql_database: str, tmp_path: Path) -> list[Registry]:
-    """One on SQLite and one on PostgreSQL, side by side."""
+    """Return a registry on SQLite and one on PostgreSQL."""
     return [Registry(url, tmp_path) for url in (sqlite_database, postgresql_database)]
 
 

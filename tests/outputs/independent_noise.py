@@ -18,7 +18,7 @@ from statistics import fmean, stdev
 
 
 def differ(one, other):
-    """Whether two answers differ; None is no valid answer."""
+    """Return whether two answers differ; None, an invalid answer, differs from all."""
     return one is None or one != other
 
 

@@ -22,7 +22,7 @@ INSPECT = DATA / "inspect"
 
 
 def known() -> dict[str, KnownQuestion]:
-    """The five questions, as readers are given them."""
+    """Return the five questions in the form that readers take."""
     return {
         item["id"]: KnownQuestion(number, item["id"], number, item["question"], tuple(item["options"]), item["answer"])
         for number, item in enumerate(QUESTIONS)
@@ -47,11 +47,11 @@ def agreed(recorded: Iterable[Recorded], stated: float | None = None, file: str 
 
 
 GONE: Final = object()
-"""What `put` deletes something with."""
+"""A value with which `put` deletes."""
 
 
 def put(where: str, value: Any) -> Callable[[Any], None]:
-    """A change of a document: `value` at a place such as `samples/0/target`."""
+    """Return a function that sets `value` in a document at a place such as `samples/0/target`."""
 
     def change(document: Any) -> None:
         *way, last = [int(key) if key.isdecimal() else key for key in where.split("/")]
@@ -66,7 +66,10 @@ def put(where: str, value: Any) -> Callable[[Any], None]:
 
 
 def helm_copy(folder: Path, run: str, **changes: Callable[[Any], Any]) -> Path:
-    """A copy of a run folder. changes: file, without .json, to what is done to its document; it may return another."""
+    """Return a copy of a run folder.
+
+    changes: file, without .json, to a function that changes or replaces its document.
+    """
     made = folder / f"{run}-copy"
     shutil.copytree(HELM / run, made)
     for name, change in changes.items():
@@ -78,7 +81,7 @@ def helm_copy(folder: Path, run: str, **changes: Callable[[Any], Any]) -> Path:
 
 
 def inspect_document(name: str) -> dict[str, Any]:
-    """A log as one document, whichever form it is stored in."""
+    """Return a log as one document, from either of its stored forms."""
     path = INSPECT / name
     if path.suffix == ".json":
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -89,7 +92,7 @@ def inspect_document(name: str) -> dict[str, Any]:
 
 
 def inspect_copy(folder: Path, name: str, change: Callable[[dict[str, Any]], Any]) -> Path:
-    """A log with something changed, as a .json file."""
+    """Return a changed log, as a .json file."""
     document = inspect_document(name)
     changed = change(document)
     path = folder / "log.json"
@@ -98,7 +101,7 @@ def inspect_copy(folder: Path, name: str, change: Callable[[dict[str, Any]], Any
 
 
 def deflated(folder: Path, document: Mapping[str, Any]) -> Path:
-    """A log as an archive of the older compression."""
+    """Return a log as an archive of the older compression."""
     path = folder / "log.eval"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({key: value for key, value in document.items() if key != "samples"}))

@@ -1,4 +1,4 @@
-"""What adversarial distractors change, worked by hand: the definition and the view, on both engines."""
+"""Effects of adversarial distractors, worked by hand: the definition and the view, on both engines."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ ORIGINAL: dict[str, tuple[Scores, Scores]] = {
 SIMPLE: dict[str, tuple[Scores, Scores]] = {
     "q1": ((-2, -1.5, -1), (-4, -4, -1.25)),  # chooses the inserted one; NPSQ .5 .625 .2: 1 still
     "q2": ((-1, -2, -3), (-2, -4, -6)),  # as before; per byte −.5 −1 −.1875: the inserted one
-    "q3": ((-3, -1, -0.5), (-4, -4, 0)),  # said nothing valid; NPSQ undefined, since log P(x|C) is 0
+    "q3": ((-3, -1, -0.5), (-4, -4, 0)),  # no valid answer; NPSQ undefined, since log P(x|C) is 0
 }
 # The inserted option is chosen by NPSQ alone: .5 .75 .8; by log-probability 1 is.
 EXTENDED: dict[str, tuple[Scores, Scores]] = dict.fromkeys(ORIGINAL, ((-2, -1, -4), (-4, -4, -20)))

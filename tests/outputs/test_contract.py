@@ -1,4 +1,4 @@
-"""The outputs contract, line by line: what is taken, and what is refused with nothing stored."""
+"""The outputs contract, line by line: valid lines, and refusals that store nothing."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def _predictions(registry: Registry, evaluation_id: int) -> list[Prediction]:
         # A stated answer wins over the probabilities, and so does a stated "none".
         ({"position": 3, "probabilities": [0.9, 0.1, 0, 0]}, 3, 3, False),
         ({"position": None, "probabilities": [0.9, 0.1, 0, 0]}, None, None, False),
-        # All-zero probabilities say nothing: no valid answer.
+        # All-zero probabilities are no valid answer.
         ({"probabilities": [0, 0, 0, 0]}, None, None, False),
     ],
 )

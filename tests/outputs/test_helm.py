@@ -1,4 +1,4 @@
-"""Run folders that crfm-helm 0.5.16 wrote for five questions, and what is refused of them."""
+"""Run folders that crfm-helm 0.5.16 wrote for five questions, and refusals of changed ones."""
 
 import json
 import math
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("run", "positions", "stated"),
     [
-        # As HELM's own statistics say: `predicted_index`, and the letters in the completions of the joint run.
+        # From HELM's own statistics: `predicted_index`, and the letters in the completions of the joint run.
         ("joint", [2, 2, 2, 0, 0], 0.2),
         ("separate", [1, 3, 0, 0, 3], 0.0),
         ("calibrated", [3, 2, 0, 2, 3], 0.2),

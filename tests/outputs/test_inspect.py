@@ -1,4 +1,4 @@
-"""Logs that inspect_ai 0.3.285 wrote of five questions, and what is refused of them."""
+"""Logs that inspect_ai 0.3.285 wrote for five questions, and refusals of changed ones."""
 
 import json
 import shutil
@@ -48,7 +48,7 @@ def test_log_probabilities_are_those_of_the_labels_where_the_letter_was_written(
 def test_choices_that_the_dataset_shuffled_stand_as_they_were_shown() -> None:
     log = read(INSPECT / "shuffled_dataset.json")
     assert log.recorded[0].order == (0, 2, 3, 4, 1)
-    # Options 0 and 1 of the second question are both "bent"; its target, D, says that the right one stood there.
+    # Options 0 and 1 of the second question are both "bent"; its target, D, marks the place of the right one.
     assert log.recorded[1].order == (1, 3, 2, 0, 4)
     assert [item.position for item in log.recorded] == [0, 1, 2, 2, None]
 
@@ -59,7 +59,7 @@ def test_variants_that_our_extension_asked_are_those_of_the_kind() -> None:
     for question in known().values():
         shape = QuestionShape(question.external_id, len(question.options), question.answer)
         found = {item.variant: item.order for item in log.recorded if item.question.external_id == question.external_id}
-        # The second question has two equal options; the log says which stood where.
+        # The second question has two equal options; the log gives the place of each.
         assert found == {variant.ordinal: variant.order for variant in kind.variants(shape)}
 
 
@@ -69,7 +69,7 @@ def test_choices_that_the_solver_shuffled_are_read_as_shown_and_the_text_as_writ
     assert ([item.variant for item in first], [item.variant for item in second]) == ([0] * 5, [1] * 5)
     # "Choices were shuffled …: A) defecating B) reduced C) chewing D) getting full E) becoming full": the answer is A.
     assert (first[0].order, first[0].position, first[0].stated) == ((4, 0, 3, 1, 2), 0, 1.0)
-    # The log's messages say "ANSWER: A" here, in the dataset's order; the model wrote C.
+    # The log's messages contain "ANSWER: A" here, in the dataset's order; the model wrote C.
     assert (first[2].order, first[2].position, first[2].text) == ((3, 2, 0, 1, 4), 2, REPLIES[2])
     assert second[0].position is None
 
@@ -100,7 +100,7 @@ def test_an_import_recomputes_the_stated_accuracy(registry: Registry) -> None:
     assert report["complete"]
     assert report["metrics"]["average_accuracy"] == pytest.approx(0.1, abs=1e-12)
     assert (rows[0].shown, rows[0].chosen_position, rows[0].chosen_option) == ([4, 0, 3, 1, 2], 0, 4)
-    assert texts == 9  # ten answers, of which one is empty
+    assert texts == 9  # ten answers, one of them empty
 
 
 def test_the_command_says_what_the_log_states(sqlite_database: str) -> None:

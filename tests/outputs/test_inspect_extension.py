@@ -1,4 +1,4 @@
-"""A run of our extension of Inspect AI: its log, the audit of it, and the board that the hook fills say the same."""
+"""A run of our extension of Inspect AI: its log, its audit, and the board that the hook fills agree."""
 
 import json
 import os
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.one_engine
 
 @pytest.fixture(scope="module")
 def inspect_python() -> Path:
-    """A Python with Inspect AI, which finds the project and its dependencies by PYTHONPATH."""
+    """Return a Python with Inspect AI, which finds the project and its dependencies by PYTHONPATH."""
     python = ROOT / ".venv-inspect" / "bin" / "python"
     if not python.exists():
         pytest.fail(f"{python} is missing; run `make peer`")

@@ -1,4 +1,4 @@
-"""Imports of known kinds: what a kind changes is known without being said in the file."""
+"""Imports of known kinds: the kind implies its changes, which the file need not repeat."""
 
 import pytest
 from sqlalchemy import select as query
@@ -39,7 +39,7 @@ def test_choice_only_is_paired_whether_on_one_line_or_on_two(
     assert metrics["choice_only_accuracy"] == 0.0  # −2.5 is the highest without the question, at position 1
     assert metrics["choice_sensitivity"] == 0.0
     assert metrics["accuracy"] == 1.0
-    assert metrics["mcqa_plus"] is None  # the variant without the question asks nothing: one prompt, untested
+    assert metrics["mcqa_plus"] is None  # the variant without the question shows no question: one prompt, untested
 
 
 @pytest.mark.parametrize("kind", ["cyclic:repeats=2", "wording:repeats=2,templates=1-2"])
@@ -107,7 +107,7 @@ def test_what_is_missing_is_named_as_the_kind_names_it(registry: Registry) -> No
 
 
 TYPES = {
-    # type of IBM/cat: options shown of ABCD, of which A is right; N is "None of the above"
+    # type of IBM/cat: options shown from ABCD, with A right; N is "None of the above"
     "standard_MC": "ABCD",
     "standard_MC_shuffled": "CADB",
     "NOTA_MC": ("ANCD", "ABND", "ABCN"),

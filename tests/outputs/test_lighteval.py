@@ -1,4 +1,4 @@
-"""Details that lighteval 0.13.0 wrote of five questions, and what is refused of them."""
+"""Details that lighteval 0.13.0 wrote for five questions, and refusals of changed ones."""
 
 import json
 from collections.abc import Callable

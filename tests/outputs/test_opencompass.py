@@ -1,4 +1,4 @@
-"""Predictions that OpenCompass 0.5.4 wrote of five questions, and what is refused of them."""
+"""Predictions that OpenCompass 0.5.4 wrote for five questions, and refusals of changed ones."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def _file(name: str, run: Path = RUN) -> Path:
 
 
 def _changed(folder: Path, name: str, change: Callable[[dict[str, Any]], None]) -> Path:
-    """A copy of a run in which something of the first prediction is changed."""
+    """Return a copy of a run with a changed first prediction."""
     run = folder / "run"
     shutil.copytree(RUN, run)
     path = _file(name, run)
@@ -44,7 +44,7 @@ def test_the_label_that_was_chosen_is_its_position(name: str) -> None:
     assert [item.order for item in log.recorded] == [(0, 1, 2, 3, 4)] * 5
     assert all(item.logprobs is None and item.weights is None for item in log.recorded)
     assert log.remarks == [NO_PROBABILITIES]
-    # As the summary of the run says.
+    # From the summary of the run.
     assert log.stated == {"csqa_letters": 0.6, "csqa_cloze": 0.2}[name]
     assert [item.stated for item in log.recorded] == [item.position == item.question.answer for item in log.recorded]
 

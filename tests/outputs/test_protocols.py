@@ -116,7 +116,7 @@ def test_a_changed_definition_is_another_protocol_that_the_name_means_from_then_
         row, new = import_protocol(session, first)
         assert (row.digest, new) == (import_protocol(session, first)[0].digest, True)
         assert find_definition(session, "mine", 2) == first | {"shots": 2}
-        # Used with examples, so that the table holds it twice.
+        # Used with examples, so that the table contains it twice.
         store_protocol(session, find_definition(session, "mine", 2))
         other, new = import_protocol(session, second)
         assert new

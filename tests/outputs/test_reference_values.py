@@ -94,7 +94,7 @@ def _check_noise(registry: Registry, shuffles: int) -> None:
     assert "Order effect and repeat noise" not in page
     page = client.get(f"/evaluations/{shuffles}").text
     assert "22.6 points more (21.1 to 24.2), over 1,273 questions." in page
-    # Some shuffles are the original again, of some questions: no loss by asking again is stated of all.
+    # Some shuffles of some questions are the original again: the loss by repetition covers not all of them.
     assert "changing the order takes 7.0 points; guessing gives" in page
     assert (
         'aria-label="Two answers to a question differ in 30.3% of pairs of the same prompt, the noise floor, and'
@@ -172,7 +172,7 @@ def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database:
     with (DATA / "mmlu_pro_models.csv").open(encoding="utf-8") as stream:
         models = list(csv.DictReader(stream))
     assert len(models) == 26
-    # One stands for all: the one that names the most letters beyond the options shown.
+    # One row represents all: the row with the most letters beyond the options shown.
     row = max(models, key=lambda row: int(row["n_prediction_beyond_options"]))
     registry.model(row["model"])
     request = ImportRequest(
@@ -190,7 +190,7 @@ def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database:
     robust = {name for name, metric in METRICS.items() if metric.needs_two_prompts}
     assert {"worst_accuracy", "cora", "score", "accuracy_range", "mcqa_plus", "pct_drop"} < robust
     assert {document["metrics"][name] for name in robust} == {None}
-    # Options differ in number: what guessing gives is the mean of 1 / k, not 1 / mean of k.
+    # Options differ in number: the guessing accuracy is the mean of 1 / k, not 1 / mean of k.
     with gzip.open(DATA / "mmlu_pro.jsonl.gz", "rt", encoding="utf-8") as stream:
         options = [len(json.loads(line)["options"]) for line in stream]
     chance = fsum(1 / k for k in options) / 12032

@@ -36,7 +36,7 @@ def sample(number, text, *, options=None, **doc):
 
 
 def sample_of(number, doc, text):
-    """A line as the harness logs it."""
+    """Return a line in the harness's form."""
     return {"doc_id": number, "doc": doc, "target": "", "resps": [[text]], "filtered_resps": [text]}
 
 
@@ -89,7 +89,7 @@ def test_the_harness_takes_the_option_that_changed_places_for_the_right_one(regi
             options = list(question["options"])
             if place < 4:
                 options[place], options[right] = options[right], options[place]
-            # It always takes the letter under which the right option stood at first.
+            # It always takes the letter at which the right option was at first.
             text = f"The best answer is {LETTERS[right]}."
             lines.append(sample(number, text, options=options, always_same_option=letter, original_answer_index=right))
     evaluation_id = imported(registry, lines, "imported")
@@ -116,7 +116,7 @@ def test_rates_of_real_questions_are_those_that_the_harness_computes(registry, h
     source, count = REAL[tasks]
     read = gzip.open if source.suffix == ".gz" else open
     with read(source, "rt", encoding="utf-8") as file:
-        # Options of the same text cannot be told apart in a sample.
+        # Options of the same text cannot be distinguished in a sample.
         questions = [line for line in map(json.loads, file) if len({*line["options"]}) == len(line["options"])][:count]
     registry.benchmark("b", questions)
     rng = Random(30)
