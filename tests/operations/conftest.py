@@ -41,14 +41,14 @@ from tests.proof.population import populate
 from tests.support.services import OutsidePostgres, PostgresServer, copy_database, postgres_execute
 
 __all__ = ["drafted", "next_schema"]
-"""Fixtures of others; those of this file need no mention."""
+"""Imported fixtures; this file's own need no mention."""
 
 LATER = datetime(2031, 2, 3, 4, 5, 6, 789012, tzinfo=UTC)
 """A time with all of its digits."""
 PAST = datetime(2021, 2, 3, tzinfo=UTC)
 
 NUMBERS = {"large": 1e22, "minus zero": -0.0, "whole": 3.0, "third": 1 / 3, "small": 5e-324, "text": "“ä” \n"}
-"""What engines write in different ways."""
+"""Values that engines write in different ways."""
 
 
 def fill(engine: Engine, folder: Path) -> None:
@@ -135,7 +135,7 @@ def _add_money(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-
 
 @pytest.fixture(scope="session")
 def sqlite_filled_template(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file with all of it, to be copied."""
+    """Return a SQLite file with the full registry, to be copied."""
     folder = tmp_path_factory.mktemp("filled")
     path = folder / "filled.db"
     shutil.copyfile(sqlite_template, path)
@@ -149,7 +149,7 @@ def sqlite_filled_template(sqlite_template: Path, tmp_path_factory: pytest.TempP
 
 @pytest.fixture
 def sqlite_filled(sqlite_filled_template: Path, tmp_path: Path) -> Iterator[Engine]:
-    """A filled registry of the test's own on SQLite."""
+    """Yield a filled registry of the test's own on SQLite."""
     path = tmp_path / "registry" / "filled.db"
     path.parent.mkdir()
     shutil.copyfile(sqlite_filled_template, path)
@@ -178,7 +178,7 @@ def postgresql_filled_template(
 def postgresql_filled(
     postgres_server: PostgresServer | OutsidePostgres, postgresql_filled_template: str
 ) -> Iterator[Engine]:
-    """A filled registry of the test's own on PostgreSQL."""
+    """Yield a filled registry of the test's own on PostgreSQL."""
     name = f"shuffleboard_filled_{uuid.uuid4().hex}"
     copy_database(postgres_server.url, name, postgresql_filled_template)
     engine = get_engine(postgres_server.database_url(name))

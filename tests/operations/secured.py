@@ -12,7 +12,7 @@ from urllib.parse import quote
 from tests.support import services
 
 PASSWORD = "correct horse: 100%"
-"""What has to be quoted in a URL."""
+"""A password that must be quoted in a URL."""
 
 
 class Authority:

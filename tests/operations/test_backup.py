@@ -47,7 +47,7 @@ def url_of(engine: Engine) -> str:
 
 
 def contents(engine: Engine) -> Contents:
-    """Every row of every table as the registry reads it, in the order of keys; not the generation, drawn anew."""
+    """Return every row of every table as the registry reads it, in the order of keys, without the generation."""
     found: Contents = {}
     with read_session(engine) as session:
         for table in Base.metadata.sorted_tables:
@@ -65,7 +65,7 @@ def seals(engine: Engine) -> dict[int, str | None]:
 
 
 def assert_arrived(engine: Engine, expected: Contents) -> None:
-    """The same rows, types and all, verified; and a schema that keeps what is sealed."""
+    """Check that rows, with their types, are the same and verified, and that the schema protects sealed rows."""
     assert contents(engine) == expected
     with read_session(engine) as session:
         assert verify_all(session)["ok"]
@@ -96,7 +96,7 @@ def test_the_filled_registry_has_a_row_in_every_table(filled: Engine) -> None:
 
 @pytest.fixture
 def empty(filled: Engine, request: pytest.FixtureRequest) -> str:
-    """An empty database on the engine of `filled`."""
+    """Return an empty database on the engine of `filled`."""
     name: str = request.getfixturevalue(f"{filled.dialect.name}_url")
     return name
 
@@ -114,7 +114,7 @@ def test_a_backup_restores_every_row(filled: Engine, empty: str, tmp_path: Path)
 
 
 def drawn(engine: Engine) -> tuple[str, str]:
-    """The registry's generation and why it was drawn, as the next claim finds it."""
+    """Return the registry's generation and why it was drawn, as the next claim finds it."""
     with write_session(engine) as session:
         generation.current(session)
         found = generation.standing(session)
@@ -216,7 +216,7 @@ def test_the_generation_is_shown_and_drawn_by_command(filled: Engine) -> None:
 
 
 def test_a_backup_while_others_write_holds_one_moment(filled: Engine, empty: str, tmp_path: Path) -> None:
-    """A transaction is open that has written half of what it will write."""
+    """A transaction is open that has written half of its rows."""
     expected = contents(filled)
     with write_session(filled) as session:
         add_model(session, "half")
@@ -332,7 +332,10 @@ def test_restoring_tampered_rows_says_so_and_ends_with_status_1(
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], Path]:
-    """Makes stand-ins for client programs, the only ones there are; each writes its arguments and password down."""
+    """Return a function that makes fake client programs, which write their arguments and password to files.
+
+    There are no other client programs.
+    """
     monkeypatch.setattr(backups, "DEBIAN_PROGRAMS", tmp_path / "debian")
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
 
@@ -400,7 +403,7 @@ def roles(postgresql_filled: Engine) -> Iterator[RoleNames]:
 def test_the_application_s_role_can_make_a_backup_and_another_server_restores_it(
     postgresql_filled: Engine, roles: RoleNames, postgresql_url: str, tmp_path: Path
 ) -> None:
-    """As on a server that has none of the roles: rights and owners are not part of it."""
+    """As on a server without the roles: rights and owners are not in the backup."""
     expected = contents(postgresql_filled)
     backup(str(postgresql_filled.url.set(username=roles.app)), tmp_path / "file")
     application = get_engine(str(postgresql_filled.url.set(username=roles.app)))
@@ -418,14 +421,14 @@ def test_the_application_s_role_can_make_a_backup_and_another_server_restores_it
 
 @pytest.fixture(params=("sqlite", "postgresql"))
 def elsewhere(request: pytest.FixtureRequest) -> str:
-    """An empty database on each engine in turn."""
+    """Return an empty database on each engine in turn."""
     name: str = request.getfixturevalue(f"{request.param}_url")
     return name
 
 
 @pytest.fixture
 def other_engine(filled: Engine, request: pytest.FixtureRequest) -> str:
-    """An empty database on the engine that `filled` is not on."""
+    """Return an empty database on the engine that `filled` is not on."""
     other = {"sqlite": "postgresql", "postgresql": "sqlite"}[filled.dialect.name]
     name: str = request.getfixturevalue(f"{other}_url")
     return name
@@ -458,7 +461,7 @@ def test_work_goes_on_after_a_move_with_new_ids(sqlite_filled: Engine, elsewhere
 
 
 def test_ids_that_were_given_away_are_not_given_again(postgresql_filled: Engine, postgresql_url: str) -> None:
-    """The newest model is gone from the source; its id may still stand in somebody's notes."""
+    """The newest model is gone from the source; its id may still be in somebody's notes."""
     with postgresql_filled.begin() as connection:
         connection.exec_driver_sql("SELECT setval('model_id_seq', 5000)")
     move(url_of(postgresql_filled), postgresql_url)

@@ -1,4 +1,4 @@
-"""Beat keeps the queue moving without any worker, and `alive` tells whether it, or a worker, lives."""
+"""Beat keeps the queue moving without any worker, and `alive` reports whether it, or a worker, lives."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from workers.loop import WorkerLoop
 
 
 def scored_and_not_sealed(engine: Engine, folder: Path) -> tuple[int, str]:
-    """An evaluation whose worker was killed between storing the last shard and sealing; its id and the worker's."""
+    """Return an evaluation and its worker, which was killed between storing the last shard and sealing."""
     evaluation_id = queue_evaluation(engine, folder, shards=2)
     loop = WorkerLoop(engine, Settings(), FakeScorer(), ["cpu"])
     loop.seal_complete = lambda *_: None  # type: ignore[method-assign]

@@ -41,7 +41,7 @@ class Broken:
         return path
 
     def hanging(self) -> str:
-        """The address of a server that takes connections and never answers."""
+        """Return the address of a server that takes connections and never answers."""
         return str(self.request.getfixturevalue("hanging"))
 
     def postgresql(self, **changes: Any) -> None:
@@ -55,7 +55,10 @@ BREAKAGES: Final[list[Any]] = []
 
 
 def broken(engine: str, check: str, found: str, remedy: str, *, long: bool = True) -> Callable[[Plant], Plant]:
-    """check: the one that names it; empty: no check can run, and the command ends with one line."""
+    """Return a decorator for a breakage.
+
+    check: its check's name; empty: no check can run, and the output is one line.
+    """
 
     def keep(plant: Plant) -> Plant:
         marks = [pytest.mark.long] * long
@@ -66,7 +69,7 @@ def broken(engine: str, check: str, found: str, remedy: str, *, long: bool = Tru
 
 
 def setting(name: str, value: object, check: str, found: str, remedy: str, *, id: str, long: bool = True) -> None:  # noqa: A002
-    """A breakage that is one setting with a wrong value. `{home}` in it is the data directory."""
+    """Add a breakage: a setting with a wrong value. `{home}` in it is the data directory."""
 
     def plant(here: Broken) -> None:
         here.settings[name] = str(value).format(home=here.home, port=free_port())
@@ -125,7 +128,7 @@ setting(
 setting("secret_key_file", "/nowhere", "secret key", "no such file", "32 random bytes", id="no-secret-key")
 setting("harness_python", "/nowhere/python", "files", "nowhere/python", "correct the path", id="no-harness")
 
-# Where archives are
+# Places of archives
 setting(
     "archives",
     "/dev/null/archives",
@@ -146,7 +149,7 @@ setting(
 setting("archives", "ftp://x/y", "archives", "neither a folder nor s3", "correct|permission", id="a-store-of-no-kind")
 setting("archives", "s3://", "archives", "names no bucket", "bucket|permission", id="a-store-without-bucket")
 
-# What listens elsewhere
+# Other servers
 setting("broker_url", "redis://127.0.0.1:{port}/0", "broker", "does not answer", "start Redis", id="no-redis")
 setting("broker_url", "http://127.0.0.1/0", "broker", "not a Redis URL", "BROKER_URL", id="no-redis-url")
 setting("broker_url", "redis://redis.invalid/0", "broker", "does not answer", "check URL", id="no-such-redis")
@@ -326,7 +329,7 @@ def a_database_that_only_reads(here: Broken) -> None:
 
 @pytest.fixture
 def hanging() -> Iterator[str]:
-    """host:port of a server that accepts connections and says nothing."""
+    """Yield host:port of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server, closing_all() as kept:
 
         def accept() -> None:
@@ -356,7 +359,7 @@ def store() -> Iterator[S3Server]:
 
 
 def doctor(*options: object, **settings: Any) -> tuple[subprocess.CompletedProcess[str], float]:
-    """What the command answers, and after how many seconds."""
+    """Return the finished command and its seconds."""
     begun = time.monotonic()
     said = shuffleboard("doctor", *options, status=None, **settings)
     return said, time.monotonic() - begun
@@ -396,7 +399,7 @@ def test_a_broken_deployment_is_named_with_its_remedy_in_under_ten_seconds(
         said_found = said_remedy = said.stderr
     assert re.search(found, said_found), said_found
     assert re.search(remedy, said_remedy), said_remedy
-    if took >= SECONDS:  # of which a busy machine may have taken some for what is in order
+    if took >= SECONDS:  # a busy machine may have spent some of them on checks without a finding
         (order := tmp_path / "order").mkdir()
         took = min(doctor(*here.options, **settings)[1] - doctor(home=order)[1] for _ in range(3))
         assert took < SECONDS

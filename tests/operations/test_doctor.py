@@ -35,7 +35,7 @@ CODE = "0.1.0+of-the-tests"
 
 
 class Deployment:
-    """A registry with work queued and a live worker on another host; what is planted changes it or the settings."""
+    """A registry with queued work and a live worker on another host; a planted fault changes it or the settings."""
 
     def __init__(self, engine: Engine, home: Path) -> None:
         self.engine = engine
@@ -93,7 +93,7 @@ def test_a_deployment_in_order_has_no_problem(engine_name: str, request: pytest.
 
 Plant = Callable[[Deployment, pytest.FixtureRequest], None]
 FAULTS: dict[str, tuple[str, Plant, str, str, str, str]] = {}
-"""What it is to: engine, how it is planted, the check that names it, its status, what is found, the remedy."""
+"""Name → engine, function that plants it, its check, the status, the finding, the remedy."""
 
 
 def fault(engine_name: str, check: str, status: str, found: str, remedy: str) -> Callable[[Plant], Plant]:
@@ -293,7 +293,7 @@ def a_worker_that_hung(here: Deployment, _request: pytest.FixtureRequest) -> Non
 
 
 def hold(here: Deployment, **changes: Any) -> Claim:
-    """Lets the worker hold a shard."""
+    """Claim a shard for the worker."""
     with write_session(here.engine) as session:
         held = claim(session, "worker", queues=["cpu"], lease_seconds=60)
         assert held is not None
@@ -360,7 +360,7 @@ def add_local_model(here: Deployment, content: bytes) -> Path:
 
 
 def safetensors(values: int) -> bytes:
-    """A file that says it holds four numbers, and holds so many."""
+    """Return a file that declares four numbers, and contains `values`."""
     header = json.dumps({"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
     return struct.pack("<Q", len(header)) + header + bytes(4 * values)
 
@@ -422,7 +422,7 @@ def test_a_planted_fault_is_named_with_its_remedy(name: str, request: pytest.Fix
     assert re.search(remedy, finding.remedy), finding.remedy
     assert "secret-of-redis" not in str(findings)
     if check != "schema":  # without it, nothing that reads it is looked at
-        # The dead hold leases where nobody is alive, which is named too.
+        # A dead worker's lease means that nobody is alive, which is reported too.
         also = {"workers", "queues"} if name == "a_dead_worker_that_holds_a_lease" else set()
         assert named(findings) - also == {check} | EXPECTED.get(engine_name, set())
 
@@ -489,7 +489,7 @@ def test_no_database_is_made_by_looking(tmp_path: Path) -> None:
 
 @pytest.fixture
 def roles(postgresql: Deployment) -> Iterator[tuple[Deployment, RoleNames]]:
-    """A deployment that works as the application's role and whose readers are set."""
+    """Yield a deployment that works as the application's role and whose readers are set."""
     url = postgresql.engine.url.render_as_string(hide_password=False)
     names = RoleNames(f"test_{uuid.uuid4().hex[:12]}")
     apply_roles(postgresql.engine, names, dict.fromkeys(names.all, PASSWORD))

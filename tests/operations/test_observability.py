@@ -1,4 +1,4 @@
-"""What a deployment says of itself: figures, the alerts over them, and logs that name what they are about."""
+"""A deployment's figures, the alerts over them, and logs that name their objects."""
 
 import json
 import logging
@@ -132,7 +132,7 @@ FUNCTIONS = {"sum", "max", "rate", "delta", "predict_linear", "by", "and"}
 
 @pytest.fixture(scope="module")
 def known(request: pytest.FixtureRequest) -> Iterator[Figures]:
-    """The figures of a filled registry on PostgreSQL, which has all of them."""
+    """Yield the figures of a filled registry on PostgreSQL, the only engine with all of them."""
     name = request.getfixturevalue("postgresql_filled_template")
     server = request.getfixturevalue("postgres_server")
     engine = get_engine(server.database_url(name))
@@ -164,7 +164,7 @@ def test_an_alert_is_written_as_prometheus_reads_it(rule: dict[str, Any]) -> Non
     expression = rule["expr"]
     for opening, closing in ("()", "[]", "{}"):
         assert expression.count(opening) == expression.count(closing)
-    # Counters are asked for their rate, gauges never.
+    # Counters are used by their rate, gauges never.
     for function, name in re.findall(r"(\w+)\((shuffleboard_\w+)\[", expression):
         assert (function == "rate") == name.endswith("_total"), expression
     bare = re.sub(r'"[^"]*"|\[\w+\]|\{[^}]*\}|shuffleboard_\w+|\bup\b|by \(\w+\)', "", expression)
@@ -190,7 +190,7 @@ def plain_logs() -> Iterator[None]:
 def test_every_line_while_a_shard_is_scored_names_it(
     sqlite_database: str, tmp_path: Path, plain_logs: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of the engine and of libraries too, and the seal names its evaluation."""
+    """Lines of the engine and of libraries too, and the seal names its evaluation."""
     engine = get_engine(sqlite_database)
     evaluation_id = queue_evaluation(engine, tmp_path)
     settings = Settings(home=tmp_path, poll_seconds=0.05)

@@ -65,7 +65,7 @@ def pooled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
 
 
 def left_behind(engine: Engine) -> set[tuple[str, int, str, str]]:
-    """What is left in the pooler's connections: search path, prepared statements, time limit, isolation."""
+    """Return the leftovers in the pooler's connections: search path, prepared statements, time limit, isolation."""
     query = (
         "SELECT pg_backend_pid(), current_setting('search_path'), (SELECT count(*) FROM pg_prepared_statements), "
         "current_setting('idle_in_transaction_session_timeout'), current_setting('transaction_isolation')"
@@ -134,7 +134,7 @@ def test_pages_the_api_and_queries_answer_each_viewer(pooled: Pooled) -> None:
 
 
 def test_commands_read_and_write_through_it(pooled: Pooled, tmp_path: Path) -> None:
-    """Among them what reads large results piece by piece, or all of it from one snapshot."""
+    """Among them commands that read large results piece by piece, or all from one snapshot."""
     at = {"database_url": pooled.url}
     assert is_pooled(pooled.engine)
     assert shuffleboard_json("verify", "--all", **at)["ok"]
@@ -146,7 +146,7 @@ def test_commands_read_and_write_through_it(pooled: Pooled, tmp_path: Path) -> N
 
 
 def test_a_backup_goes_past_it(pooled: Pooled, tmp_path: Path, postgresql_url: str) -> None:
-    """pg_dump would leave a connection without a search path to whoever is lent it next."""
+    """pg_dump would leave a connection without a search path to its next user."""
     at = {"database_url": pooled.url}
     refused = shuffleboard("db", "backup", tmp_path / "file", status=2, **at)
     assert "is a connection pooler; set SHUFFLEBOARD_DIRECT_DATABASE_URL" in refused.stderr

@@ -37,7 +37,7 @@ def test_a_unit_runs_a_command_that_exists_and_is_started_again(unit: Path) -> N
 def test_systemd_takes_the_unit(unit: Path, tmp_path: Path) -> None:
     verify = shutil.which("systemd-analyze")
     if verify is None:
-        return  # where there is no systemd, the other test reads the file
+        return  # without systemd, the other test reads the file
     copy = tmp_path / unit.name
     copy.write_text(re.sub(r"/opt/shuffleboard/bin/shuffleboard", "/bin/true", unit.read_text(encoding="utf-8")))
     done = subprocess.run([verify, "verify", str(copy)], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Upgrades under way: they give up soon where somebody is in their way, and say beforehand what they would run."""
+"""Upgrades under way: they give up soon if another transaction blocks them, and can list their steps beforehand."""
 
 import json
 import threading
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("next_schema")
 
 @pytest.fixture
 def postgresql_url(filled_postgresql: FilledDatabases, tmp_path: Path) -> Iterator[str]:
-    """A database of the schema before the next, with evaluations in it."""
+    """Yield a database of the schema before the next, with evaluations in it."""
     with filled_postgresql.copy(populate, tmp_path) as (url, _):
         yield url
 
@@ -93,7 +93,7 @@ def test_a_migration_that_does_not_get_its_lock_gives_up_and_lets_readers_go_on(
                 time.sleep(0.01)
             assert thread.is_alive()
             other.rollback()
-            # Whoever reads meanwhile waits behind the migration, until that gives up.
+            # Readers wait behind the migration until it gives up.
             assert other.scalar(text("SELECT count(*) FROM evaluation")) == 4
         thread.join()
         assert reader.scalar(text("SELECT count(*) FROM prediction")) > 0
@@ -209,7 +209,7 @@ def test_an_upgrade_keeps_every_row_and_what_was_begun_is_finished(
     assert len(before["prediction"]) > 24
     assert {row.pop("colour") for row in after["benchmark"].values()} == {None}
     assert after == before
-    # The table grew by ALTER; views and triggers are dropped meanwhile and then as they were.
+    # The table grew by ALTER; views and triggers are dropped for it and then restored.
     now = definitions(engine)
     assert now.keys() == made.keys()
     assert {name for name in made if now[name] != made[name]} <= {
@@ -256,5 +256,5 @@ def test_commands_say_which_migrations_would_be_run(old_sqlite: Engine) -> None:
 
 
 def test_looking_at_the_schema_waits_for_no_writer(old_sqlite: Engine) -> None:
-    with old_sqlite.begin():  # holds SQLite's one write lock
+    with old_sqlite.begin():  # takes SQLite's one write lock
         assert history.current(get_engine(str(old_sqlite.url))) == OLD

@@ -87,7 +87,7 @@ def test_a_message_about_an_older_database_says_how_long_an_upgrade_takes(databa
 
 @pytest.fixture
 def at_work(database: str, tmp_path: Path) -> Iterator[tuple[Engine, Process, Path]]:
-    """A registry with two shards, and a worker that stands before a prompt of the first until the file is there."""
+    """Yield a registry with two shards, and a worker that waits at a prompt of the first until the file exists."""
     engine, gate = get_engine(database), tmp_path / "gate"
     queue_evaluation(engine, tmp_path, shards=2)
     settings = {"database_url": database, "poll_seconds": 0.05, "reconcile_seconds": 0.2, "home": tmp_path}

@@ -1,4 +1,4 @@
-"""The endpoint engine against stand-ins for vLLM's and SGLang's servers: labels, whole continuations, limits, faults."""
+"""The endpoint engine against fake servers of vLLM and SGLang: labels, whole continuations, limits, faults."""
 
 import math
 import re
@@ -30,7 +30,7 @@ Open = Callable[..., tuple[EndpointEngine, ScriptedServer]]
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Open]:
-    """Opens an engine on a stand-in with the given options; settings beside them."""
+    """Yield a function that opens an engine on a fake server with the given options and settings."""
     ends: list[Callable[[], object]] = []
 
     def open_on(
@@ -236,7 +236,7 @@ def test_sglang_is_asked_by_its_own_route(opened: Open) -> None:
     asked = Prompt("The river\nAnswer:", (" the cat", " Paris", " blue stone and dog"))
     scores = engine.score_continuations([asked])
     assert scores.logprobs == [[pytest.approx(whole(asked.text, text)) for text in asked.continuations]]
-    assert scores.tokens_computed < scores.tokens_naive  # it says what it had in its cache
+    assert scores.tokens_computed < scores.tokens_naive  # it reports its cached tokens
     assert len([path for path in server.paths() if path == "/v1/completions"]) == 1
     settings = engine.settings()
     assert (settings["labels"], settings["continuations"]) == ("token_ids_logprob", "logprob_start_len")
@@ -271,7 +271,7 @@ def test_asking_for_more_than_the_server_lists_names_both_remedies(opened: Open)
 
 
 def whole(text: str, continuation: str) -> float:
-    """Of " the cat": ln P(" the") + ln P(" cat"), each after all that stands before it."""
+    """Return, for " the cat", ln P(" the") + ln P(" cat"), each after all text before it."""
     tokens = Words.tokens(continuation)
     return math.fsum(map(Words.logprob, accumulate(tokens[:-1], initial=text), tokens))
 
@@ -285,7 +285,7 @@ OLD = frozenset({"allowed_token_ids"})
 @pytest.mark.parametrize(
     ("vllm", "text", "tokens"),
     [
-        # After the prompt, after " the", " the stone" and " the stone and", each once: what begins alike is shared.
+        # After the prompt, after " the", " the stone" and " the stone and", each once: common beginnings are shared.
         pytest.param(VllmServer(waiting=0), LONG, [1, 1, 2, 2], id="a long prompt, of which the cache keeps most"),
         pytest.param(VllmServer(waiting=0, knows=OLD), LONG, [1, 1, 1, 1, 1, 1], id="one token at a time"),
         pytest.param(VllmServer(waiting=0), "Answer:", [], id="a short one"),

@@ -1,4 +1,4 @@
-"""The wheel, as pip installs it: beside other people's packages, without the checkout."""
+"""The wheel, as pip installs it: next to other packages, without the checkout."""
 
 import ast
 import hashlib
@@ -23,7 +23,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The unpacked wheel, built as of COMMIT."""
+    """Return the unpacked wheel, built as of COMMIT."""
     folder = tmp_path_factory.mktemp("wheel")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv(REVISION, COMMIT)
@@ -87,7 +87,7 @@ def test_the_wheel_has_the_same_bytes_wherever_and_whenever_it_is_built(
 
 
 def imports_of(page: Path) -> list[str]:
-    """The imports in a page's blocks of Python, as it writes them."""
+    """Return the imports in a page's blocks of Python, unchanged."""
     found = []
     for block in re.findall(r"^```python[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
         nodes = [node for node in ast.walk(ast.parse(block)) if isinstance(node, (ast.Import, ast.ImportFrom))]
@@ -181,7 +181,7 @@ def test_a_source_archive_names_its_commit(tmp_path: Path, monkeypatch: pytest.M
     (archive,) = SdistBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     subprocess.run(["tar", "-xzf", archive, "--strip-components=1", "-C", tmp_path], check=True)
     monkeypatch.delenv(REVISION)
-    # What a wheel of that archive names.
+    # The build of a wheel from that archive.
     assert build_of(tmp_path) == {"commit": COMMIT, "dirty": True}
 
 
