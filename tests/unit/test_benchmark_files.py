@@ -1,4 +1,4 @@
-"""Benchmark files: what is read, kept and refused. How refusals look to users: tests/integration/test_bad_input.py."""
+"""Benchmark files: reading, storage and refusals. Users' view of refusals: tests/integration/test_bad_input.py."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Which engine serves a model is told from its files alone, and why no faster one."""
+"""The choice of a model's engine from its files alone, and why no faster one serves it."""
 
 import json
 import sys

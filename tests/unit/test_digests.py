@@ -112,7 +112,7 @@ values = st.recursive(
 
 
 def plain(value: Any) -> str:
-    """A text that tells values and their types apart, −0 and 0 not."""
+    """Return a text that distinguishes values and their types, but not −0 and 0."""
     if isinstance(value, list):
         return f"[{','.join(map(plain, value))}]"
     if isinstance(value, float):
@@ -127,7 +127,7 @@ def test_no_two_different_rows_run_together(one: list[Any], other: list[Any]) ->
 
 
 def row(**changes: Any) -> tuple[Any, ...]:
-    """A prediction's values in the order of LEAF_COLUMNS."""
+    """Return a prediction's values in the order of LEAF_COLUMNS."""
     values = (
         dict.fromkeys(LEAF_COLUMNS) | {"variant": 0, "shown": [0, 1], "correct": True, "brier_score": 0.5} | changes
     )

@@ -1,4 +1,4 @@
-"""What servers write: thoughts in a field, in the text and in channels, whole and streamed, are the same to a protocol."""
+"""Servers' texts: thoughts in a field, in the text and in channels, whole and streamed, are the same to a protocol."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +47,7 @@ Script = Callable[[Asked], Answer]
 
 
 def serving(write: Script, owner: str = "someone", beside: Mapping[str, Any] | None = None) -> Script:
-    """beside: what services beside the OpenAI protocol answer, by path."""
+    """Return a script of a server. beside: answers outside the OpenAI protocol, by path."""
 
     def answer(asked: Asked) -> Answer:
         if asked.path == "/v1/models":
@@ -210,7 +210,7 @@ def test_a_refusal_within_a_stream_is_not_asked_again(opened: Callable[..., Endp
         assert len([asked for asked in server.asked if "completions" in asked.path]) == 1
 
 
-# What can be set
+# Settings
 
 
 def test_the_switch_and_the_effort_are_what_templates_are_told(opened: Callable[..., EndpointEngine]) -> None:

@@ -1,4 +1,4 @@
-"""Endpoints: which addresses are allowed, what their answers mean, and what becomes of their faults."""
+"""Endpoints: permitted addresses, the meaning of answers, and the handling of faults."""
 
 import json
 import threading
@@ -232,17 +232,17 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(
     assert KEY not in str(error.value)
 
 
-# What answers mean
+# Meaning of answers
 
 
 def listed(*pairs: tuple[str, float | None]) -> dict[str, Any]:
-    """An answer in the form of llama.cpp and of OpenAI's chat."""
+    """Return an answer in the form of llama.cpp and of OpenAI's chat."""
     entries = [{"token": text, "logprob": value, "bytes": list(text.encode())} for text, value in pairs]
     return {"choices": [{"text": "", "logprobs": {"content": [{"top_logprobs": entries}]}}]}
 
 
 def legacy(*pairs: tuple[str, float | None]) -> dict[str, Any]:
-    """An answer in the form of vLLM and of OpenAI's completions."""
+    """Return an answer in the form of vLLM and of OpenAI's completions."""
     return {"choices": [{"text": "", "logprobs": {"top_logprobs": [dict(pairs)]}}]}
 
 
@@ -344,7 +344,7 @@ def test_a_continuation_is_the_sum_of_its_tokens_after_what_all_have_in_common()
         tokens(("Answer", None), (":", -1.0), (" dogs", -2.0)),
     ]
     assert continuation_logprobs(prompt, wholes) == [-0.75, -2.0]
-    # Where ": " and "the" are cut otherwise together, the colon counts to both: −1 −.5 and −3.
+    # If ": " and "the" are split differently together, the colon counts to both: −1 −.5 and −3.
     wholes = [tokens(("Answer", None), (":", -1.0), (" a", -0.5)), tokens(("Answer", None), (": b", -3.0))]
     assert continuation_logprobs(prompt, wholes) == [-1.5, -3.0]
 
@@ -398,7 +398,7 @@ def client(server: ScriptedServer, key_env: str | None = None, **settings: Any) 
 
 
 def ask(server: ScriptedServer, waits: Waits | None = None, key_env: str | None = None, **settings: Any) -> Any:
-    """The document that one request comes to."""
+    """Return the document that answers one request."""
     one = client(server, key_env, **settings)
     try:
         return one.post(f"{server.url}/completions", {"prompt": "?"}, stop=waits or Waits()).document
@@ -625,7 +625,7 @@ def prompts(count: int) -> list[Prompt]:
 
 
 def letters(asked: Asked) -> Answer:
-    """Log-probabilities that tell which prompt was asked: −n − 1 for " A", and " B" below it."""
+    """Return log-probabilities that identify the prompt: −n − 1 for " A", and " B" below it."""
     number = int(asked.document["prompt"].split()[1]) if asked.document["prompt"].startswith("Question") else 0
     document = legacy((" A", -number - 1.0), (" B", -number - 2.0))
     usage = {"prompt_tokens": 10, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}
@@ -749,7 +749,7 @@ def test_scoring_stops_when_it_is_asked_to(opened: Callable[..., EndpointEngine]
         with pytest.raises(InterruptedScoringError):
             engine.score(prompts(50), should_stop=lambda: len(server.asked) > 2)
         release.set()
-        assert len(server.asked) <= 2 + 2 + 2  # models and the probe, those in flight, and who was about to ask
+        assert len(server.asked) <= 2 + 2 + 2  # models and the probe, requests in flight, and threads about to send one
 
 
 def echoing(asked: Asked) -> Answer:
@@ -766,7 +766,7 @@ def test_whole_continuations_are_scored_where_the_prompt_is_repeated(opened: Cal
         scores = engine.score_continuations(asked)
         # " a" + " cat": 2 + 4 letters and blanks; " elephants": 10; " me": 3.
         assert scores.logprobs == [[-6.0, -10.0, -6.0], [-6.0, -3.0]]
-        # The prompt alone, and with each of three continuations: equal texts are asked once.
+        # The prompt alone, and with each of three continuations: equal texts are sent once.
         assert len(server.asked) == 1 + 4
         assert server.asked[-1].document | {"prompt": ""} == {
             "model": "tiny",

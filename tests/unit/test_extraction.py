@@ -23,7 +23,7 @@ LABELS = ("A", "B", "C", "D")
 
 
 def taking(definition: dict[str, Any], match: str, *rules: str) -> dict[str, Any]:
-    """The protocol with another match, and only some of its rules."""
+    """Return the protocol with another match, and only some of its rules."""
     return definition | {"extraction": {"match": match, "rules": list(rules) or definition["extraction"]["rules"]}}
 
 
@@ -42,7 +42,7 @@ def found(
         ("The answer is  a stone \nbecause it is heavy.", ("answer-is", "a stone")),
         ("The answer is light. No: the answer is a cloud.", ("answer-is", "a cloud.")),
         ("The answer is light.\nWait.\nThe answer is a cloud.\n", ("answer-is", "a cloud.")),
-        # Upper case is not what rule 1 looks for; the line feed ends what is found.
+        # Rule 1 does not match upper case; the line feed ends the match.
         ("Answer is light.\nAnswer: a cloud\nor so", ("answer-colon", "a cloud")),
         ("Answer:\n\n  a cloud", ("answer-colon", "a cloud")),
         ("answer: light Answer: a cloud", ("answer-colon", "a cloud")),
@@ -266,7 +266,7 @@ def test_time_grows_with_the_length_only(output: str) -> None:
     assert extracted is None or extracted.text in output
 
 
-# On what models wrote
+# On models' real texts
 
 
 @pytest.fixture(scope="module")
@@ -281,9 +281,9 @@ def labels_of(row: dict[str, Any]) -> str:
 
 
 def test_the_first_match_is_the_letter_that_was_recorded(generations: list[dict[str, Any]]) -> None:
-    """The authors took the first "answer is X"; where there is none, letters are blank or drawn, and prove nothing.
+    """The authors took the first "answer is X"; without one, letters are blank or drawn, and prove nothing.
 
-    Their expression does not see one in emphasis, "answer is **D**", which is read here.
+    Their expression does not match emphasis, "answer is **D**", which ours reads.
     """
     first = taking(SELECT, "first", "answer-is")
     read = [(row, extract(first, row["raw"] or "", labels_of(row))) for row in generations]

@@ -1,4 +1,4 @@
-"""What a process of its own may do for a stranger, and what of it comes back."""
+"""The limits of a process that reads a stranger's file, and its result."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Batches are halved when memory runs out, and what fitted is remembered."""
+"""Batches are halved when memory runs out, and the size that fitted is remembered."""
 
 import weakref
 from collections.abc import Callable
@@ -122,7 +122,7 @@ def test_an_error_of_the_device_is_told_from_others(error: Exception, of_device:
 
 
 def test_a_model_is_given_back_before_the_next_one_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the next one's budget is what the first has left."""
+    """Otherwise the next one's budget is the memory that the first one leaves."""
 
     class Model:
         def __init__(self) -> None:

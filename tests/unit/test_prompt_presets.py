@@ -45,7 +45,7 @@ def prompt(
 
 
 def under(name: str, variants: str, ordinal: int, shots: int = 0, question: QuestionText = QUESTION) -> Prompt:
-    """The prompt under one variant of a kind."""
+    """Return the prompt under one variant of a kind."""
     definition = parse_variants(variants)
     shape = QuestionShape(question.external_id, len(question.options), question.answer)
     (shown,) = [variant for variant in definition.variants(shape) if variant.ordinal == ordinal]
@@ -71,7 +71,7 @@ ALONE = {
 
 
 TEXT_PRESETS = tuple(name for name, preset in PRESETS.items() if not preset["chat_template"])
-"""Presets whose prompt is a text; those of the others are conversations."""
+"""Presets whose prompt is a text; the prompts of the others are conversations."""
 
 
 @pytest.mark.parametrize("name", TEXT_PRESETS)
@@ -182,7 +182,7 @@ def test_what_stands_for_each_position(name: str) -> None:
 def test_texts_follow_the_order_shown_and_inserted_options(name: str) -> None:
     rotated = under(name, "cyclic", 1)
     replaced = under(name, "adversarial", 1)
-    # The last distractor by ordinal is replaced where it stands.
+    # The last distractor by ordinal is replaced at its place.
     assert _options(rotated) == ("a cloud", "light", "a stone")
     assert _options(replaced) == ("a stone", "a cloud", "Hello, everyone.")
 

@@ -1,4 +1,4 @@
-"""Two protocols compared, and that what Nowak et al. print of it comes out of their own tables."""
+"""Two protocols compared, and the printed results of Nowak et al. recomputed from their own tables."""
 
 from fractions import Fraction
 from functools import cache
@@ -15,7 +15,7 @@ def pair(model: str, benchmark: str, first: dict[str, float | None], second: dic
 
 
 def variances(*table: tuple[str, str, float | None, float | None]) -> dict[str, Any]:
-    """The comparison of variances: (model, benchmark, under the first, under the second)."""
+    """Return the comparison of variances: (model, benchmark, under the first, under the second)."""
     return compare(
         [
             pair(model, benchmark, {"accuracy_variance": first}, {"accuracy_variance": second})
@@ -150,13 +150,13 @@ def _lines():
 
 
 def _ends(text: str, end: str) -> float:
-    """A printed number, or the least ("low") or greatest ("high") that it may have been before it was rounded."""
+    """Return a printed number, or its least ("low") or greatest ("high") value before rounding."""
     interval = printed(text)
     return float({"low": interval.low, "mid": Fraction(text), "high": interval.high}[end])
 
 
 def _published(end: str, turned: bool = False) -> list[Pair]:
-    """Tables 5 to 11; "low" and "high": what makes ratios and differences as small or as great as rounding allows."""
+    """Return tables 5 to 11; "low" and "high": the values that make ratios and differences smallest or greatest."""
     other = {"low": "high", "mid": "mid", "high": "low"}[end]
     # A variance ratio grows with the second variance and falls with the first; a SCORE difference the other way round.
     ends = {"S&L": {"variance": other, "SCORE": end}, "M&D": {"variance": end, "SCORE": other}}
@@ -179,7 +179,7 @@ def _published(end: str, turned: bool = False) -> list[Pair]:
 
 
 def _between(low: float | None, high: float | None) -> Interval:
-    """What the numbers before rounding allow."""
+    """Return the interval that the numbers before rounding permit."""
     assert low is not None
     assert high is not None
     assert low <= high

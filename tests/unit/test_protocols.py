@@ -1,4 +1,4 @@
-"""Presets are what they were, and a custom protocol is a checked file."""
+"""Presets are unchanged, and a custom protocol is a checked file."""
 
 import json
 from collections.abc import Mapping

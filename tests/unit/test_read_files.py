@@ -1,4 +1,4 @@
-"""`protocols read`: outputs in a file, read before anything is asked."""
+"""`protocols read`: outputs in a file, read before any model runs."""
 
 import json
 from pathlib import Path

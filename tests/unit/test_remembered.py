@@ -12,7 +12,7 @@ from registry.files.remembered import remembered_sha256
 
 @pytest.fixture
 def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that were read in full. Files of this test count as settled at once."""
+    """Return the files that were read in full. Files of this test count as settled at once."""
     monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(remembered, "SETTLED_SECONDS", -1.0)
     read: list[Path] = []

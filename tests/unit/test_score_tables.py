@@ -1,4 +1,4 @@
-"""`shuffleboard ranks`: tables of scores that are read, and those that are refused."""
+"""`shuffleboard ranks`: readable tables of scores, and refused ones."""
 
 from pathlib import Path
 

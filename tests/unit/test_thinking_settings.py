@@ -1,4 +1,4 @@
-"""Which settings of thoughts a model can honour, and what is said of the others."""
+"""The settings of thoughts that a model can honour, and the messages about the others."""
 
 from pathlib import Path
 from typing import Any

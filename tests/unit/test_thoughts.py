@@ -1,4 +1,4 @@
-"""Where a thought ends, and what a protocol may set about thoughts."""
+"""The end of a thought, and a protocol's settings about thoughts."""
 
 from pathlib import Path
 from typing import Any
@@ -230,7 +230,7 @@ def test_a_hostile_output_takes_time_in_proportion_to_its_length(count: int) -> 
         divided(text, opened=True, finish="length")
 
 
-# What a protocol sets
+# Settings of a protocol
 
 
 def custom(**changes: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Wordings: what they change, and what they never do; repeats share the number of their prompt."""
+"""Wordings: the texts that they change, and never change; repeats share the number of their prompt."""
 
 from pathlib import Path
 
@@ -91,7 +91,7 @@ def test_templates_of_a_file_are_named_by_their_content(tmp_path: Path) -> None:
         "Q: What usually falls?\nA. a stone\nB. a cloud\nC. light\nTick one of the options A to C.\nAnswer:"
     )
     assert definition.name.startswith("wording:file=exam@")
-    # The name finds what was asked, but has no texts of its own.
+    # The name identifies the evaluated wordings, but has no texts of its own.
     named = parse_variants(definition.name)
     assert named.name == definition.name
     with pytest.raises(VariantError, match="its file was not read"):
