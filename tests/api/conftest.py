@@ -19,17 +19,17 @@ def _with_board(site: Site) -> Site:
 
 @pytest.fixture(scope="session")
 def sqlite_registry(sqlite_site: Site) -> Site:
-    """The registry on SQLite."""
+    """Return the registry on SQLite."""
     return _with_board(sqlite_site)
 
 
 @pytest.fixture(scope="session")
 def postgresql_registry(postgresql_site: Site) -> Site:
-    """The registry on PostgreSQL."""
+    """Return the registry on PostgreSQL."""
     return _with_board(postgresql_site)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def site(request: pytest.FixtureRequest) -> Site:
-    """The registry on each engine in turn."""
+    """Return the registry on each engine in turn."""
     return request.getfixturevalue(f"{request.param}_registry")

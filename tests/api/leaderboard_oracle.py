@@ -1,4 +1,4 @@
-"""The leaderboard as its definition says it, in Python over all rows of the view: what the database's own is held to.
+"""An oracle for the database's leaderboard: its definition, in Python over all rows of the view.
 
 Slow, and needs no index: filters, groups, ranks and order are pure functions over rows.
 """
@@ -21,7 +21,7 @@ from registry.tables import BenchmarkVersion, Evaluation
 
 
 def rows_of_the_view(session: Session) -> list[Row]:
-    """Every row of the view `leaderboard`, with what tells which rows were asked the same."""
+    """Return every row of the view `leaderboard`, with the columns that identify rows under the same conditions."""
     query = (
         select(
             leaderboard,
@@ -35,7 +35,7 @@ def rows_of_the_view(session: Session) -> list[Row]:
         .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
         .order_by(leaderboard.c.evaluation_id)
     )
-    # All that the digest is made of stands in the rows by itself.
+    # The rows contain all inputs of the digest.
     return [
         row
         | {"part": part(row["question_filter"]), "asked_digest": ""}
@@ -45,20 +45,20 @@ def rows_of_the_view(session: Session) -> list[Row]:
 
 
 def part(question_filter: Row) -> Row | None:
-    """The question filter where it leaves questions out; None for the whole benchmark."""
+    """Return the question filter if it leaves questions out; None for the whole benchmark."""
     return question_filter if any(value is not None for value in question_filter.values()) else None
 
 
 @dataclass(frozen=True)
 class Board:
-    """A leaderboard: `complete` rows are ranked, `incomplete` ones stand behind them."""
+    """A leaderboard: `complete` rows are ranked, `incomplete` ones follow."""
 
     complete: list[Row]
     incomplete: list[Row]
 
     @property
     def rows(self) -> list[Row]:
-        """All rows, the incomplete ones last."""
+        """Return all rows, the incomplete ones last."""
         return self.complete + self.incomplete
 
 
@@ -67,7 +67,7 @@ def make(rows: Sequence[Row], selection: Selection, ordering: Ordering) -> Board
     kept = _matching(_ranked(rows, ordering.rank_metric), selection)
     complete = ordered([row for row in kept if row["complete"]], ordering.sort, ordering.order)
     if ordering.grouped:
-        # Stable: within a group the chosen order stays. Sorting by what a group has in common moves whole groups.
+        # Stable: within a group the chosen order stays. Sorting by a group's common column moves whole groups.
         complete.sort(key=group_key)
         if ordering.sort in GROUP_COLUMNS:
             complete.sort(key=lambda row: _comparable(row[ordering.sort]), reverse=ordering.order == "desc")
@@ -77,9 +77,9 @@ def make(rows: Sequence[Row], selection: Selection, ordering: Ordering) -> Board
 
 
 def _ranked(rows: Sequence[Row], metric: str) -> list[Row]:
-    """The rows with `rank` added: within their group, complete ones only, where the group has several models.
+    """Return the rows with `rank` added: within their group, complete ones only, if the group has several models.
 
-    A group that was asked in one order is ranked by accuracy where the metric needs two.
+    A group in one order is ranked by accuracy if the metric needs two.
     """
     found = []
     for _, group in groupby(sorted(rows, key=group_key), key=group_key):
@@ -96,7 +96,7 @@ def _ranked(rows: Sequence[Row], metric: str) -> list[Row]:
 
 
 def _matching(rows: Sequence[Row], selection: Selection) -> list[Row]:
-    """The rows that a benchmark, variants, a protocol, shots, a model and a part of its name keep."""
+    """Return the rows that match a benchmark, variants, a protocol, shots, a model and a part of its name."""
     exact = {key: getattr(selection, key) for key in ("benchmark", "variants", "protocol", "shots", "model")}
     name = (selection.q or "").casefold()
     return [
@@ -107,9 +107,9 @@ def _matching(rows: Sequence[Row], selection: Selection) -> list[Row]:
 
 
 def ordered(rows: Sequence[Row], sort: str, order: str) -> list[Row]:
-    """The rows by one column, NULL last whatever the direction; equal ones by model, then evaluation.
+    """Return the rows by one column, NULL last in both directions; equal ones by model, then evaluation.
 
-    Where a metric needs two orders, equal ones stand by accuracy first.
+    If a metric needs two orders, equal rows are sorted by accuracy first.
     """
     settled = sorted(rows, key=lambda row: (row["model"].casefold(), row["evaluation_id"]))
     if sort in METRICS and METRICS[sort].needs_two_prompts:

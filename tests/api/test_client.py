@@ -27,7 +27,7 @@ from web.urls import parameters
 
 @contextmanager
 def listening(application: Any) -> Iterator[str]:
-    """Where an application listens."""
+    """Yield the address of a server of an application."""
     server = make_server("127.0.0.1", 0, application, threaded=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -39,14 +39,14 @@ def listening(application: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def address(sqlite_registry: Site) -> Iterator[str]:
-    """Where the registry listens."""
+    """Yield the registry's address."""
     with listening(sqlite_registry.client.application) as where:
         yield where
 
 
 @pytest.fixture(scope="module")
 def token(sqlite_registry: Site) -> str:
-    """Of an account that may read."""
+    """Return a token of an account that may read."""
     with write_session(sqlite_registry.engine) as session:
         return issue_token(session, create_account(session, "reader-by-token", "reader"), "client", ["read"])[1]
 

@@ -1,4 +1,4 @@
-"""What the API promises beside its documents: caching, paging, methods, problems."""
+"""The API's behaviour apart from its documents: caching, paging, methods, problems."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The leaderboard as the database orders and ranks it is the one that the oracle makes of all rows of the view."""
+"""The database's order and ranks of the leaderboard, compared with the oracle's over all rows of the view."""
 
 import csv
 import io
@@ -63,7 +63,7 @@ def vary(engine, folder):
 
 @pytest.fixture
 def varied(filled_databases, tmp_path):
-    """A seeded registry with these groups."""
+    """Yield a seeded registry with these groups."""
     with filled_databases.copy(vary, tmp_path) as (url, _):
         yield get_engine(url)
 
@@ -79,7 +79,7 @@ def test_pages_are_cut_from_the_order_that_is_defined(varied):
 
 @pytest.mark.parametrize("named", [100, 0])
 def test_rows_and_choices_are_those_of_the_view(varied, monkeypatch, named):
-    """However many superseded evaluations are named one by one: where there are more, the database compares them."""
+    """With any number of superseded evaluations named one by one: beyond it, the database compares them."""
     monkeypatch.setattr("registry.leaderboard.rows._MOST_NAMED", named)
     with read_session(varied) as session:
         of_the_view = oracle.rows_of_the_view(session)
@@ -87,7 +87,7 @@ def test_rows_and_choices_are_those_of_the_view(varied, monkeypatch, named):
             key: sorted({str(row[key]) for row in of_the_view})
             for key in ("benchmark", "variants", "protocol", "shots")
         }
-        # What was asked the same the oracle tells by itself.
+        # The oracle finds equal conditions by itself.
         expected = {
             row["evaluation_id"]: {key: value for key, value in row.items() if key != "asked_digest"}
             for row in of_the_view

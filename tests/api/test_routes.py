@@ -24,7 +24,7 @@ REFUSALS = {401, 403, 404}
 
 @pytest.fixture
 def engine(sqlite_database: str) -> Engine:
-    """An empty registry with an account of each role."""
+    """Return an empty registry with an account of each role."""
     engine = get_engine(sqlite_database)
     with write_session(engine) as session:
         for role in ROLES:
@@ -34,7 +34,7 @@ def engine(sqlite_database: str) -> Engine:
 
 @pytest.fixture
 def tokens(engine: Engine) -> dict[str, dict[str, str]]:
-    """Role to what its programs send."""
+    """Return role → request headers of its programs."""
     return {role: bearer(token_of(engine, role)) for role in ROLES}
 
 
@@ -52,7 +52,7 @@ def closed(engine: Engine, tmp_path: Path) -> Flask:
 
 
 def address(rule: str) -> str:
-    """The rule with something in each of its places that could be there, and mostly is not."""
+    """Return the rule with a valid value, mostly of no object, in each of its places."""
     return re.sub(r"<(?:[^:>]*:)?(\w+)>", lambda found: VALUES.get(found[1], "x" if found[1] in NAMED else "1"), rule)
 
 

@@ -1,4 +1,4 @@
-"""Whatever is asked for, the API answers as its OpenAPI document says: schemathesis asks for all sorts of things."""
+"""The API's answers to many kinds of requests by schemathesis, compared with its OpenAPI document."""
 
 import re
 import sqlite3
@@ -25,7 +25,7 @@ from web import create_app
 from web.api import OPERATIONS
 from web.api.operations import Operation
 
-# What a form that breaks off leaves open is closed when it is collected.
+# A file left open by an aborted form is closed when it is collected.
 pytestmark = pytest.mark.filterwarnings("ignore:.*SpooledTemporaryFile:pytest.PytestUnraisableExceptionWarning")
 
 CHECKS = [
@@ -45,21 +45,21 @@ WEAKEST = {
 
 @pytest.fixture(scope="module")
 def api(sqlite_registry: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The document over a registry in which nobody changes anything."""
+    """Yield the document over a registry that no test changes."""
     with _opened(sqlite_registry, tmp_path_factory.mktemp("read")) as schema:
         yield schema
 
 
 @pytest.fixture(scope="module")
 def changing_api(sqlite_registry: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The document over a registry in which tests change what they like, and find what others left."""
+    """Yield the document over a registry that tests may change in any way."""
     with _opened(sqlite_registry, tmp_path_factory.mktemp("written")) as schema:
         yield schema
 
 
 @contextmanager
 def _opened(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
-    """The document over a copy of the registry, with what to put into paths: numbers made up are of nothing."""
+    """Yield the document over a copy of the registry, with values for paths: made-up numbers belong to nothing."""
     assert sqlite_registry.engine.url.database is not None
     with (
         closing(sqlite3.connect(sqlite_registry.engine.url.database)) as source,
@@ -92,11 +92,11 @@ def _opened(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
         "digest": [sqlite_registry.client.get("/api/v1/boards/main").json["digest"]],
         "submission_id": submissions,
         "other_id": [*seeded.evaluations.values()],
-        # Never one whose token asks: it would be disabled on the way.
+        # Never the account of the request's token: it would be disabled on the way.
         "account": ["somebody", "nobody"],
     }
 
-    # What stands in the query may be something that is there as well.
+    # Query parameters may name existing objects as well.
     named = {"a": [seeded.evaluations["alpha"]], "b": [seeded.evaluations["beta"], seeded.secret_evaluation]}
 
     @schema.hook
@@ -108,7 +108,7 @@ def _opened(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
 
     @schema.hook
     def map_path_parameters(_context: Any, path_parameters: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Every other path is of something that is there."""
+        """Use an existing object in every other path."""
         if not path_parameters:
             return path_parameters
         number = len(str(path_parameters))
@@ -125,7 +125,7 @@ def _opened(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
 
 
 def _ask(api: Any, operation: Operation, role: str, mode: schemathesis.GenerationMode, examples: int) -> set[int]:
-    """Asks for an operation again and again; returns the statuses that were answered."""
+    """Send many requests for an operation; return the statuses of the answers."""
     answered = set()
     path = _path(operation)
 
@@ -161,7 +161,7 @@ WITH_PARAMETERS = [operation for operation in OPERATIONS if _has_something_to_ge
 
 
 TIMES = pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.long)])
-"""How many times as much is asked as suffices to see a fault that shows often."""
+"""Multiples of the number of requests that suffices to find a frequent fault."""
 
 
 def names(operations: list[Operation]) -> list[str]:
@@ -173,7 +173,7 @@ def names(operations: list[Operation]) -> list[str]:
 def test_what_the_document_allows_is_answered_as_it_says(api: Any, operation: Operation, times: int) -> None:
     role = WEAKEST.get(operation.scope, ANONYMOUS)
     answered = _ask(api, operation, role, schemathesis.GenerationMode.POSITIVE, 8 * times)
-    if 200 not in answered:  # where several parameters have to exist
+    if 200 not in answered:  # if several parameters have to exist
         answered |= _ask(api, operation, role, schemathesis.GenerationMode.POSITIVE, 120)
     assert 200 in answered
 
@@ -191,7 +191,7 @@ def test_what_the_document_forbids_is_a_documented_problem(changing_api: Any, op
     role = WEAKEST.get(operation.scope, ANONYMOUS)
     refusals = {400, 404, 415, 422}
     answered = _ask(changing_api, operation, role, schemathesis.GenerationMode.NEGATIVE, 5 * times)
-    if not answered & refusals:  # where most of what is made up may be sent
+    if not answered & refusals:  # if most made-up values are valid
         answered |= _ask(changing_api, operation, role, schemathesis.GenerationMode.NEGATIVE, 40)
     assert answered & refusals
 
