@@ -14,7 +14,7 @@ from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
 
 STATES = ("unread", "unfinished", "empty", "refused", "no valid answer")
 RECORDED = "imported"
-"""Drawn elsewhere: a prompt may have been asked again, some prompts more often than others."""
+"""Recorded by another program: prompts may be repeated, some more often than others."""
 # Kind, the part of the prompts that it varies, and whether these list the options.
 KINDS = (
     ("cyclic", "order", True),
@@ -32,9 +32,9 @@ KINDS = (
 
 @dataclass
 class Raw:
-    """Answers as they came. asked: by question, (prompt, option answered or None), the benchmark's own order first.
+    """Raw answers. `asked`: by question, (prompt, option answered or None), the benchmark's own order first.
 
-    copies: how many variants show the same prompt, and have its one answer: where no options are listed, all orders.
+    copies: number of variants that show the same prompt, and share its answer: all orders if no options are listed.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Raw:
     lacks_original: bool = False
     """Whether the benchmark's own order is not among the prompts."""
     again: list[list[int | None]] = field(default_factory=list)
-    """By question, answers to one prompt that another evaluation of the model asked again and again."""
+    """By question, repeated answers to one prompt from another evaluation of the model."""
     tied: int = 0
 
     def mean(self, values: Sequence[float | None]) -> float | None:
@@ -66,7 +66,7 @@ class Raw:
         return [option == 0 for _, option in self.papers(question)]
 
     def papers(self, question: int) -> list[tuple[int, int | None]]:
-        """The answers that the papers' metrics count: the first of each prompt where repeats were asked for."""
+        """Return the answers that the papers' metrics count: the first of each prompt if repeats were requested."""
         asked = self.asked[question]
         if not self.repeated or self.kind == RECORDED:
             return asked
@@ -75,11 +75,11 @@ class Raw:
         ]
 
     def prompts(self, question: int) -> int:
-        """How many distinct prompts there are."""
+        """Return the number of distinct prompts."""
         return len({prompt for prompt, _ in self.asked[question]})
 
     def counts(self, question: int) -> list[tuple[int, int]]:
-        """Of each prompt, how often it was answered right and how often it was asked."""
+        """Return, for each prompt, its number of right answers and of all answers."""
         found: dict[int, list[bool]] = {}
         for prompt, option in self.asked[question]:
             found.setdefault(prompt, []).append(option == 0)
@@ -87,7 +87,7 @@ class Raw:
 
 
 def made(seed: int, alike: int | None = None) -> Raw:
-    """Raw answers of a model of any kind; those with one number `alike` were asked in one way."""
+    """Return raw answers of a model of any kind; models with the same number `alike` share their conditions."""
     draw, how = random.Random(seed), random.Random(f"asked {seed if alike is None else alike}")
     kind, varied, listed = how.choice(KINDS)
     options = how.choice((2, 4, 4, 5, 10))
@@ -144,7 +144,7 @@ def made(seed: int, alike: int | None = None) -> Raw:
 
 
 def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
-    """What the registry would know of these answers."""
+    """Return the registry's facts about these answers."""
     indices = range(len(raw.asked))
     tested = [raw.prompts(index) > 1 for index in indices]
     values: dict[str, list[float | None]] = {
@@ -232,9 +232,9 @@ def _flips(raw: Raw, index: int) -> float:
 
 
 def pairs(raw: Raw, index: int) -> tuple[list[bool], list[bool]]:
-    """Whether two answers differ: of pairs to one prompt, and of pairs to two. A missing one differs from all.
+    """Return whether two answers differ: of pairs to one prompt, and of pairs to two. A missing one differs from all.
 
-    Of prompts that differ in more than the order no pair differs in that alone.
+    If prompts differ in more than the order, no pair differs in that alone.
     """
     same: list[bool] = []
     other: list[bool] = []

@@ -39,13 +39,13 @@ class Model:
     spread: float = 0.0
 
     def probabilities(self, generator: np.random.Generator, evaluations: int, n: int, m: int) -> Floats:
-        """Of a right answer, shape (evaluations, n, m)."""
+        """Return the probabilities of a right answer, shape (evaluations, n, m)."""
         shape = (evaluations, n, 1)
         of = np.full(shape, self.p) if not self.spread else _beta(generator, np.full(shape, self.p), self.spread)
         if not self.effect:
             return np.broadcast_to(of, (evaluations, n, m))
         if not self.even:
-            # The variance of each question's own over its orders is its share of what chance leaves room for.
+            # The variance of each question over its orders is its share of the variance that chance permits.
             room = float((of * (1 - of)).mean())
             known = np.broadcast_to(of, (evaluations, n, m))
             return _beta(generator, known, known * (1 - known) * self.effect / room)
@@ -111,7 +111,7 @@ def per_question(chosen: Options) -> dict[str, Floats]:
 
 
 def facts_of_answers(chosen: Options, *, resamples: int = RESAMPLES) -> list[Facts]:
-    """What the registry would know of each evaluation, with intervals of its own kind."""
+    """Return the registry's facts about each evaluation, with intervals of its own kind."""
     evaluations, n, m, k = chosen.shape
     values = per_question(chosen)
     if k > 1:
@@ -164,7 +164,7 @@ def blamed_on_board(models: Sequence[Facts]) -> bool:
 
 
 def in_lower_tier(losses: Floats, samples: Floats) -> int:
-    """How many of the models of a board of order losses are below its first tier, all pairs compared at once.
+    """Return the number of models of a board of order losses below its first tier, all pairs compared at once.
 
     losses: of each question and model, shape (n, models); samples: `resampled_means` of them.
     """
@@ -174,5 +174,5 @@ def in_lower_tier(losses: Floats, samples: Floats) -> int:
 
 
 def named(models: Sequence[Facts]) -> list[Facts]:
-    """The same with names that differ."""
+    """Return the same with distinct names."""
     return [replace(facts, model=f"m{place}") for place, facts in enumerate(models)]

@@ -1,4 +1,4 @@
-"""What pages and terminal say of answers that once were described wrongly."""
+"""Sentences of pages and terminal about answers that were once described wrongly."""
 
 import json
 import random
@@ -30,7 +30,7 @@ ORDERS = [(0, 1, 2, 3), (1, 2, 3, 0), (2, 3, 0, 1), (3, 0, 1, 2), (3, 2, 1, 0), 
 
 
 def words(html: str) -> str:
-    """The text of a page, without the menus."""
+    """Return the text of a page, without the menus."""
     text = re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", html.partition("<main")[2], flags=re.DOTALL)
     return " ".join(unescape(text).replace("\u202f", " ").split())
 
@@ -41,7 +41,7 @@ def line(question: dict[str, Any], variant: int, order: Sequence[int], option: i
 
 
 def often_right(seed: str, share: float) -> Callable[[dict[str, Any]], int]:
-    """Right with this probability, each time anew."""
+    """Return a model that is right with this probability, by a new draw each time."""
     draw = random.Random(seed)
 
     def option(question: dict[str, Any]) -> int:
@@ -51,7 +51,7 @@ def often_right(seed: str, share: float) -> Callable[[dict[str, Any]], int]:
 
 
 def of_kind(kind: str, option: Callable[[dict[str, Any]], int | None]) -> list[dict[str, Any]]:
-    """One line a prompt of a kind of variants."""
+    """Return a line for each prompt of a kind of variants."""
     return [
         line(question, variant.ordinal, variant.order, option(question))
         for question in QUESTIONS
@@ -60,7 +60,7 @@ def of_kind(kind: str, option: Callable[[dict[str, Any]], int | None]) -> list[d
 
 
 def in_orders(orders: Sequence[Sequence[int]], option: Callable[[dict[str, Any]], int | None]) -> list[dict[str, Any]]:
-    """One line for each of these orders, as another program asked them."""
+    """Return a line for each of these orders, as another program records them."""
     return [
         line(question, variant, order, option(question))
         for question in QUESTIONS
@@ -102,13 +102,13 @@ MODEL = {"mixed": "one", "plain": "one"}
 
 @pytest.fixture(scope="module")
 def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The evaluations of ASKED, and a board of imported ones."""
+    """Return a site with the evaluations of `ASKED`, and a board of imported ones."""
     registry = Registry(lasting_sqlite(), tmp_path_factory.mktemp("pages"))
     registry.benchmark("four", QUESTIONS)
     seeded = Seeded()
     for name in dict.fromkeys(MODEL.get(name, name) for name in ASKED):
         registry.model(name)
-    # The mixed set comes last: the newest is not to stand for its model.
+    # The mixed set comes last: the newest must not represent its model.
     for name, (kind, protocol, lines) in sorted(ASKED.items(), key=lambda item: item[0] == "mixed"):
         path = registry.file(f"{name}.jsonl", [json.dumps(item) for item in lines])
         request = ImportRequest(path, MODEL.get(name, name), "four", kind, protocol)

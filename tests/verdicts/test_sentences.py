@@ -21,7 +21,7 @@ QUICK = 60
 MANY = 5_000
 AT_ONCE = 250
 TOGETHER = 5
-"""Of so many evaluations one is looked at on a board, with up to so many others asked in the same way."""
+"""Size of a board with one checked evaluation, and up to so many others under the same conditions."""
 NUMBER = re.compile(r"−?\d[\d,]*\.\d(?:\u202f%| points?)|\(−?\d[^)]* to [^)]*\)")
 """A share, a difference or an interval."""
 
@@ -194,7 +194,7 @@ CHECKS: dict[str, Check] = {
 
 
 def check_order(raw: Raw, facts: Facts, said: list[Said], context: str) -> None:
-    """Nothing is said about the order that was not tested, or by one that guesses, was not read, or is tied."""
+    """Check that no sentence is about an order that was untested, or whose model guesses, was not read, or is tied."""
     missing, text = missing_of(raw), " ".join(map(str, said))
     assert any(one.topic == "unread" for one in said) == (missing > Fraction(1, 20)), context
     if missing > Fraction(1, 2):
@@ -224,7 +224,7 @@ def check_position(raw: Raw, facts: Facts, context: str) -> None:
 
 
 def check_elsewhere(raws: list[Raw], found: list[Facts], context: str) -> None:
-    """The page of a model, a list and a board say of an evaluation only what may be said of it alone."""
+    """Check that a model's page, a list and a board describe an evaluation only by its own facts."""
     by_model = {facts.model: (raw, facts) for raw, facts in zip(raws, found, strict=True)}
     for facts, said in of_listed(found):
         check_order(*by_model[facts.model], [*unread(facts), said], context)

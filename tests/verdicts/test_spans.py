@@ -13,7 +13,7 @@ from web.charts.spans import span_legend, span_svg
 def facts(
     samples: bool | None = False, missing: int = 0, orders: int = 4, chance: float = 0.25, **numbers: float
 ) -> Facts:
-    """A model on 400 questions, with these metrics."""
+    """Return a model on 400 questions, with these metrics."""
     found = {name: Number(value, 400, value - 0.01, value + 0.01) for name, value in numbers.items()}
     asked = Asked(fewest=orders, most=orders, prompts=orders, samples=samples)
     reading = Reading(400 * orders, {"no valid answer": missing} if missing else {})
@@ -29,15 +29,15 @@ REPEATED = LOSES | SCALE | {"right_twice_same_order": 0.5, "chance_loss": 0.1, "
 @pytest.mark.parametrize(
     ("given", "drawn"),
     [
-        # Nothing is lost to chance: the dot is where two right answers in one order are.
+        # Nothing is lost to chance: the dot is at two right answers in one order.
         (facts(**STEADY), (0.45, 0.6, 0.6)),
         # With repeats: 5 points lost to the order, then 10 to chance.
         (facts(samples=True, **REPEATED), (0.45, 0.5, 0.6)),
-        # Other orders were asked once: the dot is over all of them.
+        # Other orders ran once: the dot is over all of them.
         (facts(samples=True, **(REPEATED | {"average_accuracy": 0.55})), (0.45, 0.5, 0.55)),
         # A loss below 0 is chance alone.
         (facts(samples=True, **(REPEATED | {"order_loss": -0.01})), (0.45, 0.45, 0.6)),
-        # Answers that are sampled, or may be, do not tell chance from order without repeats.
+        # Answers that are sampled, or may be, do not separate chance from order without repeats.
         (facts(samples=True, **LOSES, **SCALE), (0.45, None, 0.6)),
         (facts(orders=1, accuracy=0.6), (None, None, 0.6)),
         (facts(orders=1, samples=None, **LOSES), (None, None, 0.6)),

@@ -1,4 +1,4 @@
-"""Each sentence of the table has facts about which it is said, and facts so near that it must not be."""
+"""Each sentence of the table has facts that require it, and near facts that exclude it."""
 
 import re
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ UNLISTED = Asked(None, fewest=1, most=1, prompts=4, lists_options=False)
 
 
 def facts(asked: Asked = FOUR, *, missing: int = 0, tied: int = 0, **numbers: Number | None) -> Facts:
-    """A model with four options on 400 questions in four orders, above guessing."""
+    """Return a model with four options on 400 questions in four orders, above guessing."""
     found = {name: number for name, number in ({"accuracy": ACCURACY} | numbers).items() if number is not None}
     reading = Reading(1_600, {"unread": missing} if missing else {}, tied)
     return Facts("m", "b", 400, asked, reading, found, 0.25, repeat="shuffleboard evaluations submit")
@@ -88,7 +88,7 @@ SAME = facts(fluctuation_rate=Number(0, 400))
 DIFFERENCE = Number(0.1, 400, 0.05, 0.15)
 
 CASES: Mapping[str, tuple[Any, Any]] = {
-    # Name of the sentence to a subject that it is said of, and one that it is not said of.
+    # Name of the sentence to facts that require it, and facts that exclude it.
     "mostly-unread": (facts(missing=801), facts(missing=800)),
     "unread-with-accuracy": (facts(missing=81, accuracy_of_answered=ACCURACY), facts(missing=81)),
     "partly-unread": (facts(missing=81), facts(missing=80)),

@@ -1,4 +1,4 @@
-"""Simulated models, imported: their pages, JSON and terminal agree, and blame the order where it does something."""
+"""Simulated models, imported: their pages, JSON and terminal agree, and blame the order if it has an effect."""
 
 import json
 import re
@@ -26,7 +26,7 @@ QUICK, MANY = 4, 300
 
 
 class Worlds:
-    """A registry of simulated models, each asked twice in each of four orders."""
+    """A registry of simulated models, each run twice in each of four orders."""
 
     def __init__(self, url: str, registry: Registry) -> None:
         self.registry, self.url = registry, url
@@ -95,7 +95,7 @@ def written(document: dict[str, Any]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def worlds(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Worlds:
-    """A registry without any model."""
+    """Return a registry without any model."""
     url = lasting_sqlite()
     return Worlds(url, Registry(url, tmp_path_factory.mktemp("worlds")))
 
