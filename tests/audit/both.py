@@ -1,4 +1,4 @@
-"""What an audit and an import make of one log, side by side."""
+"""The results of an audit and of an import of one log."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ class Both:
 
     @property
     def accuracy(self) -> float:
-        """The share of imported answers that are right."""
+        """Return the share of imported answers that are right."""
         right = sum(at == key for at, key in zip(self.imported, self.imported_keys, strict=True))
         return right / len(self.imported)
 
 
 def known(log: Log) -> dict[str, KnownQuestion]:
-    """The questions of a log as a benchmark has them."""
+    """Return the questions of a log in a benchmark's form."""
     found: dict[str, KnownQuestion] = {}
     for item in log.items:
         number = len(found)
@@ -44,7 +44,7 @@ def known(log: Log) -> dict[str, KnownQuestion]:
 
 
 def imported(path: Path, format_: str, questions: dict[str, KnownQuestion]) -> list[Recorded]:
-    """The answers of a log as an import takes them. Raises IngestError as an import does."""
+    """Return the answers of a log as an import reads them. Raises IngestError as an import does."""
     stated = None
     found: Iterable[Recorded]
     if format_ == "table":
@@ -61,7 +61,7 @@ def imported(path: Path, format_: str, questions: dict[str, KnownQuestion]) -> l
 
 
 def log_in(folder: Path) -> Path:
-    """The one log in a folder."""
+    """Return the only log in a folder."""
     (path,) = (file for file in files_of(folder) if sources_of(file, {}))
     return path
 

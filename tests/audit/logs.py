@@ -23,7 +23,7 @@ INSTRUCTION = 'Answer the multiple choice question. End with a line "Answer: X",
 
 @dataclass(frozen=True)
 class Item:
-    """One prompt. said: what was written. recorded: the position that the program read, None for nothing."""
+    """One prompt. `said`: the model's text. recorded: the position that the program read, None for nothing."""
 
     id: str
     question: str
@@ -59,7 +59,7 @@ FORMS: dict[str, Form] = {
 
 @dataclass
 class Log:
-    """The items of a run, and what the program says of it.
+    """The items of a run, and the program's own facts about it.
 
     limit: of questions, if it was declared. form: of the answers that were read; keyed: of the right options.
     """
@@ -73,41 +73,41 @@ class Log:
     keyed: str = "letters"
 
     def label(self, at: Item) -> Any:
-        """The answer that was read, as the log writes it."""
+        """Return the answer that was read, in the log's form."""
         return "" if at.recorded is None else FORMS[self.form](at.recorded, at.options)
 
     def key(self, at: Item) -> Any:
-        """The right option, as the log writes it."""
+        """Return the right option, in the log's form."""
         return FORMS[self.keyed](at.key, at.options)
 
     @property
     def accuracy(self) -> float:
-        """As the program states it."""
+        """Return the accuracy that the program states."""
         return self.stated if self.stated is not None else sum(item.score for item in self.items) / len(self.items)
 
 
 def shown(question: str, options: tuple[str, ...], labels: str = LETTERS) -> str:
-    """A question with its options, as a prompt has it."""
+    """Return a question with its options, in a prompt's form."""
     return "\n".join([question, *(f"{labels[at]}. {text}" for at, text in enumerate(options)), "Answer:"])
 
 
 def prompt_of(
     question: str, options: tuple[str, ...], named: str | None = None, examples: str = "", labels: str = LETTERS
 ) -> str:
-    """The whole prompt of a question."""
+    """Return the whole prompt of a question."""
     instruction = INSTRUCTION.format(labels=named or ", ".join(labels[: len(options)]))
     return instruction + examples + shown(question, options, labels)
 
 
 @cache
 def sample(benchmark: str) -> tuple[QuestionRecord, ...]:
-    """The questions of a sample that ships, whose options all differ."""
+    """Return the questions of a sample that ships, whose options all differ."""
     questions = read_benchmark(SAMPLES / f"{benchmark}.jsonl").questions
     return tuple(one for one in questions if len(set(one.options)) == len(one.options))
 
 
 def clean(seed: int, benchmark: str = "mmlu", count: int = 120, form: str = "letters", keyed: str = "letters") -> Log:
-    """A run of a model that is right in two of three questions and writes its answer in one of many ways."""
+    """Return a run of a model that is right in two of three questions and words its answers in many ways."""
     draw, questions, items = random.Random(seed), sample(benchmark), []
     labels = SHOWN.get(form, LETTERS)
     for question in draw.sample(questions, min(count, len(questions))):
@@ -142,7 +142,7 @@ def item(
     labels: str = LETTERS,
     **changed: Any,
 ) -> Item:
-    """A question that was answered with the option `chosen`, and read rightly."""
+    """Return a question with the answer `chosen`, read correctly."""
     said = draw.choice(WAYS).format(letter=labels[chosen], text=options[chosen])
     prompt = prompt_of(question, options, labels=labels)
     return Item(name, question, options, key, said, chosen, float(chosen == key), prompt, **changed)
@@ -263,16 +263,16 @@ def write_helm(log: Log, folder: Path) -> Path:
 
 
 HELM_PATTERN = r"(?:^|is )([A-H])\b"
-"""What HELM reads: the letter that begins the text, or that follows "is" at once."""
+"""HELM's pattern of an answer: the letter that begins the text, or that follows "is" at once."""
 
 
 def _helm_label(log: Log, at: Item, place: int) -> str:
-    """The label that HELM shows; where an option's text is written, HELM compares it with the right one."""
+    """Return the label that HELM shows; if an option's text is the answer, HELM compares it with the right one."""
     return str(FORMS["letters" if log.form.startswith("text") else log.form](place, at.options))
 
 
 def _as_read(log: Log, at: Item) -> str:
-    """The text, or the label alone where HELM's pattern would read something else in it."""
+    """Return the text, or the label alone if HELM's pattern would read something else in it."""
     found = re.search(HELM_PATTERN, at.said.strip()) if log.form == "letters" else None
     whole = found is not None and found[1] == (None if at.recorded is None else LETTERS[at.recorded])
     return at.said if whole or at.recorded is None else str(log.label(at))
@@ -363,7 +363,7 @@ def write_every_eval_ever(log: Log, folder: Path) -> Path:
 
 
 def write_table(log: Log, folder: Path) -> Path:
-    """A table of one model, which has no texts, prompts and scores."""
+    """Write a table of one model, without texts, prompts and scores; return its path."""
     path = folder / f"{log.task}.csv"
     rows = [["question_id", "n_options", "correct", log.model.replace("/", "_")]]
     rows += [[at.id, str(len(at.options)), str(log.key(at)), str(log.label(at))] for at in log.items]
@@ -394,7 +394,7 @@ Fault = Callable[[Log, random.Random], Log]
 
 
 def changed(log: Log, draw: random.Random, share: float, change: Callable[[Item], Item]) -> Log:
-    """The log with some of its items changed."""
+    """Return the log with some of its items changed."""
     chosen = set(draw.sample(range(len(log.items)), max(1, round(share * len(log.items)))))
     return replace(log, items=[change(at) if n in chosen else at for n, at in enumerate(log.items)])
 
@@ -430,7 +430,7 @@ def rekeyed(at: Item) -> Item:
 
 
 def first_at(position: int) -> Callable[[Item], Item]:
-    """The right option moved to a position, prompt and answer with it."""
+    """Return a function that moves the right option to a position, with prompt and answer."""
 
     def change(at: Item) -> Item:
         options = list(at.options)
@@ -484,7 +484,7 @@ def emptied(at: Item) -> Item:
 
 
 def several_orders(log: Log, draw: random.Random) -> Log:
-    """Every question in its own order and reversed, by a model that keeps to the letter in one of three."""
+    """Return every question in its own order and reversed, from a model that keeps its letter in one of three."""
     again = []
     for at in log.items:
         options = at.options[::-1]

@@ -1,4 +1,4 @@
-"""The command: what it prints, how it ends, and what it needs."""
+"""The command: its output, its status, and its needs."""
 
 import gzip
 import json
@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_audited(tmp_path):
     folder = write_harness(clean(1), tmp_path)
     (samples,), (results,) = folder.glob("samples_*"), folder.glob("results_*")
     lines = samples.read_text(encoding="utf-8").splitlines()
-    lines[3] = lines[3].replace("[[", '[["\\ud83d\\u0000 "], [', 1)  # what models write, and no database holds
+    lines[3] = lines[3].replace("[[", '[["\\ud83d\\u0000 "], [', 1)  # models write it, and no database can store it
     lines[5] = lines[5].replace('"exact_match": 0.0', '"exact_match": NaN').replace(": 1.0", ": NaN")
     lines[40] = lines[40][:50]
     samples.write_text("\n".join(lines), encoding="utf-8")
@@ -148,7 +148,7 @@ def test_numbers_that_cannot_be_are_named_and_the_other_records_are_read(tmp_pat
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_a_text_without_an_end_is_a_thought_where_the_template_opened_it(tmp_path, shown):
-    """The prompt shows it; where none does, most texts close a thought that they did not begin."""
+    """The prompt shows it; otherwise, most texts close a thought that they did not begin."""
     log = clean(1)
     begun = "<|im_start|>assistant\n<think>\n" if shown else ""
     log.items = [
@@ -183,7 +183,7 @@ def test_what_a_log_says_does_not_steer_the_terminal(tmp_path):
 
 @pytest.mark.parametrize("format_", WRITERS)
 def test_garbage_in_any_field_never_ends_an_audit(tmp_path, format_):
-    """Every value of a record is replaced by others in turn: each is read, or named."""
+    """Replace every value of a record by others in turn: each is read, or named."""
     path = WRITERS[format_](clean(3, count=4), tmp_path)
     if format_ in ("lighteval", "inspect"):
         return  # typed columns, and an archive: their readers refuse as the import's do
@@ -201,7 +201,7 @@ def test_garbage_in_any_field_never_ends_an_audit(tmp_path, format_):
 
 
 def _spoilt(document, wrong, at):
-    """The document with one of its values, the at-th of those deepest inside, replaced."""
+    """Return the document with the at-th of its innermost values replaced."""
     places = []
 
     def walk(value, path):

@@ -1,4 +1,4 @@
-"""The GitHub action and the pre-commit hook, run by a stand-in for the runner."""
+"""The GitHub action and the pre-commit hook, run by a fake runner."""
 
 import os
 import re

@@ -34,7 +34,7 @@ CLEAN = [
     for format_ in EVERY_WRITER
     for form in FORMS
     for keyed in ("letters", form)
-    # A table has no texts to compare with, and no scores that say where digits begin.
+    # A table has no texts to compare with, and no scores that reveal the first digit.
     if format_ != "table" or not (form.startswith("text") or (form.startswith("digits") and keyed == "letters"))
 ]
 
@@ -55,7 +55,7 @@ def test_a_clean_log_is_read_alike_and_not_accused(tmp_path: Path, seed: int) ->
 
 
 FORMS_OF_FAULTS = [form for form in FORMS if form not in SHOWN]
-"""Forms whose prompts have letters, as those that the faults make have."""
+"""Forms whose prompts have letters, as the faults' prompts have."""
 IN_TABLES = (
     *("keys-at-one-position", "keys-uneven", "answers-uneven", "no-better-than-guessing"),
     *("answered-twice", "answered-twice-differently", "unread-answers"),
@@ -65,7 +65,7 @@ INSTEAD = {
     # Predictions of OpenCompass are numbered, and have no ids.
     ("opencompass", "answered-twice"): "duplicate-questions",
     ("opencompass", "answered-twice-differently"): "duplicate-questions",
-    # The harness does not say why a text ended.
+    # The harness does not record why a text ended.
     ("lm-evaluation-harness", "refused-answers"): "empty-answers",
     ("lighteval", "refused-answers"): "empty-answers",
     ("opencompass", "refused-answers"): "empty-answers",
@@ -75,7 +75,7 @@ NOT_PLANTED = {("opencompass", "id-used-twice")}
 
 
 def planted() -> list[tuple[str, str, str, int]]:
-    """Every fault in every format that can have it, three times over: (format, fault, form of labels, seed)."""
+    """Return every fault in every format that can have it, three times over: (format, fault, form of labels, seed)."""
     found = []
     for format_ in EVERY_WRITER:
         for fault in FAULTS if format_ != "table" else IN_TABLES:
@@ -94,12 +94,12 @@ def with_fault(format_: str, fault: str, form: str, seed: int) -> Log:
 
 
 def missed(folder: Path, format_: str, fault: str, form: str, seed: int) -> str:
-    """Return what is wrong with the reading of a log that has a fault; nothing if nothing is."""
+    """Return an error in the reading of a log that has a fault; empty if there is none."""
     log = with_fault(format_, fault, form, seed)
     path = EVERY_WRITER[format_](log, folder)
     found = {one.kind.name for one in audit([path]).findings}
     wanted = INSTEAD.get((format_, fault), NAMED_AS.get(fault, fault))
-    # Where all scores are 0, the program may have read no label in this form.
+    # If all scores are 0, the program may have read no label in this form.
     lost = fault == "all-scores-wrong" and "answers-lost" in found
     said = "" if wanted in found or lost else f"{wanted} is not among {sorted(found)}"
     with suppress(IngestError):
@@ -134,7 +134,7 @@ def _with(lines: Lines, **changed: Callable[[dict[str, Any]], Any]) -> Lines:
 
 
 def scored(lines: Lines, *, continuation: Callable[[str, int], str] = lambda text, _: f" {text}", low: Any) -> Lines:
-    """The samples as a task that scores the options has them: the one answered is the most likely."""
+    """Return the samples of a task that scores the options: the chosen one is the most likely."""
     found = []
     for line in lines:
         options, chosen = line["doc"]["choices"], LETTERS.index(line["filtered_resps"][0])
@@ -157,7 +157,7 @@ def scored(lines: Lines, *, continuation: Callable[[str, int], str] = lambda tex
 
 
 def _moved(lines: Lines, texts: Sequence[str]) -> Lines:
-    """The options in other words, which are labels or digits themselves; the answer is an option's text."""
+    """Return the options in other words, which are labels or digits themselves; the answer is an option's text."""
     found = []
     for line in lines:
         chosen, old = LETTERS.index(line["filtered_resps"][0]), line["doc"]["choices"]
