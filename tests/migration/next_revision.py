@@ -34,7 +34,7 @@ def draft_next(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def drafted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of `migrations/` with one revision more."""
+    """Return a copy of `migrations/` with one revision more."""
     return draft_next(tmp_path_factory.mktemp("drafted") / "migrations")
 
 
@@ -42,9 +42,9 @@ def drafted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def next_schema(
     drafted: Path, sqlite_template: Path, postgresql_template: str, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """From here on, the code's newest revision is the drafted one; returns the folder with the history.
+    """Make the drafted revision the code's newest from here on; return the folder with the history.
 
-    The templates of other tests are asked for so that they are made before, without it.
+    It requests the templates of other tests so that they are made before, without it.
     """
     monkeypatch.setattr(history, "migrations_folder", lambda: drafted)
     return drafted

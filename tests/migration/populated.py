@@ -3,7 +3,7 @@
 Six questions of MMLU in two subjects with a few-shot pool and, with made-up scores, four evaluations:
     complete     scored and sealed (cyclic); a board of it has a snapshot
     withdrawn    imported with texts, and withdrawn since (original)
-    in progress  one shard done, one held by a worker that is gone, one queued (full)
+    in progress  one shard done, one claimed by a worker that is gone, one queued (full)
     failing      one shard parked after three failures, one queued (original-inverse)
 and an account with a token.
 """
@@ -55,7 +55,7 @@ def populate(engine: Engine, folder: Path) -> None:
     _submit(engine, "cyclic", shots=1)
     settings = Settings(home=folder, poll_seconds=0.05)
     loop = WorkerLoop(engine, settings, FakeScorer(), ["cpu"])
-    with mock.patch("socket.gethostname", return_value="fixture-host"):  # not that of whoever runs this
+    with mock.patch("socket.gethostname", return_value="fixture-host"):  # not the real host's name
         loop.start()
     loop.run(until_idle=True)
     loop.stop()

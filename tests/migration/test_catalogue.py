@@ -151,7 +151,7 @@ RIGHTS = {
 
 
 def names_of(engine: Engine) -> dict[str, str]:
-    """One object of each kind that a change can name."""
+    """Return the names of one object of each kind that a change can name."""
     with engine.connect() as connection:
         found = list(catalogue.read_catalogue(connection).items())
     first: dict[str, str] = {"schema": "" if engine.dialect.name == "sqlite" else "public."}
@@ -173,7 +173,7 @@ def names_of(engine: Engine) -> dict[str, str]:
 
 
 def named(connection: Connection) -> list[str]:
-    """Everything that the guard says about a database, each with its remedy."""
+    """Return the guard's findings about a database, each with its remedy."""
     found = catalogue.find_differences(connection)
     assert all(each.remedy for each in found)
     said = list(map(str, found))
@@ -191,7 +191,7 @@ def named(connection: Connection) -> list[str]:
 
 @contextmanager
 def undone(engine: Engine) -> Iterator[Connection]:
-    """A transaction that is rolled back; nothing is checked in it."""
+    """Yield a transaction that is rolled back; nothing is checked in it."""
     with engine.connect() as connection, connection.begin() as transaction:
         assert named(connection) == []
         yield connection
@@ -199,13 +199,14 @@ def undone(engine: Engine) -> Iterator[Connection]:
 
 
 def check_changes(engine: Engine, changes: Mapping[str, tuple[str, str]]) -> None:
-    """Each change by itself is named."""
+    """Check that each change by itself is named."""
     names = names_of(engine)
     missed = []
     for change, (statements, expected) in changes.items():
         with undone(engine) as connection:
             for statement in statements.format(**names).split(";; "):
-                # PostgreSQL keeps what a view reads; SQLite refuses to alter a table that a broken view reads.
+                # PostgreSQL protects columns that a view reads; SQLite refuses to alter a table that a broken view
+                # reads.
                 if re.match(r"ALTER TABLE \w+ (DROP COLUMN|RENAME|ALTER COLUMN \w+ TYPE)|DROP TABLE", statement):
                     repeatable.remove(connection)
                 cascades = re.match(r"ALTER TABLE \w+ DROP|DROP (TABLE|VIEW)", statement)
@@ -241,7 +242,7 @@ def test_each_change_of_an_sqlite_database_is_named(sqlite_database: str) -> Non
 
 
 def said_after_edit(engine: Engine, place: str, edit: Callable[[str], str]) -> list[str]:
-    """What the guard says after a column or constraint has another text; SQLite's other ways copy the table."""
+    """Return the guard's findings after a column or constraint has another text; SQLite's other ways copy the table."""
     table, name = place.partition(" ")[2].split(".")
     with undone(engine) as connection:
         connection.exec_driver_sql("PRAGMA writable_schema=ON")

@@ -1,4 +1,4 @@
-"""Migrations: from nothing to head, models and views equal to what they make, and nothing broken by a failure."""
+"""Migrations: from nothing to head, the same models and views, and nothing broken by a failure."""
 
 import re
 import shutil
@@ -26,7 +26,7 @@ METADATA = tables.Base.metadata
 
 
 def revisions() -> list[str]:
-    """Every revision, oldest first."""
+    """Return every revision, oldest first."""
     scripts = ScriptDirectory.from_config(migrate._config())
     return [script.revision for script in reversed(list(scripts.walk_revisions()))]
 
@@ -36,7 +36,7 @@ def test_the_history_is_one_line() -> None:
     assert scripts.get_heads() == [history.head()]
     assert history.revisions() == {script.revision: script.down_revision for script in scripts.walk_revisions()}
     assert len(scripts.get_bases()) == 1
-    # What is older is told by it.
+    # Revisions are sorted by age.
     assert revisions() == sorted(revisions())
 
 
@@ -53,7 +53,7 @@ def test_an_empty_database_goes_to_head_and_a_second_upgrade_changes_nothing(dat
 
 
 def definitions(engine: Engine) -> dict[str, str]:
-    """Every table's, view's, index's and trigger's name and, where the database keeps it, text."""
+    """Return the name of every table, view, index and trigger with its text, if the database keeps it."""
     statement = {
         "sqlite": "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_master",
         "postgresql": "SELECT relkind::text || ' ' || relname, coalesce(pg_get_viewdef(CASE WHEN relkind = 'v' THEN oid END),"
@@ -69,7 +69,7 @@ def definitions(engine: Engine) -> dict[str, str]:
 def comparable_type(
     _context: MigrationContext, _inspected: Any, _column: Any, inspected_type: Any, metadata_type: Any
 ) -> bool | None:
-    """Whether the types differ, as alembic's compare_type asks; our decorators stand for what they are stored as."""
+    """Return whether the types differ, for alembic's compare_type; our decorators count as their stored types."""
     dialect = _context.dialect
     if isinstance(metadata_type, TypeDecorator):
         metadata_type = metadata_type.load_dialect_impl(dialect)
@@ -103,7 +103,7 @@ def checks(connection: Connection) -> dict[str, str]:
 
 
 def normalised(condition: str) -> str:
-    """A condition without blanks, letter case, brackets and the casts that PostgreSQL adds."""
+    """Return a condition without blanks, letter case, brackets and the casts that PostgreSQL adds."""
     condition = re.sub(r"::(double precision|smallint|integer|text)(\[\])?", "", condition.lower())
     condition = re.sub(r"=\s*any\s*\(array\[(.*?)\]\)", r"in(\1)", condition, flags=re.DOTALL)
     return re.sub(r"[\s()]", "", condition)
@@ -131,7 +131,7 @@ def test_models_and_migrations_make_the_same_checks(database_url: str, request: 
 
 @pytest.fixture
 def sqlite_database_of_its_own(sqlite_template: Path) -> str:
-    """At head, beside the test's own database; only read."""
+    """Return a database at head apart from the test's own; only read."""
     return f"sqlite:///{sqlite_template}"
 
 
@@ -162,7 +162,7 @@ def test_the_first_revision_is_what_its_draft_writes(tmp_path: Path) -> None:
 
 
 def views_of(engine: Engine) -> dict[str, tuple[Any, ...]]:
-    """Each view's definition and columns with their types."""
+    """Return each view's definition and columns with their types."""
     inspector = inspect(engine)
     return {
         name: (
@@ -189,7 +189,7 @@ def test_every_view_file_is_listed_and_says_what_its_rows_are() -> None:
 
 
 PRINTED = {"published_results", "measured_and_published"}
-"""Views of what papers print, which comes with the code."""
+"""Views of papers' printed results, which are part of the code."""
 
 
 def test_every_view_can_be_read_while_the_database_is_empty(database: str) -> None:
@@ -201,7 +201,7 @@ def test_every_view_can_be_read_while_the_database_is_empty(database: str) -> No
 
 
 def test_a_revision_reads_tables_only() -> None:
-    """Views, triggers and the registry are those of a later day when it runs."""
+    """Views, triggers and the registry are newer than the revision when it runs."""
     for path in (draft.FOLDER / "versions").glob("*.py"):
         code = path.read_text()
         assert not re.search(r"^\s*(from|import)\s+(registry|workers|web)\b", code, re.MULTILINE), path

@@ -1,4 +1,4 @@
-"""Views, triggers and audiences: every upgrade leaves those of the code, whatever there was before."""
+"""Views, triggers and audiences: every upgrade restores the code's own, whatever there was before."""
 
 import threading
 import time
@@ -109,7 +109,7 @@ def test_what_was_dropped_by_hand_or_went_from_the_code_is_put_right(database: s
 def test_readers_see_the_old_views_or_the_new_ones_and_never_none(
     postgresql_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two upgrades at once, beside readers of several views and audiences that never pause."""
+    """Two upgrades at once, during constant reads of several views and audiences."""
     engine = get_engine(postgresql_database)
     stop, problems, seen = threading.Event(), [], set()
 
