@@ -3,7 +3,7 @@
 Benchmark `bench` in two versions, whose keys differ in one question, and the hidden benchmark `secret`; three models
 scored on it, for the board `main`; a replay under the other key; imported answers with their texts; archived
 evaluations; an account of each role with a password, a token and a saved query; submissions in three states; a budget;
-a signed chain; and the evaluations of `tests/migration/populated.py`, two of which are not finished.
+a signed chain; and the evaluations of `tests/migration/populated.py`, two of them unfinished.
 """
 
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def _add_account(session: Any, role: str) -> str:
 
 
 def _submissions(engine: Engine, settings: Settings) -> None:
-    """Ask for three models: one is approved and scored, one is rejected, one waits."""
+    """Submit three models: one is approved and scored, one is rejected, one waits."""
     with write_session(engine) as session:
         viewer = viewer_of_account(find_account(session, "submitter"))
         made = [

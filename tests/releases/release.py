@@ -52,7 +52,7 @@ def problems_of_tree(root: Path, version: str) -> Iterator[str]:
 
 
 def problems_of_changelog(text: str, version: str) -> Iterator[str]:
-    """Yield what the changelog lacks of a release."""
+    """Yield the parts of a release that the changelog lacks."""
     parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)[1:]
     releases = dict(zip(parts[::2], parts[1::2], strict=True))
     found = [heading for heading in releases if re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", heading)]
@@ -95,7 +95,7 @@ def problems_of_wheel(wheel: Path, version: str) -> Iterator[str]:
 
 
 def problems_of_archive(archive: Path) -> Iterator[str]:
-    """Yield what a source archive lacks, or has too much."""
+    """Yield missing and superfluous files of a source archive."""
     with tarfile.open(archive) as file:
         names = [name.partition("/")[2] for name in file.getnames()]
     for needed in ("PKG-INFO", "LICENSE", "README.md", "pyproject.toml", "hatch_build.py", "registry/build.json"):

@@ -94,7 +94,7 @@ def addresses(engine: Engine) -> Iterator[tuple[str, str]]:
 
 
 def _answer(client: FlaskClient, address: str, token: str | None) -> dict[str, Any]:
-    """Ask for an address; keep the status and the part of the body that later versions must not lose."""
+    """Request an address; return the status and the part of the body that later versions must not lose."""
     with client.get(address, headers=None if token is None else bearer(token)) as answer:
         kept: dict[str, Any] = {"status": answer.status_code}
         if answer.status_code != HTTPStatus.OK:
@@ -145,7 +145,7 @@ def lost_by_upgrade(before: State, after: State) -> list[str]:
 
 
 def pending_work(engine: Engine) -> int:
-    """Count the shards that are queued or held by a worker."""
+    """Count the queued and claimed shards."""
     with engine.connect() as connection:
         counted = connection.scalar(text("SELECT count(*) FROM shard WHERE state IN ('queued', 'leased')"))
     return int(counted or 0)

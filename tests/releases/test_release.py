@@ -1,4 +1,4 @@
-"""`make release` refuses what is not ready, and its wheel and source archive are what an index takes."""
+"""`make release` refuses an unready checkout, and an index accepts its wheel and source archive."""
 
 import hashlib
 import subprocess
@@ -53,7 +53,7 @@ def test_the_changelog_has_the_parts_that_a_release_needs() -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A checkout that is ready for 1.2.0."""
+    """Return a checkout that is ready for 1.2.0."""
     for name, text in {
         "pyproject.toml": '[project]\nname = "x"\nversion = "1.2.0"\n',
         "CHANGELOG.md": CHANGELOG,

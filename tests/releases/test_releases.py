@@ -1,6 +1,6 @@
-"""Every release is upgraded to today's code, and to the next revision after it, and keeps all that it had.
+"""Every release is upgraded to today's code, and to the next revision after it, and keeps all its content.
 
-The releases are the folders here, and one that is made by today's code. Until a second revision exists, the test adds
+The releases are the folders here, and one made by today's code. Until a second revision exists, the test adds
 one: `tests/migration/next_revision.py`.
 """
 
@@ -56,7 +56,7 @@ KEPT: Final = sorted(path.parent.name for path in RELEASES.glob(f"*/{CONTENTS}")
 
 @pytest.fixture(scope="session")
 def made_now(postgres_server: PostgresServer, made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """The fixture that today's code makes, as `make release-fixture` does."""
+    """Return the fixture that today's code makes, as `make release-fixture` does."""
 
     def make(folder: Path) -> None:
         command = [sys.executable, "-m", "tests.releases.fixture", str(folder)]
@@ -85,7 +85,7 @@ def contents(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @dataclass(frozen=True)
 class Release:
-    """A registry as a release left it, which is the process's own: its settings, its contents and what it answered."""
+    """The process's own copy of a release's registry: its settings, its contents and its answers."""
 
     settings: Settings
     folder: Path
@@ -231,7 +231,7 @@ def waiting(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 
 def rows_of(release: Release) -> dict[str, int]:
-    """The number of rows of each table that the release had, but for those that grow."""
+    """Return the number of rows of each table of the release, without tables that grow."""
     counted = table_counts(release.engine)
     return {name: counted.get(name, 0) for name in release.state["tables"] if name not in GROWING}
 
@@ -343,7 +343,7 @@ def holds_shard(engine: Engine) -> bool:
 
 
 def upgrade_under_load(folder: Path) -> None:
-    """Upgrade by a process; one that gives up, since others use the tables, is run again, as its message says."""
+    """Upgrade by a process; if it gives up because others use the tables, run it again, as its message advises."""
     for _ in range(20):
         with upgrading(folder) as process:
             status, log = process.wait(PATIENCE_S), process.log.read_text()
@@ -376,7 +376,7 @@ def test_every_fixture_is_listed() -> None:
 
 
 def test_a_new_revision_follows_the_released_ones() -> None:
-    """One that was inserted before a released one would never run on a registry of that release."""
+    """A revision inserted before a released one would never run on a registry of that release."""
     files = {str(path.relative_to(ROOT)) for path in (draft.FOLDER / "versions").glob("*.py")}
     frozen = files & released().keys()
     assert sorted(files)[: len(frozen)] == sorted(frozen)
