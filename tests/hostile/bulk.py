@@ -1,4 +1,4 @@
-"""Documents of 60 MB that hold tiny values, each for an importer: small to send, large to read."""
+"""Documents of 60 MB with tiny values, each for an importer: small to send, large to read."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ Write = Callable[[Path, int], Path]
 
 
 def listed(piece: str, size: int) -> str:
-    """A list of the same thing, of so many bytes."""
+    """Return a list of equal items, `size` bytes long."""
     return "[" + f"{piece}," * (size // (len(piece) + 1)) + piece + "]"
 
 
@@ -69,7 +69,7 @@ def _heading(folder: Path, size: int) -> Path:
 
 
 def _entries(folder: Path, size: int) -> Path:
-    """An archive of many entries."""
+    """Return an archive of many entries."""
     path = folder / "entries.eval"
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(size // 400):
@@ -78,7 +78,7 @@ def _entries(folder: Path, size: int) -> Path:
 
 
 def _entry(folder: Path, size: int) -> Path:
-    """An archive whose entry unpacks to much."""
+    """Return an archive whose only entry is large when unpacked."""
     path = folder / "entry.eval"
     header = {"version": 2, "status": "success", "eval": {"task": "t"}}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:

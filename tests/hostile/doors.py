@@ -1,4 +1,4 @@
-"""Every importer, with an honest document for it: what hostile values are put into."""
+"""Every importer, with an honest document for it, into which hostile values are put."""
 
 import csv
 import io
@@ -29,12 +29,12 @@ from tests.outputs.logs import HELM, INSPECT, QUESTIONS, inspect_document
 BENCHMARK: Final = "csqa"
 MODEL: Final = "m"
 Write = Callable[[Path, str], Path]
-"""Writes the text of a document into a folder; returns what is imported."""
+"""Writes the text of a document into a folder; returns the path to import."""
 
 
 @dataclass(frozen=True)
 class Importer:
-    """document: an honest one, or a line of one. write: the file of its text. read: what imports the file."""
+    """document: an honest one, or a line of one. write: writes its text. read: imports the file."""
 
     document: Any
     write: Write
@@ -42,7 +42,7 @@ class Importer:
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """A benchmark of five questions, and an external model."""
+    """Store a benchmark of five questions, and an external model."""
     path = folder / "questions.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS), encoding="utf-8")
     with write_session(engine) as session:
@@ -62,7 +62,7 @@ def _file(name: str) -> Write:
 
 
 def _lines(name: str, others: list[Any]) -> Write:
-    """The document is the first line, followed by honest ones."""
+    """Return a writer of the document as the first line, before honest ones."""
 
     def write(folder: Path, text: str) -> Path:
         lines = [text, *map(json.dumps, others)]
@@ -72,7 +72,7 @@ def _lines(name: str, others: list[Any]) -> Write:
 
 
 def _beside(source: Path, name: str) -> Write:
-    """The document is a file of a run's folder."""
+    """Return a writer of the document as a file of a run's folder."""
 
     def write(folder: Path, text: str) -> Path:
         made = folder / source.name
@@ -84,7 +84,7 @@ def _beside(source: Path, name: str) -> Write:
 
 
 def _entry(name: str, entries: Mapping[str, Any]) -> Write:
-    """The document is an entry of an archive."""
+    """Return a writer of the document as an entry of an archive."""
 
     def write(folder: Path, text: str) -> Path:
         path = folder / "log.eval"
@@ -97,7 +97,7 @@ def _entry(name: str, entries: Mapping[str, Any]) -> Write:
 
 
 def _results_of(program: str, predictions: Path, name: str) -> Write:
-    """The document is the file of results that stands beside predictions."""
+    """Return a writer of the document as the file of results next to predictions."""
 
     def write(folder: Path, text: str) -> Path:
         made = folder / program
@@ -109,7 +109,7 @@ def _results_of(program: str, predictions: Path, name: str) -> Write:
 
 
 def _cells(heading: list[str]) -> Write:
-    """The document is an object of cells."""
+    """Return a writer of the document, an object of cells, as a table."""
 
     def write(folder: Path, text: str) -> Path:
         try:
@@ -126,7 +126,7 @@ def _cells(heading: list[str]) -> Write:
     return write
 
 
-# What imports them
+# Importers
 
 
 def _outputs(engine: Engine, path: Path, **asked: Any) -> Any:
@@ -226,7 +226,7 @@ def _inspect() -> dict[str, Any]:
 
 
 def _small(sample: dict[str, Any]) -> dict[str, Any]:
-    """What of a sample is read."""
+    """Return the fields of a sample that are read."""
     keys = ("id", "epoch", "input", "choices", "target", "output", "scores", "metadata", "error")
     return {key: sample[key] for key in keys if key in sample}
 
@@ -334,18 +334,18 @@ IMPORTERS: Final[dict[str, Importer]] = {
 
 @dataclass(frozen=True)
 class Definition:
-    """A definition as it is written, one key a line, and what reads its file."""
+    """The text of a definition, one key a line, and the function that reads its file."""
 
     text: str
     read: Callable[[Path], Any]
 
     @property
     def keys(self) -> list[str]:
-        """The keys that have a value on their line."""
+        """Return the keys that have a value on their line."""
         return [line.partition(" = ")[0] for line in self.text.splitlines() if " = " in line]
 
     def with_value(self, key: str, value: str) -> str:
-        """The text with another value for a key."""
+        """Return the text with another value for a key."""
         lines = self.text.splitlines()
         return "\n".join(f"{key} = {value}" if line.startswith(f"{key} = ") else line for line in lines) + "\n"
 

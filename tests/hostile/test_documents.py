@@ -19,7 +19,7 @@ LONGEST = 3000
 
 
 def outcome(importer: Importer, engine: Engine, folder: Path, text: str) -> str:
-    """What an import says: why it refused, or "" where it stored. Any other error fails the test."""
+    """Return an import's reason for a refusal, or "" if it stored. Any other error fails the test."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     path = importer.write(folder, text)
@@ -36,7 +36,7 @@ def outcome(importer: Importer, engine: Engine, folder: Path, text: str) -> str:
 
 
 def some(name: str, every: int, times: int = 1) -> Iterator[tuple[Place, str]]:
-    """Every so many of the values, each at other places."""
+    """Yield every `every`-th value, each at other places."""
     everywhere = list(dict.fromkeys(places(IMPORTERS[name].document)))
     for number, value in enumerate(JSON_VALUES):
         if (number + len(name)) % every == 0:

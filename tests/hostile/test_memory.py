@@ -1,4 +1,4 @@
-"""The command line reads 60 MB of tiny values within half a gigabyte, and says in one line what is wrong."""
+"""The command line reads 60 MB of tiny values within half a gigabyte, and reports the error in one line."""
 
 import hashlib
 import os
@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.long, pytest.mark.one_engine]
 MOST_MEBIBYTES = 500
 
 
-# Started by a small process: Linux counts what a process held before it called a program as that program's, and by now
-# the tests' own may hold a gigabyte.
+# Started by a small process: Linux counts a process's memory before exec as the new program's, and by now the tests'
+# own may be a gigabyte.
 _MEASURED = """
 import resource, subprocess, sys
 status = subprocess.call(sys.argv[2:])
@@ -33,7 +33,7 @@ sys.exit(status)
 
 
 def run(url: str, home: Path, *arguments: object) -> tuple[int, str, int]:
-    """(exit status, what was printed, peak of memory in MiB) of a command."""
+    """Return (exit status, output, peak of memory in MiB) of a command."""
     environment = {**os.environ, "SHUFFLEBOARD_DATABASE_URL": url, "SHUFFLEBOARD_HOME": str(home)}
     command = [sys.executable, "-m", "shuffleboard.cli", *map(str, arguments)]
     with (home / "printed").open("wb") as printed:

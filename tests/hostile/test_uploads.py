@@ -83,7 +83,7 @@ def test_hostile_uploads_are_answered_with_4xx_and_honest_ones_are_stored(
 def test_pages_are_answered_while_a_file_is_read(
     filled_databases: FilledDatabases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reading holds all threads of a process; here it is a call of C that takes two seconds."""
+    """Reading blocks all threads of a process; here it is a call of C that takes two seconds."""
     run = isolated.run
 
     def slowly(job: isolated.Job, _order: object) -> Any:

@@ -1,4 +1,4 @@
-"""What stands in a hostile document, as JSON and as TOML have it, and where."""
+"""Hostile values, in JSON and in TOML, and their places in a document."""
 
 import copy
 import json
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 MARK: Final = "\ue000here\ue000"
-"""What stands in a document where a hostile value goes."""
+"""Placeholder of a hostile value in a document."""
 Place = tuple[str | int, ...]
 
 DEEP: Final = 100_000
@@ -69,7 +69,7 @@ TOML_VALUES: Final[dict[str, str]] = {
 
 
 def places(document: Any, *, most: int = 3) -> Iterator[Place]:
-    """Every place of a document: each value, and of the items of a list the first ones."""
+    """Yield every place of a document: each value, but only the first items of a list."""
     yield ()
     parts: Sequence[tuple[str | int, Any]] = ()
     if isinstance(document, dict):
@@ -81,7 +81,7 @@ def places(document: Any, *, most: int = 3) -> Iterator[Place]:
 
 
 def marked(document: Any, place: Place) -> Any:
-    """The document with the mark at a place."""
+    """Return the document with the mark at a place."""
     if not place:
         return MARK
     changed = copy.deepcopy(document)
@@ -93,5 +93,5 @@ def marked(document: Any, place: Place) -> Any:
 
 
 def with_value(document: Any, place: Place, value: str) -> str:
-    """The document as JSON, with the text of a value at a place."""
+    """Return the document as JSON, with the text of a value at a place."""
     return json.dumps(marked(document, place)).replace(json.dumps(MARK), value)
