@@ -27,7 +27,7 @@ from workers.loop import WorkerLoop
 
 HUB = "somebody/small-model"
 FILES = ModelFiles(sha256_text("weights"), sha256_text("tokenizer"), None, "0" * 40)
-"""What a worker finds of the model: the tests have no hub."""
+"""The model's files as a worker finds them: the tests have no hub."""
 
 
 def fill(engine: Engine, folder: Path) -> None:
@@ -51,7 +51,7 @@ def engine(database: str, tmp_path: Path) -> Engine:
 
 @pytest.fixture
 def lite(sqlite_database: str, tmp_path: Path) -> Engine:
-    """On SQLite, for what no database decides."""
+    """Return an engine on SQLite, for tests that no database affects."""
     engine = get_engine(sqlite_database)
     fill(engine, tmp_path)
     return engine
@@ -67,13 +67,13 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def endpoints(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """The same settings, also for what reads the process's own."""
+    """Return the same settings, also for code that reads the process's own."""
     monkeypatch.setenv("SHUFFLEBOARD_ENDPOINTS", settings.endpoints)
     return settings
 
 
 def viewer(engine: Engine, name: str) -> Viewer:
-    """Who signs in as that account."""
+    """Return the viewer of an account."""
     with read_session(engine) as session:
         return viewer_of_account(session.scalars(select(Account).filter_by(name=name)).one())
 
@@ -86,7 +86,7 @@ def ask(
     terms: Terms = NO_TERMS,
     **requested: Any,
 ) -> int:
-    """A new submission of the model on the hub; its number."""
+    """Submit the model on the hub; return the submission's number."""
     model = ModelRequest(**({"hub": HUB} | requested))
     with write_session(engine) as session:
         found, _ = request_submission(
@@ -96,7 +96,7 @@ def ask(
 
 
 def work(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch, files: Any = FILES) -> None:
-    """A worker that finds these files, or raises, and scores until nothing is left."""
+    """Run a worker that finds these files, or raises, and scores until nothing is left."""
 
     def inspect(*_asked: object) -> ModelFiles:
         if isinstance(files, Exception):
@@ -113,7 +113,7 @@ def work(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch, fi
 
 
 def actions(engine: Engine, outcome: str = "done") -> list[tuple[str, str, str | None]]:
-    """(who, what, on what) of the audit trail."""
+    """Return (account, action, object) of the audit trail."""
     with read_session(engine) as session:
         rows = session.scalars(select(AuditEvent).filter_by(outcome=outcome).order_by(AuditEvent.id))
         return [(row.actor, row.action, row.target) for row in rows]
@@ -121,13 +121,13 @@ def actions(engine: Engine, outcome: str = "done") -> list[tuple[str, str, str |
 
 @pytest.fixture
 def app(engine: Engine, settings: Settings) -> Flask:
-    """The website over it."""
+    """Return the website over it."""
     return create_app(settings, database_url=engine.url.render_as_string(hide_password=False))
 
 
 @pytest.fixture
 def browser(app: Flask, engine: Engine) -> Callable[[str], FlaskClient]:
-    """A browser that an account signed in on."""
+    """Return a function that returns a browser in which an account is signed in."""
 
     def browse(name: str) -> FlaskClient:
         with write_session(engine) as session:
@@ -139,5 +139,5 @@ def browser(app: Flask, engine: Engine) -> Callable[[str], FlaskClient]:
 
 @pytest.fixture
 def headers(engine: Engine) -> Callable[[str], dict[str, str]]:
-    """What a program of an account sends."""
+    """Return a function that returns the request headers of an account's program."""
     return lambda name: {"Authorization": f"Bearer {token_of(engine, name)}"}

@@ -1,4 +1,4 @@
-"""What the command line does, over the API with a token."""
+"""The command line's actions, over the API with a token."""
 
 import io
 import json
@@ -45,18 +45,18 @@ def client(app: Flask) -> FlaskClient:
 
 @pytest.fixture
 def light(lite: Engine, settings: Settings) -> FlaskClient:
-    """A client of the website on SQLite."""
+    """Return a client of the website on SQLite."""
     return create_app(settings, database_url=lite.url.render_as_string(hide_password=False)).test_client()
 
 
 def by(engine: Engine, name: str) -> dict[str, str]:
-    """What a program of an account sends."""
+    """Return the request headers of an account's program."""
     return {"Authorization": f"Bearer {token_of(engine, name)}"}
 
 
 @pytest.fixture
 def address(lite: Engine, settings: Settings) -> Iterator[str]:
-    """Where the registry on SQLite listens."""
+    """Yield the address of the registry on SQLite."""
     app = create_app(settings, database_url=lite.url.render_as_string(hide_password=False))
     server = make_server("127.0.0.1", 0, app, threaded=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -69,7 +69,7 @@ def address(lite: Engine, settings: Settings) -> Iterator[str]:
 
 @pytest.fixture
 def remote(lite: Engine, address: str) -> Callable[[str], Client]:
-    """A client with the token of an account."""
+    """Return a function that returns a client with the token of an account."""
     return lambda name: Client(address, token_of(lite, name))
 
 
@@ -268,7 +268,7 @@ def test_what_is_too_large_is_refused(lite: Engine, light: FlaskClient, monkeypa
     plain = light.post(where, data=b" " * 3001, content_type="text/csv", headers=token)
     form = light.post(where, data={"file": (io.BytesIO(b" " * 4001), "q.jsonl")}, headers=token)
     assert (plain.status_code, form.status_code) == (413, 413)
-    # Who may not send anything is told before it is read.
+    # Accounts without the right to send are refused before the body is read.
     reader = by(lite, "reader")
     assert light.post(where, data=b" " * 3001, content_type="text/csv", headers=reader).status_code == 403
 
@@ -320,7 +320,7 @@ def test_evaluations_are_queued_moved_and_estimated(remote: Callable[[str], Clie
 
 
 def _scored(number: int, score: float) -> dict[str, object]:
-    """A sample of lm-evaluation-harness whose answer is A."""
+    """Return a sample of lm-evaluation-harness whose answer is A."""
     asked = question(number)
     doc = {"question": asked["question"], "choices": asked["options"]}
     target = asked["answer"]

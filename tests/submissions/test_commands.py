@@ -1,4 +1,4 @@
-"""`shuffleboard submissions` and `benchmarks visibility`, and what their page shows."""
+"""`shuffleboard submissions` and `benchmarks visibility`, and their page."""
 
 import json
 from collections.abc import Callable

@@ -36,7 +36,7 @@ def titles(app: Flask, **given: dict[str, str]) -> list[str]:
 
 @pytest.fixture
 def done(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> int:
-    """A submission whose evaluations are complete."""
+    """Return a submission whose evaluations are complete."""
     number = ask(engine, settings)
     with write_session(engine) as session:
         approve(session, OPERATOR, number, settings, files=FILES)

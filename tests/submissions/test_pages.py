@@ -23,7 +23,7 @@ Browser = Callable[[str], FlaskClient]
 
 
 def post(client: FlaskClient, where: str, page: str, **form: str) -> str:
-    """Sends a form of a page, and returns what the browser is led to."""
+    """Send a form of a page, and return the page after it."""
     answer = client.post(where, data={"csrf_token": csrf_of(client, page), **form})
     assert answer.status_code == 303, answer.text
     return answer.headers["Location"]

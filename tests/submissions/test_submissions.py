@@ -1,4 +1,4 @@
-"""Asking, deciding, going on: the registry's side of submissions."""
+"""Submission, decision, progress: the registry's side of submissions."""
 
 import threading
 from collections.abc import Callable
@@ -329,7 +329,7 @@ def test_the_estimate_counts_what_is_left_and_stores_nothing(
     with read_session(engine) as session:
         assert session.scalars(select(ModelRevision)).all() == []
     with write_session(engine) as session:
-        # Another model is asked the same: what it took is what this one is taken to take.
+        # Another model ran the same evaluation: its cost is the estimate for this one.
         other = ModelFiles("ab" * 32, "cd" * 32, None, "1" * 40)
         add_revision(session, "other", RevisionRequest("huggingface", "somebody/other"), files=other)
         submit(session, EvaluationRequest(model="other", benchmark="bench", variants="cyclic"))
