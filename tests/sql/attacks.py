@@ -1,9 +1,9 @@
-"""What strangers may try: to read what they may not, to change something, and to exhaust the machine."""
+"""Strangers' attacks: forbidden reads, changes, and exhaustion of the machine."""
 
 from typing import Final
 
 STEAL: Final = {
-    # Tables that no file holds
+    # Tables that no file contains
     "accounts": "SELECT * FROM account",
     "tokens": "SELECT digest FROM api_token",
     "accounts in a union": "SELECT model FROM leaderboard UNION ALL SELECT name FROM account",
@@ -37,7 +37,7 @@ STEAL: Final = {
     "secrets": "SELECT * FROM duckdb_secrets()",
     "where secrets lie": "SELECT * FROM which_secret('s3://bucket', 's3')",
     "environment": "SELECT getenv('HOME')",
-    # What DuckDB says of itself
+    # DuckDB's facts about itself
     "views": "SELECT sql FROM duckdb_views()",
     "settings": "SELECT name, value FROM duckdb_settings()",
     "a setting": "SELECT current_setting('allowed_paths')",

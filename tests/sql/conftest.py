@@ -22,13 +22,13 @@ from tests.support.population import add_benchmark, question, write_lines
 VISIBILITIES = {"open": "public", "club": "members", "secret": "hidden"}
 PASSWORD = "correct horse"  # in a URL it is quoted
 PATIENCE_S = 600.0
-"""The time limit of queries where none is tested: the machine may be busy."""
+"""The time limit of queries if none is tested: the machine may be busy."""
 LIMITS = {"sql_at_once": 4, "sql_seconds": PATIENCE_S, "rate_limits": False}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A registry that queries are asked of: its settings as the website has them, and the URL of who may do all."""
+    """A registry for queries: the website's settings, and the URL of a role with all rights."""
 
     engine: str
     settings: Settings
@@ -37,7 +37,9 @@ class Asked:
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """One evaluation of four questions in all rotations for each visibility, with texts that name their benchmark."""
+    """Store an evaluation of four questions in all rotations for each visibility, with texts that name their
+    benchmark.
+    """
     with write_session(engine) as session:
         add_revision(session, "their-model", RevisionRequest("external"))
         for name, visibility in VISIBILITIES.items():
@@ -66,7 +68,7 @@ def sqlite_asked(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 def run_query(settings: Settings, audience: Audience, sql: str, client: str = "someone") -> QueryResult:
-    """The rows of a query, as the website asks it."""
+    """Return the rows of a query, run as by the website."""
     queries = Queries(get_engine(settings.resolved_database_url()), settings)
     return queries.ask(audience, sql, client).result
 
@@ -76,7 +78,7 @@ def role_url(url: str, role: str) -> str:
 
 
 def libpq(url: str) -> str:
-    """A SQLAlchemy URL as libpq reads it."""
+    """Return a SQLAlchemy URL in libpq's form."""
     return url.replace("+psycopg", "").replace(" ", "%20")
 
 
@@ -107,6 +109,6 @@ def postgresql_asked(
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def asked(request: pytest.FixtureRequest) -> Asked:
-    """A filled registry on each engine in turn; nothing that is asked of it may change it."""
+    """Return a filled registry on each engine in turn; no query may change it."""
     registry: Asked = request.getfixturevalue(f"{request.param}_asked")
     return registry

@@ -1,4 +1,4 @@
-"""Whatever strangers ask, nothing is told that they may not see, nothing changes, and the machine has its limits."""
+"""Strangers' queries never reveal hidden rows, change anything, or exceed the machine's limits."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ MOST_MIB = 500
 
 
 def filled(sql: str, asked: Asked) -> str:
-    """The attack with the names of what it is after."""
+    """Return the attack with the names of its targets."""
     engine = get_engine(asked.settings.resolved_database_url())
     files = Files(engine, asked.settings)
     files.write("all")

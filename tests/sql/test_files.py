@@ -1,4 +1,4 @@
-"""The files that queries read are those of what is sealed and seen, written when it is due, whole or not at all."""
+"""The files for queries contain the sealed and visible rows, are written when due, whole or not at all."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ COUNT = "SELECT count(*) FROM prediction_detail"
 
 @pytest.fixture
 def own(sqlite_template: Path, tmp_path: Path) -> Iterator[Asked]:
-    """A registry of the test's own."""
+    """Yield a registry of the test's own."""
     shutil.copyfile(sqlite_template, tmp_path / "own.db")
     url = f"sqlite:///{tmp_path / 'own.db'}"
     fill(get_engine(url), tmp_path)
@@ -42,7 +42,7 @@ def own(sqlite_template: Path, tmp_path: Path) -> Iterator[Asked]:
 
 
 def more(asked: Asked, folder: Path) -> None:
-    """Seals one more evaluation of what is public."""
+    """Seal one more public evaluation."""
     rows = [{"question_id": f"open{n}", "variant": 0, "order": [0, 1, 2, 3], "position": 0} for n in range(4)]
     path = write_lines(folder / "more.out", rows)
     import_outputs(get_engine(asked.url), ImportRequest(path, "their-model", "open", "original"))
@@ -114,7 +114,7 @@ def test_what_has_not_changed_stays_open_and_says_that_it_is_current(own: Asked,
     more(own, tmp_path)
     third = files.write("public")
     assert third.key != second.key
-    # DuckDB plans by the first file, so none without rows is listed where there are others.
+    # DuckDB plans by the first file, so a file without rows is not listed if there are others.
     assert not [path for path in third.files if "evaluation_id=0" in path]
     assert set(second.files).intersection(third.files) >= {path for path in second.files if "evaluation_id=1" in path}
 

@@ -1,4 +1,4 @@
-"""Honest questions are answered, alike on both engines, and within the limits."""
+"""Honest queries get answers, the same on both engines, and within the limits."""
 
 import csv
 import json
@@ -33,7 +33,7 @@ HONEST = {
     "a pivot": "PIVOT (SELECT model, metric, value FROM evaluation_metrics JOIN leaderboard USING (evaluation_id) "
     "WHERE scope = 'all') ON metric IN ('accuracy', 'cora') USING first(value)",
 }
-"""Of which our process does something: it names columns, takes texts apart, or makes plain values of DuckDB's."""
+"""Queries that our process handles: it names columns, splits texts, or converts DuckDB's values."""
 
 
 def test_honest_questions_are_answered(asked: Asked) -> None:
@@ -66,7 +66,9 @@ def test_each_view_has_the_rows_that_the_database_gives_its_audience(asked: Aske
 
 
 def comparable(cell: Any) -> Any:
-    """A value whatever gave it: averages differ in their last bits, and JSON documents in their spaces."""
+    """Return a value without its source's traits: averages differ in their last bits, JSON documents in their
+    spaces.
+    """
     if hasattr(cell, "isoformat"):
         return f"{cell:%Y-%m-%dT%H:%M:%S.%fZ}"
     if isinstance(cell, str) and cell.startswith(("{", "[")):

@@ -30,7 +30,7 @@ from workers.loop import WorkerLoop
 
 @pytest.fixture
 def names(postgresql_database: str) -> Iterator[RoleNames]:
-    """Names of roles that no other test has; dropped with what they own."""
+    """Yield unique names of roles, dropped with their objects."""
     names = RoleNames(f"test_{uuid.uuid4().hex[:12]}")
     yield names
     for role in names.all:
@@ -46,7 +46,7 @@ def names(postgresql_database: str) -> Iterator[RoleNames]:
 
 @pytest.fixture
 def roles(postgresql_database: str, names: RoleNames) -> RoleNames:
-    """The roles of `postgresql_database`, made twice: the second time changes nothing."""
+    """Return the roles of `postgresql_database`, made twice: the second time changes nothing."""
     passwords = dict.fromkeys(names.all, PASSWORD)
     assert apply_roles(get_engine(postgresql_database), names, passwords)
     assert apply_roles(get_engine(postgresql_database), names, {})
@@ -87,7 +87,7 @@ def test_the_application_submits_scores_and_seals_and_can_undo_none_of_it(
     ):
         with engine.connect() as connection:
             if statement.startswith("GRANT"):
-                # PostgreSQL only warns; what counts is that nothing was granted.
+                # PostgreSQL only warns; the check is that nothing was granted.
                 connection.execute(text(statement))
                 connection.commit()
                 granted = text(f"SELECT has_table_privilege('{roles.reader}', 'prediction', 'SELECT')")
@@ -263,7 +263,7 @@ def test_the_command_makes_roles_with_passwords_from_a_file(
     assert made["reader_database_urls"]["public"].startswith(f"postgresql://{names.reader}:PASSWORD@127.0.0.1:")
     with get_engine(role_url(postgresql_database, names.reader)).connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM leaderboard")) == 0
-        # What the server stores is a verifier, made on this side.
+        # The server stores a verifier, made on this side.
     with get_engine(postgresql_database).connect() as connection:
         stored = connection.scalar(text(f"SELECT rolpassword FROM pg_authid WHERE rolname = '{names.reader}'"))
         assert stored.startswith("SCRAM-SHA-256$")

@@ -1,4 +1,4 @@
-"""A published site has the views of the SQL page, with the same rows of what it publishes, in the reader's browser."""
+"""A published site has the views of the SQL page, with the same rows of its own content, in the reader's browser."""
 
 import re
 
@@ -39,7 +39,9 @@ SUITE = {
 
 
 def fill(engine, folder):
-    """Outputs, what else views have rows of, and a board of all that the public sees; the other board's evaluations."""
+    """Store outputs, rows for the other views, and a board of all public content; return the other board's
+    evaluations.
+    """
     outputs = fill_outputs(engine, folder)
     first, *others = outputs.lines["leaning", "cyclic", "symbols"]
     with write_session(engine) as session:
@@ -66,7 +68,7 @@ def fill(engine, folder):
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def published(request, tmp_path_factory):
-    """A registry's settings, the site of a board of all that the public sees, and another board's evaluations."""
+    """Yield a registry's settings, the site of a board of all public content, and another board's evaluations."""
     folder, belongs = tmp_path_factory.mktemp("published"), Places._belongs
     filled = request.getfixturevalue(f"filled_{request.param}")
     with filled.copy(fill, folder) as (url, of_board), pytest.MonkeyPatch.context() as patched:
