@@ -47,7 +47,7 @@ Script = Callable[[Asked], Answer]
 
 
 def serving(write: Script, owner: str = "someone", beside: Mapping[str, Any] | None = None) -> Script:
-    """Return a script of a server. beside: answers outside the OpenAI protocol, by path."""
+    """Return a script of a server. `beside`: answers outside the OpenAI protocol, by path."""
 
     def answer(asked: Asked) -> Answer:
         if asked.path == "/v1/models":

@@ -76,7 +76,7 @@ ASKED = (
 
 @pytest.fixture(scope="module")
 def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """Return a site with the models of ASKED, and boards over cyclic and over recorded answers."""
+    """Return a site with the models of `ASKED`, and boards over cyclic and over recorded answers."""
     registry = Registry(lasting_sqlite(), tmp_path_factory.mktemp("said"))
     registry.benchmark("four", FOUR)
     registry.benchmark("two", TWO)
