@@ -98,7 +98,7 @@ def taken_down(engine: Engine, evaluation_id: int) -> dict[str, Any]:
 
 
 def same(one: Any, other: Any, tolerance: float = SUM_TOLERANCE) -> bool:
-    """Equal, numbers with a fraction within a tolerance."""
+    """Return whether both are equal, numbers with a fraction within a tolerance."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key], tolerance) for key in one)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):

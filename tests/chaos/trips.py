@@ -92,7 +92,7 @@ def limit_pages(engine: Engine, path: str) -> None:
 
 
 def follow(folder: Path) -> None:
-    """Makes this process one of code whose schema's history lies in the folder."""
+    """Use the folder as the schema's history of this process."""
     history.migrations_folder = lambda: folder
 
 
@@ -102,7 +102,7 @@ def remove_fence() -> None:
 
 
 def remove_generation() -> None:
-    """Takes the worker and the registry's generation out of every check, so that shard and fence are all that counts."""
+    """Take the worker and the registry's generation out of every check, so that shard and fence are all that counts."""
     claims.is_of = lambda held, state="leased": and_(
         Shard.id == held.shard_id, Shard.fence == held.fence, Shard.state == state
     )
@@ -110,5 +110,5 @@ def remove_generation() -> None:
 
 
 def end_celery() -> None:
-    """Makes Celery end a worker by itself, with status 0, as it does after some errors."""
+    """Make Celery end a worker by itself, with status 0, as it does after some errors."""
     Celery.worker_main = lambda *_: sys.exit(0)

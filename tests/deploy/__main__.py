@@ -280,7 +280,7 @@ class Deployment:
         return "; ".join([f"{len(document['checks'])} checks, no problem", *warnings])
 
     def _stop_worker(self, client: Client, worker: Container, web: Container) -> str:
-        """Stops the worker in the middle of an evaluation: it hands its shard back."""
+        """Stop the worker in the middle of an evaluation: it hands its shard back."""
         # Enough for half a minute: six questions could end before the first poll.
         client.import_benchmark(self._questions("many", 120), "many")
         asked = client.submit_evaluations("smollm2", benchmark="many", variants="full")

@@ -34,7 +34,7 @@ def document() -> Mapping[str, Any]:
 
 
 def services() -> Mapping[str, Mapping[str, Any]]:
-    """Its services by name."""
+    """Return the file's services by name."""
     found: Mapping[str, Mapping[str, Any]] = document()["services"]
     return found
 
@@ -46,7 +46,7 @@ def words(value: Any) -> list[str]:
 
 
 def environment(name: str) -> dict[str, str]:
-    """Environment of a service, as its containers get it."""
+    """Return the environment of a service, as its containers get it."""
     return {key: "" if value is None else str(value) for key, value in services()[name].get("environment", {}).items()}
 
 

@@ -101,7 +101,7 @@ class Container:
         return [str(word) for word in buildah("run", *options, self.name, "--", "sh", "-c", confined, "sh", *words)]
 
     def execute(self, *words: str, status: int | None = 0) -> subprocess.CompletedProcess[str]:
-        """Runs a command in the container, as `docker compose exec` would, and waits for it."""
+        """Run a command in the container, as `docker compose exec` would, and wait for it."""
         done = subprocess.run(self._line(words), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if status is not None and done.returncode != status:
             raise DeployError(
@@ -114,7 +114,7 @@ class Container:
         return self.execute(*self.health_command(), status=None).returncode == 0
 
     def start(self) -> None:
-        """Starts the service's command."""
+        """Start the service's command."""
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 self._line(self.command()),
@@ -125,11 +125,11 @@ class Container:
             )
 
     def wait_until_healthy(self, within_s: float) -> None:
-        """Waits; raises DeployError with the end of the log when it ends, or is not healthy in time."""
+        """Wait until it is healthy. Raises DeployError with the end of the log if it ends, or is too late."""
         self.wait_until(self.healthy, "is not healthy", within_s)
 
     def wait_until(self, condition: Callable[[], bool], otherwise: str, within_s: float) -> None:
-        """Waits for something that needs this container to go on."""
+        """Wait for something that needs this container to go on."""
         assert self._process is not None
         deadline = time.monotonic() + within_s
         while not condition():
@@ -177,7 +177,7 @@ class Container:
         return f"user {USER}, no capability, root read-only"
 
     def stop(self, within_s: float) -> tuple[int, float]:
-        """Sends SIGTERM to the service; (status, seconds). Raises DeployError when it does not end in time."""
+        """Send SIGTERM to the service; return (status, seconds). Raises DeployError if it does not end in time."""
         assert self._process is not None
         begun = time.monotonic()
         os.kill(self.main_process(), signal.SIGTERM)

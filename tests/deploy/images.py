@@ -45,7 +45,7 @@ class DeployError(RuntimeError):
 
 
 def run(command: Sequence[str | Path], what: str, log: Path | None = None, **options: Any) -> str:
-    """Runs a command, its output into `log` as well; returns the output. Raises DeployError when it fails."""
+    """Run a command, its output into `log` as well; return the output. Raises DeployError when it fails."""
     done = subprocess.run(
         [str(word) for word in command],
         stdin=subprocess.DEVNULL,
@@ -83,7 +83,7 @@ def buildah(*words: str | Path) -> list[str | Path]:
 
 
 def leave_storage() -> None:
-    """Lets go of the storage, which buildah keeps mounted on itself, so that the folder can be removed like any other."""
+    """Unmount the storage, which buildah keeps mounted, so that the folder can be removed."""
     subprocess.run(["umount", str(FOLDER / "storage" / "overlay")], capture_output=True, check=False)
 
 
@@ -94,7 +94,7 @@ def inspect(name: str, kind: str = "image") -> dict[str, Any]:
 
 
 def image_bytes(name: str) -> int:
-    """Size of an image, all of its layers together, as they lie on the disk."""
+    """Return the size of an image on the disk, with all of its layers."""
     listed = json.loads(run(buildah("images", "--json"), "listing the images"))
     found = next(one for one in listed if any(str(known).startswith(f"{name}:") for known in one["names"] or ()))
     number, unit = re.fullmatch(r"([\d.]+) (B|KB|MB|GB)", found["size"]).groups()  # type: ignore[union-attr]
@@ -105,7 +105,7 @@ def image_bytes(name: str) -> int:
 
 
 def make_base() -> bool:
-    """Makes the base image under the Dockerfile's name for it; False when there was one already."""
+    """Make the base image under the Dockerfile's name for it; return False if it exists already."""
     if (
         subprocess.run(
             [*map(str, buildah("inspect", "--type", "image", f"localhost/{BASE}"))], capture_output=True, check=False
@@ -173,7 +173,7 @@ def apt_sources() -> list[str]:
 
 
 def pip_settings() -> dict[str, str]:
-    """pip's settings here, environment variables over files."""
+    """Return pip's settings here, environment variables over files."""
     listed = run([sys.executable, "-m", "pip", "config", "list"], "pip config list")
     settings: dict[str, str] = {}
     for line in sorted(listed.splitlines(), key=lambda line: line.startswith(":env:")):

@@ -62,7 +62,7 @@ def environment(container: Manifest) -> dict[str, str]:
 
 
 def mounted_secrets(pod: Manifest) -> Iterator[str]:
-    """Names of the secrets that a pod sees."""
+    """Yield the names of the secrets in a pod."""
     for volume in pod.get("volumes", ()):
         if "secret" in volume:
             yield volume["secret"]["secretName"]
@@ -71,7 +71,7 @@ def mounted_secrets(pod: Manifest) -> Iterator[str]:
 
 
 def secret_files(overlay: str) -> dict[str, set[str]]:
-    """Files of each secret that an overlay makes."""
+    """Return the files of each secret that an overlay makes."""
     return {
         one["name"]: {Path(file).name for file in one["files"]} for one in kustomization(overlay)["secretGenerator"]
     }

@@ -75,7 +75,7 @@ LOCKS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docker
 
 
 def locked(name: str) -> dict[str, str]:
-    """Package to version of a lock."""
+    """Return a lock's versions by package."""
     return dict(re.findall(r"^([a-z0-9-]+)(?:\[.*\])?==(\S+) \\$", LOCKS[name], re.MULTILINE))
 
 

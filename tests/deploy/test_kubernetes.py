@@ -233,7 +233,7 @@ def tools() -> Path:
 
 @pytest.fixture(scope="module")
 def rendered(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, manifests.Manifest]]:
-    """Both overlays as Kustomize makes them, with secrets as the guide makes them, and workers on slices of GPUs."""
+    """Return both overlays by Kustomize, with secrets as in the guide, and workers on slices of GPUs."""
     folder = tmp_path_factory.mktemp("kubernetes") / "kubernetes"
     shutil.copytree(KUBERNETES, folder, ignore=shutil.ignore_patterns("*secrets"))
     for overlay in OVERLAYS:

@@ -21,7 +21,7 @@ SIZES = {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 8, 
 
 
 def prompts(question: int) -> list[TokenisedPrompt]:
-    """Examples that all questions share, then a question's own tokens and its options in all orders."""
+    """Return shared examples, then a question's own tokens and its options in all orders."""
     rng = Random(0)
 
     def tokens(count: int) -> list[int]:

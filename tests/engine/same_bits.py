@@ -53,7 +53,7 @@ class Asked:
 
 
 def question_prompts(rng: Random, count: int, *, orders: int = 4) -> list[Asked]:
-    """Questions of both samples, each in some orders under a protocol with some examples; a few cut off early."""
+    """Return questions of both samples, in some orders under a protocol with some examples; a few cut off early."""
     files = [read_questions(SAMPLES / name, None, None) for name in ("mmlu.jsonl", "csqa.jsonl")]
     kind = parse_variants("full")
     asked: list[Asked] = []
@@ -129,7 +129,7 @@ def alone(engine: TrieEngine, asked: Sequence[Asked]) -> list[list[float]]:
 def compare(
     engine: TrieEngine, asked: Sequence[Asked], expected: Sequence[Sequence[float]], parts: Sequence[Sequence[int]]
 ) -> Comparison:
-    """Scores the prompts of each part together, one part after the other."""
+    """Score the prompts of each part together, one part after the other."""
     found = Comparison()
     for part in parts:
         for place, values in zip(part, score(engine, [asked[place] for place in part]), strict=True):
@@ -151,7 +151,7 @@ def batches(rng: Random, count: int) -> list[list[int]]:
 
 
 def shards(rng: Random, asked: Sequence[Asked]) -> list[list[int]]:
-    """Whole questions in random order, cut at random."""
+    """Return whole questions in random order, cut at random."""
     questions: dict[Any, list[int]] = {}
     for place, item in enumerate(asked):
         questions.setdefault(item.prompt.group, []).append(place)

@@ -79,7 +79,7 @@ def test_what_prompts_begin_with_is_computed_once_and_whole_continuations_are_re
 
 
 def test_a_batch_ends_where_another_one_costs_less() -> None:
-    """Two questions with long texts of their own are two batches, each with its orders."""
+    """Check that two questions with different long texts are two batches, each with its orders."""
     loaded = as_loaded(random_model("llama"), Tokenizer())
     texts = [[1] * 100 + [2 + question] * 2000 + [5, order] for question in range(2) for order in range(24)]
     assert [len(batch) for batch in _batches(loaded, texts, [1] * 48, 16384)] == [24, 24]

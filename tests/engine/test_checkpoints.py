@@ -29,7 +29,7 @@ Rewrite = Callable[[str, torch.Tensor], tuple[Tensors, torch.Tensor]]
 
 
 def as_fp8(name: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
-    """8-bit floats with a scale for each block of 32 by 32."""
+    """Return 8-bit floats with a scale for each block of 32 by 32."""
     blocks = weight.unfold(0, 32, 32).unfold(1, 32, 32)
     scale = blocks.abs().amax((-1, -2)) / 448
     spread = scale.repeat_interleave(32, 0).repeat_interleave(32, 1)
@@ -38,14 +38,14 @@ def as_fp8(name: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
 
 
 def as_int8(name: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
-    """8-bit integers with a scale for each output."""
+    """Return 8-bit integers with a scale for each output."""
     scale = weight.abs().amax(1, keepdim=True) / 127
     stored = (weight / scale).round().to(torch.int8)
     return {name: stored, f"{name}_scale": scale}, stored.float() * scale
 
 
 def as_int4(name: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
-    """4-bit integers, eight in a word of 32 bits, with a scale for each 32 inputs."""
+    """Return 4-bit integers, eight in a word of 32 bits, with a scale for each 32 inputs."""
     outputs, inputs = weight.shape
     groups = weight.reshape(outputs, inputs // 32, 32)
     scale = groups.abs().amax(-1) / 7
@@ -58,7 +58,7 @@ def as_int4(name: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
 
 
 def as_mxfp4(name: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
-    """Experts' 4-bit floats, two in a byte, with a power of two for each 32 inputs."""
+    """Return experts' 4-bit floats, two in a byte, with a power of two for each 32 inputs."""
     experts, inputs, outputs = weight.shape
     groups = weight.transpose(1, 2).reshape(experts, outputs, inputs // 32, 32)
     exponent = torch.ceil(torch.log2(groups.abs().amax(-1) / 6))
@@ -76,7 +76,7 @@ SCHEME = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel"
 
 
 def compressed(scheme: dict[str, Any], layout: str) -> dict[str, Any]:
-    """Options of compressed-tensors for all linear layers but the head."""
+    """Return the options of compressed-tensors for all linear layers but the head."""
     return {
         "quant_method": "compressed-tensors",
         "config_groups": {"all": {"targets": ["Linear"], "weights": scheme, "format": layout}},

@@ -58,7 +58,7 @@ def test_this_machine_has_what_the_mode_needs() -> None:
 
 
 def mixed_prompts(seed: int) -> list[TokenisedPrompt]:
-    """Short prompts with common beginnings, and long ones around the ends of blocks and chunks."""
+    """Return short prompts with common beginnings, and long ones around the ends of blocks and chunks."""
     rng = Random(seed)
     text = [rng.randrange(3, VOCABULARY) for _ in range(500)]
     long = [text[:length] for length in (1, 33, 128, CHUNK_POSITIONS, CHUNK_POSITIONS + 1, 500)]

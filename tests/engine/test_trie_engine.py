@@ -54,7 +54,7 @@ PROMPTS = st.lists(
 
 @pytest.fixture(params=[4, 128])
 def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Blocks of attention far smaller than the tries of the tests, and the real ones."""
+    """Set blocks of attention far smaller than the tests' tries, and the real size."""
     monkeypatch.setattr(attention, "BLOCK", request.param)
     monkeypatch.setattr(trie_engine, "BLOCK", request.param)
     return request.param
@@ -232,7 +232,7 @@ def test_without_onednn_torch_multiplies() -> None:
 
 
 def questions(number: int, first: int = 0) -> list[TokenisedPrompt]:
-    """Prompts of some questions that share a beginning of 60 tokens, two for each."""
+    """Return prompts of some questions that share a beginning of 60 tokens, two for each."""
     beginning = [5] * 60
     return [
         TokenisedPrompt([*beginning, 10 + question, 7, 8, variant, 9], [1, 2, 3], group=question)

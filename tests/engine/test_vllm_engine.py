@@ -222,7 +222,7 @@ def test_settings_say_what_computed(engine: VllmEngine) -> None:
 
 @pytest.mark.parametrize("killed", [True, False])
 def test_processes_of_vllm_end_with_the_worker_even_if_it_is_killed(killed: bool) -> None:
-    """Else they keep the GPU's memory, and the next worker has none."""
+    """Check that no process keeps the GPU's memory from the next worker."""
     end = "input()" if killed else "end()"
     script = (
         "import subprocess, sys; from workers.children import guard_children; end = guard_children()\n"

@@ -100,7 +100,7 @@ def random_prompts(seed: int, prompts: int = 30, *, tokens: int = 24) -> list[To
 
 
 def reference(loaded: LoadedModel, prompts: Sequence[TokenisedPrompt]) -> list[list[float]]:
-    """Log-probabilities from one forward pass per prompt."""
+    """Return log-probabilities from one forward pass per prompt."""
     found: dict[tuple[int, ...], torch.Tensor] = {}
     for prompt in prompts:
         context = tuple(prompt.context)
@@ -110,7 +110,7 @@ def reference(loaded: LoadedModel, prompts: Sequence[TokenisedPrompt]) -> list[l
 
 
 def unique_tokens(prompts: Sequence[TokenisedPrompt]) -> int:
-    """Nodes of the prompts' trie, counted as sets of beginnings."""
+    """Count the nodes of the prompts' trie as sets of beginnings."""
     return len({tuple(prompt.context[:end]) for prompt in prompts for end in range(1, len(prompt.context) + 1)})
 
 

@@ -69,7 +69,7 @@ def ask_all(folder: Path, home: Path, questions: int, *, texts: int | None = Non
 
 
 def npsq(with_question: Sequence[float], without: Sequence[float]) -> list[float]:
-    """(log P(x|Q,C) − log P(x|C)) / −log P(x|C) of each choice (Cho et al.)."""
+    """Return (log P(x|Q,C) − log P(x|C)) / −log P(x|C) of each choice (Cho et al.)."""
     return [(one - other) / -other for one, other in zip(with_question, without, strict=True)]
 
 
@@ -115,7 +115,7 @@ def stored(url: str, evaluation_id: int) -> dict[str, dict[str, float]]:
 
 
 def largest_differences(url: str, evaluation_ids: Sequence[int], folder: Path, python: Path = PEER) -> list[float]:
-    """Between stored and witnessed values over all questions, by evaluation."""
+    """Return the largest difference of stored and computed values over all questions, by evaluation."""
     differences = []
     for evaluation_id, theirs in zip(evaluation_ids, witnessed(url, evaluation_ids, folder, python), strict=True):
         ours = stored(url, evaluation_id)

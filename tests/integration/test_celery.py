@@ -78,7 +78,7 @@ def assert_whole(engine: Engine, evaluation_id: int) -> None:
 
 
 def submit_by_command(engine: Engine, tmp_path: Path, settings: dict[str, Any], variants: str = "cyclic") -> int:
-    """Queues work and hints at it, as `submit` does."""
+    """Queue work and send hints of it, as `submit` does."""
     evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS, variants=variants)
     with write_session(engine) as session:
         hints = hints_of(session, Shard.evaluation_id == evaluation_id)
@@ -367,7 +367,7 @@ def test_a_shard_that_is_handed_back_is_hinted_at(
 
 @contextmanager
 def silent_broker() -> Iterator[str]:
-    """URL of a server that takes connections and never answers."""
+    """Yield the URL of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", free_port())) as server:
         yield f"redis://127.0.0.1:{server.getsockname()[1]}/0"
 

@@ -61,7 +61,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def serve(engine: Engine, scorer: FakeScorer, restarts: int = 0) -> list[WorkerLoop]:
-    """Runs a worker until nothing is left, started again as often as a supervisor does; its loops."""
+    """Run a worker until nothing is left, restarted as a supervisor does; return its loops."""
     run = []
     for _ in range(1 + restarts):
         loop = WorkerLoop(engine, Settings(poll_seconds=0.02, reconcile_seconds=0.1), scorer, ["cpu"])
@@ -195,7 +195,7 @@ def live(engine: Engine) -> int:
 
 
 def prepare_on(engine: Engine, hosts: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Starts a worker on each host, which lives until all have looked for models."""
+    """Start a worker on each host, which lives until all have looked for models."""
     monkeypatch.setattr(loops.socket, "gethostname", lambda: threading.current_thread().name)
     together = threading.Barrier(len(hosts))
 

@@ -16,7 +16,7 @@ from tests.support.commands import shuffleboard, shuffleboard_json
 
 @pytest.fixture
 def run(database: str) -> Callable[..., Any]:
-    """`shuffleboard benchmarks …`: its JSON document."""
+    """Return a function that runs `shuffleboard benchmarks …` and returns its JSON document."""
     return partial(shuffleboard_json, "benchmarks", database_url=database)
 
 

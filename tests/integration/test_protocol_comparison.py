@@ -33,12 +33,12 @@ def first_position(_question: str, _variant: int, order: tuple[int, ...]) -> int
 
 
 def right(question: str, _variant: int, _order: tuple[int, ...]) -> int:
-    """Always the answer: variance 0, SCORE 1."""
+    """Return the answer, always: variance 0, SCORE 1."""
     return ANSWERS[question]
 
 
 def right_but_once(question: str, variant: int, order: tuple[int, ...]) -> int:
-    """Wrong on q3 in the original order only.
+    """Return the answer, but on q3 in the original order a wrong option.
 
     Accuracies .75, 1, 1, 1, 1: mean .95, variance 100, moved mean and median 1. SCORE (3 + 12/20)/4 = .9.
     """
@@ -66,7 +66,7 @@ def answered(
     variants: str = "answer-moving",
     complete: bool = True,
 ) -> int:
-    """Imports a model's answers; returns the evaluation."""
+    """Import a model's answers; return the evaluation."""
     lines = [
         {
             "question_id": question,
@@ -158,7 +158,7 @@ def test_a_variance_of_zero_leaves_the_mean_of_ratios_undefined(registry: Regist
 
 
 def fill(registry: Registry) -> None:
-    """Two models on two benchmarks, but for n on two."""
+    """Import two models on two benchmarks, except n on two."""
     for shots, answering in ((5, first_position), (0, right_but_once)):
         answered(registry, answering, shots)
         answered(registry, answering, shots, benchmark="two")

@@ -107,7 +107,7 @@ class Registry:
         return process
 
     def work(self) -> None:
-        """Works in this process until nothing is left."""
+        """Work in this process until nothing is left."""
         scorer = provider_worker.WithoutTorch(self.folder)
         scorer.budget_tokens = 1
         loop = WorkerLoop(self.engine, get_settings(), scorer, ["cpu"])

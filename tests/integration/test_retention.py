@@ -32,7 +32,7 @@ def engine(database: str) -> Engine:
 
 
 def score(engine: Engine, *, text: str | None = None) -> None:
-    """Scores the next shard, with a text for each of its prompts."""
+    """Score the next shard, with a text for each of its prompts."""
     with write_session(engine) as session:
         held = claims.claim(session, "one", queues=["cpu"], lease_seconds=3600)
     assert held is not None
@@ -46,7 +46,7 @@ def score(engine: Engine, *, text: str | None = None) -> None:
 
 
 def give_up(engine: Engine, evaluation_id: int, how: str) -> None:
-    """Ends an evaluation without a seal: cancelled, or failed with its last shard parked."""
+    """End an evaluation without a seal: cancelled, or failed with its last shard parked."""
     with write_session(engine) as session:
         if how == "cancelled":
             move(session, evaluation_id, "cancel")
@@ -57,7 +57,7 @@ def give_up(engine: Engine, evaluation_id: int, how: str) -> None:
 
 
 def age(engine: Engine, days: int = 40) -> None:
-    """Moves everything that has happened so far back in time."""
+    """Move everything that has happened so far back in time."""
     then = datetime.now(UTC) - timedelta(days=days)
     with write_session(engine) as session:
         session.execute(update(Evaluation).where(Evaluation.seal.is_(None)).values(created_at=then, started_at=then))

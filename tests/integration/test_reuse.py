@@ -50,7 +50,7 @@ def home_once(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def evaluate(engine: Engine, home: Path, request: EvaluationRequest, scoring: str = "trie") -> int:
-    """Submits and scores with a worker's loop; returns the evaluation."""
+    """Submit and score with a worker's loop; return the evaluation."""
     with write_session(engine) as session:
         evaluation_id = submit(session, request)[0].id
     scorer = TransformersScorer(home, "cpu", engine=scoring)

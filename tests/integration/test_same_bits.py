@@ -39,7 +39,7 @@ def test_prompts_of_three_protocols_alone_and_together(smollm2_folder: Path) -> 
 
 
 def evaluate(engine: Engine, home: Path, request: EvaluationRequest, budget_tokens: int) -> int:
-    """Submits and scores with a worker's loop; returns the evaluation."""
+    """Submit and score with a worker's loop; return the evaluation."""
     with write_session(engine) as session:
         evaluation_id = submit(session, request)[0].id
     scorer = TransformersScorer(home, "cpu")

@@ -57,7 +57,7 @@ def loaded(smollm2_folder: Path) -> LoadedModel:
 def scored(
     smollm2_gguf: Path, put_smollm2: Callable[[Path], None], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scored]:
-    """Three questions of MMLU under cyclic, through the queue and the worker's loop."""
+    """Score three questions of MMLU under cyclic, through the queue and the worker's loop."""
     home = tmp_path_factory.mktemp("scored")
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)
@@ -100,7 +100,7 @@ def submit_mmlu(engine: Engine, model: Path, **request: Any) -> int:
 
 
 def probabilities(logprobs: Sequence[float]) -> list[float]:
-    """Renormalised over the labels."""
+    """Return the probabilities, renormalised over the labels."""
     weights = [math.exp(value) for value in logprobs]
     return [weight / math.fsum(weights) for weight in weights]
 

@@ -27,7 +27,7 @@ STEPS = 40
 
 
 def texts() -> list[str]:
-    """Forty questions with their right answers."""
+    """Return forty questions with their right answers."""
     lines = [json.loads(line) for line in MMLU.read_text().splitlines()[-STEPS:]]
     return [
         "\n".join([one["question"], *(f"{label}. {text}" for label, text in zip("ABCD", one["options"], strict=True))])

@@ -52,7 +52,7 @@ def working(engine: Engine, scorer: FakeScorer, **settings: Any) -> Iterator[Wor
 
 
 def run(engine: Engine, scorer: FakeScorer | None = None, **settings: Any) -> list[str]:
-    """Lets a worker run until nothing is left; returns the events that it logged."""
+    """Let a worker run until nothing is left; return the events that it logged."""
     with capture_logs() as logs, working(engine, scorer or FakeScorer(), **settings) as loop:
         loop.run(until_idle=True)
     return [entry["event"] for entry in logs]
@@ -70,7 +70,7 @@ def state(engine: Engine, evaluation_id: int) -> str:
 
 
 def cut_connections(engine: Engine) -> None:
-    """Ends every connection to the database but this one, as an administrator or a firewall does."""
+    """End every connection to the database but this one, as an administrator or a firewall does."""
     with engine.connect() as connection:
         connection.execute(
             text(
@@ -224,7 +224,7 @@ def test_services_that_are_started_before_postgresql_wait_for_it(private_postgre
 
 
 def logged(process: Process, sign: str) -> None:
-    """Waits until the process has logged it."""
+    """Wait until the process has logged it."""
     eventually(lambda: sign in process.log.read_text() or process.status is not None, f"it logs {sign}")
     assert sign in process.log.read_text(), process.log.read_text()
 

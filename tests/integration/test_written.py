@@ -54,7 +54,7 @@ class Registry:
         self.settings = settings
 
     def end_leases(self) -> None:
-        """Lets others have the shards of a killed worker; a short lease would also end while a slow machine works."""
+        """Free the shards of a killed worker; a short lease could also end while a slow machine works."""
         with write_session(self.engine) as session:
             session.execute(update(Shard).where(Shard.state == "leased").values(lease_until=database_now(-1)))
 
@@ -77,7 +77,7 @@ class Registry:
             return submit(session, asked)[0].id
 
     def work(self) -> None:
-        """Works until nothing is left."""
+        """Work until nothing is left."""
         scorer = TransformersScorer(self.settings.home)
         loop = WorkerLoop(self.engine, self.settings, scorer, ["cpu"])
         loop.start()
@@ -88,7 +88,7 @@ class Registry:
             scorer.unload()
 
     def ask(self, protocol: str, variants: str = "original", **request: Any) -> int:
-        """Submits and works until nothing is left."""
+        """Submit and work until nothing is left."""
         evaluation_id = self.submit(protocol, variants, **request)
         self.work()
         with read_session(self.engine) as session:
@@ -116,7 +116,7 @@ Open = Callable[[Callable[[Asked], Answer]], Registry]
 
 @pytest.fixture
 def opened(sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """Opens the registry on a server that answers so."""
+    """Open the registry on a server with these answers."""
     servers = []
 
     def open_on(answer: Callable[[Asked], Answer]) -> Registry:
@@ -187,7 +187,7 @@ def test_what_is_written_is_read_and_stored_with_the_rule_that_found_the_answer(
 
 
 def thinking(asked: Asked) -> Answer:
-    """Answers with thoughts that name another option; the second does not end."""
+    """Answer with a thought that names another option; the second thought does not end."""
     if "number 1" in asked.document["messages"][-1]["content"]:
         return talking("Answer: B", "Perhaps the answer is A.")
     return talking("<think>The answer is A, or", None, "length")

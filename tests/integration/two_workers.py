@@ -34,7 +34,7 @@ def finish(engine: Engine, held: claims.Claim, scorer: FakeScorer | None = None)
 
 
 def score_all(engine: Engine, evaluation_id: int, scorer: FakeScorer | None = None) -> None:
-    """Scores whatever is queued until nothing is, and seals it."""
+    """Score and seal all queued work."""
     while (held := take(engine)) is not None:
         assert finish(engine, held, scorer)
     with write_session(engine) as session:
@@ -69,7 +69,7 @@ def score_in_trouble(engine: Engine, evaluation_id: int, scorer: FakeScorer | No
 
 
 def assert_alike(engine: Engine, calm: int, troubled: int) -> None:
-    """Both evaluations have the same predictions, leaves, specification and metrics, and nothing is wrong with them."""
+    """Check that both evaluations have the same predictions, leaves, specification and metrics, and verify."""
     one, two = taken_down(engine, calm), taken_down(engine, troubled)
     assert two["problems"] == []
     for name in ("predictions", "leaves", "specification", "metrics"):

@@ -73,7 +73,7 @@ def probabilities(logprobs: Sequence[float | None]) -> list[float]:
 
 
 def difference(one: Answered, other: Answered) -> tuple[float, int]:
-    """(the largest difference of a probability, answers that differ)."""
+    """Return (the largest difference of a probability, number of different answers)."""
     pairs = [(probabilities(a), probabilities(b)) for a, b in zip(one.logprobs, other.logprobs, strict=True)]
     largest = max(abs(a - b) for ours, theirs in pairs for a, b in zip(ours, theirs, strict=True))
     return largest, sum(ours.index(max(ours)) != theirs.index(max(theirs)) for ours, theirs in pairs)
@@ -82,7 +82,7 @@ def difference(one: Answered, other: Answered) -> tuple[float, int]:
 def asked(
     engine: Engine | EndpointEngine, prompts: Sequence[Any], protocol: str, cpu_seconds: Callable[[], float]
 ) -> Answered:
-    """cpu_seconds: that whatever computes took so far."""
+    """Return the answers. cpu_seconds: returns the CPU time so far of the process that computes."""
     score = engine.score if protocol == "symbols" else engine.score_continuations
     begun, cpu = time.monotonic(), cpu_seconds()
     scores = score(prompts)

@@ -78,7 +78,7 @@ class Timed:
 
 
 def scored(engine: Engine | VllmEngine, prompts: list[ScoringPrompt], protocol: str) -> Answered:
-    """CPU time is of this process alone."""
+    """Score the prompts; the CPU time is of this process alone."""
     score = engine.score if protocol == "symbols" else engine.score_continuations
     began, cpu = time.monotonic(), time.process_time()
     found = score(prompts)

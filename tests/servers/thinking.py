@@ -33,7 +33,7 @@ SHARE: Final = 0.8
 
 
 def merge(base: Path, adapter: Path, folder: Path, *, opening: bool) -> None:
-    """Writes the adapted model into `folder`. opening: whether its template opens the thought."""
+    """Write the adapted model into `folder`. opening: whether its template opens the thought."""
     merged = peft_itself(AutoModelForCausalLM.from_pretrained(base), adapter).merge_and_unload()
     merged.save_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(base)

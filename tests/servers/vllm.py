@@ -41,7 +41,7 @@ class Vllm:
     session: int
 
     def forget_prefixes(self) -> None:
-        """Empties its prefix cache."""
+        """Empty its prefix cache."""
         httpx2.post(f"{self.url}/reset_prefix_cache", timeout=600).raise_for_status()
 
     def cpu_seconds(self) -> float:

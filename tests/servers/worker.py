@@ -29,7 +29,7 @@ ENDING_SECONDS: Final = 30.0
 
 
 def vllm_processes(worker: int) -> dict[int, int]:
-    """Resident MiB by id of each process that vLLM in this worker has started."""
+    """Return the resident MiB by id of each process that vLLM in this worker has started."""
     parents, memory = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -67,7 +67,7 @@ Key = tuple[str, ...]
 
 
 def by(found: list[dict[str, str]], *columns: str) -> Iterator[tuple[Key, Mapping[str, str]]]:
-    """Lines grouped by columns: (key, metric → printed value)."""
+    """Yield the lines grouped by columns: (key, metric → printed value)."""
     groups: dict[Key, dict[str, str]] = {}
     for row in found:
         groups.setdefault(tuple(row[column] for column in columns), {})[row["metric"]] = row["value"]

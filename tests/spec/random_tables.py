@@ -31,7 +31,7 @@ LOGPROBS: Final = (0.0, -0.25, -1.0, -1.0, -2.5, -40.0)
 
 
 def cases(*, complete: bool | None = None) -> st.SearchStrategy[list[Case]]:
-    """Tables of one to eight questions; complete: whether all variants of all questions are there."""
+    """Return tables of one to eight questions; complete: whether all variants of all questions are there."""
     question = st.builds(
         random_case,
         seed=st.integers(0, 2**32 - 1),

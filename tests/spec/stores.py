@@ -197,7 +197,7 @@ def database_answers(session: Session, evaluation_id: int, engine: str) -> list[
 
 
 def question_rows(session: Session, evaluation_id: int) -> dict[str, dict[str, Any]]:
-    """Question to its metrics, as the view has them."""
+    """Return the metrics of each question, from the view."""
     return {
         question: {name: row[name] for name in QUESTION_METRICS}
         for question, row in _rows(session, "question_metrics", evaluation_id, "external_id").items()
@@ -210,7 +210,7 @@ def _rows(session: Session, view: str, evaluation_id: int, key: str) -> dict[Any
 
 
 def kept_metrics(session: Session, evaluation_id: int) -> dict[str, dict[str, tuple[float | None, int]]]:
-    """Scope → metric → (value, n) as sealing wrote them down."""
+    """Return scope → metric → (value, n) as sealing stored them."""
     found: dict[str, dict[str, tuple[float | None, int]]] = {}
     query = select(EvaluationMetric).where(EvaluationMetric.evaluation_id == evaluation_id)
     for row in session.scalars(query):

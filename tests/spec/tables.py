@@ -212,7 +212,7 @@ def _floats(cell: str | None) -> tuple[float, ...] | None:
 
 
 def hits(**questions: str) -> list[Case]:
-    """Two-option questions by their hits, one figure a variant: 1 right, 0 wrong, - no valid answer.
+    """Return two-option questions by their hits, one figure per variant: 1 right, 0 wrong, - no valid answer.
 
     The original comes first; the other variants take turns showing the options reversed and as they are. The right
     option is 0.
@@ -328,7 +328,7 @@ TOLERANCE: Final = 1e-9
 
 
 def same(one: Any, other: Any) -> bool:
-    """Both None, or within the tolerance of each other."""
+    """Return whether both are None, or within the tolerance of each other."""
     if one is None or other is None:
         return one is other
     return abs(float(one) - float(other)) <= TOLERANCE * max(1.0, abs(float(one)))

@@ -23,7 +23,7 @@ BMCA = tuple(name for name in METRICS if name.startswith("bmca_"))
 
 
 def over_questions(*names: str) -> Iterator[list[float]]:
-    """Values of several metrics over each table in which all of them are defined."""
+    """Yield the values of several metrics over each table in which all of them are defined."""
     found = 0
     for table in OUTCOMES:
         values = [METRICS[name].over_questions(table)[0] for name in names]

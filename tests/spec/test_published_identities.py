@@ -215,7 +215,7 @@ def test_nowak_variance_is_the_population_variance_where_all_runs_are_known():
 
 
 def _deviations(values, n: int) -> tuple[float, float]:
-    """Least and greatest sum of squares that n runs can have around the printed mean, given the printed extremes."""
+    """Return the least and greatest sum of squares of n runs around the printed mean, given the printed extremes."""
     mean, original, low, high = (
         float(values[name]) for name in ("mean_accuracy", "original_accuracy", "min_accuracy", "max_accuracy")
     )

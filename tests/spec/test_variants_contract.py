@@ -33,7 +33,7 @@ def orders(text: str, n_options: int = 4, answer: int = 1) -> list[tuple[int, ..
 
 
 def hashed(items: tuple[int, ...], prefix: str, names: dict[int, str] | None = None) -> tuple[int, ...]:
-    """`items` by the SHA-256 of `prefix:item`, worked out here from the contract alone."""
+    """Sort `items` by the SHA-256 of `prefix:item`, computed from the contract alone."""
 
     def digest(item: int) -> str:
         return hashlib.sha256(f"{prefix}:{(names or {}).get(item, item)}".encode()).hexdigest()

@@ -23,7 +23,7 @@ NAN = np.nan
 
 
 def some_values(questions, columns, *, seed=1, undefined=0.2):
-    """Uniform values; every second column has its own undefined questions."""
+    """Return uniform values; every second column has its own undefined questions."""
     generator = np.random.default_rng(seed)
     values = generator.random((questions, columns))
     for column in range(0, columns, 2):

@@ -55,14 +55,14 @@ class Planted:
         self.by_key = sum(counts[kind] * share for kind, share in BY_KEY.items())
 
     def answers(self, options):
-        """Outputs that name these options, in the benchmark's own order."""
+        """Return outputs that name these options, in the benchmark's own order."""
         return [
             {"question_id": f"q{number}", "variant": 0, "order": [0, 1, 2, 3], "position": option}
             for number, option in enumerate(options)
         ]
 
     def texts(self):
-        """Outputs that rules which read thoughts take for the first answer, and others for the second."""
+        """Return texts that rules with thoughts read as the first answer, and others as the second."""
         found = []
         for line, first, second in zip(self.answers(self.first), self.first, self.second, strict=True):
             text = f"<think>The answer is {'ABCD'[first]}. Or not.</think>\n\\boxed{{{'ABCD'[second]}}}"

@@ -26,7 +26,7 @@ def recorded(registry, variants, answer):
 
 
 def by_wording(number, variant):
-    """Wrong in the second wording of three on every second question, whatever the order."""
+    """Return a wrong answer to the second of three wordings on every second question, in any order."""
     right = QUESTIONS[number]["answer"]
     return {"option": (right + 1) % 4 if variant.ordinal % 3 == 1 and number % 2 else right}
 

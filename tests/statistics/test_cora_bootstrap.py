@@ -15,7 +15,7 @@ MEDQA_QUESTIONS = 1273
 
 
 def some_hits(questions, M, rate, seed=0):
-    """Right and wrong at random, harder variants among them."""
+    """Draw right and wrong at random, with some harder variants."""
     generator = np.random.default_rng(seed)
     return generator.random((questions, M)) < rate * generator.uniform(0.9, 1, M)
 

@@ -43,7 +43,7 @@ def test_without_pairs_everything_is_undefined():
 
 
 def slow_shares(predictions):
-    """Pair by pair: (disagreeing, pairs) of equal orders, and of different ones."""
+    """Count (disagreeing, pairs) of equal orders, and of different ones, pair by pair."""
     counts = {True: [0, 0], False: [0, 0]}
     for (one_order, one), (other_order, other) in combinations(predictions, 2):
         count = counts[one_order == other_order]
@@ -68,7 +68,7 @@ def test_counts_are_those_of_all_pairs(seed):
 
 
 def asked(generator, answer):
-    """300 questions, three orders, four replicates each; answer(question, order) draws an option."""
+    """Return 300 questions, three orders, four replicates each; answer(question, order) draws an option."""
     return [
         [(order, answer(question, order)) for order in islice(cycle((FIRST, SECOND, THIRD)), 12)]
         for question in range(300)

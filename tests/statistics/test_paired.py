@@ -118,7 +118,7 @@ def test_where_all_answered_pairs_are_those_of_one_task_after_the_other(weights)
 
 
 def by_definition(tasks, weights, one, other):
-    """Difference, error and degrees of freedom of two models, one question after the other."""
+    """Return the difference, error and degrees of freedom of two models, one question after the other."""
     differences = [[row[one] - row[other] for row in task if not np.isnan(row[[one, other]]).any()] for task in tasks]
     apart = [of for task in differences for of in task]
     typical = sum(of**4 for of in apart) / sum(of**2 for of in apart)

@@ -31,7 +31,7 @@ def test_a_rank_is_one_plus_the_number_better_by_more_than_the_tolerance(values,
 
 
 def expected_intervals(samples, better):
-    """From `ranks` of each resample and the definition of a percentile."""
+    """Compute intervals from `ranks` of each resample and the definition of a percentile."""
     found = [
         ranks([None if np.isnan(value) else value for value in row], better) for row in np.asarray(samples, dtype=float)
     ]
@@ -92,7 +92,7 @@ def test_without_a_direction_or_resamples_there_are_no_rank_intervals():
 
 
 def around(*centres, spread=0.01, resamples=RANK_RESAMPLES, seed=0):
-    """Samples of models whose differences are normal."""
+    """Draw samples of models whose differences are normal."""
     generator = np.random.default_rng(seed)
     return generator.normal(0, spread, (resamples, len(centres))) + np.array(centres)
 

@@ -41,7 +41,7 @@ def first_place(number, variant, order):
 
 
 def wavering(number, variant, order):
-    """On the first 20 questions every second answer is another: of 4 repeats, 4 of 6 pairs differ."""
+    """Alternate between two answers on the first 20 questions: of 4 repeats, 4 of 6 pairs differ."""
     return variant % 2 if number < 20 else right(number, variant, order)
 
 

@@ -19,7 +19,7 @@ NAN = np.nan
 
 
 def around(values, spread, resamples=RANK_RESAMPLES, seed=0):
-    """Samples around values; spread: of each model, or (models, models) covariances."""
+    """Draw samples around values; spread: of each model, or (models, models) covariances."""
     generator = np.random.default_rng(seed)
     return np.asarray(values) + generator.normal(0, 1, (resamples, len(values))) * spread
 

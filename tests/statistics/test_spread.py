@@ -61,7 +61,7 @@ def test_few_questions_have_a_value_and_no_interval():
 
 
 def draws(generator, rights, questions, *, one_position):
-    """Hits and counts of one simulated evaluation. one_position: each question has its right option at one place."""
+    """Draw hits and counts of an evaluation. one_position: each question has its right option at one place."""
     groups = len(rights)
     difficulty = generator.normal(0, 0.1, (questions, 1))
     hits = (generator.random((questions, groups)) < np.clip(np.array(rights) + difficulty, 0, 1)).astype(float)
@@ -88,7 +88,7 @@ def test_intervals_hold_the_true_bias_and_estimates_are_unbiased(rights, one_pos
 
 @pytest.mark.one_engine
 def test_an_evaluation_that_prefers_a_position_has_position_bias_and_no_shift(registry):
-    """Half of 40 questions are answered with the first position whatever the order, the others rightly."""
+    """Check an evaluation that takes the first position on half of 40 questions and is right on the others."""
     questions = four_options(40)
     registry.benchmark("b", questions)
     shapes = [QuestionShape(question["id"], 4, question["answer"]) for question in questions]

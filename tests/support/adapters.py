@@ -29,7 +29,7 @@ def peft_itself(model: Any, folder: Path) -> Any:
 def train_adapter(
     folder: Path, base: Path, texts: Sequence[str] = (TEXT,), *, steps: int = 4, rate: float = 0.02, **options: Any
 ) -> Path:
-    """Writes an adapter of the model in `base`, trained on texts in turn, into `folder`."""
+    """Write an adapter of the model in `base`, trained on texts in turn, into `folder`."""
     tokenizer = AutoTokenizer.from_pretrained(base)
     tokens = [torch.tensor([tokenizer(text)["input_ids"]]) for text in texts]
     save_adapter(folder, AutoModelForCausalLM.from_pretrained(base), *tokens, steps=steps, rate=rate, **options)
@@ -45,7 +45,7 @@ def save_adapter(
     prompts: Sequence[int] = (),
     **options: Any,
 ) -> None:
-    """Trains an adapter of a model, which is changed, on texts' tokens (1, length), one a step, and writes it.
+    """Train an adapter of a model, which is changed, on texts' tokens (1, length), one a step, and write it.
 
     prompts: how many tokens at the beginning of each text are not to be learned; empty: all are learned.
     """

@@ -92,7 +92,7 @@ def _varint(number: int) -> bytes:
 
 
 def packed_lines(folder: Path, mebibytes: int) -> Path:
-    """JSON Lines whose second line is blanks without end."""
+    """Write JSON Lines whose second line is endless blanks."""
     path = folder / "line.jsonl.gz"
     first = gzip.compress(json.dumps(question(0)).encode() + b"\n")
     path.write_bytes(first + gzip.compress(b" " * _BLOCK) * (mebibytes * MIB // _BLOCK))
@@ -107,7 +107,7 @@ def packed_table(folder: Path, mebibytes: int) -> Path:
 
 
 def many_lines(folder: Path, mebibytes: int) -> Path:
-    """Short questions without end."""
+    """Write a huge number of short questions."""
     path = folder / "lines.jsonl.gz"
     lines = [question(number, question="x" * 1000) for number in range(mebibytes * MIB // 1000)]
     path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode(), 1))
@@ -166,7 +166,7 @@ def lying_zstandard(folder: Path, mebibytes: int) -> Path:
 
 
 def many_samples(folder: Path, mebibytes: int) -> Path:
-    """Samples of eight mebibytes each, as many as it takes."""
+    """Write as many samples of eight mebibytes as necessary."""
     sample = json.dumps({"id": "q0", "padding": " " * 8 * MIB}).encode()
     packed = zlib.compress(sample)[2:-4]
     entries = [

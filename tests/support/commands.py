@@ -106,12 +106,12 @@ def fake_worker(*arguments: object, **settings: object) -> Iterator[Worker]:
 
 
 def command_process(*arguments: object, **settings: object) -> AbstractContextManager[Worker]:
-    """`shuffleboard ARGUMENTS` as a process, just begun; killed at the end if it still runs."""
+    """Start `shuffleboard ARGUMENTS` as a process; kill it at the end if it still runs."""
     return _process(fork_command, arguments, settings)
 
 
 def celery_process(*arguments: object, **settings: object) -> AbstractContextManager[Worker]:
-    """`celery -A workers.celery ARGUMENTS`, likewise."""
+    """Start `celery -A workers.celery ARGUMENTS` in the same way."""
     return _process(fork_celery, arguments, settings)
 
 
@@ -134,7 +134,7 @@ def _environment(settings: dict[str, object]) -> dict[str, str]:
 
 
 def terminate(process: Worker | subprocess.Popen[str]) -> int | None:
-    """Sends SIGTERM and returns the exit status; None of a worker that still runs after a generous time."""
+    """Send SIGTERM and return the exit status; None if the worker still runs after a generous time."""
     if isinstance(process, Worker):
         process.signal(signal.SIGTERM)
     else:

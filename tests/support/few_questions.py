@@ -13,7 +13,7 @@ from tests.engine.tokenizers import tokenizer_of_kind
 
 @cache
 def tokenizer() -> Any:
-    """Small, with a token for each label."""
+    """Return a small tokenizer with a token for each label."""
     made = copy.deepcopy(tokenizer_of_kind("llama3"))
     made.backend_tokenizer.decoder = decoders.ByteLevel()
     made.add_tokens([f" {label}" for label in "ABCD"])
@@ -21,7 +21,7 @@ def tokenizer() -> Any:
 
 
 def questions(path: Path, options: int) -> Path:
-    """Two questions and a pool of five."""
+    """Write two questions and a pool of five."""
     lines = [
         {
             "id": f"q{number}",

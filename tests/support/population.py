@@ -41,7 +41,7 @@ def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
 def add_benchmark(
     session: Session, folder: Path, lines: Sequence[dict[str, Any]], name: str = "bench"
 ) -> BenchmarkVersion:
-    """Imports the lines under `name`."""
+    """Import the lines under `name`."""
     content = read_benchmark(write_lines(folder / f"{name}.jsonl", lines))
     return import_benchmark(session, content, name=name)[0]
 
@@ -103,7 +103,7 @@ KEPT_BY_UPGRADES = frozenset({"alembic_version", "schema_catalogue", "schema_def
 
 
 def table_counts(engine: Engine) -> dict[str, int]:
-    """Number of rows of every table."""
+    """Return the number of rows of every table."""
     names = [name for name in inspect(engine).get_table_names() if name not in KEPT_BY_UPGRADES]
     with engine.execution_options(read_only=True).connect() as connection:
         return {name: connection.scalar(text(f"SELECT count(*) FROM {name}")) or 0 for name in names}

@@ -55,7 +55,7 @@ def write_stand_ins(folder: Path, program: str, python: Path) -> None:
 
 
 def call(path: str, arguments: list[str]) -> int:
-    """Has the server at a socket run its program in this process's place; returns its exit status."""
+    """Run the program in the server at a socket, in place of this process; return its exit status."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         request = {
@@ -104,7 +104,7 @@ def load_shuffleboard() -> Callable[[], object]:
 
 
 def load_harness() -> Callable[[], object]:
-    """Scripts, run by the Python that has lm-evaluation-harness; none of the project's code is there."""
+    """Load lm-evaluation-harness in its own Python, without the project's code; return a function for scripts."""
     import runpy
 
     import torch
@@ -125,7 +125,7 @@ PROGRAMS = {"shuffleboard": load_shuffleboard, "harness": load_harness}
 
 
 def serve(program: str, path: str, process: int) -> None:
-    """Returns when calls are answered, which they are until that process has ended; the socket's folder goes then."""
+    """Start a server that answers calls until that process ends, and then removes the socket's folder."""
     import gc
 
     run = PROGRAMS[program]()
@@ -174,7 +174,7 @@ def _attend(connection: socket.socket, run: Callable[[], object]) -> None:
 
 
 def _become(request: dict[str, Any], files: list[int], run: Callable[[], object]) -> NoReturn:
-    """Runs the command in this process and ends it."""
+    """Run the command in this process and end it."""
     import atexit
 
     os.setpgid(0, 0)

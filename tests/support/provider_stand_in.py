@@ -103,7 +103,7 @@ class StandIn:
             return Answer(self.write(_form(asked.path), prompt))
 
     def write(self, form: str, prompt: str) -> dict[str, Any]:
-        """Charges for an answer and gives it."""
+        """Charge for an answer and return it."""
         manner = self.manner(prompt)
         self.manners[prompt] = manner
         self.ledger[prompt] += 1

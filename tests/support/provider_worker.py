@@ -57,7 +57,7 @@ POINTS: Mapping[str, tuple[Any, str]] = {
 
 
 def main(environment: Mapping[str, str], trip: str | None, log: Path, *, torch: bool = False) -> None:
-    """Works until nothing is left. torch: whether it loads models."""
+    """Work until nothing is left. torch: whether it loads models."""
     os.environ.update(environment)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)

@@ -199,7 +199,7 @@ def _postgresql_user() -> str | None:
 
 
 def _as_user(user: str | None) -> dict[str, object]:
-    """Options for subprocess that run a program as `user`."""
+    """Return options for subprocess that run a program as `user`."""
     if user is None:
         return {}
     return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
@@ -405,7 +405,7 @@ class _Server(ABC):
 
     @property
     def pid(self) -> int:
-        """Process id of the running server."""
+        """Return the process id of the running server."""
         return self._running().pid
 
     def start(self) -> None:
@@ -530,11 +530,11 @@ class PostgresServer(_Server):
 
     @property
     def url(self) -> str:
-        """URL of the maintenance database, `postgres`."""
+        """Return the URL of the maintenance database, `postgres`."""
         return self.database_url("postgres")
 
     def database_url(self, database: str) -> str:
-        """URL of the named database on this server."""
+        """Return the URL of the named database on this server."""
         return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/{database}"
 
     def _user(self) -> str | None:
@@ -623,7 +623,7 @@ class PoolerServer(_Server):
         self.program = program("pgbouncer")
 
     def database_url(self, database: str) -> str:
-        """URL of the named database through the pooler."""
+        """Return the URL of the named database through the pooler."""
         return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/{database}"
 
     def _user(self) -> str | None:
@@ -673,11 +673,11 @@ class RedisServer(_Server):
 
     @property
     def url(self) -> str:
-        """URL of database 0."""
+        """Return the URL of database 0."""
         return self.database_url(0)
 
     def database_url(self, number: int) -> str:
-        """URL of the database with that number."""
+        """Return the URL of the database with that number."""
         return f"redis://127.0.0.1:{self.port}/{number}"
 
     def _prepare(self, folder: Path) -> None:
@@ -750,7 +750,7 @@ class _Outside:
         pass
 
     def database_url(self, database: str | int) -> str:
-        """URL of another database on the same server."""
+        """Return the URL of another database on the same server."""
         return urlunsplit(urlsplit(self.url)._replace(path=f"/{database}"))
 
 

@@ -54,7 +54,7 @@ def thinking(question: str, labels: Sequence[str]) -> str:
 
 
 def train(folder: Path, base: Path) -> None:
-    """Writes the adapter of the model in `base` into `folder`."""
+    """Write the adapter of the model in `base` into `folder`."""
     tokenizer = AutoTokenizer.from_pretrained(base)
     samples = []
     for item in items(protocol(), slice(10, 130)):

@@ -52,7 +52,7 @@ class Words:
 
     @staticmethod
     def logprobs(before: str) -> dict[str, float]:
-        """Log-probability (nats) of each word of the vocabulary after a text."""
+        """Return the log-probability (nats) of each word of the vocabulary after a text."""
         weights = {
             token: 1 + int.from_bytes(hashlib.sha256(f"{before}|{token}".encode()).digest()[:3], "big") ** 2
             for token in VOCABULARY
@@ -70,7 +70,7 @@ class Words:
 
     @classmethod
     def logprob(cls, before: str, token: str) -> float:
-        """Log-probability of one token; words that are not in the vocabulary are all equally unlikely."""
+        """Return the log-probability of a token; words outside the vocabulary are all equally unlikely."""
         return cls.logprobs(before).get(token, -15.0)
 
 
