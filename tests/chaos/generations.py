@@ -144,7 +144,7 @@ def sealed(engine: Engine) -> bool:
         return session.scalar(select(Evaluation.seal)) is not None
 
 
-# How a database becomes another
+# Ways to replace a database
 
 
 @dataclass

@@ -48,9 +48,9 @@ FROZEN_SECONDS: Final = 2 * LEASE_SECONDS
 STOP_SECONDS: Final = 30.0
 """Seconds in which a worker must end after a request to stop. The promise is ten, on a machine that is not busy."""
 STALL_SECONDS: Final = 5.0
-"""For how long a shard may make no progress."""
+"""Longest time of a shard without progress."""
 STUCK_SECONDS: Final = 240.0
-"""How long after the last fault a deployment may take to complete."""
+"""Longest time from the last fault until a deployment is complete."""
 UPGRADE_ATTEMPTS: Final = 40
 MODELS: Final = ("one", "two")
 NO_SPACE: Final = """
@@ -334,7 +334,7 @@ class Deployment:
 
     def _fill_database(self, kind: str) -> None:
         """Allow no more pages until a worker has failed for lack of them and some time has passed."""
-        whole = self.page_limit.with_suffix(".new")  # nobody shall read half a number
+        whole = self.page_limit.with_suffix(".new")  # so that no worker reads half a number
         whole.write_text("1")
         whole.rename(self.page_limit)
         self._let_workers_meet(kind)

@@ -26,7 +26,7 @@ IN_SHORT: Final = {
 CASES: Final = [
     pytest.param(*case, id="-".join(map(str, case)), marks=[pytest.mark.long] * (case not in IN_SHORT))
     for case in itertools.product(("sqlite", "postgresql"), WAYS, STATES, (False, True))
-    # Over a file that is overwritten in place nobody can know of it, and the claim that is in it is the worker's own.
+    # If the file is overwritten in place, no process can notice, and the claim in it is the worker's own.
     if case[:2] != ("sqlite", "restored in place") or not case[3]
 ]
 

@@ -149,7 +149,7 @@ class Container:
         while waiting:
             number = waiting.pop(0)
             with suppress(OSError):  # it may have ended
-                # Each thread has its own: buildah begins processes in any of them.
+                # Each thread has its own children: buildah starts processes in any thread.
                 lists = [file.read_text() for file in Path(f"/proc/{number}/task").glob("*/children")]
                 waiting += [int(word) for words in lists for word in words.split()]
                 inside = not Path(f"/proc/{number}/root").samefile("/")

@@ -24,7 +24,7 @@ DOCKERFILE: Final = ROOT / "docker" / "Dockerfile"
 BASE: Final = "debian:bookworm-slim"
 RELEASE: Final = "bookworm"
 MIRROR: Final = "http://deb.debian.org/debian"
-# As Debian's own image for containers has them, from which this one is to differ little.
+# As in Debian's own image for containers, from which this image should differ little.
 WITHOUT: Final = ("doc", "groff", "info", "linda", "lintian", "locale", "man")
 APT_AS_IN_CONTAINERS: Final = """\
 DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/*.bin || true"; };

@@ -107,7 +107,7 @@ class Specification:
         counts: Mapping[str, int] | None = None,
         scope: str = "all",
     ) -> None:
-        """Check a table. expected: metric → value over the questions of `scope`; counts: metric → over how many of them."""
+        """Check a table. expected: metric → value over the questions of `scope`; counts: metric → number of questions."""
         cases = read_table(table) if isinstance(table, str) else table
         reference = python_answers(cases)
         wrong = []

@@ -79,7 +79,7 @@ def test_what_cannot_be_planned_is_refused_with_the_remedy(ask, message):
 
 
 def test_a_power_is_a_number_however_large_the_effect() -> None:
-    """Check a large effect: from 36 errors on, SciPy's noncentral distribution is NaN, which broke audits of logs."""
+    """Check a large effect: from 36 standard errors on, SciPy's noncentral distribution is NaN, which broke audits."""
     found = [
         power_of(effect / questions**0.5, 1.0, questions) for questions in (30, 1273, 12032) for effect in range(1, 60)
     ]

@@ -98,7 +98,7 @@ class StandIn:
                     return Answer({"error": {"message": "over the limit"}}, 429, {"Retry-After": "1"})
         prompt = _prompt_of(asked.document)
         if self.seconds:
-            time.sleep(self.seconds)  # a model that takes its time
+            time.sleep(self.seconds)  # a slow model
         with self._lock:
             return Answer(self.write(_form(asked.path), prompt))
 

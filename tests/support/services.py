@@ -763,7 +763,7 @@ class OutsideRedis(_Outside):
 
 
 def postgres() -> PostgresServer | OutsidePostgres:
-    """Return the named server if there is one, else a new one that is not started; use as a context manager."""
+    """Return the named server if there is one, else a new server, not yet started; use as a context manager."""
     named = os.environ.get("SHUFFLEBOARD_TEST_POSTGRESQL_URL")
     if named:
         return OutsidePostgres(re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+psycopg://", named))
@@ -771,7 +771,7 @@ def postgres() -> PostgresServer | OutsidePostgres:
 
 
 def redis() -> RedisServer | OutsideRedis:
-    """Return the named server if there is one, else a new one that is not started; use as a context manager."""
+    """Return the named server if there is one, else a new server, not yet started; use as a context manager."""
     named = os.environ.get("SHUFFLEBOARD_TEST_REDIS_URL")
     return OutsideRedis(named) if named else RedisServer()
 

@@ -30,7 +30,7 @@ TARGETS: Final = {
 }
 """Trained weights and their names in GGUF. Queries and keys have another order there, so they are not trained."""
 STEPS: Final = 140
-"""Of training; it takes three minutes on one core."""
+"""Steps of training, which takes three minutes on one core."""
 OPENING: Final = "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}"
 """The end of the template, which opens the thought."""
 THINKS_AGAIN: Final = "Wait, let me go through the options once more. "
