@@ -37,9 +37,7 @@ class Asked:
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """Store an evaluation of four questions in all rotations for each visibility, with texts that name their
-    benchmark.
-    """
+    """Store an evaluation of four questions in all rotations for each visibility; its texts name the benchmark."""
     with write_session(engine) as session:
         add_revision(session, "their-model", RevisionRequest("external"))
         for name, visibility in VISIBILITIES.items():

@@ -66,9 +66,7 @@ def test_each_view_has_the_rows_that_the_database_gives_its_audience(asked: Aske
 
 
 def comparable(cell: Any) -> Any:
-    """Return a value without its source's traits: averages differ in their last bits, JSON documents in their
-    spaces.
-    """
+    """Return a value in the form of both engines: averages differ in last bits, JSON documents in spaces."""
     if hasattr(cell, "isoformat"):
         return f"{cell:%Y-%m-%dT%H:%M:%S.%fZ}"
     if isinstance(cell, str) and cell.startswith(("{", "[")):

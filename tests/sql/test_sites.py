@@ -39,9 +39,7 @@ SUITE = {
 
 
 def fill(engine, folder):
-    """Store outputs, rows for the other views, and a board of all public content; return the other board's
-    evaluations.
-    """
+    """Store outputs, rows for the other views, and a public board; return the other board's evaluations."""
     outputs = fill_outputs(engine, folder)
     first, *others = outputs.lines["leaning", "cyclic", "symbols"]
     with write_session(engine) as session:
