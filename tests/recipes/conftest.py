@@ -8,7 +8,7 @@ from tests.recipes.hub import Hub, stand_in
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
-    """A hub of the test's own, which the real client asks, with an empty cache."""
+    """Yield a hub of the test's own for the real client, with an empty cache."""
     from huggingface_hub import constants
 
     with stand_in() as hub:

@@ -1,7 +1,7 @@
-"""A stand-in for the hub: its routes for datasets and models, from files in memory, with faults on request.
+"""A fake hub: its routes for datasets and models, from files in memory, with faults on request.
 
-Real clients run their real code against it. A fault is a function of the request that answers instead of the hub, or
-None to let it answer; each is asked until it returns None.
+Real clients run their real code against it. A fault is a function of the request that answers in place of the hub, or
+returns None to let it answer; each fault is used until it returns None.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ _FILE: Final = re.compile(r"/(?:datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
 
 @dataclass
 class Refusal:
-    """What a fault answers: a status with headers, or, with `cut`, the beginning of a file and then nothing.
+    """The answer of a fault: a status with headers, or, with `cut`, the beginning of a file and then nothing.
 
-    instead: writes all that is answered, or nothing, and closes the connection when it returns.
+    instead: writes the whole answer, or nothing, and closes the connection when it returns.
     """
 
     status: int = 503
@@ -43,9 +43,12 @@ Fault = Callable[[str, dict[str, str]], Refusal | None]
 
 @dataclass
 class Hub:
-    """url: what HF_ENDPOINT is set to. files: by dataset and path. commits: which revisions a dataset has, by name;
-    one that is not listed has every revision, and a commit is its own name. asked: method and path of each request.
-    git_digests: what is stated of every file of a repository instead of its SHA-256."""
+    """url: the value of HF_ENDPOINT. files: by dataset and path.
+
+    commits: revisions of a dataset, by name; a dataset without an entry has every revision, and a commit is its own
+    name. `asked`: method and path of each request. git_digests: digests of a repository's files in place of their
+    SHA-256.
+    """
 
     url: str = ""
     files: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -84,13 +87,13 @@ def json_lines(rows: list[dict[str, Any]]) -> bytes:
 
 @lru_cache(maxsize=100)
 def sha256(content: bytes) -> str:
-    """The digest of a file, which for a model takes a second."""
+    """Return the digest of a file, which for a model takes a second."""
     return hashlib.sha256(content).hexdigest()
 
 
 @contextmanager
 def stand_in() -> Iterator[Hub]:
-    """A hub on a free port of 127.0.0.1."""
+    """Yield a fake hub on a free port of 127.0.0.1."""
     hub = Hub()
 
     class Handler(BaseHTTPRequestHandler):
@@ -188,7 +191,7 @@ def stand_in() -> Iterator[Hub]:
                 self.close_connection = cut is not None
 
         def log_message(self, *_: Any) -> None:
-            """Says nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -95,7 +95,7 @@ doc_to_target: answer""",
 doc_to_choice: options
 doc_to_target: answer""",
 }
-"""Tasks that ask as our protocols do."""
+"""Tasks whose prompts are our protocols'."""
 FUNCTIONS = """
 def text(doc):
     return "Q: " + doc["question"] + " A:"
@@ -119,7 +119,10 @@ def process(dataset):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A task of each shape, and one that generates, on the same questions; the last two rows are examples."""
+    """Return a folder with a task of each shape, and a generating one, on the same questions.
+
+    The last two rows are examples.
+    """
     folder = tmp_path_factory.mktemp("tasks")
     for split, rows in {"test": ROWS[:4], "train": ROWS[4:]}.items():
         lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -152,7 +155,7 @@ metadata:
 
 @pytest.fixture(scope="module")
 def every_shape(folder: Path, harness_python: Path) -> tuple[BenchmarkFile, str]:
-    """The tasks of all shapes as one benchmark, and where it is from."""
+    """Return the tasks of all shapes as one benchmark, and its source."""
     return harness_task("every_shape", include_path=folder, python=str(harness_python))
 
 

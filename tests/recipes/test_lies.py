@@ -1,4 +1,4 @@
-"""A hub that lies: whatever it does, a command ends soon, with one line that names what and the remedy."""
+"""A hub that lies: a command always ends soon, with one line that names the lie and the remedy."""
 
 import re
 import time
@@ -30,7 +30,7 @@ API, FILE = "/api/", "/resolve/"
 
 @pytest.fixture
 def liar(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub with a benchmark, asked by a client that is a hundred times less patient."""
+    """Yield a hub with a benchmark, for a client that is a hundred times less patient."""
     hub.add("allenai/sciq", files(recipe_named("sciq")))
     monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.3)
     sleep = time.sleep
@@ -168,7 +168,7 @@ def test_a_hub_that_lies_is_given_up_soon_in_one_line_and_the_next_try_succeeds(
     liar.faults.clear()
     ENDED.set()
     shuffleboard(*command, **options)
-    assert not Path(constants.AGENT_HARNESSES_PATH).exists()  # what a lie would stay in for a day
+    assert not Path(constants.AGENT_HARNESSES_PATH).exists()  # a lie would stay there for a day
 
 
 @pytest.mark.parametrize(

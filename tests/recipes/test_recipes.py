@@ -1,4 +1,4 @@
-"""Benchmarks fetched by name from a stand-in that speaks the hub's routes to the real client."""
+"""Benchmarks fetched by name from a fake hub with the real routes, by the real client."""
 
 import re
 import shutil
@@ -25,7 +25,7 @@ LIKE_OTHERS = re.compile(r"belebele-(?!eng$)|global-mmlu-(?!de$)")
 
 
 def counted(recipe: Recipe) -> Recipe:
-    """The recipe with as many questions as the stand-in has."""
+    """Return the recipe with the fake hub's number of questions."""
     questions, pool = sample(recipe)
     few_shot = recipe.few_shot and recipe.few_shot.model_copy(update={"count": len(pool), "limit": None})
     return recipe.model_copy(
@@ -187,7 +187,7 @@ def test_a_dataset_without_a_recipe_is_shown_before_it_is_stored(hub: Hub, sqlit
 
 
 def exam(*columns: str, key: str = "answer.letter=key") -> list[str]:
-    """A command that fetches `me/exam` by its columns."""
+    """Return a command that fetches `me/exam` by its columns."""
     options = ["benchmarks", "fetch", "--repo", "me/exam", "--files", "a.parquet"]
     for column in ("id=exam-{row}", "question={text}", "options=choices", key, *columns):
         options += ["--columns", column]
@@ -293,7 +293,7 @@ def test_a_model_of_the_hub_is_pinned_to_its_commit_and_downloaded_before_it_is_
     add = ("models", "add", "tiny", "--kind", "huggingface", "--location", "me/tiny", "--revision", "main")
     added = shuffleboard_json(*add, **options)
     assert (added["commit"], added["state"]) == (COMMIT, "ready")
-    # A branch that moves on changes nothing of what was registered; a commit that changes is refused.
+    # A branch that moves on changes nothing registered; a commit that changes is refused.
     hub.commits["me/tiny"] = {"main": "f" * 40, "before": COMMIT}
     assert COMMIT in shuffleboard_json("models", "prefetch", "tiny", **options)["folder"]
     shutil.rmtree(tmp_path / "hub")

@@ -38,7 +38,7 @@ def _choices(asked: QuestionRecord) -> Row:
 
 
 def _first(asked: QuestionRecord) -> tuple[str, ...]:
-    """The right option, then the others: what a dataset has that does not mix them."""
+    """Return the right option, then the others, as in a dataset that does not mix them."""
     return (asked.options[asked.answer], *(text for place, text in enumerate(asked.options) if place != asked.answer))
 
 
@@ -169,7 +169,7 @@ OPTIONS = {"allenai/winogrande": 2, "tau/commonsense_qa": 5, "bigbio/med_qa": 5,
 
 
 def sample(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
-    """Questions and few-shot pool that a dataset is made of: of the package's samples where there is one."""
+    """Return a dataset's source of questions and few-shot pool: the package's sample, if there is one."""
     real = {"mmlu": MMLU, "commonsenseqa": CSQA}.get(recipe.name)
     if real is not None:
         content = read_benchmark(real)
@@ -180,7 +180,7 @@ def sample(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
 
 
 def whole(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
-    """As many made-up questions and examples as the recipe says that there are."""
+    """Return made-up questions and examples, in the numbers that the recipe declares."""
     options = OPTIONS.get(recipe.repository, 4)
     asked, shown = recipe.questions.count or 6, (recipe.few_shot.count if recipe.few_shot else None) or 0
     together = made_up(asked + shown, options)
@@ -188,7 +188,7 @@ def whole(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
 
 
 def files(recipe: Recipe, content: tuple[list[QuestionRecord], list[QuestionRecord]] | None = None) -> dict[str, bytes]:
-    """The files of a recipe's dataset, in its own form. content: questions and pool, by default its sample."""
+    """Return the files of a recipe's dataset, in its own form. content: questions and pool, by default its sample."""
     questions, pool = sample(recipe) if content is None else content
     found = _files(recipe, recipe.questions.files, questions)
     return found if recipe.few_shot is None else found | _files(recipe, recipe.few_shot.files, pool)
