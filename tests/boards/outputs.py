@@ -23,7 +23,7 @@ KINDS = ("cyclic", "divergent", "choice-only")
 def lines(
     kind: str, questions: Sequence[dict[str, Any]], *, skill: float, liking: float, seed: int
 ) -> list[dict[str, Any]]:
-    """One line a prompt of `kind`, with log-probabilities: higher for the right option by skill, and for the first place."""
+    """Return a line for each prompt; log-probabilities favour the right option and the first place."""
     found = []
     names = {ordinal: name for name, ordinal in inserted_ordinals(kind.partition(":")[0]).items()}
     for question in questions:

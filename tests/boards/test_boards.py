@@ -83,14 +83,14 @@ def fill_both(engine: Engine, folder: Path) -> dict[str, list[int]]:
 
 @pytest.fixture
 def strong(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Registry]:
-    """The two benchmarks with outputs of the model "strong"."""
+    """Yield the two benchmarks with outputs of the model "strong"."""
     with filled_databases.copy(fill_strong, tmp_path) as (url, _):
         yield Registry(url, tmp_path)
 
 
 @pytest.fixture
 def strong_and_weak(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Registry]:
-    """The two benchmarks with outputs of both models."""
+    """Yield the two benchmarks with outputs of both models."""
     with filled_databases.copy(fill_both, tmp_path) as (url, _):
         yield Registry(url, tmp_path)
 
@@ -181,7 +181,7 @@ def test_a_table_of_the_same_scores_has_the_ranks_of_a_board(registry: Registry)
 
 @pytest.mark.one_engine
 def test_questions_that_belong_together_are_drawn_together_for_intervals_and_ranks(registry: Registry) -> None:
-    # Twenty passages of two questions each; the questions of "named" say themselves what they belong to.
+    # Twenty passages of two questions each; the questions of "named" name their clusters themselves.
     passages = [question | {"context": f"Passage {number // 2}"} for number, question in enumerate(FIRST)]
     named = [
         question | {"cluster": number // 2, "context": "The same for all."} for number, question in enumerate(FIRST)
@@ -231,7 +231,7 @@ def test_a_model_that_lacks_a_part_shows_what_it_has_and_is_not_ranked(strong_an
         1,
         2,
     ]
-    # With the rest it is ranked, and nobody had to ask for it.
+    # With the rest it is ranked, without a request.
     import_all(strong_and_weak, "partial", "second", SECOND, kinds=KINDS[1:], **how)
     row = rows_of(strong_and_weak)["partial"]
     assert row["complete"]
@@ -283,7 +283,7 @@ def test_an_evaluation_of_other_questions_changes_nothing_of_a_board_and_is_not_
     assert refresh_boards(strong.engine) == []
     assert links(strong) == before | {"seal": before["seal"] + len(others)}
     with write_session(strong.engine) as session:
-        # All of the questions are what the board asks, however that is put.
+        # The board requires all questions, however they are requested.
         whole, _ = submit(session, EvaluationRequest("asked", "first", variants, limit=len(FIRST)))
         assert in_progress(session, session.merge(board)) == [whole.id]
     loop.run(until_idle=True)
@@ -299,7 +299,7 @@ def in_progress(session: Session, board: Board) -> list[int]:
 
 
 def links(registry: Registry) -> Counter[str]:
-    """How many links of each kind there are, but of folders: a round of maintenance writes them sooner or later."""
+    """Return the number of links of each kind except folders, which maintenance writes at any time."""
     with read_session(registry.engine) as session:
         return Counter(session.scalars(select(ChainLink.kind).where(ChainLink.kind != "folder")))
 

@@ -44,7 +44,7 @@ def filled(filled_databases: FilledDatabases, tmp_path: Path, monkeypatch: pytes
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
-    """The command line in this process: (status, stdout, stderr)."""
+    """Run the command line in this process; return (status, stdout, stderr)."""
     done = shuffleboard(*arguments, status=None)
     return done.returncode, done.stdout, done.stderr
 

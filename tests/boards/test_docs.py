@@ -1,4 +1,4 @@
-"""What docs/boards.md shows is valid."""
+"""The examples of docs/boards.md are valid."""
 
 import tomllib
 

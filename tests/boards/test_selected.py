@@ -61,13 +61,13 @@ def fill_board(engine: Engine, folder: Path) -> None:
 
 @pytest.fixture
 def board(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Engine]:
-    """Nine models on three tasks, of which one lacks the last."""
+    """Yield nine models on three tasks, one of them without the last."""
     with filled_databases.copy(fill_board, tmp_path) as (url, _):
         yield Registry(url, tmp_path).engine
 
 
 def drawn(seed: int) -> dict[str, Any]:
-    """A selection drawn at random."""
+    """Return a selection drawn at random."""
     draw = random.Random(seed)
     weights = {task: draw.choice((0, 1, 1, 2, 3)) for task in TASKS}
     weights[draw.choice(TASKS)] = draw.choice((1, 2))
