@@ -47,7 +47,7 @@ class Filled:
 
 
 def _lines(*, weights: bool) -> list[dict[str, Any]]:
-    """The three cyclic orders of the three questions, answered by turns."""
+    """Return the three cyclic orders of the three questions, answered by turns."""
     found: list[dict[str, Any]] = []
     for question in ODD:
         for variant in range(3):
@@ -68,7 +68,7 @@ def _lines(*, weights: bool) -> list[dict[str, Any]]:
 
 
 def fill(url: str, folder: Path) -> Filled:
-    """The registry, at `url`; files are written into `folder`."""
+    """Fill the registry at `url` and return it; files are written into `folder`."""
     engine = get_engine(url)
 
     def file(name: str, lines: list[dict[str, Any]]) -> Path:
@@ -104,7 +104,7 @@ def many_evaluations(url: str, folder: Path, number: int) -> Registry:
                 "question_id": question["id"],
                 "variant": variant,
                 "order": [(position + variant // 2) % 3 for position in range(3)],
-                # The digits of the model's number say how each question is answered.
+                # The digits of the model's number decide its answer to each question.
                 "position": (model // 3**place + variant * (model % 2)) % 3,
             }
             for place, question in enumerate(ODD)
@@ -117,18 +117,18 @@ def many_evaluations(url: str, folder: Path, number: int) -> Registry:
 
 @pytest.fixture(scope="session")
 def sqlite_filled(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    """The registry on SQLite, for tests that only read."""
+    """Return the registry on SQLite, for tests that only read."""
     return fill(lasting_sqlite(), tmp_path_factory.mktemp("filled"))
 
 
 @pytest.fixture(scope="session")
 def postgresql_filled(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    """The registry on PostgreSQL, for tests that only read."""
+    """Return the registry on PostgreSQL, for tests that only read."""
     return fill(lasting_postgresql(), tmp_path_factory.mktemp("filled"))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def filled(request: pytest.FixtureRequest) -> Filled:
-    """The registry on each engine in turn, for tests that only read."""
+    """Return the registry on each engine in turn, for tests that only read."""
     made: Filled = request.getfixturevalue(f"{request.param}_filled")
     return made

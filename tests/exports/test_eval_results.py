@@ -20,7 +20,7 @@ pytestmark = pytest.mark.one_engine
 
 @pytest.fixture(scope="module")
 def on_the_hub(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    """The registry, its benchmarks being those of a data set of the hub."""
+    """Return the registry with the benchmarks of a data set of the hub."""
     filled = fill(lasting_sqlite(), tmp_path_factory.mktemp("hub"))
     with write_session(filled.engine) as session:
         values = {"source": "https://huggingface.co/datasets/example/odd"}
@@ -41,7 +41,7 @@ def _fields(entry: dict[str, Any], prefix: str = "") -> set[str]:
 
 
 def _specified() -> tuple[set[str], set[str]]:
-    """Return the fields that the specification knows, and those of its shortest example."""
+    """Return the fields of the specification, and the fields of its shortest example."""
     whole, shortest = yaml.safe_load(SPECIFICATION.read_text(encoding="utf-8"))
     return _fields(whole), _fields(shortest)
 

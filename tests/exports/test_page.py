@@ -1,4 +1,4 @@
-"""docs/exports.md: its tables name what there is. An export's own page: its examples run on the export."""
+"""docs/exports.md: its tables list existing objects. An export's own page: its examples run on the export."""
 
 import subprocess
 import sys

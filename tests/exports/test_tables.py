@@ -1,4 +1,4 @@
-"""Parquet, CSV and JSON Lines: what pandas and DuckDB read is what SQL says."""
+"""Parquet, CSV and JSON Lines, read by pandas and DuckDB and compared with SQL."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ DUCKDB: Mapping[str, str] = {
 
 
 def _rows(path: Path, format_: str, columns: str, order: str) -> list[tuple[Any, ...]]:
-    """What DuckDB reads of a file."""
+    """Return the rows of a file by DuckDB."""
     query = f"SELECT {columns} FROM {DUCKDB[format_].format(path)} ORDER BY {order}"
     return duckdb.sql(query).fetchall()
 
@@ -90,7 +90,7 @@ def test_pandas_and_duckdb_read_what_sql_says(filled: Filled, format_: str, tmp_
         "CAST(external_id AS VARCHAR), variant, chosen_position, CAST(correct AS BOOLEAN), entropy, evaluation_id",
         "1, 2",
     )
-    # "007" is a number to a reader of CSV that is not told otherwise.
+    # A reader of CSV takes "007" for a number by default.
     names = {"7": "007"} if format_ == "csv" else {}
     assert [(names.get(row[0], row[0]), *row[1:5]) for row in found if row[5] == filled.odd] == [
         (row.external_id, row.variant, row.chosen_position, bool(row.correct), row.entropy) for row in predictions
@@ -110,7 +110,7 @@ def test_texts_that_look_like_something_else_stay_texts(sqlite_filled: Filled, f
     path = out / f"predictions.{format_}"
     predictions = PANDAS[format_](path)
     of_m = predictions[predictions["evaluation_id"] == sqlite_filled.odd]
-    # pandas reads an empty cell of a CSV as missing, quoted or not; DuckDB tells the two apart.
+    # pandas reads an empty cell of a CSV as missing, quoted or not; DuckDB distinguishes the two.
     expected = ["" if _missing(value) else value for value in of_m["generation"]]
     assert expected == TEXTS
     found = duckdb.sql(
@@ -140,14 +140,14 @@ def test_both_engines_export_the_same_values_of_the_same_types(
     assert one.keys() == other.keys()
     for name, table in one.items():
         assert table.schema == other[name].schema, name
-        # Times are the engines' own, and with them what is made of times.
+        # Times are the engines' own, and so are values made from times.
         compared = [
             field.name for field in table.schema if RELATIONS[name.partition(".")[0]].type_of(field.name) != TIME
         ]
         for column in compared:
             values, others = table[column].to_pylist(), other[name][column].to_pylist()
             if pa.types.is_float64(table.schema.field(column).type):
-                # What SQL sums and divides differs in the last digits.
+                # Sums and quotients of SQL differ in the last digits.
                 assert values == pytest.approx(others, abs=1e-12), f"{name} {column}"
             else:
                 assert values == others, f"{name} {column}"
