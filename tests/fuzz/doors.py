@@ -1,7 +1,7 @@
 """Requests that no user sends: every route with a hostile value in every parameter, through every door.
 
-A door is where a value comes in: path, query string, form, JSON document or file. Which parameters a page reads is
-noted while it answers, so that a new page is fuzzed without being named here.
+A door is an entry for values: path, query string, form, JSON document or file. A page's parameters are
+recorded while it answers, so that a new page is fuzzed without being named here.
 """
 
 import json
@@ -57,7 +57,7 @@ TEXTS: Final[dict[str, str]] = {
     "other digits": "١٢",
     "right to left": "\u202e\uffff",
 }
-"""Name → what stands in a path, a query string or a form."""
+"""Name → hostile text for a path, a query string or a form."""
 DOCUMENTS: Final[dict[str, str]] = {
     **{name: json.dumps(text) for name, text in TEXTS.items()},
     "the number 2^63": str(2**63),
@@ -75,7 +75,7 @@ DOCUMENTS: Final[dict[str, str]] = {
     "a list": '["a"]',
     "an object": "{}",
 }
-"""Name → what stands in a JSON document, as it is sent."""
+"""Name → hostile JSON document, in the form that is sent."""
 FILES: Final[dict[str, bytes]] = {
     name: text.encode(errors="surrogatepass")
     for name, text in {
@@ -117,7 +117,7 @@ class Door:
 
 @dataclass(frozen=True)
 class Fault:
-    """What was answered with a server error, and why."""
+    """A request that was answered with a server error, and its cause."""
 
     door: Door
     value: str
@@ -196,7 +196,7 @@ def fill(engine: Engine, folder: Path) -> dict[str, Sequence[Any]]:
 
 
 class _Noting(ImmutableMultiDict[str, str]):
-    """Parameters that say which of them were asked for."""
+    """Parameters that record which of them were read."""
 
     asked: Final[deque[str]] = deque(maxlen=1000)
 
@@ -205,7 +205,7 @@ class _Noting(ImmutableMultiDict[str, str]):
         return super().__getitem__(key)
 
     def getlist(self, key: str, *more: Any, **options: Any) -> list[Any]:
-        """The values of a parameter."""
+        """Return the values of a parameter."""
         self.asked.append(key)
         return super().getlist(key, *more, **options)
 
@@ -216,7 +216,7 @@ class _NotingRequest(Request):
 
 @dataclass
 class Fuzz:
-    """Asks a site for one hostile thing after another."""
+    """A source of hostile requests to a site, one after another."""
 
     app: Flask
     right: dict[str, Sequence[Any]]
@@ -262,9 +262,9 @@ class Fuzz:
         self.waiting.extend((door, value) for value in values)
 
     def run(self, requests: int) -> list[Fault]:
-        """Asks so many times: each value at each door once, as far as they go, in an order of its own; then drawn ones.
+        """Send this many requests: first each value at each door once, in a random order; then drawn ones.
 
-        Returns what was answered with a server error.
+        Return the requests that were answered with a server error.
         """
         got_request_exception.connect(self._note_error, self.app)
         with _alone():
@@ -384,7 +384,7 @@ class Fuzz:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Addresses are made up: nobody out there is asked for them."""
+    """Block all requests to other hosts: addresses are made up."""
     import socket
 
     def resolve(host: str, *_arguments: object, **_options: object) -> Any:
@@ -395,5 +395,5 @@ def _alone() -> Iterator[None]:
 
 
 def site(url: str, home: Path, **settings: Any) -> Flask:
-    """The application over a filled registry."""
+    """Return the application over a filled registry."""
     return create_app(Settings(home=home, rate_limits=False, **settings), database_url=url)

@@ -30,7 +30,7 @@ def test_no_door_answers_a_hostile_value_with_a_server_error(
 
 
 def _asked_of_no_reader(fault: Fault, url: str) -> bool:
-    """Whether it is what the SQL page answers on PostgreSQL where it has no role to read as, as here."""
+    """Return whether this is the SQL page's answer on PostgreSQL without a role for reading, as here."""
     return (
         url.startswith("postgresql") and fault.status == 503 and fault.door.endpoint.startswith(("sql.", "api.query"))
     )
