@@ -10,17 +10,17 @@ from tests.assessment.outputs import fill
 
 @pytest.fixture(scope="session")
 def sqlite_assessed(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """The filled registry on SQLite."""
+    """Return the filled registry on SQLite."""
     return fill(lasting_sqlite(), tmp_path_factory.mktemp("assessed"))
 
 
 @pytest.fixture(scope="session")
 def postgresql_assessed(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """The filled registry on PostgreSQL."""
+    """Return the filled registry on PostgreSQL."""
     return fill(lasting_postgresql(), tmp_path_factory.mktemp("assessed"))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def assessed(request: pytest.FixtureRequest) -> Engine:
-    """The filled registry on each engine in turn."""
+    """Return the filled registry on each engine in turn."""
     return request.getfixturevalue(f"{request.param}_assessed")

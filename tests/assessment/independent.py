@@ -49,7 +49,7 @@ class Answers:
 
 
 def newest(engine: Engine, model: str, benchmark: str) -> int:
-    """The evaluation that counts."""
+    """Return the evaluation that counts: the newest."""
     with engine.connect() as connection:
         found = connection.scalar(text(NEWEST), {"model": model, "benchmark": benchmark})
     assert isinstance(found, int)
@@ -57,7 +57,7 @@ def newest(engine: Engine, model: str, benchmark: str) -> int:
 
 
 def read(engine: Engine, evaluation_id: int) -> list[Answers]:
-    """The questions of an evaluation."""
+    """Return the questions of an evaluation."""
     found: dict[int, Answers] = {}
     with engine.connect() as connection:
         for row in connection.execute(text(ROWS), {"id": evaluation_id}):
@@ -72,7 +72,7 @@ def _array(value: Any) -> Any:
 
 
 def orders(subset: str, L: int) -> list[tuple[int, ...]]:
-    """The orders of a set, from the contract."""
+    """Return the orders of a set, from the contract."""
     every = list(itertools.permutations(range(L)))
     return {
         "original": [tuple(range(L))],
@@ -85,12 +85,12 @@ def orders(subset: str, L: int) -> list[tuple[int, ...]]:
 
 
 def of_question(question: Answers, R: list[tuple[int, ...]]) -> dict[str, float]:
-    """Every metric that is defined, on the orders R."""
+    """Return every metric that is defined, on the orders R."""
     m = [question.asked[order][0] for order in R]
     a, size = question.answer, len(R)
     hits = [int(answer == a) for answer in m]
     same = [int(answer is not None and answer == m[0]) for answer in m]
-    # One order is no test of how an answer holds up; the mean over it is the accuracy.
+    # One order does not test an answer's stability; the mean over it is the accuracy.
     found = {"AAcc": sum(hits) / size}
     if size > 1:
         found |= {

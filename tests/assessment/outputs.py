@@ -1,4 +1,4 @@
-"""Outputs of made-up models in all orders: log-weights from what a model knows and how much it likes early positions."""
+"""Outputs of made-up models in all orders: log-weights from knowledge and a preference for early positions."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ QUESTIONS = 12
 
 @dataclass(frozen=True)
 class MadeUp:
-    """skill: how far the right option stands out where it is known. liking: of early positions. stated: letters only."""
+    """skill: margin of the right option if it is known. liking: of early positions. stated: letters only."""
 
     skill: float
     liking: float
@@ -41,7 +41,7 @@ MODELS = {
 
 
 def questions(name: str) -> list[dict[str, Any]]:
-    """A benchmark's lines."""
+    """Return a benchmark's lines."""
     sizes = BENCHMARKS[name]
     found = []
     for number in range(QUESTIONS):
@@ -59,7 +59,7 @@ def questions(name: str) -> list[dict[str, Any]]:
 
 
 def lines(model: str, made_up: MadeUp, benchmark: Sequence[dict[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
-    """One line a prompt, under every order."""
+    """Return a line for each prompt, under every order."""
     found: list[dict[str, Any]] = []
     for question in benchmark:
         draw = Random(f"{seed}:{model}:{question['id']}")
@@ -88,7 +88,7 @@ def import_full(
 
 
 def fill(url: str, folder: Path) -> Engine:
-    """A registry with every made-up model on every benchmark, and evaluations that must not count."""
+    """Return a registry with every made-up model on every benchmark, and evaluations that must not count."""
     registry = Registry(url, folder)
     for benchmark in BENCHMARKS:
         registry.benchmark(benchmark, questions(benchmark))

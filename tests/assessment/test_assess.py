@@ -1,4 +1,4 @@
-"""The protocol on stored evaluations: everything it says, computed a second time from the rows."""
+"""The protocol on stored evaluations: all its results, computed a second time from the rows."""
 
 from functools import cache
 from pathlib import Path
@@ -271,7 +271,7 @@ def test_other_shots_are_another_point_of_which_it_is_said_that_questions_are_sh
     with read_session(registry.engine) as session:
         found = assess(session)
         assert [point["protocol"] for point in found["points"]] == ["symbols:0", "symbols:5"]
-        assert found["notes"] == []  # another way of asking is no second count
+        assert found["notes"] == []  # another protocol is no second count
         assert len(assess(session, protocol="symbols")["points"]) == 2
         assert len(assess(session, protocol="symbols:5")["points"]) == 1
 

@@ -27,7 +27,7 @@ class Row:
 
 
 def random_rows(random: Random, question_id: int, L: int, answer: int) -> tuple[list[Row], list[VariantOutcome]]:
-    """All orders of a question, as rows and as outcomes; now and then without an answer or without probabilities."""
+    """Return all orders of a question, as rows and outcomes; some without an answer or without probabilities."""
     rows, outcomes = [], []
     steady, known = random.random() < 0.3, random.random() < 0.7
     usual = random.choice([answer, random.randrange(L), None])
@@ -62,7 +62,7 @@ def random_rows(random: Random, question_id: int, L: int, answer: int) -> tuple[
 
 
 def in_order_of(ranks, outcomes: list[VariantOutcome]) -> list[VariantOutcome]:
-    """The outcomes of a set of orders, with the ordinals that the set itself gives them."""
+    """Return the outcomes of a set of orders, with the set's own ordinals."""
     return [VariantOutcome(**{**vars(outcomes[rank]), "variant": place}) for place, rank in enumerate(ranks)]
 
 
@@ -76,7 +76,7 @@ def drawn():
         questions.append(SimpleNamespace(id=number, external_id=f"q{number}", n_options=L, answer=answer))
         of_question, outcomes[number] = random_rows(random, number, L, answer)
         rows += of_question
-    random.shuffle(rows)  # an order's place is told by what was shown, not by where the row stands
+    random.shuffle(rows)  # an order is identified by the shown options, not by the position of its row
     return questions, order_tables(questions, rows, 1), outcomes
 
 
