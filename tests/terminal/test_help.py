@@ -45,7 +45,7 @@ def test_no_summary_is_cut_off_at_80_columns(name: str, monkeypatch: pytest.Monk
 def test_no_line_of_a_help_is_longer_than_80_columns(name: str) -> None:
     with click.Context(COMMANDS[name], info_name=name, terminal_width=80) as context:
         shown = COMMANDS[name].get_help(context)
-    # What is typed, and the values of one option, are one word for whoever copies them.
+    # Commands, and the values of one option, are unbroken so that they can be copied.
     assert not [line for line in shown.splitlines() if len(line) > 80 and not re.match(r" +(shuffleboard|-)", line)]
 
 

@@ -1,4 +1,4 @@
-"""Where stderr is no terminal, progress is lines of text, and few of them."""
+"""Progress on a stderr that is no terminal: lines of text, and few of them."""
 
 import pytest
 

@@ -159,7 +159,7 @@ def test_a_command_prints_a_table_of_this_width(filled: Registry, command: tuple
     table = click.unstyle(shuffleboard(*command, width=width).stdout)
     lines = [line for line in table.splitlines() if not line.startswith(("first:", "second:", "right by"))]
     assert max(map(len, lines)) <= width
-    # Every number that is there is one that the whole table has.
+    # Every number is in the whole table, too.
     whole = shuffleboard(*command).stdout
     numbers = r"(?<![\w.…-])\d+(?:\.\d+)?(?![\w.…-])"
     assert set(re.findall(numbers, table)) <= set(re.findall(numbers, whole))

@@ -1,4 +1,4 @@
-"""What somebody who waits for an evaluation is told: what is done, what differs, what is kept, and how to go on."""
+"""Messages for somebody who waits for an evaluation: progress, differences, stored results, and the next command."""
 
 import io
 import re
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.one_engine
 
 @pytest.fixture
 def queued(sqlite_database: str, tmp_path: Path) -> Registry:
-    """A model with an evaluation of 8 questions under each of three protocols, numbered 1 to 3."""
+    """Return a model with an evaluation of 8 questions under each of three protocols, numbered 1 to 3."""
     registry = Registry(sqlite_database, tmp_path)
     registry.benchmark("b", four_options(8))
     with write_session(registry.engine) as session:
@@ -45,7 +45,7 @@ def test_runs_that_differ_in_one_thing_are_told_apart_by_it(queued: Registry) ->
 
 
 def bar_of(what: str, done: int, total: int, note: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The last line that a terminal of 80 columns shows; every line fits."""
+    """Return the last line that a terminal of 80 columns shows; every line fits."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -101,7 +101,7 @@ def test_what_was_cancelled_is_submitted_again_by_retry_and_says_so(
     said = shuffleboard(*asked, "--wait", status=1, database_url=queued.url).stderr
     said_once = "Error: evaluation 1 is cancelled; shuffleboard evaluations retry 1 queues it again"
     assert said.splitlines() == ["m on b: 0 of 32 prompts, cancelled", said_once]
-    # Among several it is said before the others are waited for.
+    # Among several it is reported before the others are awaited.
     protocols, tasks = ["symbols", "hybrid", "cloze"], [{"benchmark": "b"}]
     suite = {"name": "three", "protocols": protocols, "variants": ["cyclic"], "tasks": tasks}
     with write_session(queued.engine) as session:

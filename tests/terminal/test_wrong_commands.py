@@ -1,4 +1,4 @@
-"""What is typed wrongly is answered with the thing, the value and the remedy, and with status 1 or 2."""
+"""Wrong commands: the message names the thing, the value and the remedy, and the status is 1 or 2."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "leaderboard --columns model,acuracy": (2, ("--columns 'acuracy'", "did you mean accuracy", "worst_accuracy")),
     "boards show main --columns rnk": (2, ("--columns 'rnk'", "did you mean rank")),
     "export --format xlsx --out x": (2, ("--format", "'xlsx'", "'parquet'")),
-    # Names of what is in the registry
+    # Names of objects in the registry
     "leaderboard --variants nope": (2, ("variant kind 'nope'", "use one of original", "cyclic")),
     "leaderboard --variants cylic": (2, ("'cylic'", "did you mean cyclic?")),
     "leaderboard --benchmark mmlu-professional": (1, ("benchmark 'mmlu-professional'", f"did you mean {BENCHMARK}?")),
