@@ -64,13 +64,13 @@ def fill(engine: Engine, folder: Path) -> None:
 
 @pytest.fixture
 def engine(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Engine]:
-    """A database with these benchmarks and evaluations."""
+    """Yield a database with these benchmarks and evaluations."""
     with filled_databases.copy(fill, tmp_path) as (url, _):
         yield get_engine(url)
 
 
 def names_in(engine: Engine, audience: Audience, relation: str) -> set[str]:
-    """The benchmarks whose names stand anywhere in what the audience reads of a relation."""
+    """Return the benchmarks whose names occur in the rows of a relation that the audience reads."""
     with audience_engine(engine, audience).execution_options(read_only=True).connect() as connection:
         rows = [dict(row) for row in connection.execute(text(f"SELECT * FROM {relation}")).mappings()]
     written = json.dumps(rows, default=str)
@@ -203,7 +203,7 @@ def test_views_and_columns_say_what_they_are_in_postgresql(postgresql_database: 
 
 
 def read_by(engine: Engine, audience: Audience, relations: Iterable[str]) -> str:
-    """All that an audience reads of relations, as text."""
+    """Return the rows of relations that an audience reads, as text."""
     with audience_engine(engine, audience).connect() as connection:
         rows = [connection.execute(text(f"SELECT * FROM {name}")).mappings().all() for name in relations]
     return json.dumps([[dict(row) for row in found] for found in rows], default=str)
