@@ -1,7 +1,8 @@
-"""Ask 200 questions with our extension of Inspect AI: `inspect_run.py FOLDER VARIANTS`.
+"""A run of 200 questions with our extension of Inspect AI: `inspect_run.py FOLDER VARIANTS`.
 
-Runs in .venv-inspect (`make peer`), with the project and its dependencies on PYTHONPATH. The model is Inspect's mock; its
-answer depends on the question, the option that stands first, and the repeat, and now and then it has none.
+Runs in .venv-inspect (`make peer`), with the project and its dependencies on PYTHONPATH. The model is Inspect's mock;
+its
+answer depends on the question, the first option, and the repeat, and now and then it has none.
 
 stdout, one JSON document: {"log": "…", "accuracy": 0.41}
 """
@@ -28,7 +29,7 @@ asked: Counter[str] = Counter()
 
 
 def answer(messages: list[Any], *_: Any) -> ModelOutput:
-    """Answer A in one half of the prompts, else by a draw; say nothing that can be read in one of sixteen."""
+    """Answer A in one half of the prompts, else by a draw; give no readable answer in one of sixteen."""
     prompt = messages[-1].text
     asked[prompt] += 1
     drawn = hashlib.sha256(f"{prompt} {asked[prompt]}".encode()).digest()
@@ -39,7 +40,7 @@ def answer(messages: list[Any], *_: Any) -> ModelOutput:
 
 
 def main() -> None:
-    """Ask, and print where the log is."""
+    """Run the task, and print the path of its log."""
     samples = [
         Sample(
             id=f"q{number}",
