@@ -1,14 +1,14 @@
 """Fixtures for every test: a clean environment, real databases, a real Redis, a real small model.
 
-Databases: ask for the narrowest that will do.
+Databases: use the narrowest that will do.
 
     sqlite_url, postgresql_url            an empty database
     database_url                          both of them in turn: [sqlite], [postgresql]
     sqlite_database, postgresql_database  the same, with the schema at head
     database                              both of them in turn, with the schema at head
     lasting_sqlite, lasting_postgresql    make databases that many tests share
-    filled_databases                      a copy of one that a function filled once for all tests of the process
-    filled_once                           one for many tests, on SQLite, that was filled once for all processes
+    filled_databases                      a copy of a database that is filled once for all tests of the process
+    filled_once                           a database for many tests, on SQLite, filled once for all processes
     redis_url                             an empty Redis database
     private_postgres_server, private_redis_server    a server of the test's own, to kill and restart
 """
@@ -50,11 +50,11 @@ ROOT = Path(__file__).resolve().parent.parent
 ENGINES = ("sqlite", "postgresql")
 
 
-# What is imported and collected is garbage at no time; pytest_collection_finish begins to look for some.
+# No imported or collected object is ever garbage; pytest_collection_finish switches collection on.
 gc.disable()
-atexit.register(gc.unfreeze)  # some libraries complain of what they find frozen as Python ends
+atexit.register(gc.unfreeze)  # some libraries complain about frozen objects as Python ends
 
-# Compiled code is kept even if the environment says otherwise: a start of the command line that compiles the project takes
+# Compiled code is kept whatever the environment sets: a start of the command line that compiles the project takes
 # 4.1 s of CPU instead of 3.4 (20 %), and pytest would rewrite the assertions of all tests in each process.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -71,7 +71,7 @@ if _PROCESSES > 1:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than cores, for `-n auto`: a third of the time, a test waits for a server or a browser."""
+    """Return one process more than cores, for `-n auto`: tests wait for servers and browsers a third of the time."""
     return len(os.sched_getaffinity(0)) + 1
 
 
@@ -103,7 +103,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip tests marked gpu where there is none: nothing else may be skipped."""
+    """Skip tests marked gpu if there is none: nothing else may be skipped."""
     if item.get_closest_marker("gpu") is None:
         return
     if util.find_spec("torch") is None:
@@ -172,21 +172,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 LOADED = pytest.StashKey[int]()
-"""How many modules were loaded when what lasts was last looked through."""
+"""Number of loaded modules at the last search among lasting objects."""
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Look for garbage from now on, but never among the million objects that were imported and collected."""
     gc.freeze()
-    gc.set_threshold(100_000)  # looking through what SQLAlchemy makes for each test takes longer than making it
+    gc.set_threshold(100_000)  # searching SQLAlchemy's objects of each test takes longer than making them
     gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Look once through what lasts, which is mostly what is imported, and never again.
+    """Search lasting objects, which are mostly imported modules, for garbage once and never again.
 
-    A worker looks for garbage before it loads a model; among all that the tests before it have left, for a second.
+    A worker looks for garbage before it loads a model; among the leftovers of all tests before it, for a second.
     """
     yield
     loaded = item.session.stash.get(LOADED, 0)
@@ -198,7 +198,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture(scope="session", autouse=True)
 def home_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is made for several tests keeps out of the user's data directory, too."""
+    """Keep files made for several tests out of the user's data directory, too."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SHUFFLEBOARD_HOME", str(tmp_path_factory.mktemp("home")))
         yield
@@ -250,7 +250,7 @@ def compiled_templates() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_routes() -> Iterator[None]:
-    """Has what writes a route's addresses compiled once for all applications: that is nine tenths of making one."""
+    """Compile the builder of a route's addresses once for all applications: nine tenths of making one."""
     from werkzeug.routing import Rule
 
     compiled: dict[object, Any] = {}
@@ -278,7 +278,7 @@ def compiled_statements() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Engine, "_compiled_cache", property(lambda _: compiled, lambda *_: None), raising=False)
         patched.setattr(Engine, "clear_compiled_cache", lambda _: None)  # each test closes its own Engine
-        # Its keys name the dialect, of which each Engine has one; those of a class are configured alike.
+        # Its keys name the dialect, and each Engine has its own; dialects of one class are configured the same.
         patched.setattr(DefaultDialect, "__eq__", lambda one, other: type(one) is type(other))
         patched.setattr(DefaultDialect, "__hash__", lambda one: hash(type(one)))
         yield
@@ -309,21 +309,21 @@ def certificates_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[services.PostgresServer | services.OutsidePostgres]:
-    """The PostgreSQL all tests share; only make and drop databases on it."""
+    """Yield the PostgreSQL that all tests share; only make and drop databases on it."""
     with services.postgres() as server:
         yield server
 
 
 @pytest.fixture
 def private_postgres_server() -> Iterator[services.PostgresServer]:
-    """A PostgreSQL of the test's own, for killing: it keeps every commit."""
+    """Yield a PostgreSQL of the test's own, to kill: it keeps every commit."""
     with services.PostgresServer(durable=True) as server:
         yield server
 
 
 @pytest.fixture
 def postgresql_url(postgres_server: services.PostgresServer | services.OutsidePostgres) -> Iterator[str]:
-    """An empty PostgreSQL database."""
+    """Yield an empty PostgreSQL database."""
     yield from _postgresql_database(postgres_server, "template0")
 
 
@@ -345,7 +345,7 @@ def postgresql_template(postgres_server: services.PostgresServer | services.Outs
 def postgresql_database(
     postgres_server: services.PostgresServer | services.OutsidePostgres, postgresql_template: str
 ) -> Iterator[str]:
-    """A PostgreSQL database with the schema at head."""
+    """Yield a PostgreSQL database with the schema at head."""
     yield from _postgresql_database(postgres_server, postgresql_template)
 
 
@@ -378,7 +378,7 @@ def _close_engine(url: str) -> None:
 
 
 def _forget_engines(folder: Path) -> None:
-    """Close what was opened in a folder and remember it no longer: thousands of engines are much to look through."""
+    """Close the engines of a folder and forget them: thousands of engines would slow garbage collection."""
     db = sys.modules.get("registry.db")
     for url in [url for url in db._engines if str(folder) in url] if db is not None else ():
         _close_engine(url)
@@ -389,13 +389,13 @@ def _forget_engines(folder: Path) -> None:
 
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> Iterator[str]:
-    """An empty SQLite database: a file that does not exist yet."""
+    """Yield an empty SQLite database: a file that does not exist yet."""
     yield from _sqlite_database(tmp_path, None)
 
 
 @pytest.fixture(scope="session")
 def sqlite_template(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """A file with the schema at head, to be copied."""
+    """Return a file with the schema at head, to be copied."""
 
     def make(folder: Path) -> None:
         from registry.operations.migrate import upgrade
@@ -416,7 +416,7 @@ def _checkpoint(path: Path) -> None:
 
 @pytest.fixture
 def sqlite_database(sqlite_template: Path, tmp_path: Path) -> Iterator[str]:
-    """A SQLite database with the schema at head."""
+    """Yield a SQLite database with the schema at head."""
     yield from _sqlite_database(tmp_path, sqlite_template)
 
 
@@ -434,9 +434,9 @@ def filled_once(
     made_once: Callable[[str, Callable[[Path], None]], Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[str, Callable[["Engine", Path], T]], tuple[str, T]]]:
-    """filled_once(name, fill) returns the URL of a SQLite database for many tests, and what `fill(engine, folder)` did.
+    """Yield filled_once(name, fill), which returns the URL of a shared SQLite database, and the result of `fill`.
 
-    One process of the run fills it; each has a copy.
+    `fill(engine, folder)` runs in one process; each process has a copy.
     """
     copies = contextmanager(_sqlite_database)
 
@@ -471,19 +471,19 @@ def _sqlite_database(folder: Path, template: Path | None) -> Iterator[str]:
 
 @pytest.fixture(params=ENGINES)
 def database_url(request: pytest.FixtureRequest) -> str:
-    """An empty database on each engine in turn."""
+    """Return an empty database on each engine in turn."""
     return request.getfixturevalue(f"{request.param}_url")
 
 
 @pytest.fixture(params=ENGINES)
 def database(request: pytest.FixtureRequest) -> str:
-    """A database with the schema at head, on each engine in turn."""
+    """Return a database with the schema at head, on each engine in turn."""
     return request.getfixturevalue(f"{request.param}_database")
 
 
 @pytest.fixture
 def engine(database: str) -> "Engine":
-    """An engine of that database."""
+    """Return an engine of that database."""
     from registry.db import get_engine
 
     return get_engine(database)
@@ -491,7 +491,7 @@ def engine(database: str) -> "Engine":
 
 @pytest.fixture
 def threads() -> Iterator[None]:
-    """What a test sets as torch's number of threads ends with it."""
+    """Restore torch's number of threads after a test."""
     import torch
 
     before = torch.get_num_threads()
@@ -500,9 +500,9 @@ def threads() -> Iterator[None]:
 
 
 class FilledDatabases:
-    """Databases that a function fills once, copied for every test that asks: filling costs far more than copying.
+    """Databases that a function fills once, copied for every test: filling costs far more than copying.
 
-    create() makes the one to fill and returns its URL; copies(url, folder) yields a copy's.
+    create() makes the database to fill and returns its URL; copies(url, folder) yields a copy's.
     """
 
     def __init__(
@@ -515,7 +515,7 @@ class FilledDatabases:
 
     @contextmanager
     def copy(self, fill: Callable[["Engine", Path], T], folder: Path) -> Iterator[tuple[str, T]]:
-        """URL of a copy, which may lie in `folder`, and what `fill(engine, folder)` returned when it was called."""
+        """Yield the URL of a copy, which may be in `folder`, and the result of `fill(engine, folder)`."""
         if fill not in self._filled:
             from registry.db import get_engine
 
@@ -529,7 +529,7 @@ class FilledDatabases:
 
 
 def copies_on_sqlite(url: str, folder: Path) -> Iterator[str]:
-    """A copy of a SQLite database in a folder."""
+    """Yield a copy of a SQLite database in a folder."""
     path = Path(url.removeprefix("sqlite:///"))
     _checkpoint(path)
     yield from _sqlite_database(folder, path)
@@ -538,7 +538,7 @@ def copies_on_sqlite(url: str, folder: Path) -> Iterator[str]:
 def copies_on_postgresql(
     server: services.PostgresServer | services.OutsidePostgres, url: str, _folder: Path
 ) -> Iterator[str]:
-    """A copy of a PostgreSQL database, dropped in the end."""
+    """Yield a copy of a PostgreSQL database, dropped in the end."""
     yield from _postgresql_database(server, url.rpartition("/")[2].partition("?")[0])
 
 
@@ -570,25 +570,26 @@ def filled_databases(request: pytest.FixtureRequest) -> FilledDatabases:
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[services.RedisServer | services.OutsideRedis]:
-    """The Redis all tests share; use the database of `redis_url` only."""
+    """Yield the Redis that all tests share; use the database of `redis_url` only."""
     with services.redis() as server:
         yield server
 
 
 @pytest.fixture
 def private_redis_server() -> Iterator[services.RedisServer]:
-    """A Redis of the test's own, for killing: it forgets everything."""
+    """Yield a Redis of the test's own, to kill: it loses everything."""
     with services.RedisServer() as server:
         yield server
 
 
 @pytest.fixture
 def redis_url(redis_server: services.RedisServer | services.OutsideRedis) -> Iterator[str]:
-    """An empty Redis database, emptied again afterwards."""
+    """Yield an empty Redis database, emptied again afterwards."""
     from redis import Redis
 
-    # A database that holds something is somebody's: it is passed by, never flushed. Processes that run side by side on
-    # one server begin to look in different places.
+    # A filled database is somebody's: it is passed over, never flushed. Parallel processes on one server begin at
+    # different
+    # databases.
     begin = 16 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) // _PROCESSES
     for number in (*range(begin, 16), *range(begin)):
         url = redis_server.database_url(number)
@@ -658,7 +659,7 @@ def smollm2_folder(smollm2_gguf: Path, made_once: Callable[[str, Callable[[Path]
 
 @pytest.fixture(scope="session")
 def tiny_folder(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """A random model of a real architecture, with a tokenizer that has a token for each label: it scores at once."""
+    """Return a random model of a real architecture that scores at once; its tokenizer has a token for each label."""
 
     def make(folder: Path) -> None:
         import torch
@@ -681,7 +682,7 @@ def tiny_folder(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Pat
 
 @pytest.fixture(scope="session")
 def put_smollm2(smollm2_gguf: Path, smollm2_folder: Path) -> Callable[[Path], None]:
-    """put_smollm2(home) puts the converted model where a worker with that data directory looks for it first."""
+    """Return put_smollm2(home), which puts the converted model into the data directory `home` for a worker to find."""
 
     def put(home: Path) -> None:
         from registry.digests import sha256_file
@@ -695,11 +696,11 @@ def put_smollm2(smollm2_gguf: Path, smollm2_folder: Path) -> Callable[[Path], No
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator["Browser"]:
-    """The browser. Each test opens and closes pages of its own, with `new_page`: they share nothing."""
+    """Yield the browser. Each test opens and closes its own pages, with `new_page`: they share nothing."""
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=60_000)  # the machine may be busy
-    program = services.browser_program()  # which may say where Playwright finds Node.js
+    program = services.browser_program()  # which may set the path of Node.js for Playwright
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         yield browser
@@ -708,9 +709,9 @@ def chromium() -> Iterator["Browser"]:
 
 @pytest.fixture(scope="session")
 def preloaded(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Callable[[str, Path], Path]:
-    """preloaded(program, python) returns a folder with programs that stand for it, or for that Python.
+    """Return preloaded(program, python), which returns a folder with preloaded stand-ins for the program and Python.
 
-    One process of the run starts the server of tests/support/preloaded.py that is behind them.
+    One process of the run starts their server, tests/support/preloaded.py.
     """
 
     def start(program: str, python: Path) -> Path:
@@ -738,13 +739,13 @@ def preloaded(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Calla
 
 @pytest.fixture(scope="session")
 def shuffleboard_programs(preloaded: Callable[[str, Path], Path]) -> Path:
-    """A folder with `bin/shuffleboard`, which has its modules loaded, torch among them, and with its `python`."""
+    """Return a folder with `bin/shuffleboard` and `python`, with modules loaded, torch among them."""
     return preloaded("shuffleboard", Path(sys.executable))
 
 
 @pytest.fixture(scope="session")
 def harness_python(preloaded: Callable[[str, Path], Path]) -> Path:
-    """A Python with EleutherAI's lm-evaluation-harness loaded: an outside witness in an environment of its own."""
+    """Return a Python with EleutherAI's lm-evaluation-harness loaded: an outside witness, apart from our code."""
     python = ROOT / ".venv-peer" / "bin" / "python"
     if not python.exists():
         pytest.fail(f"{python} is missing; run `make peer`")

@@ -62,7 +62,7 @@ HABITS: Final = {
     r"\bnobody (?:has )?ask(?:s|ed)\b": "nobody has tested",
     r"\bit stands to\b|\bstands? (?:in|on|under|above|below|behind) (?:it|the|its|a|every|each)\b": "is in, is shown",
 }
-"""A habit, and what to write instead. `^` is the beginning of a sentence."""
+"""A habit, and its replacement. `^` is the beginning of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Text:
 
 
 def sentences(text: str) -> list[str]:
-    """A paragraph's sentences."""
+    """Return a paragraph's sentences."""
     return [part for part in re.split(r"(?<=[.!?])[)\"*”]*\s+(?=[A-Z“\"(*\[`\d])", text) if part]
 
 
@@ -87,7 +87,7 @@ def count(text: str) -> int:
 
 
 def documents(folder: Path = ROOT) -> list[Path]:
-    """The pages of the reading path, in order."""
+    """Return the pages of the reading path, in order."""
     docs = folder / "docs"
     found = [path for path in docs.rglob("*.md") if path.relative_to(docs).parts[0] not in RECORDS]
     return [folder / "README.md", folder / "CONTRIBUTING.md", *sorted(found)]
@@ -107,7 +107,7 @@ def plain(text: str) -> str:
 
 
 def of_document(path: Path) -> Iterator[Text]:
-    """The prose of a page."""
+    """Yield the prose of a page."""
     page = path.read_text(encoding="utf-8")
     group = "generated pages" if is_generated(page) else "documents"
     name = path.relative_to(ROOT).as_posix()
@@ -144,7 +144,7 @@ def of_document(path: Path) -> Iterator[Text]:
 
 
 def of_template(path: Path) -> Iterator[Text]:
-    """What a template writes between its tags."""
+    """Yield a template's texts between its tags."""
     page = path.read_text(encoding="utf-8")
     keep = "\n"
     page = re.sub(
@@ -164,7 +164,7 @@ def of_template(path: Path) -> Iterator[Text]:
 
 
 def of_command(words: tuple[str, ...], command: click.Command) -> Iterator[Text]:
-    """The help of a command, of its options, and of the commands in it."""
+    """Yield the help of a command, of its options, and of the commands in it."""
     place = " ".join(("shuffleboard", *words))
     for paragraph in (command.help or "").split("\n\n"):
         if not paragraph.strip().startswith("\b"):
@@ -181,7 +181,7 @@ def of_command(words: tuple[str, ...], command: click.Command) -> Iterator[Text]
 
 
 def of_module(path: Path) -> Iterator[Text]:
-    """The texts of the errors that a module raises."""
+    """Yield the texts of the errors that a module raises."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         values: list[ast.expr] = []
@@ -204,7 +204,7 @@ def of_module(path: Path) -> Iterator[Text]:
 
 
 def texts() -> list[Text]:
-    """All that somebody reads."""
+    """Return all texts that somebody reads."""
     found: list[Text] = []
     for page in documents():
         found += of_document(page)
@@ -235,7 +235,7 @@ def too_long(text: Text) -> Iterator[str]:
 
 
 def habits(text: Text) -> Iterator[str]:
-    """A line for each habit in a text, with the way out."""
+    """Yield a line for each habit in a text, with its replacement."""
     for sentence in sentences(text.words):
         for pattern, instead in HABITS.items():
             match = re.search(pattern, sentence, 0 if pattern.startswith("^") else re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Fill a registry with a bit of everything that an upgrade must keep.
+"""A registry with a bit of everything that an upgrade must keep.
 
 Benchmark `bench` in two versions, whose keys differ in one question, and the hidden benchmark `secret`; three models
 scored on it, for the board `main`; a replay under the other key; imported answers with their texts; archived

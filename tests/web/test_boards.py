@@ -24,7 +24,7 @@ COLUMNS = ("accuracy@cyclic", "worst_accuracy@cyclic", "fluctuation_rate@cyclic"
 
 
 def load(site, name="main", benchmarks=("capitals",), **more):
-    """Return a board on the seeded evaluations under `cyclic`, the only variants of its suite."""
+    """Store a board on the seeded evaluations under `cyclic`, the only variants of its suite."""
     suite = SuiteDefinition.model_validate({"name": "orders", "variants": ["cyclic"], "tasks": [{"benchmark": "*"}]})
     with write_session(site.engine) as session:
         import_suite(session, suite)
