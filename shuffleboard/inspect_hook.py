@@ -3,6 +3,7 @@
 It acts if `SHUFFLEBOARD_URL` names a registry, or `SHUFFLEBOARD_DATABASE_URL` a database, and on no other task's log.
 """
 
+import asyncio
 import json
 import re
 import sys
@@ -83,15 +84,13 @@ class ImportHook(Hooks):  # type: ignore[misc, unused-ignore]
 
     async def on_task_end(self, data: TaskEnd) -> None:
         """Import the log of a task that was permuted and succeeded."""
-        import anyio.to_thread
-
         log = data.log
         metadata: dict[str, Any] = log.eval.metadata or {}
         ours = metadata.get(METADATA)
         if not isinstance(ours, dict) or log.status != "success":
             return
         try:
-            where = await anyio.to_thread.run_sync(self._import, log, ours, metadata)
+            where = await asyncio.to_thread(self._import, log, ours, metadata)
         except ShuffleboardError as error:
             sys.stderr.write(f"shuffleboard: {log.location} was not imported: {error}\n")
         else:

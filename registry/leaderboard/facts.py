@@ -13,7 +13,7 @@ from registry.prompting.protocols.answering import lists_options, samples
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
 from registry.schema.selectables import Row
 from registry.scores.asked import ASKED, asking
-from registry.scores.intervals import UPPER_BOUND
+from registry.scores.interval_methods import UPPER_BOUND
 from registry.tables import (
     Evaluation,
     EvaluationMetric,

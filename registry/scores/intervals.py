@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.metrics.catalogue import QUESTION_METRICS
+from registry.scores.interval_methods import UPPER_BOUND
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RANK_RESAMPLES,
@@ -28,7 +29,6 @@ from registry.tables import Evaluation, QuestionScore
 
 Array = NDArray[np.float64]
 
-UPPER_BOUND: Final = "exact binomial upper bound of order and chance loss"
 METHOD: Final = "bias-corrected percentile bootstrap over questions"
 OF_A_SAMPLE: Final = f"{METHOD}, finite population"
 """Method of a sample of questions: resampled values are drawn towards the estimate by `sampling_factor`."""

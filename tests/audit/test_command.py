@@ -26,7 +26,8 @@ from tests.support.commands import shuffleboard, shuffleboard_json
 def test_the_job_of_the_documentation_fails_at_a_faulty_log_and_says_why(tmp_path, monkeypatch):
     page = (DOCS / "how-to" / "audit-logs.md").read_text(encoding="utf-8")
     job = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
-    (command,) = (step["run"] for step in job["jobs"]["audit"]["steps"] if "audit" in step.get("run", ""))
+    (given,) = (step["with"] for step in job["jobs"]["audit"]["steps"] if "paths" in step.get("with", {}))
+    command = f"shuffleboard audit {given['paths']} --fail-on {given['fail-on']}"
     monkeypatch.chdir(tmp_path)
     write_harness(FAULTS["answers-lost"](clean(1), random.Random(1)), tmp_path / "logs")
     failed = shuffleboard(*shlex.split(command)[1:], status=1)

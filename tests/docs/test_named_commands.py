@@ -34,9 +34,10 @@ OF_OTHERS = {
     ),
     *("--enable-prompt-tokens-details", "--no-enable-prefix-caching"),
     *("--save-details", "--dump-eval-details", "--reasoning-parser"),
-    *("--concurrency", "--pool", "--prompts", "--benchmarks", "--only", "--options"),
+    *("--concurrency", "--pool", "--prompts", "--benchmarks", "--only", "--options", "--worlds", "--models"),
+    *("--epochs", "--metadata"),
 }
-"""Options of click, pip, lm-evaluation-harness, vLLM, lighteval, OpenCompass, Celery, `migrations.draft` and programs of the tests."""
+"""Options of click, pip, lm-evaluation-harness, Inspect AI, vLLM, lighteval, OpenCompass, Celery, `migrations.draft` and programs of the tests."""
 
 CALL = re.compile(r"(?P<before>[^\n;|&(`]*?)(?<![\w/.=:@-])shuffleboard +(?P<words>[^\n;|&)>`#]+)")
 NAMES_NO_COMMAND = re.compile(r"[^a-z]|.*[^a-z-]")

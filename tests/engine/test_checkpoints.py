@@ -111,8 +111,9 @@ FORMATS: dict[str, tuple[str, dict[str, Any], str, Rewrite, dict[str, Any]]] = {
 def quantised_folder(folder: Path, method: str, **changes: Any) -> Tensors:
     """Write a tiny checkpoint; return the values of its quantised weights, by name."""
     model_type, own, ending, rewrite, options = FORMATS[method]
-    random_model(model_type, **WIDE, **own).save_pretrained(folder)
-    tokenizer_of_kind("llama3").save_pretrained(folder)
+    tokenizer = tokenizer_of_kind("llama3")
+    random_model(model_type, vocab_size=len(tokenizer), **WIDE, **own).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     stored, exact = {}, {}
     for name, tensor in load_file(folder / "model.safetensors").items():
         if name.endswith(ending):

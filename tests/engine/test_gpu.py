@@ -41,8 +41,9 @@ def on_gpu() -> OnGpu:
 
 def test_a_model_on_a_gpu_is_scored_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model("llama")
+    loaded = as_loaded(model)
     monkeypatch.setattr(type(model), "device", GPU)
-    engine = open_engine(replace(as_loaded(model), device=GPU), budget_tokens=16384)
+    engine = open_engine(replace(loaded, device=GPU), budget_tokens=16384)
     assert engine.settings() == {
         "engine": "transformers-batched",
         "batch_tokens": 16384,

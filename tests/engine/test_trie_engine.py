@@ -349,7 +349,6 @@ REFUSED = {
         },
         "its rotary embedding depends on the length of the text",
     ),
-    "bidirectional": ("gemma3_text", {"use_bidirectional_attention": True}, "its tokens attend to later ones"),
 }
 
 

@@ -145,7 +145,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "a folder": (made_folder, ("is a folder", "give a file in it")),
     "an empty file": (written("none.jsonl", b""), ("none.jsonl: contains no question", "at least one line")),
     "blank lines only": (written("none.jsonl", b"\n \n"), ("none.jsonl: contains no question", "at least one line")),
-    "another kind of file": (written("x.xlsx", b""), ("x.xlsx: unknown kind of file", "use .jsonl")),
+    "another kind of file": (written("x.ods", b""), ("x.ods: unknown kind of file", "use .jsonl")),
     "bytes that are not UTF-8": (
         written("x.jsonl", line(question="caf#").encode().replace(b"#", b"\xe9")),
         ("x.jsonl line 1: byte 0xe9 at column", "is not UTF-8", "save the file as UTF-8"),

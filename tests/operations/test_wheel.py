@@ -105,6 +105,7 @@ def test_the_documentation_imports_what_the_wheel_has(installed: Path, tmp_path:
         if "decisions" not in page.parts and not page.name.startswith("add-a-")
     ]
     imports = sorted({line for page in pages for line in imports_of(page)})
+    imports = [line for line in imports if "inspect_extension" not in line]  # needs Inspect AI
     assert len(imports) > 3
     # The environment of the tests has the checkout's names as well.
     assert [line for line in imports if not line.split()[1].startswith("shuffleboard")] == []

@@ -185,7 +185,7 @@ def test_the_command_line_exports_and_imports(sqlite_proof: Registry, postgresql
     assert f"evaluation {imported} has this seal already; nothing was imported" in again.stderr
     assert table_counts(other) == before
     assert run(other, "evaluations", "import", folder, "--model", "m").code == 2
-    assert run(other, "evaluations", "import", tmp_path / "none.jsonl", "--model", "m").code == 2
+    assert run(other, "evaluations", "import", tmp_path / "none.jsonl", "--model", "m").code == 1
     assert (
         "already contains files" in run(engine, "evaluations", "export", population.evaluation, "--to", folder).stderr
     )

@@ -24,7 +24,9 @@ GROWING: Final = frozenset(
     | {"published_result", "registry_generation", "subject_category", "suite"}
 )
 """Tables to which an upgrade adds rows: with it come metrics, suites and the results of papers, and boards follow."""
-FROM_CLOCKS: Final = frozenset({"last_used_at", "used_at", "version", "generated_at", "code_version"})
+FROM_CLOCKS: Final = frozenset({"last_used_at", "used_at", "version", "generated_at", "code_version"}) | {
+    *("no_worker", "workers", "live_workers", "queue_position"),
+}
 """Keys of answers that are not the registry's: of the running code, or of the clock."""
 
 State = dict[str, Any]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakSet
 
 import torch
 
@@ -15,6 +16,10 @@ ORDER_TOKENS: Final = 12
 FEWEST_TOKENS: Final = 3
 ORDER_TOLERANCE: Final = 0.01
 """Of a logit's standard deviation: half precision moves logits by less, and a token in view by more."""
+
+
+_checked: Final[WeakSet[Any]] = WeakSet()
+"""Models that passed `check_order`, which a copy of their `LoadedModel` need not repeat."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,10 @@ class LoadedModel:
 
     def __post_init__(self) -> None:
         """Check the model here, so that no way of loading one leaves the check out."""
-        if isinstance(self.model, torch.nn.Module):  # vLLM's weights are in another process, which takes no encoder
-            check_order(self.model, None if self.tokenizer is None else len(self.tokenizer))
+        # vLLM's weights are in another process, which takes no encoder.
+        if isinstance(self.model, torch.nn.Module) and self.model not in _checked:
+            check_order(self.model, len(self.tokenizer) if hasattr(self.tokenizer, "__len__") else None)
+            _checked.add(self.model)
 
 
 def choose_device(name: str | None = None) -> torch.device:
