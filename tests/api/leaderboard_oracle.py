@@ -63,7 +63,7 @@ class Board:
 
 
 def make(rows: Sequence[Row], selection: Selection, ordering: Ordering) -> Board:
-    """Ranks over all rows first, so that a filter never changes a rank; then filters, then sorts."""
+    """Rank over all rows first, so that a filter never changes a rank; then filter, then sort."""
     kept = _matching(_ranked(rows, ordering.rank_metric), selection)
     complete = ordered([row for row in kept if row["complete"]], ordering.sort, ordering.order)
     if ordering.grouped:

@@ -14,7 +14,7 @@ READS = [item for item in OPERATIONS if item.method == "GET" and item.scope == "
 
 
 def addresses(client, seeded):
-    """Operation to the address of something that is there."""
+    """Return operation → the address of an existing object."""
     digest = client.get("/api/v1/boards/main").json["digest"]
     there = {
         "evaluation_id": seeded.evaluations["beta"],

@@ -30,7 +30,7 @@ ASKED = [
 
 
 def paged(session, selection, ordering, size=5):
-    """Ids and ranks as the database gives them, a page at a time, to beyond the end."""
+    """Return the database's ids and ranks, a page at a time, to beyond the end."""
     found, offset, total = [], 0, 1
     while offset <= total:
         page = leaderboard_page(session, selection, ordering, limit=size, offset=offset)
@@ -41,7 +41,7 @@ def paged(session, selection, ordering, size=5):
 
 
 def vary(engine, folder):
-    """More groups: parts of a benchmark, another set of variants, replicates, an evaluation that is only queued."""
+    """Add more groups: parts of a benchmark, another set of variants, replicates, an evaluation that is only queued."""
     seed(engine, folder)
     evaluate(engine, "beta", "capitals", right, variants="full")
     evaluate(engine, "delta", "capitals", right, variants="full")

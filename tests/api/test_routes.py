@@ -46,7 +46,7 @@ def app(engine: Engine, tmp_path: Path) -> Flask:
 
 @pytest.fixture
 def closed(engine: Engine, tmp_path: Path) -> Flask:
-    """With anonymous reading switched off."""
+    """Return a website without anonymous reading."""
     settings = Settings(home=tmp_path, rate_limits=False, anonymous_reading=False)
     return create_app(settings, database_url=engine.url.render_as_string(hide_password=False))
 

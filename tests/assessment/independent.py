@@ -118,7 +118,7 @@ def of_question(question: Answers, R: list[tuple[int, ...]]) -> dict[str, float]
 
 
 def of_benchmark(questions: list[Answers], R_of: dict[int, list[tuple[int, ...]]]) -> dict[str, float | None]:
-    """Plain means over the questions that have a value."""
+    """Return plain means over the questions that have a value."""
     values = defaultdict(list)
     for question in questions:
         for name, value in of_question(question, R_of[question.L]).items():
@@ -127,7 +127,7 @@ def of_benchmark(questions: list[Answers], R_of: dict[int, list[tuple[int, ...]]
 
 
 def pride(questions: list[Answers], subset: str) -> float | None:
-    """PriDe with the prior over the orders of a subset, for questions whose subset has the original order."""
+    """Return PriDe with the prior over the orders of a subset, for questions whose subset has the original order."""
     right: list[bool] = []
     for L in {question.L for question in questions}:
         R, identity = orders(subset, L), tuple(range(L))
@@ -152,7 +152,7 @@ def pride(questions: list[Answers], subset: str) -> float | None:
 
 
 def stability(questions: list[Answers], *, pairs: bool) -> dict[str, float | None]:
-    """Standard deviation over 100 draws, drawn once per number of options."""
+    """Return the standard deviation over 100 draws, drawn once per number of options."""
     sizes = {question.L for question in questions}
     drawn = {}
     for L in sizes:
@@ -169,14 +169,14 @@ def stability(questions: list[Answers], *, pairs: bool) -> dict[str, float | Non
 
 
 def r_squared(x: list[float], y: list[float]) -> float | None:
-    """Squared Pearson correlation by its definition."""
+    """Return the squared Pearson correlation by its definition."""
     if max(x) == min(x) or max(y) == min(y):
         return None
     return float(np.corrcoef(x, y)[0, 1] ** 2)
 
 
 def left_out_error(x: list[float], y: list[float]) -> float:
-    """Root mean squared error of straight lines through all points but one."""
+    """Return the root mean squared error of straight lines through all points but one."""
     errors = []
     for i in range(len(x)):
         slope, intercept = np.polyfit(x[:i] + x[i + 1 :], y[:i] + y[i + 1 :], 1)

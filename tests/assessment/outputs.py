@@ -82,7 +82,7 @@ def lines(model: str, made_up: MadeUp, benchmark: Sequence[dict[str, Any]], seed
 def import_full(
     registry: Registry, model: str, benchmark: str, made_up: MadeUp, *, seed: int = 0, shots: int = 0
 ) -> int:
-    """Imports a model's outputs under `full`; returns the evaluation's id."""
+    """Import a model's outputs under `full`; return the evaluation's id."""
     path = registry.file(f"{model}-{benchmark}.jsonl", lines(model, made_up, questions(benchmark), seed))
     return import_outputs(registry.engine, ImportRequest(path, model, benchmark, "full", shots=shots))
 

@@ -74,7 +74,7 @@ def document(assessed: Engine) -> dict[str, Any]:
 
 @cache
 def document_of(engine: Engine) -> dict[str, Any]:
-    """Computed once for all tests, which only read it."""
+    """Compute the document, once for all tests, which only read it."""
     with read_session(engine) as session:
         return assess(session)
 

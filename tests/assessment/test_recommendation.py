@@ -34,7 +34,7 @@ def point(
     prompts: Mapping[str, float] | None = None,
     deviation: float | None = 0.0,
 ) -> Point:
-    """values: (subset, metric) → value; all others are undefined."""
+    """Return a point. values: (subset, metric) → value; all others are undefined."""
     return Point(
         model=model,
         benchmark=benchmark,
@@ -59,7 +59,7 @@ ENTROPY = ("original", "entropy")
 
 
 def points(**columns: Sequence[float | None]) -> list[Point]:
-    """Six points; cyclic, inverse and entropy are columns of values."""
+    """Return six points; cyclic, inverse and entropy are columns of values."""
     keys = {"cyclic": CYCLIC, "inverse": INVERSE, "entropy": ENTROPY}
     return [
         point(

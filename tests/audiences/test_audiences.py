@@ -33,7 +33,7 @@ VISIBLE = {"for-all": "public", "for-members": "members", "for-nobody": "hidden"
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """Three benchmarks, one of each visibility, each with a sealed evaluation of one model."""
+    """Store three benchmarks, one of each visibility, each with a sealed evaluation of one model."""
     with write_session(engine) as session:
         add_model(session, "model")
     for name, visibility in VISIBLE.items():

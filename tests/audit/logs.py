@@ -457,7 +457,7 @@ def answering(position: int) -> Callable[[Item], Item]:
 
 
 def copies(name: str, change: Callable[[Item], Item]) -> Fault:
-    """Five of the items again: under another id (name "new"), or under their own."""
+    """Return a fault that repeats five of the items: under another id (name "new"), or under their own."""
 
     def plant(log: Log, draw: random.Random) -> Log:
         again = [change(at) for at in draw.sample(log.items, 5)]

@@ -29,7 +29,7 @@ def written(path: Path, lines: Sequence[dict[str, Any]]) -> Report:
 
 
 def answers() -> list[tuple[int, int]]:
-    """Keys and answers, right in two of three."""
+    """Return keys and answers, right in two of three."""
     return [(n % 4, n % 4 if n % 3 else (n + 1) % 4) for n in range(COUNT)]
 
 

@@ -58,7 +58,7 @@ def import_all(
     kinds: Sequence[str] = KINDS,
     **how: Any,
 ) -> list[int]:
-    """Imports outputs of a model under every kind; returns the evaluations."""
+    """Import outputs of a model under every kind; return the evaluations."""
     return [
         import_outputs(
             registry.engine,

@@ -59,7 +59,7 @@ ORDERS = SuiteDefinition.model_validate({"name": "orders", "variants": ["cyclic"
 
 
 def fill(registry: Registry, models: Sequence[str] = ("strong", "weak")) -> dict[str, list[int]]:
-    """Two benchmarks, and outputs of models that differ in skill, in this order."""
+    """Store two benchmarks, and outputs of models that differ in skill, in this order."""
     registry.benchmark("first", FIRST)
     registry.benchmark("second", SECOND)
     found = {}

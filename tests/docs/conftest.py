@@ -28,7 +28,7 @@ from tests.support import services
 
 @pytest.fixture
 def filled(database: str, tmp_path: Path) -> str:
-    """URL of a database of either engine with the examples in it."""
+    """Return the URL of a database of either engine with the examples in it."""
     fill(get_engine(database), tmp_path)
     return database
 

@@ -74,7 +74,7 @@ def without_blocks(path: Path) -> str:
 
 
 def sections(path: Path) -> dict[str, str]:
-    """Second-level heading to the text below it."""
+    """Return second-level heading → the text below it."""
     parts = re.split(r"^## (.+)$", read(path), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -104,7 +104,7 @@ def slug(heading: str) -> str:
 
 @lru_cache(maxsize=1)
 def generator() -> ModuleType:
-    """docs/generate.py, which is a script and in no package."""
+    """Return docs/generate.py, which is a script and in no package."""
     spec = importlib.util.spec_from_file_location("generate_docs", DOCS / "generate.py")
     assert spec is not None
     assert spec.loader is not None

@@ -236,7 +236,7 @@ class Session:
 
     @property
     def engine(self) -> Engine:
-        """On the page's registry, for setups."""
+        """Return an engine on the page's registry, for setups."""
         return get_engine(self.url.replace("postgresql://", "postgresql+psycopg://"))
 
     def port_of(self, url: str) -> int:
@@ -361,7 +361,7 @@ class Session:
     # Processes
 
     def _command(self, block: Block, script: str, *, fails: bool = False) -> None:
-        """Runs a script to its end."""
+        """Run a script to its end."""
         hands, keyboard = pty.openpty()
         typed = said(block, "typed")
         try:
@@ -426,7 +426,7 @@ class Session:
         return process, output
 
     def stop(self) -> None:
-        """Ends every process that was started, as the page's reader would."""
+        """End every started process, as the page's reader would."""
         for process in self._running:
             _signal_group(process, signal.SIGTERM)
         deadline = time.monotonic() + STOP_S
@@ -441,7 +441,7 @@ class Session:
         self._running.clear()
 
     def close(self) -> None:
-        """Ends all that was started for this page, at once: the website takes two seconds to stop in good order."""
+        """End all processes of this page, at once: the website takes two seconds to stop in good order."""
         self._kill()
         self.resources.close()
         self.engine.dispose()
@@ -450,7 +450,7 @@ class Session:
         return f"{self.page.relative_to(ROOT) if self.page.is_relative_to(ROOT) else self.page.name}:{line}"
 
     def _fail(self, block: Block, command: str, what: str, line: int = 0) -> None:
-        """Fails the test. line: of the block, from 1; 0: all of it."""
+        """Fail the test. line: of the block, from 1; 0: all of it."""
         pytest.fail(
             f"{self._place(block.line + line)} ({self.engine_name}): {what}\n\n{command.rstrip()}\n\n"
             f"--- printed:\n{shortened(self.printed or '')}",

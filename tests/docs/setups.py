@@ -58,7 +58,7 @@ def write_block(folder: Path, page: str, info: str, name: str) -> Path:
 
 
 def fill(engine: Engine, folder: Path) -> list[int]:
-    """Imports the example benchmark, and the example outputs for two models; returns the ids of the evaluations."""
+    """Import the example benchmark, and the example outputs for two models; return the ids of the evaluations."""
     content = read_benchmark(write_block(folder, "benchmark-files.md", "jsonl benchmark", "capitals.jsonl"))
     outputs = write_block(folder, "importing-outputs.md", "jsonl outputs", "outputs.jsonl")
     models = ("their-model", "another-model")
@@ -70,7 +70,7 @@ def fill(engine: Engine, folder: Path) -> list[int]:
 
 
 def write_questions(folder: Path) -> Path:
-    """Twelve questions of the MMLU sample with five examples, as `questions.jsonl`; the questions as `questions.csv`."""
+    """Write twelve questions of MMLU with five examples to `questions.jsonl`, without them to `questions.csv`."""
     lines = [json.loads(line) for line in MMLU.read_text(encoding="utf-8").splitlines()]
     asked = [line for line in lines if line["split"] != "fewshot"][:12]
     examples = [line for line in lines if line["split"] == "fewshot" and line["subject"] == asked[0]["subject"]][:5]
@@ -99,7 +99,7 @@ def helm_run(session: "Session") -> None:
 
 
 def my_questions(session: "Session") -> None:
-    """`questions.jsonl`, of twelve questions and five examples, and the questions as `questions.csv`."""
+    """Write `questions.jsonl`, of twelve questions and five examples, and the questions as `questions.csv`."""
     write_questions(session.folder)
 
 
@@ -241,7 +241,7 @@ def work_done(session: "Session") -> None:
 
 
 def nonsenseqa_answered(session: "Session") -> None:
-    """Another model's answers to `nonsenseqa`, all right, under the two protocols that pages compare on it."""
+    """Store another model's answers to `nonsenseqa`, all right, under the two protocols that pages compare on it."""
     _answered(session, "nonsenseqa", (("select-letter", 5), ("match-dash", 5)))
 
 
@@ -292,7 +292,7 @@ def my_suite(session: "Session") -> None:
 
 
 def asked_before(session: "Session") -> None:
-    """Submission 1, of somebody else."""
+    """Make submission 1, of somebody else."""
     with write_session(session.engine) as transaction:
         grace = viewer_of_account(create_account(transaction, "grace", "submitter"))
         request_submission(

@@ -15,7 +15,7 @@ def _cells(row: str) -> list[str]:
 
 
 def _measured() -> dict[str, dict[str, tuple[str, str]]]:
-    """Prompts to engine to (prompts/s, speed-up), of the first table of scoring on the page on performance."""
+    """Return prompts → engine → (prompts/s, speed-up), from the first table of scoring on the page on performance."""
     table = (
         sections(DOCS / "evidence" / "performance.md")["Scoring"]
         .split("One thread, CPU time")[1]

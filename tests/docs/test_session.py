@@ -13,7 +13,7 @@ Follow = Callable[[Path, str], Session]
 
 @pytest.fixture
 def page(tmp_path: Path, follow: Follow) -> Callable[[str], Session]:
-    """Follows a page with a heading and this text."""
+    """Return a function that follows a page with a heading and this text."""
 
     def written(text: str) -> Session:
         path = tmp_path / "page.md"

@@ -27,7 +27,7 @@ from tests.support import services
 
 @contextmanager
 def _registry(engine: str, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """URL of an empty registry, and the settings that its SQL page needs."""
+    """Yield the URL of an empty registry, and the settings that its SQL page needs."""
     if engine == "sqlite":
         url = f"sqlite:///{folder / 'fuzz.db'}"
         upgrade(url)

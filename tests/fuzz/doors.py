@@ -130,7 +130,7 @@ class Fault:
 
 
 def fill(engine: Engine, folder: Path) -> dict[str, Sequence[Any]]:
-    """Fills an empty registry with something of everything; name of a parameter → values that are right for it."""
+    """Fill an empty registry with something of everything; return name of a parameter → right values for it."""
     seeded = seed(engine, folder)
     load(Site(engine, seeded, FlaskClient(Flask("none"))))
     with write_session(engine) as session:
@@ -226,7 +226,7 @@ class Fuzz:
     doors: list[Door] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Tokens for every role, and the doors that routes and the API's types name."""
+        """Make tokens for every role, and find the doors in routes and in the API's types."""
         self.random = random.Random(self.seed)
         self.engine: Engine = self.app.extensions["shuffleboard_engine"]
         with read_session(self.engine) as session:
@@ -292,7 +292,7 @@ class Fuzz:
         known = [other for other in self.doors if (other.endpoint, other.method) == (door.endpoint, door.method)]
 
         def filled(kind: str, hostile: Callable[[str], Any]) -> dict[str, Any]:
-            """Right values for all parameters but the one, or now and then for none."""
+            """Return right values for all parameters but the hostile one, or now and then for none."""
             names = {other.name for other in known if other.kind == kind and other.name not in ("", "unknown")}
             if kind == "query" and door.kind != "query":
                 names = set()

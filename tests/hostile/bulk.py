@@ -36,7 +36,7 @@ def _text(name: str, before: str, after: str, piece: str = PIECES["objects"]) ->
 
 
 def _lines(folder: Path, size: int) -> Path:
-    """Records of a few bytes, each a line."""
+    """Write records of a few bytes, each a line."""
     path = folder / "lines.jsonl"
     path.write_text('{"":0}\n' * (size // 7), encoding="utf-8")
     return path
@@ -49,7 +49,7 @@ def _packed_lines(folder: Path, size: int) -> Path:
 
 
 def _questions(folder: Path, size: int) -> Path:
-    """Honest questions, as short as can be."""
+    """Write honest questions, as short as can be."""
     path = folder / "questions.jsonl"
     line = '{{"id":"{}","subject":null,"question":"q","options":["a","b"],"answer":0}}\n'
     path.write_text("".join(line.format(number) for number in range(size // 75)), encoding="utf-8")
@@ -88,7 +88,7 @@ def _entry(folder: Path, size: int) -> Path:
 
 
 def _parquet(folder: Path, size: int) -> Path:
-    """Lists of structures in few bytes."""
+    """Write lists of structures in few bytes."""
     path = folder / "rows.parquet"
     many = size // 20
     structures = pa.StructArray.from_arrays([pa.array([True] * many)], ["a"])
@@ -106,7 +106,7 @@ def _parquet(folder: Path, size: int) -> Path:
 
 
 def _empty_rows(folder: Path, size: int) -> Path:
-    """Rows without end."""
+    """Write rows without end."""
     path = folder / "many.parquet"
     many = size // 8
     pq.write_table(pa.table({"id": pa.array(range(many)), "question": pa.array(["q"] * many)}), path)

@@ -20,7 +20,7 @@ NEXT: Final = "299901010000"
 
 
 def draft_next(folder: Path) -> Path:
-    """Makes the folder a copy of `migrations/` with one revision more, and returns it."""
+    """Make the folder a copy of `migrations/` with one revision more, and return it."""
     shutil.copytree(draft.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     tables = MetaData(naming_convention=Base.metadata.naming_convention)
     for table in Base.metadata.sorted_tables:

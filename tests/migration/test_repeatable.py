@@ -24,7 +24,7 @@ CHANGED = "extraction_counts"
 
 @pytest.fixture
 def tomorrow(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """From here on, the code has another text for a view."""
+    """Give the code another text for a view from here on."""
     today = views.view_sql
 
     def changed(name: str, dialect: str) -> str:

@@ -52,7 +52,7 @@ NUMBERS = {"large": 1e22, "minus zero": -0.0, "whole": 3.0, "third": 1 / 3, "sma
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """Two sealed evaluations, one withdrawn and archived, one in work and one parked; accounts and all that hangs on them."""
+    """Store evaluations (two sealed, one withdrawn and archived, one in work, one parked) and accounts with objects."""
     population = populate(engine, folder)
     with write_session(engine) as session:
         withdraw(session, population.source, "its prompts had a typing error: “ä” → 'a'")
@@ -164,7 +164,7 @@ def postgresql_filled_template(
     postgresql_template: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
-    """Name of a database with all of it, to be copied."""
+    """Yield the name of a database with the full registry, to be copied."""
     name = f"{postgresql_template}_filled"
     copy_database(postgres_server.url, name, postgresql_template)
     engine = get_engine(postgres_server.database_url(name))
@@ -189,6 +189,6 @@ def postgresql_filled(
 
 @pytest.fixture(params=("sqlite", "postgresql"))
 def filled(request: pytest.FixtureRequest) -> Engine:
-    """Both of them in turn."""
+    """Return both of them in turn."""
     found: Engine = request.getfixturevalue(f"{request.param}_filled")
     return found

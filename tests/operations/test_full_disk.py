@@ -101,7 +101,7 @@ def test_an_import_of_a_benchmark_that_does_not_fit_is_undone(url: str, tmp_path
 
 @contextmanager
 def short_files(most: int) -> Iterator[None]:
-    """No file may be longer, as under `ulimit -f`: writing fails as on a full disk, for root as well."""
+    """Limit the length of files, as under `ulimit -f`: writing fails as on a full disk, for root as well."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
     # Python 3.11 keeps the compiled module that it could write in part only, and nothing could import it afterwards.

@@ -35,7 +35,7 @@ Figures = dict[str, list[tuple[dict[str, str], float]]]
 
 
 def figures(engine: Engine, **settings: Any) -> Figures:
-    """Name to (labels, value) of every sample of /metrics."""
+    """Return name → (labels, value) of every sample of /metrics."""
     url = engine.url.render_as_string(hide_password=False)
     site = create_app(Settings(**settings), database_url=url).test_client()
     found: Figures = {}
@@ -180,7 +180,7 @@ def test_the_manual_names_the_file_of_alerts() -> None:
 
 @pytest.fixture
 def plain_logs() -> Iterator[None]:
-    """Logs as they were before, afterwards."""
+    """Restore the configuration of logs afterwards."""
     configured, handlers = structlog.get_config(), list(logging.getLogger().handlers)
     yield
     structlog.configure(**configured)

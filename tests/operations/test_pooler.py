@@ -47,7 +47,7 @@ class Pooled:
 
 @pytest.fixture(scope="module")
 def pooled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
-    """Migrated, given its roles, and filled through the pooler: something public, for members, and hidden."""
+    """Yield a database with public, members' and hidden content: migrated, secured and filled through the pooler."""
     names = RoleNames(f"test_{uuid.uuid4().hex[:12]}")
     with (
         PostgresServer() as server,

@@ -35,7 +35,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another distribution's packages of the names that the checkout has at its top level."""
+    """Return another distribution's packages with the names of the checkout's top-level packages."""
     folder = tmp_path_factory.mktemp("others")
     for name in PACKAGES:
         (folder / name).mkdir()

@@ -42,7 +42,7 @@ class Registry:
 
 
 def four_options(count: int, **more: Any) -> list[dict[str, Any]]:
-    """Questions q0, q1, … with options a to d; the answer is the question's number modulo 4."""
+    """Return questions q0, q1, … with options a to d; the answer is the question's number modulo 4."""
     return [
         {"id": f"q{q}", "subject": None, "question": f"Question {q}?", "options": list("abcd"), "answer": q % 4, **more}
         for q in range(count)

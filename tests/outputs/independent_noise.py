@@ -23,13 +23,13 @@ def differ(one, other):
 
 
 def estimate(values):
-    """Mean and 95 % interval."""
+    """Return mean and 95 % interval."""
     mean, half = fmean(values), 1.96 * stdev(values) / sqrt(len(values))
     return mean, (mean - half, mean + half)
 
 
 def recorded(path):
-    """Repeats, shuffles: question to its (order, answer)s, both as indices into the original list of options."""
+    """Return repeats, shuffles: question → its (order, answer)s, both as indices into the original list of options."""
     lines = {}
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         for text in stream:
@@ -48,7 +48,7 @@ def recorded(path):
 
 
 def noise(path):
-    """Name to mean and interval: of repeats, of the original and the shuffles in different orders, and between them."""
+    """Return name → mean and interval: of repeats, of the original and shuffles by order, and between them."""
     repeats, shuffles = recorded(path)
     same, moved = [], []
     for question, asked in repeats.items():

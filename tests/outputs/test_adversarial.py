@@ -44,7 +44,7 @@ def line(question: str, variant: int, name: str | None, **more: Any) -> dict[str
 
 
 def lines() -> list[dict[str, Any]]:
-    """Log-probabilities for the original, "simple" and "extended"; letters alone for the other two."""
+    """Return log-probabilities for the original, "simple" and "extended"; letters alone for the other two."""
     found = []
     names = [None, *ADVERSARIAL_TEXTS]
     for question in ORIGINAL:

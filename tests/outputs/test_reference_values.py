@@ -55,7 +55,7 @@ OF_NOISE = {
 
 
 def _shuffles(engine: Engine, folder: Path) -> int:
-    """Imports the original and eleven shuffles; returns the evaluation."""
+    """Import the original and eleven shuffles; return the evaluation."""
     return _import(
         Registry(engine.url.render_as_string(hide_password=False), folder), "standard_MC:0,standard_MC_shuffled"
     )

@@ -21,7 +21,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 
 def harness_logprobs(model: Path, prompts: list[dict[str, object]], batch_size: int, device: str) -> list[list[float]]:
-    """Log-probability in nats of every continuation, by prompt."""
+    """Return the log-probability in nats of every continuation, by prompt."""
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 

@@ -26,7 +26,7 @@ class Outcome:
 
 
 def run(engine: Engine, *arguments: object) -> Outcome:
-    """`shuffleboard ARGUMENTS` on the engine's database."""
+    """Run `shuffleboard ARGUMENTS` on the engine's database."""
     url = engine.url.render_as_string(hide_password=False)
     found = CliRunner().invoke(cli, [str(argument) for argument in arguments], env={"SHUFFLEBOARD_DATABASE_URL": url})
     if isinstance(found.exception, ShuffleboardError):

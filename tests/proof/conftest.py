@@ -34,7 +34,7 @@ def postgresql_proof(filled_postgresql: FilledDatabases, tmp_path: Path) -> Iter
 
 @pytest.fixture(params=("sqlite", "postgresql"))
 def proof(request: pytest.FixtureRequest) -> tuple[Engine, Population]:
-    """Both of them in turn."""
+    """Return both of them in turn."""
     found: tuple[Engine, Population] = request.getfixturevalue(f"{request.param}_proof")
     return found
 
@@ -47,7 +47,7 @@ def s3_server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def in_s3(s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """Settings that name the store, which is empty, with its keys in files."""
+    """Set the settings to the store, which is empty, with its keys in files."""
     shutil.rmtree(s3_server.objects("results"))
     s3_server.objects("results").mkdir()
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES", URL)

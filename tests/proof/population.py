@@ -134,7 +134,7 @@ def add_benchmark_and_model(engine: Engine, folder: Path) -> None:
 
 
 def populate(engine: Engine, folder: Path) -> Population:
-    """Fills a database at head."""
+    """Fill a database at head."""
     add_benchmark_and_model(engine, folder)
     source = submit_and_score(engine, "original")
     with write_session(engine) as session:
@@ -153,6 +153,6 @@ def populate(engine: Engine, folder: Path) -> Population:
 
 
 def forget_failures(engine: Engine) -> None:
-    """Queued shards may be claimed at once."""
+    """Let queued shards be claimed at once."""
     with write_session(engine) as session:
         session.execute(update(Shard).values(not_before=None))

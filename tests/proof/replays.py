@@ -17,7 +17,7 @@ LETTERS = "abcd"
 
 
 def lines_of(keys: Sequence[int], **more: Any) -> list[dict[str, Any]]:
-    """Questions q0, q1, … with four options, and these answers."""
+    """Return questions q0, q1, … with four options, and these answers."""
     return [
         {"id": f"q{number}", "subject": None, "question": f"Question {number}?", "options": list(LETTERS)}
         | {"answer": key, **more}

@@ -94,7 +94,7 @@ def test_what_is_archived_verifies_and_comes_back_bit_for_bit(proof: Proof) -> N
 
 
 def rounded(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the last bits, which depend on the order in which a query's plan adds up."""
+    """Return the values without the last bits, which depend on the order in which a query's plan adds up."""
     return {name: round(value, 12) if isinstance(value, float) else value for name, value in values.items()}
 
 

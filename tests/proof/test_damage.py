@@ -75,7 +75,7 @@ def leads_to_others(table: str, column: Column[Any]) -> bool:
 
 
 def values_of_another_type() -> list[list[tuple[str, str, str]]]:
-    """(table, column, value), those together that hide nothing of one another."""
+    """Return (table, column, value) in groups whose findings do not hide each other."""
     together: dict[str, list[tuple[str, str, str]]] = {}
     alone = []
     for table, column in columns():

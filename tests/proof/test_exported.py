@@ -75,7 +75,7 @@ def checked(published: Published, path: Path, **expected: Any) -> Checked:
 
 
 def put(site: Path, name: str, content: bytes) -> None:
-    """Writes a file and brings the checksums up to date, as an attacker would."""
+    """Write a file and update the checksums, as an attacker would."""
     (site / name).unlink(missing_ok=True)
     (site / name).write_bytes(content)
     digest = sha256_file(site / name)
@@ -193,7 +193,7 @@ def a_statement_in_its_place(_: Published, site: Path) -> None:
 
 
 def a_key_that_claims_to_be_the_other(published: Published, site: Path) -> None:
-    """Signed by the attacker, under the fingerprint of the registry's key."""
+    """Sign as the attacker, under the fingerprint of the registry's key."""
     path = site.parent / "attacker.pem"
     new_key(path)
     attacker = read_key(path)

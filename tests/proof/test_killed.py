@@ -89,7 +89,7 @@ ALL_MOVES = (*MOVES, publishing, backing_up)
 
 
 def moved(taken: Connection, environment: Mapping[str, str], at: int, url: str, move: Move, *of: Any) -> None:
-    """Moves, and is killed at a step; sends how many steps it took."""
+    """Move, and be killed at a step; send the number of steps."""
     os.environ.update(environment)
     here, engine = Killed(at), get_engine(url)
     for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
@@ -103,7 +103,7 @@ def moved(taken: Connection, environment: Mapping[str, str], at: int, url: str, 
 
 
 def killed_at(engine: Engine, at: int, move: Move, *of: Any) -> int:
-    """Runs a move in a process of its own that is killed at a step; returns how many steps it took, 0 if killed."""
+    """Run a move in a process that is killed at a step; return its number of steps, 0 if killed."""
     engine.dispose()
     # S3 clients leave threads, so processes are then forked from a server that never used S3.
     context = multiprocessing.get_context("fork" if store_at().folder else "forkserver")
@@ -119,7 +119,7 @@ def killed_at(engine: Engine, at: int, move: Move, *of: Any) -> int:
 
 
 def prepared(engine: Engine, move: Move, evaluation_id: int, folder: Path) -> int:
-    """Makes a move possible that was made before; returns the evaluation that it is of."""
+    """Make a move possible that was made before; return its evaluation."""
     folder.mkdir(exist_ok=True)
     if move is sealing:
         return submit_and_score(engine, "original", new_replicate=True, sealed=False)

@@ -60,7 +60,7 @@ def page(client: FlaskClient, address: str) -> str:
 
 
 def again(engine: Engine, scorer: FakeScorer | None = None, **how: str) -> int:
-    """Another replicate of the cyclic evaluation."""
+    """Return another replicate of the cyclic evaluation."""
     return submit_and_score(engine, "cyclic", new_replicate=True, scorer=scorer or FakeScorer(), **how)
 
 

@@ -33,7 +33,7 @@ IN_TEXT = protocol_definition("select-letter") | {"thoughts": "in-text"}
 
 
 def drawn(generator):
-    """Log-probabilities of four options, with and without the question."""
+    """Return log-probabilities of four options, with and without the question."""
     both = [[-generator.uniform(0.1, 9) for _ in range(4)] for _ in range(2)]
     return {"logprobs": both[0], "logprobs_without_question": both[1]}
 
@@ -108,7 +108,7 @@ def thinking(kind, right, variant):
 
 
 def written(count, every=3):
-    """Outputs of a model that is always right; every third question misleads rules that read thoughts."""
+    """Return outputs of a model that is always right; every third question misleads rules that read thoughts."""
     outputs = []
     for number in range(count):
         for line in rotations(number, [KEYS[number]] * 4):

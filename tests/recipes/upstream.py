@@ -15,7 +15,7 @@ LETTERS = "ABCDEFGHIJ"
 
 
 def made_up(count: int, options: int) -> list[QuestionRecord]:
-    """Questions of two subjects whose right option moves."""
+    """Return questions of two subjects whose right option moves."""
     return [
         QuestionRecord(
             f"q{number}",

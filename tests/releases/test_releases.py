@@ -71,7 +71,7 @@ def made_now(postgres_server: PostgresServer, made_once: Callable[[str, Callable
 
 @pytest.fixture(scope="session")
 def contents(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """contents(name) returns the folder with the contents of a release, unpacked once."""
+    """Return contents(name), which returns the folder with the contents of a release, unpacked once."""
     known: dict[str, Path] = {}
 
     def unpacked(name: str) -> Path:
@@ -107,7 +107,7 @@ Open = Callable[[str, str], Release]
 def open_release(
     contents: Callable[[str], Path], request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Open:
-    """open_release(name, engine) makes a copy of a release's registry the one of this process."""
+    """Return open_release(name, engine), which makes a copy of a release's registry the registry of this process."""
 
     def opened(name: str, engine_name: str) -> Release:
         folder, home = contents(name), tmp_path / "registry"
@@ -209,13 +209,13 @@ def release_leases(engine: Engine) -> None:
 
 
 def upgrading(folder: Path) -> AbstractContextManager[Worker]:
-    """`shuffleboard db upgrade` of code with these migrations, as a process."""
+    """Run `shuffleboard db upgrade` of code with these migrations, as a process."""
     return commands._process(partial(fork_command, history=folder), ["db", "upgrade"], {})
 
 
 @pytest.fixture
 def waiting(tmp_path: Path) -> tuple[Path, Path, Path]:
-    """Migrations whose newest one changes a table, then makes the second file, and waits for the third."""
+    """Return migrations whose newest one changes a table, then makes the second file, and waits for the third."""
     folder, begun, gate = tmp_path / "migrations", tmp_path / "begun", tmp_path / "gate"
     draft_next(folder)
     (newest,) = folder.glob("versions/2999*.py")
@@ -357,7 +357,7 @@ def upgrade_under_load(folder: Path) -> None:
 
 
 def released() -> dict[str, str]:
-    """Path to digest of every file that a release has frozen."""
+    """Return path → digest of every file that a release has frozen."""
     lines = (ROOT / DIGESTS).read_text(encoding="utf-8").splitlines()
     return {path: digest for digest, path in (line.split("  ", 1) for line in lines)}
 

@@ -104,7 +104,7 @@ KUBERNETES = ROOT / "docker" / "kubernetes"
 
 @pytest.fixture
 def scaler(postgresql_database: str, roles: RoleNames) -> Iterator[str]:
-    """URL of the login that docker/kubernetes/keda/role.sql makes, by a name that no other test has."""
+    """Yield the URL of the login that docker/kubernetes/keda/role.sql makes, by a name that no other test has."""
     script = (KUBERNETES / "keda" / "role.sql").read_text(encoding="utf-8")
     role = f"{roles.prefix}_scaler"
     with psycopg.connect(libpq(postgresql_database), autocommit=True) as connection:
@@ -270,7 +270,7 @@ def test_the_command_makes_roles_with_passwords_from_a_file(
 
 
 def called(url: str, *words: object) -> Result:
-    """`shuffleboard db roles WORDS` in this process."""
+    """Run `shuffleboard db roles WORDS` in this process."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SHUFFLEBOARD_DATABASE_URL", url)
         return CliRunner().invoke(roles_command, [str(word) for word in words])

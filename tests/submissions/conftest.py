@@ -31,7 +31,7 @@ FILES = ModelFiles(sha256_text("weights"), sha256_text("tokenizer"), None, "0" *
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """Benchmark `bench` of six questions, suite `core` on it, board `main`, and an account of each role."""
+    """Store benchmark `bench` of six questions, suite `core` on it, board `main`, and an account of each role."""
     with write_session(engine) as session:
         for role in ROLES:  # without a password: hashing one takes longer than most of these tests
             create_account(session, role, role)
@@ -43,7 +43,7 @@ def fill(engine: Engine, folder: Path) -> None:
 
 @pytest.fixture
 def engine(database: str, tmp_path: Path) -> Engine:
-    """On each engine in turn."""
+    """Return a filled registry on each engine in turn."""
     engine = get_engine(database)
     fill(engine, tmp_path)
     return engine
@@ -59,7 +59,7 @@ def lite(sqlite_database: str, tmp_path: Path) -> Engine:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """With one endpoint that models may be on."""
+    """Return settings with one permitted endpoint for models."""
     file = tmp_path / "endpoints.toml"
     file.write_text('[local]\nurl_prefix = "http://127.0.0.1:9/v1"\n', encoding="utf-8")
     return Settings(home=tmp_path, endpoints=str(file), poll_seconds=0.02, public_url="https://board.example.org")

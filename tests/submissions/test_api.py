@@ -74,7 +74,7 @@ def remote(lite: Engine, address: str) -> Callable[[str], Client]:
 
 
 def ready(engine: Engine) -> None:
-    """Gives every revision its digests, as a worker does."""
+    """Give every revision its digests, as a worker does."""
     with write_session(engine) as session:
         for revision in session.scalars(select(ModelRevision).filter_by(state="registered")):
             FILES.record(revision)

@@ -20,7 +20,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def run(lite: Engine, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command in this process; its JSON document, or its text."""
+    """Return a function that runs a command in this process and returns its JSON document, or its text."""
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", lite.url.render_as_string(hide_password=False))
 
     def invoke(*words: object) -> Any:

@@ -48,7 +48,7 @@ def _filled(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPath
 
 @pytest.fixture
 def filled(_filled: Registry, monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """Two models, one of a long name, on a benchmark of a long name, and the board "main"; to be read only."""
+    """Return two models on a benchmark, some names long, and the board "main"; to be read only."""
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", _filled.url)
     return _filled
 

@@ -753,7 +753,7 @@ def test_scoring_stops_when_it_is_asked_to(opened: Callable[..., EndpointEngine]
 
 
 def echoing(asked: Asked) -> Answer:
-    """Repeats the prompt by words: a word's log-probability is minus its length."""
+    """Repeat the prompt by words: a word's log-probability is minus its length."""
     text: str = asked.document["prompt"]
     words = [text.split()[0], *(" " + word for word in text.split()[1:])]
     return Answer(echo(words, [None, *(-float(len(word)) for word in words[1:])]))

@@ -271,7 +271,7 @@ def test_time_grows_with_the_length_only(output: str) -> None:
 
 @pytest.fixture(scope="module")
 def generations() -> list[dict[str, Any]]:
-    """Answers of seven models to questions of MMLU-Pro, with the letters that the benchmark's authors recorded."""
+    """Return answers of seven models to questions of MMLU-Pro, with the letters that its authors recorded."""
     with gzip.open(DATA / "mmlu_pro_raw.jsonl.gz", "rt", encoding="utf-8") as stream:
         return [json.loads(line) for line in stream]
 

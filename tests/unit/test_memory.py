@@ -129,7 +129,7 @@ def test_a_model_is_given_back_before_the_next_one_is_loaded(tmp_path: Path, mon
             self.itself = self  # only collecting garbage finds it
 
         def close(self) -> None:
-            """Nothing is open."""
+            """Do nothing: nothing is open."""
 
     scorer = TransformersScorer(tmp_path)
     made: list[weakref.ref[Model]] = []

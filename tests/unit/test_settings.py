@@ -146,7 +146,7 @@ def test_other_cells_stay_as_they_are(value: object) -> None:
 
 
 def planned(*groups: tuple[str | None, int, int]) -> list[PlannedQuestion]:
-    """Questions from (subject, how many, variants of each)."""
+    """Return questions from (subject, number, variants of each)."""
     rows = [(subject, variants) for subject, count, variants in groups for _ in range(count)]
     return [PlannedQuestion(number, subject, 4, variants) for number, (subject, variants) in enumerate(rows)]
 

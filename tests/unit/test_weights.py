@@ -20,7 +20,7 @@ SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 
 @pytest.fixture
 def sharded(tmp_path: Path) -> Path:
-    """Two shards and their index."""
+    """Return two shards and their index."""
     for number, shard in enumerate(SHARDS):
         save_file({f"layer.{number}": np.zeros((4, 4), np.float32)}, tmp_path / shard)
     weights = {f"layer.{number}": shard for number, shard in enumerate(SHARDS)}

@@ -62,7 +62,7 @@ class Raw:
         return fmean(known) if known else None
 
     def right(self, question: int) -> list[bool]:
-        """By answer, whether it is right. Option 0 always is."""
+        """Return, by answer, whether it is right. Option 0 always is."""
         return [option == 0 for _, option in self.papers(question)]
 
     def papers(self, question: int) -> list[tuple[int, int | None]]:

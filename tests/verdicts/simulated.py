@@ -54,21 +54,21 @@ class Model:
 
 
 def _beta(generator: np.random.Generator, mean: Floats, variance: Floats | float) -> Floats:
-    """Draws with these means and variances, each variance below mean · (1 − mean)."""
+    """Return draws with these means and variances, each variance below mean · (1 − mean)."""
     inside = np.clip(mean, 1e-9, 1 - 1e-9)
     both = np.maximum(inside * (1 - inside) / np.maximum(variance, 1e-12) - 1, 1e-6)
     return generator.beta(inside * both, (1 - inside) * both)
 
 
 def answers(generator: np.random.Generator, probabilities: Floats, k: int) -> Options:
-    """Options chosen, shape (evaluations, n, m, k); 0 is right, wrong ones are equally likely."""
+    """Return chosen options, shape (evaluations, n, m, k); 0 is right, wrong ones are equally likely."""
     shape = (*probabilities.shape, k)
     right = generator.random(shape) < probabilities[..., None]
     return np.where(right, 0, generator.integers(1, OPTIONS, shape)).astype(np.int8)
 
 
 def per_question(chosen: Options) -> dict[str, Floats]:
-    """Metric to its value of each question, shape (evaluations, n), by formulas of arrays alone.
+    """Return metric → its value of each question, shape (evaluations, n), by formulas of arrays alone.
 
     With `pairs_same` and `pairs_other`: the share of pairs of answers that differ, to one prompt and to two.
     """

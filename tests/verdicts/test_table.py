@@ -44,12 +44,12 @@ def facts(asked: Asked = FOUR, *, missing: int = 0, tied: int = 0, **numbers: Nu
 
 
 def costs(low: float | None, high: float | None, value: float = 0.1, **more: Any) -> Facts:
-    """With an order loss, and this interval of it."""
+    """Return facts with an order loss, and this interval of it."""
     return facts(**({**LOSS, "order_loss": Number(value, 400, low, high)} | more))
 
 
 def noisy(interval: tuple[float, float] | None) -> Facts:
-    """With repeats of another evaluation, and an interval of the difference."""
+    """Return facts with repeats of another evaluation, and an interval of the difference."""
     return replace(facts(), noise=Noise(0.0, 0.3, None if interval is None else 0.2, interval, 400))
 
 
@@ -73,7 +73,7 @@ def several(level: tuple[str, ...] = (), *, stated: bool = True, unread: tuple[s
 
 
 def position(chosen: int, questions: int = 4_000, of: Facts | None = None) -> Position:
-    """Position A, right in a quarter of 1,000 prompts."""
+    """Return position A, right in a quarter of 1,000 prompts."""
     return Position(0, chosen, 250, 1_000, questions, of or facts())
 
 

@@ -17,7 +17,7 @@ PASSWORD = "correct horse battery"
 
 @cache
 def _hash() -> str:
-    """Hashing a password takes longer than most of these tests: once for each process."""
+    """Return the hash of the tests' password, made once per process: hashing takes longer than most of these tests."""
     return PasswordHasher().hash(PASSWORD)
 
 
@@ -27,7 +27,7 @@ def add_account(engine: Engine, name: str, role: str) -> None:
 
 
 def add_one_of_each_role(engine: Engine) -> None:
-    """Accounts named as their roles."""
+    """Create an account of each role, named as its role."""
     for role in ROLES:
         add_account(engine, role, role)
 
@@ -44,7 +44,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def maintaining(engine: Engine) -> dict[str, str]:
-    """Headers of a new maintainer's requests."""
+    """Return the headers of a new maintainer's requests."""
     add_account(engine, "maintainer", "maintainer")
     return bearer(token_of(engine, "maintainer"))
 

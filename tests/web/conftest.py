@@ -152,7 +152,7 @@ def leads_to() -> Callable[[FlaskClient, str], int]:
 
 @pytest.fixture(params=["one of each kind", pytest.param("all", marks=pytest.mark.long)])
 def chosen(request: pytest.FixtureRequest) -> Callable[[Iterable[str]], list[str]]:
-    """chosen(links) returns those to follow: one of each kind, or all of them.
+    """Return chosen(links), which returns the links to follow: one of each kind, or all of them.
 
     Links are of one kind if they differ in numbers and in the values of parameters alone.
     """

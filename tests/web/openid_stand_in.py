@@ -71,7 +71,7 @@ class StandIn:
         return {"code": f"code-{self.given}", "state": request["state"], "iss": ISSUER}
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
-        """Answers a request of the website."""
+        """Answer a request of the website."""
         path = str(request.url).removeprefix(ISSUER)
         self.asked.append(path)
         if path in self.answers:
@@ -136,4 +136,4 @@ class Adapter(BaseAdapter):
         return response
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""

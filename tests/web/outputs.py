@@ -106,7 +106,7 @@ def output_lines(kind: str, answer: Answer, seed: str, questions: Sequence[dict[
 
 
 def fill(engine: Engine, folder: Path) -> Outputs:
-    """Imports everything into an empty registry."""
+    """Import everything into an empty registry."""
     made = Outputs()
     with write_session(engine) as session:
         for name in MODELS:

@@ -44,17 +44,17 @@ Answer = Callable[[ShardPrompt], int | None]
 
 
 def right(prompt: ShardPrompt) -> int:
-    """Knows everything."""
+    """Answer every question rightly."""
     return prompt.variant.order.index(prompt.question.answer)
 
 
 def first(_prompt: ShardPrompt) -> int:
-    """Follows the position."""
+    """Choose the first position."""
     return 0
 
 
 def mostly_right(prompt: ShardPrompt) -> int:
-    """Follows the position in the last two questions only."""
+    """Choose the first position in the last two questions only, and else the right option."""
     return first(prompt) if prompt.question.external_id in ("q7", "q8") else right(prompt)
 
 
@@ -74,7 +74,7 @@ class Seeded:
 
 
 def seed(engine: Engine, folder: Path) -> Seeded:
-    """Fills an empty database."""
+    """Fill an empty database."""
     seeded = Seeded()
     with write_session(engine) as session:
         session.add(Worker(id=WORKER, host="bench", pid=1, device="cpu", versions={}))
@@ -113,14 +113,14 @@ def add_model(session: Session, name: str, **columns: object) -> ModelRevision:
 
 
 def add_benchmark(session: Session, folder: Path, name: str, lines: list[dict[str, object]]) -> BenchmarkVersion:
-    """Imports a benchmark from a file of these lines."""
+    """Import a benchmark from a file of these lines."""
     path = folder / f"{name}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return import_benchmark(session, read_benchmark(path), name=name, version="1")[0]
 
 
 def question_ids(session: Session, version: BenchmarkVersion) -> dict[str, int]:
-    """External id to id."""
+    """Return external id → id."""
     query = select(Question.external_id, Question.id).filter_by(benchmark_version_id=version.id)
     return {row.external_id: row.id for row in session.execute(query)}
 
@@ -136,7 +136,7 @@ def evaluate(
     subjects: tuple[str, ...] = (),
     shards: int | None = None,
 ) -> int:
-    """Submits an evaluation and scores it, all of it and its seal or only the first shards. Returns its id."""
+    """Submit an evaluation and score it, all of it with its seal or only the first shards; return its id."""
     with write_session(engine) as session:
         request = EvaluationRequest(
             model=model, benchmark=benchmark, variants=variants, limit=limit, subjects=subjects, shard_prompts=16
@@ -163,7 +163,7 @@ def evaluate(
 
 
 def park(session: Session, evaluation_id: int) -> None:
-    """Puts the rest of an evaluation off for a day, still queued."""
+    """Delay the rest of an evaluation for a day, still queued."""
     from registry.db import database_now
     from registry.tables import Shard
 

@@ -12,7 +12,7 @@ from tests.support.commands import PATIENCE_S
 
 @contextmanager
 def running(server):
-    """Runs a server, closed at the end; its port is free after that."""
+    """Run a server, closed at the end; its port is free after that."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
@@ -29,7 +29,7 @@ def served(application):
 
 
 def draw_charts(opened):
-    """Has all charts of the page drawn, as before printing, and waits until they are."""
+    """Draw all charts of the page, as before printing, and wait for them."""
     opened.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(opened.locator("figure[data-chart]:not([data-chart=drawn])")).to_have_count(0)
 

@@ -83,7 +83,7 @@ def drawn_pages(outputs):
 
 @pytest.fixture
 def sites(sqlite_site, sqlite_drawn):
-    """Addresses of every kind of page."""
+    """Yield the addresses of every kind of page."""
     with served(sqlite_site.client.application) as plain, served(sqlite_drawn.client.application) as charted:
         yield [
             *(plain + path for path in seeded_pages(sqlite_site.seeded)),

@@ -46,7 +46,7 @@ def drawn_address(sqlite_drawn):
 
 
 def paths(outputs):
-    """Pages with charts that the browser draws, and how many each has."""
+    """Return pages with charts that the browser draws, and the number of charts on each."""
     evaluations = outputs.evaluations
     return {
         "/benchmarks/mixed/answer-moving": 1,
@@ -63,7 +63,7 @@ def drawn(opened, address):
 
 
 def check_colours(opened, path):
-    """Texts can be read, and none in a chart keeps the black that SVG begins with."""
+    """Check that texts can be read, and that none in a chart keeps SVG's default black."""
     if "/evaluations/" not in path:  # thousands of texts, which test_browser_barriers.py looks at
         assert opened.evaluate(CONTRAST) == [], path
     fills = opened.evaluate(

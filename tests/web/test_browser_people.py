@@ -169,7 +169,7 @@ def test_a_person_signs_in_and_out_through_a_real_provider(
 
 @contextmanager
 def provider_process(issuer: str) -> Iterator[None]:
-    """oidc-provider-mock with two people, grace and eve."""
+    """Run oidc-provider-mock with two people, grace and eve."""
     people = (
         {"sub": "grace-at-example", "preferred_username": "grace", "groups": ["evaluation"]},
         {"sub": "eve-at-example", "preferred_username": "eve", "groups": ["others"], "role": "admin"},

@@ -65,7 +65,7 @@ def right(line):
 
 
 def accuracies(lines):
-    """Accuracy of each run, by variant."""
+    """Return the accuracy of each run, by variant."""
     found = {}
     for line in lines:
         found.setdefault(line["variant"], []).append(right(line))
@@ -73,7 +73,7 @@ def accuracies(lines):
 
 
 def consistency(lines):
-    """Share of unordered pairs of runs with equal contents, per question, then the mean over questions."""
+    """Return the mean over questions of the share of unordered pairs of runs with equal contents."""
     by_question = {}
     for line in lines:
         chosen = None if line["position"] is None else line["order"][line["position"]]
@@ -86,7 +86,7 @@ def consistency(lines):
 
 
 def cells(page, caption):
-    """Rows of the table with this caption: the texts of their cells, without notes."""
+    """Return the rows of the table with this caption: the texts of their cells, without notes."""
     table = re.search(rf"<caption[^>]*>{re.escape(caption)}.*?</table>", page, re.DOTALL)[0]
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", table.split("</thead>")[1], re.DOTALL)
     plain = [re.sub(r"<small.*?</small>", "", row, flags=re.DOTALL) for row in rows]
@@ -179,7 +179,7 @@ def test_the_box_plot_draws_the_numbers_of_its_table(drawn):
 
 
 def positions_of(lines):
-    """Position → prompts answered there, prompts with the right option there, those answered rightly."""
+    """Return position → prompts answered there, prompts with the right option there, and right answers there."""
     found = {}
     for line in lines:
         stands = line["order"].index(ANSWERS[line["question_id"]])

@@ -32,7 +32,7 @@ def compared(drawn, query="", **how):
 
 
 def known_everywhere(drawn, model):
-    """Questions that a model has right in every order."""
+    """Return the questions that a model has right in every order."""
     hits = {}
     for line in drawn.outputs.lines[model, "cyclic", "symbols"]:
         hits.setdefault(line["question_id"], []).append(answered_right(line))

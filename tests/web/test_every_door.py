@@ -195,7 +195,7 @@ def test_what_users_wrote_is_text_on_every_page_of_an_admin(app: Flask, own: Sit
 
 
 def check_is_text(answers: dict[str, TestResponse]) -> None:
-    """On every page, and in JSON that no browser takes for a page."""
+    """Check that texts are escaped on every page, and in JSON that no browser takes for a page."""
     pages = {address: answer for address, answer in answers.items() if answer.mimetype == "text/html"}
     assert len(pages) > 15
     assert any(html.escape("<script>alert(") in answer.text for answer in pages.values())

@@ -17,7 +17,7 @@ from web.charts.scatter import PLOTS, beside_leaderboard
 
 
 def models(response):
-    """Models of the ranked table, in its order."""
+    """Return the models of the ranked table, in its order."""
     table = response.text.split("Not complete")[0]
     return re.findall(r'<th scope="row" role="rowheader"[^>]*>\s*<a href="/models/([^"]+)"', table)
 

@@ -37,7 +37,7 @@ def add_worker(engine: Engine, name: str = "worker-1", **columns: object) -> Non
 def score_one(
     engine: Engine, worker: str = "worker-1", tokens: tuple[int, int] = (100, 40), seconds: float = 2.0
 ) -> None:
-    """Scores the next shard, as if it had taken so many tokens and seconds."""
+    """Score the next shard, with this recorded number of tokens and seconds."""
     with write_session(engine) as session:
         held = claims.claim(session, worker, queues=["cpu"], lease_seconds=LONG)
         assert held is not None
@@ -54,7 +54,7 @@ def words(html: str) -> str:
 
 
 def figures(site) -> dict[str, float]:
-    """name{labels} → value of /metrics."""
+    """Return name{labels} → value of /metrics."""
     response = site.get("/metrics")
     assert response.status_code == 200
     assert response.content_type.startswith("text/plain")

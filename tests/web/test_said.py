@@ -36,7 +36,7 @@ COMMAND = "shuffleboard evaluations import FILE --model {} --benchmark four --va
 
 
 def guessing(_shape: QuestionShape, variant: VariantShown, draw: random.Random) -> int:
-    """Any position."""
+    """Choose any position."""
     return draw.randrange(len(variant.order))
 
 

@@ -108,7 +108,7 @@ UNFINISHED = {
 
 @contextmanager
 def serving(database):
-    """`serve` as a process, by its address; stopped at the end."""
+    """Run `serve` as a process and yield its address; stop it at the end."""
     environment = os.environ | {"SHUFFLEBOARD_DATABASE_URL": database}
     command = [sys.executable, "-m", "shuffleboard.cli", "serve", "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)

@@ -147,7 +147,7 @@ def test_latex_is_a_table_environment_whatever_is_in_it(boards: Site) -> None:
 
 
 def tabular(text: str) -> tuple[str, list[list[str]]]:
-    """(columns, rows of cells) of the one tabular of a table environment, strictly parsed."""
+    """Return (columns, rows of cells) of the only tabular of a table environment, strictly parsed."""
     nodes, _, _ = LatexWalker(text, tolerant_parsing=False).get_latex_nodes()
     (table,) = [node for node in nodes if isinstance(node, LatexEnvironmentNode)]
     assert table.environmentname == "table"

@@ -426,7 +426,7 @@ def by_public_key(claims: dict[str, Any], _: StandIn) -> str:
 
 
 def by_own_key(claims: dict[str, Any], _: StandIn) -> str:
-    """Signed with a key that comes along in the token."""
+    """Sign with a key that comes along in the token."""
     own = ECKey.generate_key("P-256", {"kid": "one"})
     from joserfc import jwt
 
@@ -487,7 +487,7 @@ def test_an_id_token_that_is_not_right_signs_nobody_in(shared: Site, forgery: st
 
 
 def nobody_is_in(site: Site, answer: Any) -> None:
-    """Nobody is signed in, no account was made, and the refusal is written down with its reason."""
+    """Check that nobody is signed in, no account was made, and the refusal is logged with its reason."""
     assert page(site).status_code == 401
     assert role_of(site, site.person["preferred_username"]) is None
     refused = [event for event in trail(site) if event[1] == "sign-in"][-1]

@@ -26,7 +26,7 @@ BENCHMARKS = "SELECT DISTINCT benchmark FROM leaderboard ORDER BY benchmark"
 
 @pytest.fixture
 def engine(asked: Asked) -> Engine:
-    """With an account of each role."""
+    """Return an engine with an account of each role."""
     engine = get_engine(asked.url)
     with read_session(engine) as session:
         there = session.scalar(select(Account.id).limit(1))
