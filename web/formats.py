@@ -202,7 +202,7 @@ def brief_cell(metric: str, row: Row, url: str) -> Markup:
 
 def guessing(metric: str, row: Row, found: Row) -> str:
     """Return the note below an accuracy near guessing; empty for others. found: its n and interval."""
-    if metric != "accuracy":
+    if metric != "accuracy" or row["accuracy"] is None:
         return ""
     return note_guessing(row["chance"], row["accuracy"], found["n"], found["interval_low"], found["interval_high"])
 
