@@ -111,8 +111,8 @@ def test_repeated_orders_and_unequal_numbers_of_variants_are_fine(registry: Regi
     with read_session(registry.engine) as session:
         document = evaluation_metrics(session, evaluation_id, per_question=True)
     assert (document["questions"], document["scored"], document["complete"]) == (2, 2, True)
-    # q0: option 0, then 3 in the reversed order, then 0 again; the original is variant 0.
-    assert document["per_question"]["q0"]["average_accuracy"] == pytest.approx(2 / 3)
+    # q0: right twice in the original order, wrong once in the reversed one; each order counts once.
+    assert document["per_question"]["q0"]["average_accuracy"] == pytest.approx(1 / 2)
     assert document["per_question"]["q1"]["fluctuation_rate"] is None
 
 

@@ -42,7 +42,7 @@ def _import(registry: Registry, select: str, outputs: Path = CAT) -> int:
 
 def _metrics(registry: Registry, evaluation_id: int) -> dict[str, float]:
     with read_session(registry.engine) as session:
-        document = evaluation_metrics(session, evaluation_id)
+        document = evaluation_metrics(session, evaluation_id, papers=True)
     assert (document["questions"], document["scored"], document["complete"]) == (1273, 1273, True)
     return document["metrics"]
 

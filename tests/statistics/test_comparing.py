@@ -74,7 +74,7 @@ def test_a_comparison_is_what_the_questions_say(registry):
     one, two = two_models(registry)
     with read_session(registry.engine) as session:
         document = compare_evaluations(session, one, two)
-        metrics = [evaluation_metrics(session, number, per_question=True) for number in (one, two)]
+        metrics = [evaluation_metrics(session, number, per_question=True, papers=True) for number in (one, two)]
     assert (document["questions"], document["relation"]) == (60, "another model")
     for name, item in document["metrics"].items():
         assert same(item["first"], metrics[0]["metrics"][name]), name
