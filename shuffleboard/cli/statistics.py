@@ -226,6 +226,7 @@ def clusters_command(evaluation_id: int, by_subject: bool) -> None:
             "effect": item["design_effect"],
         }
         for name, item in found["metrics"].items()
+        if name in alone["metrics"]
     ]
     headings = headed("metric, value, alone: Questions alone, clusters, effect: Design effect")
     print_table(rows, headings, "no metric is defined for 30 questions")
