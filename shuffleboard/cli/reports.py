@@ -13,6 +13,7 @@ from registry.leaderboard.facts import facts_of, noise_facts
 from registry.leaderboard.reports import evaluation_metrics
 from registry.leaderboard.rows import COLUMNS, FALLBACK, Ordering, leaderboard_page
 from registry.metrics import METRICS
+from registry.metrics.catalogue import SHOWN
 from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.scores.asked import asked_how
@@ -160,7 +161,8 @@ def leaderboard(board: str | None, as_of: str | None, above_chance: bool, as_csv
         print_json({"rows": page.documents()})
     elif as_csv:
         columns = (*COLUMNS, "asked", *(f"{name}_above_chance" for name in CORRECTED if above_chance))
-        print_csv(list(map(_flat, page.rows)), chosen_columns(columns, columns))
+        shown = [name for name in columns if name not in METRICS or name in SHOWN]
+        print_csv(list(map(_flat, page.rows)), chosen_columns(columns, shown))
     else:
         rows = [
             row

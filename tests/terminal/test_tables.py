@@ -192,6 +192,8 @@ def test_columns_are_chosen_by_name_also_of_csv(filled: Registry) -> None:
         ["medalpaca-7b", "75.0", "%", "–"],
     )
     assert shuffleboard(*asked, "--csv").stdout == "model,best_accuracy,family\nmedalpaca-7b,0.75,\n"
+    named = shuffleboard("leaderboard", "--columns", "model,strong_accuracy", "--model", "medalpaca-7b", "--csv")
+    assert named.stdout.splitlines()[0] == "model,strong_accuracy"
 
 
 def test_every_command_with_a_list_lets_its_columns_be_chosen() -> None:
