@@ -226,14 +226,14 @@ def test_a_board_of_models_without_a_seal_is_empty(own, tmp_path):
 def test_a_board_is_sorted_by_a_column_with_values_and_leaves_empty_ones_out(own):
     load(own)
     with write_session(own.engine) as session:
-        columns = ("order_loss@cyclic", "accuracy@cyclic")  # by which it would be sorted: order loss
+        columns = ("choice_only_accuracy@cyclic", "accuracy@cyclic")  # by which it would be sorted: choice-only accuracy
         import_board(
             session, BoardDefinition(name="repeats", suite="orders", benchmarks=("capitals",), columns=columns)
         )
     refresh_boards(own.engine)
     page = body(own.client, "/boards/repeats")
     assert "Ranked by Accuracy" in page
-    assert "No model has a value in: order loss." in page
+    assert "No model has a value in: choice-only accuracy." in page
     assert cells(page, "repeats")[0][0].split()[0] == "1"
 
 
