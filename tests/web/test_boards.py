@@ -226,7 +226,7 @@ def test_a_board_of_models_without_a_seal_is_empty(own, tmp_path):
 def test_a_board_is_sorted_by_a_column_with_values_and_leaves_empty_ones_out(own):
     load(own)
     with write_session(own.engine) as session:
-        columns = ("choice_only_accuracy@cyclic", "accuracy@cyclic")  # by which it would be sorted: choice-only accuracy
+        columns = ("choice_only_accuracy@cyclic", "accuracy@cyclic")  # its sort column would be the first
         import_board(
             session, BoardDefinition(name="repeats", suite="orders", benchmarks=("capitals",), columns=columns)
         )
