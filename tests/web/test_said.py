@@ -164,6 +164,8 @@ def test_models_asked_once_are_ranked_by_accuracy_in_columns_that_have_values(si
     page = words(html)
     assert html.index('href="/models/once"') < html.index('href="/models/again"')
     assert "These models were asked each question in one order." in page
+    chosen = words(site.client.get("/?variants=cyclic&metrics=accuracy,cora").text)
+    assert "These models were asked each question in one order." not in chosen
     out, _ = command(site, "leaderboard", "--variants", "original")
     heading, first, second = out.splitlines()
     assert "two orders" not in heading

@@ -57,7 +57,9 @@ def leaderboard() -> ResponseReturnValue:
         session(), selection, asked, limit=size, offset=(page - 1) * size, metrics=_on_the_board(asked)
     )
     shown = with_facts(shown, selection.scope)
-    if "sort" not in request.args and shown and all(row["ranked_by"] == FALLBACK for row in shown):
+    by_default = "sort" not in request.args and asked.rank_metric != FALLBACK
+    in_one_order = by_default and bool(shown) and all(row["ranked_by"] == FALLBACK for row in shown)
+    if in_one_order:
         asked = replace(asked, sort=FALLBACK, order=natural_order(FALLBACK))
     costs = costs_of(session(), [row["evaluation_id"] for row in shown])
     incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=asked.metrics)
@@ -72,6 +74,7 @@ def leaderboard() -> ResponseReturnValue:
     return render_template(
         "leaderboard.html",
         asked=asked,
+        in_one_order=in_one_order,
         selection=selection,
         choices=choices,
         sizes=SIZES,
