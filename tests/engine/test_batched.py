@@ -20,13 +20,13 @@ TOLERANCE = 1e-4
 
 RECURRENT = ("bailing_hybrid", "falcon_mamba", "jamba", "mamba", "mamba2", "recurrent_gemma", "rwkv", "xlstm")
 OTHERS = (
-    *("aria_text", "bitnet", "bloom", "camembert", "cohere2", "cohere2_moe", "cpmant", "cwm", "data2vec-text"),
+    *("aria_text", "bitnet", "bloom", "cohere2", "cohere2_moe", "cpmant", "cwm"),
     *("deepseek_v4", "diffllama", "doge", "flex_olmo", "fuyu", "gpt_bigcode", "gpt_neox_japanese", "gpt_oss"),
     *("granite_swa", "granitemoe", "granitemoe_swa", "granitemoeshared", "hrm_text", "hunyuan_v1_moe", "hyperclovax"),
     *("internlm3", "jais2", "jetmoe", "lfm2", "lfm3", "gemma4_unified_text", "inkling2_text", "mpt", "olmoe"),
     *("persimmon", "phimoe", "qwen2_moe", "qwen3_next"),
 )
-ALWAYS = {"llama", "gpt2", "falcon_mamba", "rwkv", "data2vec-text", "gpt_oss"}
+ALWAYS = {"llama", "gpt2", "falcon_mamba", "rwkv", "gpt_oss"}
 
 
 class Tokenizer:
