@@ -25,7 +25,7 @@ GROWING: Final = frozenset(
 )
 """Tables to which an upgrade adds rows: with it come metrics, suites and the results of papers, and boards follow."""
 FROM_CLOCKS: Final = frozenset({"last_used_at", "used_at", "version", "generated_at", "code_version"}) | {
-    *("no_worker", "workers", "live_workers", "queue_position"),
+    *("no_worker", "workers", "live_workers", "queue_position", "seconds_left"),
 }
 """Keys of answers that are not the registry's: of the running code, or of the clock."""
 
