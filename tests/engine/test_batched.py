@@ -20,7 +20,7 @@ TOLERANCE = 1e-4
 
 RECURRENT = ("bailing_hybrid", "falcon_mamba", "jamba", "mamba", "mamba2", "recurrent_gemma", "rwkv", "xlstm")
 OTHERS = (
-    *("aria_text", "bitnet", "bloom", "cohere2", "cohere2_moe", "cpmant", "cwm"),
+    *("aria_text", "bitnet", "bloom", "cohere2", "cohere2_moe", "cwm"),
     *("deepseek_v4", "diffllama", "doge", "flex_olmo", "fuyu", "gpt_bigcode", "gpt_neox_japanese", "gpt_oss"),
     *("granite_swa", "granitemoe", "granitemoe_swa", "granitemoeshared", "hrm_text", "hunyuan_v1_moe", "hyperclovax"),
     *("internlm3", "jais2", "jetmoe", "lfm2", "lfm3", "gemma4_unified_text", "inkling2_text", "mpt", "olmoe"),

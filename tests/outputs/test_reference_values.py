@@ -202,7 +202,7 @@ def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database:
     accuracy = document["metrics"]["accuracy"]
     assert above["accuracy"]["value"] == pytest.approx((accuracy - chance) / (1 - chance), abs=1e-12)
     assert above["accuracy"]["interval_low"] == pytest.approx((low - chance) / (1 - chance), abs=1e-12)
-    assert page[0]["not_ranked"]["reason"] == "Worst accuracy needs two orders or more; asked in one order"
+    assert page[0]["not_ranked"]["reason"] == "Right in two orders needs two orders or more; asked in one order"
     assert tuple(view)[:3] == (None, None, None)
 
 
