@@ -29,7 +29,7 @@ AT_ONCE: Final = 250
 
 @dataclass
 class Found:
-    """The number of evaluations, intervals of each kind that cover the truth, and mean design effects (ours, Kish's)."""
+    """Numbers of evaluations and of covering intervals, by kind, and mean design effects: ours, and Kish's."""
 
     simulations: int
     alone: int = 0

@@ -115,7 +115,10 @@ class Nothing(Sequence[Any]):
 
 @dataclass
 class Simulated:
-    """A worker. life: rises when it ends, so that its planned events no longer happen."""
+    """A simulated worker.
+
+    life: the number of its earlier lives. Events planned for an earlier life do not happen.
+    """
 
     number: int
     kind: Kind

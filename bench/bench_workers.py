@@ -68,7 +68,7 @@ class Sleeping(FakeScorer):
 
 
 class Timed(WorkerLoop):
-    """A worker that notes how long its steps at the database take."""
+    """A worker loop with the time of each step at the database, in seconds."""
 
     took: dict[str, list[float]]
 

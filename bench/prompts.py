@@ -24,7 +24,10 @@ Prompt = tuple[str, list[str], str]
 
 @dataclass(frozen=True)
 class Case:
-    """A benchmark under a variant kind; sample: indexes of the prompts that slow engines score."""
+    """The prompts of a benchmark under one variant kind.
+
+    sample: indexes of the prompts that slow engines score.
+    """
 
     benchmark: str
     shots: int

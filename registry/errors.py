@@ -164,6 +164,6 @@ class GenerationError(DatabaseError):
 
 
 class UpgradedError(DatabaseError):
-    """A newer version upgraded the database; install that version and repeat the command."""
+    """The database was upgraded by a newer version of Shuffleboard, which has to be installed."""
 
     exit_status = 75  # EX_TEMPFAIL of sysexits.h: supervisors start the process again

@@ -611,8 +611,8 @@ class Precision:
     def questions(self, units: Sequence[int]) -> int:
         """Return the questions that the mean rests on: 1 more than Satterthwaite's degrees of freedom.
 
-        units: how many questions, or clusters, each task has. Of a small task the largest variance counts: if it were
-        the one that was measured, an interval would be stated just when it came out too small.
+        units: how many questions, or clusters, each task has. A small task counts with its
+        largest possible variance: by the measured variance, an interval would be stated exactly when it is too small.
         """
         uncertain = sum(share**2 / max(1, of - 1) for share, of in zip(self.at_worst, units, strict=True))
         return int(1 / uncertain + 1 + 1e-6) if uncertain > 0 else sum(units)

@@ -95,7 +95,8 @@ def _check_noise(registry: Registry, shuffles: int) -> None:
     page = client.get(f"/evaluations/{shuffles}").text
     assert "22.6 points more (21.1 to 24.2), over 1,273 questions." in page
     # Some shuffles of some questions are the original again: the loss by repetition covers not all of them.
-    assert "changing the order takes 7.0 points; guessing gives" in page
+    assert "changing the order costs 7.0 points of that (4.2 to 9.9)." in page
+    assert "Guessing gives 20.0\u202f%." in page
     assert (
         'aria-label="Two answers to a question differ in 30.3% of pairs of the same prompt, the noise floor, and'
         in page

@@ -34,9 +34,11 @@ class Fetched:
 
 
 def fetch(recipe: Recipe, *, revision: str | None = None, folder: Path | None = None) -> Fetched:
-    """Fetch a benchmark. revision: instead of the recipe's. folder: one that `fetch_to` filled, instead of the hub.
+    """Fetch and check a benchmark, from the hub or from a folder that `fetch_to` filled.
 
-    Without a revision the number of questions must be the recipe's. Raises IngestError.
+    revision: replaces the recipe's. Without it the number of questions must be the recipe's.
+
+    Raises IngestError.
     """
     snapshot = _download(recipe, revision) if folder is None else _from_folder(recipe, folder)
     content = checked_benchmark(

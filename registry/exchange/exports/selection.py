@@ -1,4 +1,4 @@
-"""The selection of an export: its audience, and the evaluations and benchmarks that this audience may see."""
+"""What an export contains: the evaluations and benchmarks that its audience may see."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
