@@ -18,7 +18,7 @@ from inspect_ai.dataset import MemoryDataset
 from inspect_ai.util import registry_create
 
 from registry.errors import VariantError
-from registry.logs.formats.inspect_log import METADATA
+from registry.logs.format import METADATA
 from registry.prompting.labels import LETTERS
 from registry.prompting.variants import QuestionShape, parse_variants
 from shuffleboard.inspect_hook import ImportHook

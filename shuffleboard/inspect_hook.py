@@ -14,7 +14,7 @@ from typing import Any, Final
 from inspect_ai.hooks import Hooks, TaskEnd, hooks
 
 from registry.errors import ShuffleboardError, UsageError
-from registry.logs.formats.inspect_log import METADATA
+from registry.logs.format import METADATA
 from registry.logs.recognition import log_questions
 from registry.prompting.variants import parse_variants
 from registry.settings import Settings, get_settings

@@ -24,6 +24,8 @@ STATE_FILE: Final = "scenario_state.json"
 """The file of a run folder of HELM that has the answers."""
 
 TABLE: Final = "table"
+METADATA: Final = "shuffleboard"
+"""The key of a record that we had another program ask: which question, variant and order it is."""
 
 
 @dataclass(frozen=True)

@@ -293,6 +293,19 @@ def match_options(question: KnownQuestion, shown: Sequence[str]) -> tuple[int, .
     return tuple(order)
 
 
+def check_permutation(place: Place, order: Any, n_choices: int) -> list[int]:
+    """Return the order in which we had another program show the choices; reject one that is no order of them."""
+    if not isinstance(order, list) or {type(item) for item in order} != {int} or sorted(order) != [*range(n_choices)]:
+        place.reject(f"order {shown(order)} is no order of its {n_choices} choices; the log is damaged")
+    return order
+
+
+def match_permuted(question: KnownQuestion, choices: Sequence[str], order: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the options at the positions of `choices`, which `order` says also of equal texts; None if they differ."""
+    matched = match_options(question, [choices[order.index(option)] for option in range(len(choices))])
+    return None if matched is None else tuple(matched[option] for option in order)
+
+
 def with_answer_at(order: tuple[int | str, ...], question: KnownQuestion, correct: int) -> tuple[int | str, ...]:
     """Choose between two options with the answer's text: the answer is the option that the file calls correct."""
     here = order[correct]

@@ -63,7 +63,7 @@ def prompts_of(session: Session, evaluation: Evaluation, questions: list[Questio
     definition = evaluation.protocol.definition
     variant_set = stored_variants(evaluation.variant_set)
     inserted = {int(ordinal): text for ordinal, text in evaluation.variant_set.inserted.items()}
-    pool = _pool(session, evaluation.benchmark_version_id) if definition["shots"] else []
+    pool = few_shot_pool(session, evaluation.benchmark_version_id) if definition["shots"] else []
     for row in questions:
         question = question_text(row)
         examples = few_shot_examples(pool, question.subject, definition["shots"])
@@ -86,7 +86,7 @@ def prompts_of_question(
     """Yield each variant of a stored question with the prompt that a model would read; nothing is stored."""
     asked = question_text(question)
     shape = QuestionShape(asked.external_id, len(asked.options), asked.answer)
-    pool = _pool(session, question.benchmark_version_id) if definition["shots"] else []
+    pool = few_shot_pool(session, question.benchmark_version_id) if definition["shots"] else []
     examples = few_shot_examples(pool, asked.subject, definition["shots"])
     inserted = variant_set.inserted()
     return [
@@ -95,7 +95,8 @@ def prompts_of_question(
     ]
 
 
-def _pool(session: Session, benchmark_version_id: int) -> list[QuestionText]:
+def few_shot_pool(session: Session, benchmark_version_id: int) -> list[QuestionText]:
+    """Return the examples of a benchmark, in their order."""
     query = (
         select(Question)
         .where(Question.benchmark_version_id == benchmark_version_id, Question.few_shot)

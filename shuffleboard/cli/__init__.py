@@ -36,6 +36,7 @@ GROUPS: Final = {
         "protocols": "Import and list protocols: how models are asked.",
         "verify": "Check an evaluation against its seal, or a published board.",
         "export": "Write results as files for other programs.",
+        "orders": "Write a benchmark's orders as a task for lm-evaluation-harness.",
     },
     "Publish": {
         "suites": "Fetch, import and list suites: the test that every model takes.",

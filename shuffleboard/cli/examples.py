@@ -90,6 +90,7 @@ EXAMPLES: Final = {
     "statistics pride": "statistics pride 12 --alpha 0.1",
     "publish": "publish demo --to ./site",
     "export": "export --format parquet --to ./results --benchmark mmlu",
+    "orders": "orders my-benchmark --to ./rotations --variants cyclic",
     "submissions": "submissions list --state requested",
     "submissions approve": "submissions approve 3 --queue gpu",
     "submissions list": "submissions list --state requested",

@@ -1,5 +1,7 @@
 """lm-evaluation-harness files written with `--log_samples`: one document a line, log-likelihoods of its choices.
 
+Samples of a task that `shuffleboard orders` wrote name their variant and order. All others are of one order.
+
 Samples of the harness's SCORE tasks have a written answer for each of ten prompts, or for each position of the right
 option: they are variants of `wording` and `answer-moving`. The answer is read as the tasks read it.
 
@@ -8,7 +10,7 @@ extract of the first sample's filter: a letter, or an option's text. If each pro
 filter keeps several answers, they are variants 0, 1, ….
 
 A document is found in the benchmark by its id, else by its question's text, else by its place; its choices are matched
-to the options by text, so that a task which reorders them is read correctly. All else is variant 0 of one order.
+to the options by text, so that a task which reorders them is read correctly.
 """
 
 import json
@@ -23,11 +25,12 @@ from typing import Any, Final
 from registry.benchmarks.lines import Place, read_lines, shorten, shown
 from registry.logs.beside import METRICS, harness_overall, harness_results, task_and_date
 from registry.logs.files import lines_of, records_of, results_beside
-from registry.logs.format import HARNESS, Format
+from registry.logs.format import HARNESS, METADATA, Format
 from registry.logs.labels import Written, answer_label, certain, read_label
 from registry.logs.listing import listing
 from registry.logs.prompts import said
 from registry.logs.record import (
+    MAX_VARIANT,
     NOT_MULTIPLE_CHOICE,
     SEVERAL_RIGHT,
     Known,
@@ -36,8 +39,10 @@ from registry.logs.record import (
     Seen,
     Source,
     Unusable,
+    check_permutation,
     check_variant,
     match_options,
+    match_permuted,
     one_index,
     only,
     optional_text,
@@ -80,7 +85,7 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
         yield Recorded(
             place,
             question,
-            0,
+            check_variant(place, _rotation(line["doc"]).get("variant", 0)),
             order,
             False,
             None,
@@ -303,8 +308,14 @@ def _choices(doc: Mapping[str, Any]) -> list[str] | None:
 
 
 def _order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], n_shown: int) -> tuple[int, ...]:
-    choices = _choices(doc)
-    order = tuple(range(len(question.options))) if choices is None else match_options(question, choices)
+    choices, stated = _choices(doc), _rotation(doc).get("order")
+    order: tuple[int, ...] | None
+    if choices is None:
+        order = tuple(range(len(question.options)))
+    elif stated is None:
+        order = match_options(question, choices)
+    else:
+        order = match_permuted(question, choices, check_permutation(place, stated, len(choices)))
     if order is None:
         place.reject(f"choices {shown(choices)} are not the options of question {question.external_id}")
     if len(order) != n_shown:
@@ -313,6 +324,12 @@ def _order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], n_show
             "only multiple-choice tasks can be imported"
         )
     return order
+
+
+def _rotation(doc: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the question, variant and order that a document names; nothing if no rotation was written."""
+    found = doc.get(METADATA)
+    return found if isinstance(found, dict) else {}
 
 
 def _loglikelihoods(place: Place, line: Mapping[str, Any]) -> tuple[float, ...]:
@@ -480,14 +497,15 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
             (text, answer_label(answer, options, keyed, stated))
             for text, answer in zip(written or repeat(None), read, strict=False)
         ]
-    variant = doc.get("prompt_id")
+    rotation = _rotation(doc)
+    variant = rotation.get("variant", doc.get("prompt_id"))
     if isinstance(doc.get("always_same_option"), str):
         variant = LETTERS.find(doc["always_same_option"][:1])
-    number = variant if isinstance(variant, int) else None
+    number = variant if isinstance(variant, int) and 0 <= variant <= MAX_VARIANT else None
     for at, (output, answer) in enumerate(answers):
         yield Seen(
             place,
-            str(line.get("doc_id")),
+            str(rotation.get("question", line.get("doc_id"))),
             asked,
             options,
             None,
@@ -526,15 +544,20 @@ FORMAT: Final = Format(
     _harness,
     program="lm-evaluation-harness, samples written with `--log_samples`",
     recognised="`doc_id`, `doc`, `target`",
-    becomes="Variant 0 of each question, with the log-likelihoods as `logprobs`, or with the generated text",
+    becomes=(
+        "Variant 0 of each question, or the variants that `shuffleboard orders` wrote, with the log-likelihoods as "
+        "`logprobs`, or with the generated text"
+    ),
     scores="give a task with a metric, and --log_samples",
     paragraph=(
         "**lm-evaluation-harness.** A document is found by its id, else by its question's text, else by its "
-        "`doc_id`; its choices are matched to the options by text. If the model wrote a text, the answer is what "
-        "the task's filter extracted from it. If the task has several filters, that of the first sample counts. "
-        "If each prompt was sent several times and the filter keeps all answers, import them as `--variants "
-        "original:repeats=N`. Samples of SCORE's tasks are recognised by `prompt_id` or `always_same_option`: "
-        "give `--variants wording:templates=1-10` for prompts, `imported` for orders. Prompt k is variant k + 1."
+        "`doc_id`; its choices are matched to the options by text. Documents of [`shuffleboard orders`]"
+        "(evidence/comparison.md#rotations-asked-by-lm-evaluation-harness) name their variant. If the model wrote a "
+        "text, the answer is what the task's filter extracted from it. If the task has several filters, that of the "
+        "first sample counts. If each prompt was sent several times and the filter keeps all answers, import them as "
+        "`--variants original:repeats=N`. Samples of SCORE's tasks are recognised by `prompt_id` or "
+        "`always_same_option`: give `--variants wording:templates=1-10` for prompts, `imported` for orders. Prompt k "
+        "is variant k + 1."
     ),
     read_lines=read_harness,
 )

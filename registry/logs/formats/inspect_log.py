@@ -24,7 +24,7 @@ from registry.files.allowance import Allowance
 from registry.files.packed import Archive
 from registry.logs.documents import Log, archived_json, described, members, objects, open_archive, texts
 from registry.logs.files import DAMAGED
-from registry.logs.format import INSPECT, Format
+from registry.logs.format import INSPECT, METADATA, Format
 from registry.logs.labels import Written, certain, read_label
 from registry.logs.prompts import said
 from registry.logs.record import (
@@ -39,7 +39,8 @@ from registry.logs.record import (
     Seen,
     Source,
     Unusable,
-    match_options,
+    check_permutation,
+    match_permuted,
     optional_text,
     record_of,
 )
@@ -50,8 +51,6 @@ SCORER: Final = "choice"
 METRIC: Final = "accuracy of choice()"
 SHUFFLED: Final = "Choices were shuffled before generating a response, the following was sent to the model:\n\n"
 SHUFFLED_ANSWER: Final = "\nShuffled answer:\nANSWER: "
-METADATA: Final = "shuffleboard"
-"""Key of the question and variant in a sample of our extension (`shuffleboard/inspect_extension.py`)."""
 _NUMBER: Final = re.compile("[1-9][0-9]{0,3}")
 _VALUES: Final = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
 
@@ -369,25 +368,15 @@ def _matched(
     place: Place, sample: Mapping[str, Any], question: KnownQuestion, choices: Sequence[str]
 ) -> tuple[int | str, ...]:
     """Return the options in the order of the sample. Our extension records the positions of equal texts."""
-    stated = _stated_order(place, sample, len(choices))
-    before = [choices[stated.index(option)] for option in range(len(choices))]
-    matched = match_options(question, before)
+    matched = match_permuted(question, choices, _stated_order(place, sample, len(choices)))
     assert matched is not None  # the finder compared them
-    return tuple(matched[option] for option in stated)
+    return matched
 
 
 def _stated_order(place: Place, sample: Mapping[str, Any], n_choices: int) -> list[int]:
     """Return the order in which our extension showed the choices; the sample's own if it did not make it."""
     stated = _permuted(sample).get("order")
-    if stated is None:
-        return list(range(n_choices))
-    if (
-        not isinstance(stated, list)
-        or {type(item) for item in stated} != {int}
-        or sorted(stated) != [*range(n_choices)]
-    ):
-        place.reject(f"order {shown(stated)} is no order of its {n_choices} choices; the log is damaged")
-    return stated
+    return list(range(n_choices)) if stated is None else check_permutation(place, stated, n_choices)
 
 
 def _permuted(sample: Mapping[str, Any]) -> Mapping[str, Any]:
