@@ -24,9 +24,9 @@ from sqlalchemy import Engine, create_engine, inspect, text
 
 FOLDER = Path(__file__).parent
 FIRST = """
-Until something is released this is the only revision. To add a column: add it in `registry/tables`, then here, by hand
-or with `python -m migrations.draft --first`, give it the time of today, so that databases made before say what to do,
-and make yours anew.
+Until the first release this is the only revision. To add a column: add it in `registry/tables`, then here, by hand or
+with `python -m migrations.draft --first`; give the revision today's time, so that older databases report the remedy, and
+recreate yours.
 """
 Rows = dict[str, list[dict[str, str | int]]]
 """Table → rows."""
