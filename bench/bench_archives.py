@@ -31,15 +31,15 @@ from bench.bench_db import BenchServer
 from bench.generate_predictions import Kind, Scored, Source, store
 from registry.db import get_engine, write_session
 from registry.files.stores import store_at
-from registry.operations.archiving import Shared, archive, restore, write
 from registry.operations.migrate import upgrade
 from registry.operations.sizes import sizes
 from registry.predictions.archive_files import PREDICTIONS
 from registry.predictions.bulk import renew_statistics
-from registry.proof.folder import FILES
-from registry.proof.manifest import compute_seal
-from registry.proof.seal import seal
 from registry.scores.question_scores import write_question_scores
+from registry.sealed.archiving import Shared, archive, restore, write
+from registry.sealed.folder import FILES
+from registry.sealed.manifest import compute_seal
+from registry.sealed.seal import seal
 from registry.tables import Evaluation
 from tests.support.services import S3Server, postgres_execute
 

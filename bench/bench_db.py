@@ -48,15 +48,15 @@ from registry import chain
 from registry.boards.snapshots import refresh_boards
 from registry.db import get_engine, read_session, write_session
 from registry.digests import sha256_file, sha256_text
-from registry.operations.archiving import Shared, archive
 from registry.operations.migrate import upgrade
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS
 from registry.predictions.archived import folder_name
 from registry.predictions.bulk import renew_statistics
-from registry.proof.seal import seal
 from registry.schema.audiences import AUDIENCES, audience_engine
 from registry.scores.asked import ASKED
 from registry.scores.question_scores import write_question_scores
+from registry.sealed.archiving import Shared, archive
+from registry.sealed.seal import seal
 from registry.tables import Archive, Evaluation, EvaluationMetric, EvaluationQuestion, QuestionScore
 from tests.support.services import PostgresServer, postgres_execute
 from web import create_app

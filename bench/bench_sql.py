@@ -39,8 +39,8 @@ from bench.bench_db import SCORED_LIKE, STAND_IN, BenchServer
 from bench.generate_predictions import Kind, Source, profile_of, store
 from registry.db import get_engine, read_session, utc_text, write_session
 from registry.operations.migrate import upgrade
-from registry.proof.seal import seal
 from registry.scores.question_scores import write_question_scores
+from registry.sealed.seal import seal
 from registry.settings import Settings
 from registry.sql import Queries
 from registry.sql.examples import EXAMPLES

@@ -1,6 +1,6 @@
 """Gives a sealed evaluation's model its prompts again, for `shuffleboard verify --rescore`.
 
-The module is a `registry.verification.rescoring.Rescorer`.
+The module is a `registry.sealed.verification.rescoring.Rescorer`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -28,9 +28,9 @@ from registry.files.documents import read_document
 from registry.files.storage import writing
 from registry.files.stores import store_at
 from registry.operations import migrate
-from registry.operations.archiving import YOUNG_SECONDS, bring_along, take_along
 from registry.queue import generation
 from registry.schema import history
+from registry.sealed.archiving import YOUNG_SECONDS, bring_along, take_along
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 POSTGRESQL_MAGIC: Final = b"PGDMP"
@@ -120,7 +120,7 @@ def restore(url: str, path: Path) -> Restored:
     Raises UsageError for a file that is no backup or one of the other engine, IngestError for an unknown format,
     DatabaseError for a database that is not empty and for a failed restore, which leaves it empty.
     """
-    from registry.verification import verify_all
+    from registry.sealed.verification import verify_all
 
     engine = get_engine(url)
     _require_backup_of(engine.dialect.name, path)

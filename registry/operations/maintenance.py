@@ -19,11 +19,11 @@ from registry.db import read_session, write_session
 from registry.errors import ArchiveError, RemoteError, SealError, StorageError, UsageError
 from registry.predictions.stored import unwritten
 from registry.process_log import log
-from registry.proof.seal import seal
-from registry.proof.signing import keep_signed
 from registry.queue import claims, generation
 from registry.queue.hints import missing_hints, send_hints
 from registry.schema import history
+from registry.sealed.seal import seal
+from registry.sealed.signing import keep_signed
 from registry.settings import Settings
 
 MINIMUM_IDLE_SECONDS: Final = 5.0
@@ -118,7 +118,7 @@ class Maintenance:
             missing = unwritten(session)
         if not missing:
             return
-        from registry.operations.archiving import Shared, write  # and Arrow, which a round without does without
+        from registry.sealed.archiving import Shared, write  # and Arrow, which a round without does without
 
         shared = Shared()
         for number in missing:

@@ -152,7 +152,7 @@ def make_schema(connection: Connection) -> bool:
 def _complete(session: Session) -> None:
     """Metrics that came in after an evaluation was sealed."""
     # Imported here, since it loads numpy, which the web does not need for the revision.
-    from registry.operations.backfills import add_missing_metrics
+    from registry.sealed.backfills import add_missing_metrics
 
     if archived := add_missing_metrics(session):
         restore = f"shuffleboard evaluations restore {' '.join(map(str, archived))}"

@@ -30,8 +30,8 @@ from registry.operations.backup import problems_of
 from registry.predictions import binary_copy
 from registry.queue import generation
 from registry.schema import history
+from registry.sealed.verification import verify_all
 from registry.tables import RegistryGeneration
-from registry.verification import verify_all
 
 BATCH: Final = 5000
 """Rows that are read at a time, and written by one statement."""

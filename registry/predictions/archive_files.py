@@ -1,4 +1,4 @@
-"""Predictions and texts of a sealed evaluation: a file of its folder (`registry/proof/folder.py`).
+"""Predictions and texts of a sealed evaluation: a file of its folder (`registry/sealed/folder.py`).
 
 One row for each prediction, by question and variant, with the columns of the table `prediction`, names that identify
 it, and, named `generation_…`, the model's text. `question_id` and `reused_from_evaluation_id` are numbers of the

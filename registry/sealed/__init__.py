@@ -1,1 +1,1 @@
-"""Sealed evaluations: exported as folders, imported elsewhere, checked by a public key, and replayed."""
+"""Sealed evaluations: seal and chain, folders and archives, signatures, verification, exports, imports and replays."""

@@ -24,12 +24,11 @@ from registry.files.parquet import parquet_rows
 from registry.files.stores import Store, store_at
 from registry.names import plural
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS
-from registry.proof import folder
-from registry.proof.folder_check import check_folder
-from registry.proof.manifest import QUESTION_COLUMNS, question_hash, sealed_columns
-from registry.proof.statements import Signed, is_digest, read_signed
-from registry.sealed import files, sites
+from registry.sealed import files, folder, sites
 from registry.sealed.files import CHAIN, QUESTIONS, RECORDED, read_json, require_file
+from registry.sealed.folder_check import check_folder
+from registry.sealed.manifest import QUESTION_COLUMNS, question_hash, sealed_columns
+from registry.sealed.statements import Signed, is_digest, read_signed
 from registry.untrusted import decode
 
 TABLES: Final = frozenset({"parquet", "csv", "jsonl"})

@@ -12,12 +12,8 @@ from registry.errors import SealError, UsageError
 from registry.files.manifests import MANIFEST
 from registry.files.new_folder import new_folder, require_free
 from registry.lookups import find_evaluation
-from registry.operations.archiving import copy, record
-from registry.proof.folder import schema_of, stored_values, write_table
-from registry.proof.manifest import compute_seal, row_document
-from registry.proof.signing import sign_if_possible, signed_chain
-from registry.proof.withdrawals import withdrawals_of
 from registry.schema.audiences import Audience, visible_to
+from registry.sealed.archiving import copy, record
 from registry.sealed.files import (
     CHAIN,
     QUESTION_COLUMNS,
@@ -26,6 +22,10 @@ from registry.sealed.files import (
     manifest_of,
     write_json,
 )
+from registry.sealed.folder import schema_of, stored_values, write_table
+from registry.sealed.manifest import compute_seal, row_document
+from registry.sealed.signing import sign_if_possible, signed_chain
+from registry.sealed.withdrawals import withdrawals_of
 from registry.settings import Settings
 from registry.tables import Analysis, BenchmarkVersion, Evaluation, Question, QuestionOption
 

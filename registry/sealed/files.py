@@ -1,6 +1,6 @@
 """The files of an exported evaluation, and their manifest.
 
-An export is the folder in which a registry keeps the sealed evaluation (`registry/proof/folder.py`), file by file, with
+An export is the folder in which a registry keeps the sealed evaluation (`folder.py`), file by file, with
 
     questions.parquet    every question of the benchmark version and of its few-shot pool, with options and answer
     registry.json        records made after sealing: analyses and withdrawals
@@ -23,8 +23,8 @@ from registry.errors import IngestError
 from registry.files.documents import read_document
 from registry.files.manifests import MANIFEST
 from registry.predictions.archive_files import EVALUATION
-from registry.proof import folder
-from registry.proof.folder import columns_of
+from registry.sealed import folder
+from registry.sealed.folder import columns_of
 from registry.tables import Question
 from registry.untrusted import decode
 

@@ -28,10 +28,6 @@ from registry.predictions.bulk import insert_predictions, renew_statistics
 from registry.prompting.prompts import PromptKeys, question_shape
 from registry.prompting.protocols.store import store_protocol
 from registry.prompting.variants import VariantSetDefinition, stored_variants
-from registry.proof.folder import ASKED, METRIC_COLUMNS, METRICS
-from registry.proof.manifest import LEAF_COLUMNS, Leaf, manifest, question_leaves
-from registry.proof.seal import complete
-from registry.proof.withdrawals import withdrawal_digest
 from registry.queue.claims import fingerprint_id
 from registry.revisions.store import model_identity
 from registry.scores.analyses import store_analysis
@@ -39,6 +35,11 @@ from registry.scores.asked import as_specified, asked_digest
 from registry.scores.pride import write_question_pride
 from registry.scores.question_scores import write_question_scores
 from registry.sealed import files
+from registry.sealed.folder import ASKED, METRIC_COLUMNS, METRICS
+from registry.sealed.manifest import LEAF_COLUMNS, Leaf, manifest, question_leaves
+from registry.sealed.seal import complete
+from registry.sealed.verification import alike
+from registry.sealed.withdrawals import withdrawal_digest
 from registry.settings import get_settings
 from registry.tables import (
     Benchmark,
@@ -57,7 +58,6 @@ from registry.tables import (
     Withdrawal,
     Worker,
 )
-from registry.verification import alike
 
 BATCH: Final = 5000
 LISTED: Final = 5

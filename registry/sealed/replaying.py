@@ -24,13 +24,13 @@ from registry.predictions.stored import require_rows
 from registry.prompting.protocols.replayed import read_by, reading_rules
 from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.variants import QuestionShape, stored_variants
-from registry.proof.seal import seal_together
-from registry.proof.withdrawals import withdrawal_of
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import choose_again
 from registry.scores.asked import as_specified, asked_digest
 from registry.scores.question_scores import write_question_scores
 from registry.sealed.rereading import CHUNK, LISTED, Match, Readings, Report, StoredReading, read_texts
+from registry.sealed.seal import seal_together
+from registry.sealed.withdrawals import withdrawal_of
 from registry.tables import (
     UNANSWERED_STATES,
     BenchmarkVersion,

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from registry import formats
-from registry.proof.signing import signed_chain
+from registry.sealed.signing import signed_chain
 from registry.tables import BoardSnapshot
 
 PROOF: Final = "proof"

@@ -37,13 +37,13 @@ from registry.exchange.exports.relations import as_written
 from registry.exchange.exports.tables import parquet
 from registry.files.stores import store_at
 from registry.isolated import Job, run
-from registry.operations.archiving import write
 from registry.predictions.archive_files import PREDICTIONS as PREDICTIONS_FILE
 from registry.predictions.archive_files import SCHEMA, copy_completed
 from registry.predictions.archived import place_of
 from registry.private import close, make_folder
 from registry.process_log import log
 from registry.schema.audiences import Audience, audience_engine
+from registry.sealed.archiving import write
 from registry.settings import Settings
 from registry.sql.process import SCHEME
 from registry.sql.relations import (

@@ -46,7 +46,7 @@ from shuffleboard.cli.selecting import filter_options, nothing_matches, selectio
 from shuffleboard.cli.tables import headed, print_table, show, table_options
 
 if TYPE_CHECKING:
-    from registry.operations.archiving import Moved
+    from registry.sealed.archiving import Moved
 
 W = TypeVar("W", bound=Wanted)
 
@@ -626,7 +626,7 @@ def withdraw_command(evaluation_id: int, reason: str) -> None:
     Its page and numbers stay, under a banner. It is removed from the leaderboard and the boards, and results that
     were copied from it are flagged.
     """
-    from registry.proof.withdrawals import copies_of, withdraw
+    from registry.sealed.withdrawals import copies_of, withdraw
 
     engine = engine_of(settings_of())
     with write_session(engine) as session:
@@ -642,7 +642,7 @@ def withdraw_command(evaluation_id: int, reason: str) -> None:
 @json_option
 def supersede_command(evaluation_id: int, by: int, reason: str) -> None:
     """Replace this evaluation with another sealed one of the same model and benchmark."""
-    from registry.proof.withdrawals import copies_of, supersede
+    from registry.sealed.withdrawals import copies_of, supersede
 
     engine = engine_of(settings_of())
     with write_session(engine) as session:
@@ -695,7 +695,7 @@ def archive_command(
     or options, which all apply; archived ones are left as they are.
     """
     from registry.files.stores import store_at
-    from registry.operations.archiving import Policy, Shared, archive, chosen, plan, remove_parts
+    from registry.sealed.archiving import Policy, Shared, archive, chosen, plan, remove_parts
 
     engine = engine_of(settings_of())
     with read_session(engine) as session:
@@ -715,7 +715,7 @@ def archive_command(
 @json_option
 def restore_command(ids: tuple[int, ...]) -> None:
     """Bring archived predictions and texts back into the database, bit for bit; their folders are kept."""
-    from registry.operations.archiving import restore
+    from registry.sealed.archiving import restore
 
     engine = engine_of(settings_of())
     restored = (restore(engine, number) for number in ids)

@@ -9,9 +9,9 @@ from registry.db import write_session
 from registry.exchange.exports import FORMATS, ExportRequest, export
 from registry.names import plural
 from registry.operations.opening import engine_of
-from registry.proof.signing import sign_if_possible
 from registry.queue.progress import import_progress
 from registry.schema.audiences import AUDIENCES, Audience
+from registry.sealed.signing import sign_if_possible
 from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.groups import Where
 

@@ -13,9 +13,9 @@ from registry.db import picked, read_session, utc_text, write_session
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.operations.opening import engine_of
-from registry.proof import statements
-from registry.proof.provenance import GROUPS, compare_provenance, provenance_document
-from registry.proof.signing import key_path, new_key, read_key, sign_head, signature_problems
+from registry.sealed import statements
+from registry.sealed.provenance import GROUPS, compare_provenance, provenance_document
+from registry.sealed.signing import key_path, new_key, read_key, sign_head, signature_problems
 from registry.tables import ChainLink
 from shuffleboard.cli.common import json_option, note, print_json, printed, settings_of, wants_json
 from shuffleboard.cli.groups import Group
@@ -147,7 +147,7 @@ def verify(
         remedy = "; to check a folder, give --public KEY" if Path(target).exists() else ""
         raise UsageError(f"{target!r} is not the id of an evaluation{remedy}")
     evaluation_id = None if target is None else int(target)
-    from registry.verification import verify_all, verify_evaluation
+    from registry.sealed.verification import verify_all, verify_evaluation
 
     if (evaluation_id is None) != everything:
         raise UsageError("give the id of an evaluation, or --all")
@@ -161,7 +161,7 @@ def verify(
         else:
             document = verify_evaluation(session, evaluation_id, head=head)
     if rescore is not None:
-        from registry.verification.rescoring import rescore_evaluation
+        from registry.sealed.verification.rescoring import rescore_evaluation
         from workers import rescoring
 
         assert evaluation_id is not None

@@ -6,8 +6,8 @@ import click
 
 from registry.errors import UsageError
 from registry.operations.opening import engine_of
-from registry.proof.signing import key_path
 from registry.queue.display import progress_display
+from registry.sealed.signing import key_path
 from registry.settings import Settings
 from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.groups import Where

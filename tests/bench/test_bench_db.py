@@ -15,9 +15,9 @@ from registry.predictions.archived import archive_of
 from registry.schema.audiences import audience_engine
 from registry.schema.planner import BY_EVALUATION, analyze
 from registry.scores.question_scores import write_question_scores
+from registry.sealed.verification.findings import Findings
+from registry.sealed.verification.sealed import check_archive
 from registry.tables import Archive, Evaluation, EvaluationMetric, Prediction, QuestionScore
-from registry.verification.findings import Findings
-from registry.verification.sealed import check_archive
 
 pytestmark = pytest.mark.long
 

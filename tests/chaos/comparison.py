@@ -9,9 +9,9 @@ from sqlalchemy import Engine, func, select
 
 from registry.db import read_session
 from registry.lookups import find_evaluation
-from registry.proof.manifest import leaves
+from registry.sealed.manifest import leaves
+from registry.sealed.verification import verify_evaluation
 from registry.tables import Evaluation, EvaluationMetric, Prediction, QuestionScore, Shard
-from registry.verification import verify_evaluation
 from tests.chaos.schedules import Schedule
 from tests.support.population import predictions
 

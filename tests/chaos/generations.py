@@ -22,8 +22,8 @@ from registry.db import database_now, get_engine, read_session, write_session
 from registry.operations.backup import backup, client_program, restore
 from registry.operations.moving import move
 from registry.queue.shards import shard_prompts
+from registry.sealed.verification import verify_evaluation
 from registry.tables import Evaluation, Shard
-from registry.verification import verify_evaluation
 from tests.chaos.processes import Worker as Process
 from tests.support.commands import eventually, fake_worker
 from tests.support.fake_scorer import fake_logprobs

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Engine
 
 from registry.db import get_engine, write_session
-from registry.proof.seal import seal
 from registry.queue import claims
+from registry.sealed.seal import seal
 from registry.tables import Worker
 from tests.chaos.comparison import Outcome, compare, same, taken_down
 from tests.chaos.schedules import Schedule

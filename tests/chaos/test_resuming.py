@@ -8,7 +8,7 @@ import pytest
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.queue.evaluations import move
-from registry.verification import verify_evaluation
+from registry.sealed.verification import verify_evaluation
 from tests.integration.test_worker import undisturbed
 from tests.support.commands import PATIENCE_S, fake_worker, worker_process
 from tests.support.population import predictions, queue_evaluation

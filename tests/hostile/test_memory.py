@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from registry.db import get_engine
-from registry.proof.statements import public_pem
+from registry.sealed.statements import public_pem
 from tests.conftest import FilledDatabases
 from tests.hostile import bulk
 from tests.hostile.doors import BENCHMARK, MODEL, fill

@@ -16,9 +16,9 @@ from registry.lookups import find_revision
 from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision, model_identity, request_of
+from registry.sealed.verification import verify_evaluation
 from registry.settings import Settings
 from registry.studies.comparing import compare_evaluations
-from registry.verification import verify_evaluation
 from tests.support.adapters import check_against_peft, train_adapter
 from tests.support.commands import shuffleboard, shuffleboard_json
 from tests.support.population import MMLU

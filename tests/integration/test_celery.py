@@ -21,9 +21,9 @@ from registry.lookups import find_evaluation
 from registry.queue.claims import claim, hand_back
 from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.queue.hints import SCORE_TASK, hints_of, missing_hints, send_hints
+from registry.sealed.verification import verify_evaluation
 from registry.settings import Settings
 from registry.tables import Shard, Worker
-from registry.verification import verify_evaluation
 from tests.support.commands import PATIENCE_S, celery_process, eventually, fake_worker, shuffleboard_json, terminate
 from tests.support.marks import long_but
 from tests.support.population import predictions, queue_evaluation

@@ -16,8 +16,8 @@ from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES, SHOWN
 from registry.predictions.prompts import prompts_of
-from registry.proof.manifest import sealed_columns
 from registry.queue.evaluations import select_questions
+from registry.sealed.manifest import sealed_columns
 from tests.support.commands import ROOT, shuffleboard, shuffleboard_json, shuffleboard_process
 from tests.support.population import MMLU, add_benchmark, add_model, question, queue_evaluation, table_counts
 

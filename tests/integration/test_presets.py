@@ -6,7 +6,7 @@ import pytest
 
 from registry.db import get_engine, read_session
 from registry.prompting.protocols.presets import PRESETS
-from registry.verification import verify_evaluation
+from registry.sealed.verification import verify_evaluation
 from tests.integration.presets import BENCHMARKS, SCORED, ask_all, largest_differences, rules, seconds
 
 pytestmark = pytest.mark.long

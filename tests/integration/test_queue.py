@@ -12,10 +12,10 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from registry.db import database_now, get_engine, read_session, write_session
 from registry.errors import NotFoundError, QueueError
-from registry.proof.seal import seal
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.queue.shards import shard_prompts
+from registry.sealed.seal import seal
 from registry.tables import Evaluation, Shard, Worker
 from tests.support.commands import PATIENCE_S, eventually
 from tests.support.fake_scorer import FakeScorer

@@ -10,11 +10,11 @@ from sqlalchemy import Engine, func, select, update
 from registry.db import get_engine, read_session, write_session
 from registry.errors import UsageError
 from registry.operations.retention import prune
-from registry.proof.seal import seal
 from registry.queue import claims
 from registry.queue.evaluations import move
+from registry.sealed.seal import seal
+from registry.sealed.verification import verify_evaluation
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Prediction, QuestionScore, Shard, Worker
-from registry.verification import verify_evaluation
 from tests.support.commands import shuffleboard, shuffleboard_json
 from tests.support.fake_scorer import FakeScorer
 from tests.support.population import queue_evaluation

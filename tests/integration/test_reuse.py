@@ -11,13 +11,13 @@ from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, read_session, write_session
 from registry.leaderboard.reports import evaluation_metrics
-from registry.operations.archiving import archive
 from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
+from registry.sealed.archiving import archive
+from registry.sealed.verification import verify_evaluation
 from registry.settings import Settings
 from registry.tables import Evaluation, Prediction, Shard
-from registry.verification import verify_evaluation
 from tests.conftest import copies_on_sqlite
 from tests.support.population import MMLU
 from workers.artifacts import inspect_files

@@ -15,16 +15,16 @@ from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_evaluation, find_version
-from registry.proof.seal import seal
 from registry.queue import claims, evaluations
 from registry.queue.evaluations import EvaluationRequest, choose_questions, submit
 from registry.scores.asked import asking
 from registry.scores.intervals import OF_A_SAMPLE, question_values
+from registry.sealed.seal import seal
+from registry.sealed.verification import verify_evaluation
 from registry.statistics.bootstrap import mean_intervals
 from registry.statistics.proportions import half_width, sample_for
 from registry.studies.comparing import compare_evaluations, compare_several
 from registry.tables import EvaluationMetric, EvaluationQuestion, Question
-from registry.verification import verify_evaluation
 from tests.integration.two_workers import finish, take, with_two_workers
 from tests.support.commands import shuffleboard, shuffleboard_json
 from tests.support.population import add_benchmark, add_model, question, queue_sampled

@@ -21,9 +21,9 @@ from registry.predictions.prompts import prompts_of
 from registry.prompting.prompts import Prompt
 from registry.queue.evaluations import EvaluationRequest, select_questions, submit
 from registry.revisions.store import RevisionRequest, add_revision
+from registry.sealed.verification import verify_evaluation
 from registry.settings import Settings
 from registry.tables import Model, ModelRevision
-from registry.verification import verify_evaluation
 from tests.support.commands import shuffleboard_json
 from tests.support.population import MMLU, predictions
 from workers.artifacts import inspect_files, model_folder

@@ -7,9 +7,9 @@ from sqlalchemy import Engine, select, update
 
 from registry.db import database_now, get_engine, read_session, write_session
 from registry.lookups import find_evaluation
-from registry.proof.seal import seal
 from registry.queue import claims
 from registry.queue.sizing import Sizes
+from registry.sealed.seal import seal
 from registry.settings import Settings
 from registry.tables import Evaluation, Shard, Worker
 from tests.support.fake_scorer import FakeScorer

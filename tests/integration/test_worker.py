@@ -13,13 +13,13 @@ from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
 from registry.predictions.prompts import ShardPrompt
-from registry.proof.manifest import leaves
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.revisions.store import RevisionRequest, add_revision
+from registry.sealed.manifest import leaves
+from registry.sealed.verification import verify_evaluation
 from registry.settings import Settings
 from registry.tables import EvaluationMetric, ModelRevision, Prediction, Shard, Worker
-from registry.verification import verify_evaluation
 from tests.support.commands import eventually, fake_worker, terminate
 from tests.support.fake_scorer import FakeScorer
 from tests.support.population import add_benchmark, add_model, predictions, question, queue_evaluation

@@ -20,17 +20,17 @@ from registry.predictions.texts import stored_output, thought_of
 from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.protocols.store import import_protocol, protocol_definition
 from registry.prompting.reading import read
-from registry.proof.manifest import GENERATION_COLUMNS
-from registry.proof.provenance import provenance_document
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.thinking import Shown
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.sealed.exporting import export_evaluation
 from registry.sealed.importing import import_evaluation
+from registry.sealed.manifest import GENERATION_COLUMNS
+from registry.sealed.provenance import provenance_document
+from registry.sealed.verification import verify_evaluation
 from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard
 from registry.tables.drafts import Draft
-from registry.verification import verify_evaluation
 from tests.support import provider_worker
 from tests.support.commands import PATIENCE_S
 from tests.support.forks import FORKS

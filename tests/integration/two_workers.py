@@ -5,8 +5,8 @@ from unittest.mock import patch
 from sqlalchemy import Engine
 
 from registry.db import get_engine, write_session
-from registry.proof.seal import seal
 from registry.queue import claims
+from registry.sealed.seal import seal
 from registry.tables import Shard, Worker
 from tests.chaos.comparison import taken_down
 from tests.support.fake_scorer import FakeScorer

@@ -23,10 +23,10 @@ from registry.boards.store import import_board, import_suite
 from registry.db import write_session
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.people.accounts import create_account, issue_token
-from registry.proof.withdrawals import withdraw
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
+from registry.sealed.withdrawals import withdraw
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from tests.support.fake_scorer import FakeScorer

@@ -13,11 +13,11 @@ from sqlalchemy import Engine, select
 
 from registry.db import get_engine, write_session
 from registry.digests import sha256_text
-from registry.operations.archiving import archive
-from registry.proof.withdrawals import withdraw
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema.audiences import dispose
+from registry.sealed.archiving import archive
+from registry.sealed.withdrawals import withdraw
 from registry.tables import (
     ChainSignature,
     EvaluationQuestion,

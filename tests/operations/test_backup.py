@@ -28,8 +28,8 @@ from registry.schema.audiences import audience_engine
 from registry.schema.roles import RoleNames, apply_roles
 from registry.schema.triggers import trigger_names
 from registry.schema.views import VIEWS
+from registry.sealed.verification import verify_all
 from registry.tables import Archive, Evaluation, Model, Prediction, Question
-from registry.verification import verify_all
 from shuffleboard.cli.backups import move_command, restore_command
 from tests.conftest import FilledDatabases
 from tests.migration.populated import populate

@@ -16,9 +16,9 @@ from registry.db import database_now, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.maintenance import Maintenance
 from registry.queue import claims
+from registry.sealed.verification import verify_evaluation
 from registry.settings import Settings
 from registry.tables import ChainLink, Shard, Worker
-from registry.verification import verify_evaluation
 from shuffleboard.cli.beat import alive
 from tests.support.commands import celery_process, command_process, eventually, shuffleboard, terminate
 from tests.support.fake_scorer import FakeScorer

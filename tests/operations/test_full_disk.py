@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from registry.db import get_engine, write_session
-from registry.operations.archiving import write
+from registry.sealed.archiving import write
 from tests.proof.population import populate
 from tests.support.commands import ROOT, shuffleboard
 from tests.support.population import add_model, question, table_counts, write_lines

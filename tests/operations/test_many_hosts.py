@@ -15,9 +15,9 @@ from registry.operations.migrate import upgrade
 from registry.queue.broker import broker_address, require_admission
 from registry.queue.hints import hints_of, send_hints
 from registry.schema.history import current
+from registry.sealed.verification import verify_evaluation
 from registry.settings import Settings
 from registry.tables import Shard, Worker
-from registry.verification import verify_evaluation
 from shuffleboard.cli.worker import worker
 from tests.operations.secured import Authority, SecuredPostgres, SecuredRedis
 from tests.support.commands import eventually, fake_worker, terminate

@@ -14,9 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, func, select, update
 
 from registry.db import database_now, get_engine, write_session
-from registry.proof.signing import key_path, new_key, sign_head
-from registry.proof.withdrawals import withdraw
 from registry.queue import claims, stalls
+from registry.sealed.signing import key_path, new_key, sign_head
+from registry.sealed.withdrawals import withdraw
 from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Shard, Worker
 from registry.tables.providers import Budget

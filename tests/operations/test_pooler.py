@@ -16,9 +16,9 @@ from registry.operations.backup import restore
 from registry.operations.migrate import upgrade
 from registry.schema.audiences import AUDIENCES, audience_engine
 from registry.schema.roles import RoleNames, apply_roles
+from registry.sealed.verification import verify_evaluation
 from registry.settings import Settings
 from registry.tables import Shard
-from registry.verification import verify_evaluation
 from tests.sql.conftest import PASSWORD, VISIBILITIES, fill, role_url, run_query
 from tests.support.commands import eventually, fake_worker, shuffleboard, shuffleboard_json, terminate
 from tests.support.population import queue_evaluation

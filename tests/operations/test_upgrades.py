@@ -21,9 +21,9 @@ from registry.lookups import find_evaluation
 from registry.operations import migrate
 from registry.queue.evaluations import move
 from registry.schema import history
+from registry.sealed.verification import verify_evaluation
 from registry.settings import Settings
 from registry.tables import Evaluation, Shard
-from registry.verification import verify_evaluation
 from shuffleboard.cli.database import check_command, current_command
 from tests.conftest import FilledDatabases
 from tests.migration.next_revision import NEXT, TITLE

@@ -11,7 +11,8 @@ from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.leaderboard.reports import evaluation_metrics
 from registry.logs.imports.importer import ImportRequest, import_outputs
-from registry.operations.archiving import archive, restore
+from registry.sealed.archiving import archive, restore
+from registry.sealed.verification import verify_evaluation
 from registry.tables import (
     Evaluation,
     EvaluationQuestion,
@@ -22,7 +23,6 @@ from registry.tables import (
     Shard,
     VariantSet,
 )
-from registry.verification import verify_evaluation
 from tests.outputs.conftest import Registry, four_options
 
 pytestmark = pytest.mark.one_engine

@@ -19,7 +19,7 @@ from registry.logs.formats.helm import EQUAL_OPTIONS, TIE
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.logs.imports.stated import Comparison
 from registry.logs.recognition import log_file, log_questions
-from registry.proof.provenance import provenance_document
+from registry.sealed.provenance import provenance_document
 from registry.tables import Evaluation, Generation, Prediction
 from tests.outputs.conftest import Registry
 from tests.outputs.logs import GONE, HELM, IDS, QUESTIONS, helm_copy, put, read

@@ -15,8 +15,8 @@ from registry.leaderboard.rows import Ordering, leaderboard_page
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.metrics import METRICS
 from registry.metrics.cora import consistency_index, cora
+from registry.sealed.verification import verify_evaluation
 from registry.tables import Evaluation
-from registry.verification import verify_evaluation
 from tests.conftest import FilledDatabases
 from tests.outputs import independent_noise
 from tests.outputs.conftest import DATA, Registry

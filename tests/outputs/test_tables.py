@@ -9,8 +9,8 @@ from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.leaderboard.reports import evaluation_metrics
 from registry.logs.imports.importer import ImportRequest, import_columns, import_outputs
+from registry.sealed.verification import verify_evaluation
 from registry.tables import Evaluation, Model, ModelRevision
-from registry.verification import verify_evaluation
 from tests.outputs.conftest import Registry, four_options
 from tests.support.commands import shuffleboard
 

@@ -43,14 +43,14 @@ def release(kind: str, folder: Path) -> None:
 
 def read_folder(kind: str, url: str, evaluation_id: int, folder: Path) -> None:
     """Read the folder by everything that reads folders."""
-    from registry.operations.archiving import archive, restore
     from registry.operations.migrate import upgrade
     from registry.predictions import archive_files
     from registry.predictions.archived import archive_of
-    from registry.proof.manifest import sealed_columns
+    from registry.sealed.archiving import archive, restore
     from registry.sealed.exporting import export_evaluation
     from registry.sealed.importing import import_evaluation
-    from registry.verification import verify_evaluation
+    from registry.sealed.manifest import sealed_columns
+    from registry.sealed.verification import verify_evaluation
     from web.publishing.queries import answers_of, made
 
     before = BEFORE[kind]

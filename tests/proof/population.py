@@ -12,10 +12,10 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import write_session
-from registry.proof.seal import seal
 from registry.queue import claims
 from registry.queue.claims import ShardResult
 from registry.queue.evaluations import EvaluationRequest, submit
+from registry.sealed.seal import seal
 from registry.studies.comparing import cora_document
 from registry.tables import Evaluation, Prediction, Shard, Worker
 from tests.support.fake_scorer import FakeScorer

@@ -26,9 +26,6 @@ from registry.errors import ArchivedError, ArchiveError
 from registry.files.stores import store_at
 from registry.leaderboard.reports import evaluation_metrics
 from registry.metrics import METRICS
-from registry.operations import archiving
-from registry.operations.archiving import Shared, archive, open_predictions, restore, strays, write
-from registry.operations.backfills import add_missing_metrics
 from registry.operations.doctor import Context, services
 from registry.operations.maintenance import Maintenance
 from registry.operations.moving import move
@@ -40,11 +37,14 @@ from registry.predictions.stored import unwritten
 from registry.schema.audiences import audience_engine
 from registry.scores.computed import computed_metrics
 from registry.scores.pride import pride_document
+from registry.sealed import archiving
+from registry.sealed.archiving import Shared, archive, open_predictions, restore, strays, write
+from registry.sealed.backfills import add_missing_metrics
 from registry.sealed.exporting import export_evaluation
+from registry.sealed.verification import verify_all, verify_evaluation
 from registry.settings import get_settings
 from registry.studies.comparing import compare_evaluations
 from registry.tables import Archive, Evaluation, EvaluationMetric, Generation, Prediction, Question, QuestionSeal
-from registry.verification import verify_all, verify_evaluation
 from tests.proof.population import Population
 from tests.support.commands import shuffleboard
 from web.shown import chart_data, queries

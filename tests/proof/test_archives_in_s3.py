@@ -9,12 +9,12 @@ from sqlalchemy import Engine
 from registry.db import read_session
 from registry.errors import ArchiveError
 from registry.files.stores import store_at
-from registry.operations.archiving import Strays, archive, restore, strays
 from registry.predictions.archive_files import EVALUATION
 from registry.predictions.archived import folder_name
+from registry.sealed.archiving import Strays, archive, restore, strays
+from registry.sealed.verification import verify_all
 from registry.settings import get_settings
 from registry.tables import Archive, Evaluation
-from registry.verification import verify_all
 from tests.proof.conftest import URL
 from tests.proof.population import Population
 from tests.proof.test_archives import archived, rows

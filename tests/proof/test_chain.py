@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from registry import chain
 from registry.db import read_session, write_session
 from registry.digests import specification_digest
-from registry.proof.manifest import compute_seal, question_leaves
+from registry.sealed.manifest import compute_seal, question_leaves
+from registry.sealed.verification import verify_all, verify_evaluation
 from registry.tables import BoardSnapshot, ChainLink, Evaluation, Prediction, QuestionScore, QuestionSeal
-from registry.verification import verify_all, verify_evaluation
 from tests.proof.commands import run
 from tests.proof.population import Population
 from tests.proof.test_columns import unguarded

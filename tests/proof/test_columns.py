@@ -11,10 +11,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from registry.db import write_session
-from registry.proof.withdrawals import withdraw
 from registry.schema.triggers import trigger_names
+from registry.sealed.verification import OUTSIDE, verify_evaluation
+from registry.sealed.withdrawals import withdraw
 from registry.tables import Base
-from registry.verification import OUTSIDE, verify_evaluation
 from tests.proof.population import Population
 from tests.support.marks import long_but
 

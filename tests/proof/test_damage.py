@@ -13,9 +13,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from registry.db import get_engine
+from registry.sealed.verification import Findings, verify_evaluation
+from registry.sealed.verification.stored import check_stored
 from registry.tables import Base
-from registry.verification import Findings, verify_evaluation
-from registry.verification.stored import check_stored
 from tests.proof.population import Population
 from tests.proof.test_columns import PARTS, ROWS, unguarded
 from tests.support import services

@@ -22,11 +22,11 @@ from registry.digests import sha256_file
 from registry.errors import UsageError
 from registry.exchange.exports import ExportRequest, export
 from registry.files.manifests import MANIFEST
-from registry.proof.signing import new_key, read_key
-from registry.proof.statements import fingerprint, public_pem, read_statement, sign
 from registry.sealed.checking import Checked, Trust, check_by_key
 from registry.sealed.exporting import export_evaluation
 from registry.sealed.files import FILES, manifest_of, write_json
+from registry.sealed.signing import new_key, read_key
+from registry.sealed.statements import fingerprint, public_pem, read_statement, sign
 from registry.settings import get_settings
 from shuffleboard.cli import cli
 from tests.conftest import FilledDatabases

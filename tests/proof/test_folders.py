@@ -17,15 +17,15 @@ from registry.digests import sha256_file
 from registry.errors import IngestError, SealError, ShuffleboardError, UsageError
 from registry.files.manifests import MANIFEST
 from registry.leaderboard.rows import leaderboard_page
-from registry.proof.provenance import provenance_document
-from registry.proof.withdrawals import withdraw, withdrawal_of
 from registry.scores.clusters import clusters_of
 from registry.sealed.exporting import export_evaluation
 from registry.sealed.files import FILES, changed_files, manifest_of, write_json
 from registry.sealed.importing import import_evaluation
+from registry.sealed.provenance import provenance_document
+from registry.sealed.verification import alike, verify_all, verify_evaluation
+from registry.sealed.withdrawals import withdraw, withdrawal_of
 from registry.settings import get_settings
 from registry.tables import BenchmarkVersion, ChainLink, Evaluation, EvaluationMetric, EvaluationSource, Question
-from registry.verification import alike, verify_all, verify_evaluation
 from tests.proof.commands import run
 from tests.proof.population import Population, submit_and_score
 from tests.proof.test_killed import killed_at

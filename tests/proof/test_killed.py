@@ -17,14 +17,14 @@ from sqlalchemy import Engine, delete, event, func, select
 
 from registry.db import get_engine, read_session, write_session
 from registry.files.stores import Store, store_at
-from registry.operations.archiving import archive, restore, strays, write
 from registry.operations.backup import backup
 from registry.operations.backup import restore as restored
 from registry.operations.maintenance import Maintenance
 from registry.predictions.archived import folder_name
+from registry.sealed.archiving import archive, restore, strays, write
+from registry.sealed.verification import verify_evaluation
 from registry.settings import get_settings
 from registry.tables import Archive, Evaluation, Prediction
-from registry.verification import verify_evaluation
 from tests.proof.population import Population, submit_and_score
 from tests.proof.test_archives import Proof, rows, url_of
 from web.publishing import publish

@@ -10,11 +10,11 @@ from sqlalchemy import Engine, update
 from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.prompting.prompts import Prompt
-from registry.proof.provenance import compare_provenance, provenance_document
-from registry.proof.withdrawals import supersede, withdraw
 from registry.queue.claims import Claim, ShardResult
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema.audiences import dispose
+from registry.sealed.provenance import compare_provenance, provenance_document
+from registry.sealed.withdrawals import supersede, withdraw
 from registry.tables import BenchmarkVersion, Evaluation
 from tests.proof.commands import run
 from tests.proof.population import Population, score, submit_and_score

@@ -8,18 +8,18 @@ from sqlalchemy import select, text, update
 
 from registry.db import read_session, write_session
 from registry.errors import ArchivedError, NotFoundError, ProtocolError, QueueError, UsageError
-from registry.operations.archiving import archive, restore
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.prompting.thoughts import Output
-from registry.proof.provenance import provenance_document
-from registry.proof.withdrawals import withdraw
+from registry.sealed.archiving import archive, restore
 from registry.sealed.exporting import export_evaluation
 from registry.sealed.importing import import_evaluation
+from registry.sealed.provenance import provenance_document
 from registry.sealed.replaying import ReplayRequest, replay
+from registry.sealed.verification import verify_all
+from registry.sealed.withdrawals import withdraw
 from registry.settings import get_settings
 from registry.tables import Evaluation, Generation, Model, Prediction, Question
-from registry.verification import verify_all
 from tests.outputs.conftest import Registry, registries, registry
 from tests.proof.replays import lines_of, metrics, recorded, replayed, rotations, version
 from tests.support.commands import shuffleboard, shuffleboard_json

@@ -12,16 +12,16 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ModelError, QueueError, UsageError
-from registry.operations.archiving import archive, restore
 from registry.operations.migrate import upgrade
 from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.protocols.store import import_protocol
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.schema.triggers import trigger_names
+from registry.sealed.archiving import archive, restore
+from registry.sealed.verification.rescoring import TOLERANCE, _compared, largest_change, rescore_evaluation
 from registry.settings import Settings
 from registry.tables import Generation, Question
-from registry.verification.rescoring import TOLERANCE, _compared, largest_change, rescore_evaluation
 from tests.engine.tiny import COMMON
 from tests.proof.commands import run
 from tests.proof.population import Population

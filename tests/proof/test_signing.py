@@ -12,9 +12,9 @@ from sqlalchemy import Engine, select, update
 from registry import chain
 from registry.db import write_session
 from registry.errors import NotFoundError, UsageError
-from registry.proof.signing import as_signed, keep_signed, keys, new_key, read_key, sign_head, signature_problems
-from registry.proof.statements import DOMAIN, fingerprint, read_signed, read_statement
-from registry.proof.withdrawals import withdraw
+from registry.sealed.signing import as_signed, keep_signed, keys, new_key, read_key, sign_head, signature_problems
+from registry.sealed.statements import DOMAIN, fingerprint, read_signed, read_statement
+from registry.sealed.withdrawals import withdraw
 from registry.settings import Settings
 from registry.tables import ChainSignature
 from tests.proof.commands import run

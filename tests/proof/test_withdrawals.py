@@ -10,14 +10,14 @@ from registry.db import read_session, write_session
 from registry.errors import QueueError, UsageError
 from registry.leaderboard.reports import evaluation_metrics
 from registry.leaderboard.rows import leaderboard_page
-from registry.proof.provenance import provenance_document
-from registry.proof.withdrawals import supersede, withdraw, withdrawal_digest, withdrawals_of
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.reuse import reusable
 from registry.queue.shards import shard_prompts
+from registry.sealed.provenance import provenance_document
+from registry.sealed.verification import verify_all
+from registry.sealed.withdrawals import supersede, withdraw, withdrawal_digest, withdrawals_of
 from registry.tables import ChainLink, EngineFingerprint, Evaluation, Shard, Withdrawal
-from registry.verification import verify_all
 from tests.proof.commands import run
 from tests.proof.population import Population, submit_and_score
 

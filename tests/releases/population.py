@@ -20,7 +20,6 @@ from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import ModelRequest, approve, reject, request_submission
 from registry.db import write_session
 from registry.logs.imports.importer import ImportRequest, import_outputs
-from registry.operations.archiving import archive
 from registry.people.accounts import (
     OPERATOR,
     ROLES,
@@ -30,11 +29,12 @@ from registry.people.accounts import (
     scopes_of,
     viewer_of_account,
 )
-from registry.proof.signing import key_path, new_key, sign_if_possible
 from registry.providers.budgets import set_budget
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
+from registry.sealed.archiving import archive
 from registry.sealed.replaying import ReplayRequest, replay
+from registry.sealed.signing import key_path, new_key, sign_if_possible
 from registry.settings import Settings
 from registry.tables.accounts import SavedQuery
 from tests.migration.populated import populate

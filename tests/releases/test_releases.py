@@ -33,9 +33,9 @@ from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema import history
 from registry.sealed.importing import import_evaluation
+from registry.sealed.verification import verify_all
 from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, Shard
-from registry.verification import verify_all
 from tests.chaos.processes import Worker, fork_command
 from tests.migration.next_revision import NEXT, draft_next, drafted, next_schema
 from tests.migration.test_migrations import definitions

@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from registry.db import make_engine
-from registry.proof.seal import seal
+from registry.sealed.seal import seal
 from tests.spec.stores import add_common_rows, changed_statistics, database_answers, kept_metrics, store
 from tests.spec.tables import Answers, Case, array_answers, disagreements, python_answers, read_table, same
 from tests.support import services

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, func, select
 
 from registry.db import get_engine, read_session, utc_text, write_session
 from registry.logs.imports.importer import ImportRequest, import_outputs
-from registry.operations.archiving import archive
+from registry.sealed.archiving import archive
 from registry.settings import Settings, get_settings
 from registry.sql import NotReadyError, Queries
 from registry.sql.files import Files

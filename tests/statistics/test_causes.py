@@ -7,10 +7,10 @@ import pytest
 
 from registry.db import read_session
 from registry.errors import UsageError
-from registry.operations.archiving import archive, restore
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.prompting.thoughts import Output
+from registry.sealed.archiving import archive, restore
 from registry.studies.causes import describe_causes
 from registry.studies.comparing import compare_evaluations
 from tests.outputs.conftest import Registry, registries, registry

@@ -13,6 +13,7 @@ from registry.leaderboard.reports import evaluation_metrics
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.metrics.pride import ALPHA
 from registry.scores.pride import pride_document
+from registry.sealed.verification import verify_evaluation
 from registry.statistics.bootstrap import mean_intervals
 from registry.studies.comparing import (
     compare_evaluations,
@@ -22,7 +23,6 @@ from registry.studies.comparing import (
     several_differences,
 )
 from registry.tables import Analysis, QuestionPride
-from registry.verification import verify_evaluation
 from tests.boards.outputs import import_all
 from tests.outputs.conftest import four_options, registries, registry
 from tests.spec.tables import same

@@ -11,9 +11,9 @@ from sqlalchemy import Engine, select, update
 from registry.boards.submissions import approve, reject
 from registry.db import write_session
 from registry.people.accounts import OPERATOR
-from registry.proof.withdrawals import withdraw
 from registry.queue.claims import fail_if_over
 from registry.queue.evaluations import move
+from registry.sealed.withdrawals import withdraw
 from registry.settings import Settings
 from registry.tables import BenchmarkVersion, Evaluation, Shard
 from tests.submissions.conftest import FILES, ask, work

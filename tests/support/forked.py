@@ -10,7 +10,7 @@ for name in (
     "shuffleboard.cli.database",
     "workers.tasks",
     "celery.bin.celery",
-    "registry.proof.seal",
+    "registry.sealed.seal",
     "redis",
     "tests.support.provider_worker",
     "workers.providers.openai_api",

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from registry.digests import canonical_json, sha256_file, sha256_text, specification_digest
 from registry.predictions import archive_files
-from registry.proof import leaf_tables
-from registry.proof.manifest import GENERATION_COLUMNS, LEAF_COLUMNS, encode, leaf_digest
+from registry.sealed import leaf_tables
+from registry.sealed.manifest import GENERATION_COLUMNS, LEAF_COLUMNS, encode, leaf_digest
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, select
 
 from registry.db import get_engine, read_session
-from registry.operations.archiving import Shared, archive
+from registry.sealed.archiving import Shared, archive
 from registry.tables import Evaluation
 from tests.conftest import FilledDatabases, copies_on_sqlite
 from tests.web.outputs import Outputs, fill

@@ -28,10 +28,10 @@ from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.db import write_session
 from registry.predictions.prompts import ShardPrompt
-from registry.proof.seal import seal
 from registry.queue.claims import ShardResult, claim, finish
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.shards import shard_prompts
+from registry.sealed.seal import seal
 from registry.tables import BenchmarkVersion, Model, ModelRevision, Question, Worker
 
 HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>{{ 7*7 }}"

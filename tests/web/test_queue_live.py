@@ -11,9 +11,9 @@ from sqlalchemy import Engine
 from werkzeug.serving import make_server
 
 from registry.db import get_engine, write_session
-from registry.proof.seal import seal
 from registry.queue import claims
 from registry.queue.evaluations import move
+from registry.sealed.seal import seal
 from registry.tables import Worker
 from tests.support.fake_scorer import FakeScorer
 from tests.support.population import queue_evaluation

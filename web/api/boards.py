@@ -10,9 +10,9 @@ from registry.boards.reading import snapshot_as_of, snapshots_of
 from registry.boards.store import board_definition, current_boards, suite_definition
 from registry.db import picked
 from registry.lookups import find_suite
-from registry.proof.provenance import link_document
-from registry.proof.signing import covering
 from registry.schema.selectables import Row
+from registry.sealed.provenance import link_document
+from registry.sealed.signing import covering
 from registry.tables import Board, Suite
 from web.api import answers
 from web.api.operations import answer, get

@@ -6,9 +6,9 @@ from flask import Response
 from sqlalchemy import func, select
 
 from registry.db import picked
-from registry.proof.provenance import compare_provenance
-from registry.proof.signing import newest_signature, signatures
 from registry.schema.selectables import chain_links, rows_of
+from registry.sealed.provenance import compare_provenance
+from registry.sealed.signing import newest_signature, signatures
 from registry.tables import ChainSignature
 from web.api import answers
 from web.api.operations import answer, get, page

@@ -330,7 +330,7 @@ def verification(evaluation_id: EvaluationId) -> Response:
     The time grows with the size of the evaluation.
     """
     # numpy comes with it.
-    from registry.verification import verify_evaluation
+    from registry.sealed.verification import verify_evaluation
 
     return answer(verify_evaluation(session(), evaluation_id))
 

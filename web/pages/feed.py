@@ -10,8 +10,8 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import select
 
 from registry.db import read_session
-from registry.proof.signing import signatures
 from registry.schema.selectables import Row
+from registry.sealed.signing import signatures
 from registry.tables import Board, BoardSnapshot, Evaluation, Withdrawal
 from registry.tables.accounts import Submission
 from web.serving.responses import session

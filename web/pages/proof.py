@@ -7,9 +7,9 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
 from registry.errors import NotFoundError
-from registry.proof.provenance import GROUPS, compare_provenance
-from registry.proof.signing import keys, newest_signature
 from registry.schema.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
+from registry.sealed.provenance import GROUPS, compare_provenance
+from registry.sealed.signing import keys, newest_signature
 from web.serving.responses import session
 from web.shown import queries
 from web.shown.provenance import comparable_provenance_of

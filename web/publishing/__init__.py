@@ -21,9 +21,9 @@ from registry.exchange.exports import ExportRequest, export
 from registry.exchange.exports.relations import RELATIONS
 from registry.lookups import find_sealed
 from registry.names import suggestion
-from registry.operations.archiving import copy, record
-from registry.proof.signing import sign_if_possible
 from registry.schema.audiences import audience_engine
+from registry.sealed.archiving import copy, record
+from registry.sealed.signing import sign_if_possible
 from registry.sealed.sites import DATA, OF_EVALUATION, proof_files
 from registry.settings import Settings
 from registry.sql.files import save

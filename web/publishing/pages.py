@@ -7,8 +7,8 @@ from flask import Blueprint, Flask, current_app, render_template, request, send_
 from flask.typing import ResponseReturnValue
 
 from registry.predictions.archive_files import EVALUATION
-from registry.proof.folder import FILES
 from registry.schema.documented import documented_views
+from registry.sealed.folder import FILES
 from registry.sealed.sites import OF_EVALUATION
 from registry.sql.examples import EXAMPLES
 from web.pages.sql import readable

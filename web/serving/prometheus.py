@@ -15,7 +15,6 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from registry.db import database_now
-from registry.proof.signing import newest_signature
 from registry.providers.budgets import full_budget
 from registry.queue.claims import (
     differing_versions,
@@ -26,6 +25,7 @@ from registry.queue.claims import (
 )
 from registry.queue.progress import ACTIVE, overall, progress_of_several
 from registry.queue.stalls import stalled
+from registry.sealed.signing import newest_signature
 from registry.tables import (
     EVALUATION_STATES,
     QUEUES,

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from registry.proof.provenance import are_mixed, more_provenance, provenance_document
 from registry.schema.selectables import Row
+from registry.sealed.provenance import are_mixed, more_provenance, provenance_document
 from registry.tables import Evaluation
 from web.serving.responses import session
 from web.shown import queries

@@ -23,9 +23,9 @@ from registry.exchange.exports.selection import OF_PREDICTIONS, ExportRequest, S
 from registry.exchange.exports.tables import WRITERS, write_rows
 from registry.files.manifests import MANIFEST
 from registry.files.new_folder import new_folder, require_free
-from registry.proof.signing import newest_signature, signed_chain
 from registry.schema.history import head
 from registry.sealed.files import CHAIN, write_json
+from registry.sealed.signing import newest_signature, signed_chain
 from registry.tables import Benchmark, BenchmarkVersion
 
 Report = Callable[[str, int, int | None], None]

@@ -50,12 +50,12 @@ from registry.prompting.variants import (
     inserted_ordinals,
     parse_variants,
 )
-from registry.proof.seal import seal_together
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.scores.asked import as_specified, asked_digest
 from registry.scores.question_scores import write_question_scores
+from registry.sealed.seal import seal_together
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Question, QuestionOption, Shard
 
 BATCH: Final = 20_000

@@ -118,7 +118,7 @@ def _one_line(error: Exception) -> str:
 
 def archives(context: Context) -> Outcome:
     """Check that archives can be written and read, and contain the folder of every sealed evaluation and no other."""
-    from registry.operations.archiving import open_predictions, strays
+    from registry.sealed.archiving import open_predictions, strays
 
     store = store_at("", context.settings, seconds=STORE_SECONDS)
     try:

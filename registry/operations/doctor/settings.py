@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from registry.errors import NotFoundError, ShuffleboardError
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
-from registry.proof.signing import key_path, read_key
 from registry.providers.prices import load_prices
+from registry.sealed.signing import key_path, read_key
 from registry.settings import ENVIRONMENT, Settings
 
 ALSO: Final = frozenset(

@@ -12,6 +12,7 @@ from registry.errors import ShuffleboardError
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
 from registry.revisions.store import model_identity
 from registry.scores.asked import asked_digest
+from registry.sealed.verification.findings import Findings
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -27,7 +28,6 @@ from registry.tables import (
     Variant,
     VariantSet,
 )
-from registry.verification.findings import Findings
 
 
 def check_references(session: Session, evaluation: Evaluation, found: Findings) -> bool:

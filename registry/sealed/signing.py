@@ -26,7 +26,7 @@ from registry.db import database_now, one_at_a_time, picked
 from registry.errors import NotFoundError, UsageError
 from registry.files.storage import writing
 from registry.private import make_folder
-from registry.proof.statements import Signed, fingerprint, public_pem, read_public_key, read_statement, sign
+from registry.sealed.statements import Signed, fingerprint, public_pem, read_public_key, read_statement, sign
 from registry.settings import Settings
 from registry.tables import ChainLink, ChainSignature
 

@@ -16,8 +16,8 @@ from registry.digests import specification_digest
 from registry.errors import ArchiveError
 from registry.files.stores import Store
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS, damaged, salvaged
-from registry.proof.folder import ASKED, changed
-from registry.proof.manifest import asked_header, leaves_of_tables, manifest_of
+from registry.sealed.folder import ASKED, changed
+from registry.sealed.manifest import asked_header, leaves_of_tables, manifest_of
 from registry.untrusted import decode
 
 Hashes = Mapping[tuple[bool, str], Any]

@@ -10,9 +10,8 @@ from registry import chain
 from registry.db import MAX_ROW_ID
 from registry.lookups import find_evaluation
 from registry.predictions.stored import archived_among
-from registry.proof.manifest import sealed_columns
-from registry.tables import BoardSnapshot, Evaluation
-from registry.verification.derived import (
+from registry.sealed.manifest import sealed_columns
+from registry.sealed.verification.derived import (
     check_analyses,
     check_asked,
     check_metrics,
@@ -21,15 +20,15 @@ from registry.verification.derived import (
     check_sample,
     check_scores,
 )
-from registry.verification.findings import OUTSIDE, TOLERANCE, Findings, alike
-from registry.verification.inputs import (
+from registry.sealed.verification.findings import OUTSIDE, TOLERANCE, Findings, alike
+from registry.sealed.verification.inputs import (
     check_content,
     check_fingerprints,
     check_references,
     check_specification,
     check_variants,
 )
-from registry.verification.place import (
+from registry.sealed.verification.place import (
     check_link,
     check_withdrawals,
     gone,
@@ -37,14 +36,15 @@ from registry.verification.place import (
     newest_snapshots,
     snapshot_problems,
 )
-from registry.verification.sealed import (
+from registry.sealed.verification.sealed import (
     check_archive,
     check_archived_metrics,
     check_copies,
     check_leaves,
     check_thoughts,
 )
-from registry.verification.stored import attempt, check_pages, check_stored
+from registry.sealed.verification.stored import attempt, check_pages, check_stored
+from registry.tables import BoardSnapshot, Evaluation
 
 __all__ = ["OUTSIDE", "TOLERANCE", "Findings", "alike", "verify_all", "verify_evaluation"]
 

@@ -11,10 +11,10 @@ from registry import chain
 from registry.boards.snapshots import snapshot_digest, snapshot_labels, standing_rows
 from registry.boards.store import asked_digests
 from registry.errors import ShuffleboardError
-from registry.proof.manifest import local_labels
-from registry.proof.withdrawals import withdrawal_digest
+from registry.sealed.manifest import local_labels
+from registry.sealed.verification.findings import Findings, alike
+from registry.sealed.withdrawals import withdrawal_digest
 from registry.tables import Board, BoardEntry, BoardSnapshot, BoardStanding, ChainLink, Evaluation, Withdrawal
-from registry.verification.findings import Findings, alike
 
 
 def check_link(session: Session, evaluation: Evaluation, found: Findings) -> None:

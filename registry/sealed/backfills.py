@@ -5,8 +5,8 @@ from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
 from registry.predictions.stored import archived_among
-from registry.proof.seal import metric_rows
 from registry.scores.pride import write_question_pride
+from registry.sealed.seal import metric_rows
 from registry.tables import EvaluationMetric
 
 

@@ -12,7 +12,7 @@ from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.predictions.stored import require_rows
-from registry.proof.provenance import evaluation_of_seal
+from registry.sealed.provenance import evaluation_of_seal
 from registry.settings import Settings
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard
 

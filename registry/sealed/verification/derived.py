@@ -19,6 +19,7 @@ from registry.scores.computed import computed_metrics
 from registry.scores.intervals import evaluation_intervals, interval_columns
 from registry.scores.pride import PRIDE, compute_pride, pride_parameters, pride_result
 from registry.scores.written import written
+from registry.sealed.verification.findings import Findings, alike, names_of
 from registry.studies.comparing import CORA, computed_cora
 from registry.tables import (
     Analysis,
@@ -30,7 +31,6 @@ from registry.tables import (
     QuestionPride,
     QuestionScore,
 )
-from registry.verification.findings import Findings, alike, names_of
 
 _CHUNK: Final = 500
 

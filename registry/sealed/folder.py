@@ -25,7 +25,7 @@ from registry.files.stores import Store
 from registry.predictions import archive_files
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS
 from registry.predictions.arrow import arrow_type
-from registry.proof.manifest import evaluation_document
+from registry.sealed.manifest import evaluation_document
 from registry.tables import (
     Evaluation,
     EvaluationMetric,

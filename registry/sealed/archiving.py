@@ -30,8 +30,8 @@ from registry.predictions import archive_files
 from registry.predictions.archive_files import EVALUATION, PART, PREDICTIONS, TEXT
 from registry.predictions.archived import folder_name, place_of
 from registry.predictions.bulk import insert_columns, renew_statistics
-from registry.proof import folder
-from registry.proof.manifest import Leaf, QuestionRecords, question_leaves
+from registry.sealed import folder
+from registry.sealed.manifest import Leaf, QuestionRecords, question_leaves
 from registry.tables import Archive, Evaluation, Generation, Prediction, QuestionSeal
 
 MAX_DAYS: Final = 36_500
@@ -278,7 +278,7 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
         row.state = "written"
         session.flush()
         # numpy comes with it, which the website, whose SQL page writes folders, does without.
-        from registry.operations.backfills import add_missing_metrics
+        from registry.sealed.backfills import add_missing_metrics
 
         add_missing_metrics(session, evaluation_id)
         return Moved(evaluation_id, row.predictions, row.texts, store.url_of(name), row.size)

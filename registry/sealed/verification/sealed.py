@@ -12,12 +12,12 @@ from registry.errors import ArchiveError
 from registry.predictions.archive_files import EVALUATION
 from registry.predictions.archived import place_of
 from registry.predictions.texts import digest_of
-from registry.proof import folder
-from registry.proof.folder_check import check_folder
-from registry.proof.manifest import Leaf, manifest, question_hashes, question_leaves
-from registry.proof.seal import copied_from
+from registry.sealed import folder
+from registry.sealed.folder_check import check_folder
+from registry.sealed.manifest import Leaf, manifest, question_hashes, question_leaves
+from registry.sealed.seal import copied_from
+from registry.sealed.verification.findings import Findings, alike, names_of
 from registry.tables import Archive, Evaluation, EvaluationSource, Generation, Prediction, Question, QuestionSeal
-from registry.verification.findings import Findings, alike, names_of
 
 
 def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> bool:

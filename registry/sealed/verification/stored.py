@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import Base, Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
 from registry.errors import ShuffleboardError
-from registry.verification.findings import LISTED, Findings
+from registry.sealed.verification.findings import LISTED, Findings
 
 Found = TypeVar("Found")
 

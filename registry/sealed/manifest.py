@@ -206,7 +206,7 @@ def leaves_of_tables(asked: Asked, tables: "Iterable[pa.Table]", number: int) ->
 
     number: of the seal's format, which determines the columns that a leaf covers.
     """
-    from registry.proof import leaf_tables  # and Arrow
+    from registry.sealed import leaf_tables  # and Arrow
 
     unanswered = dict(asked)
     for table in tables:

@@ -12,9 +12,9 @@ from registry.db import picked
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_evaluation
-from registry.proof.manifest import shard_provenance
-from registry.proof.withdrawals import copies_of, withdrawals_of
 from registry.revisions.store import model_identity
+from registry.sealed.manifest import shard_provenance
+from registry.sealed.withdrawals import copies_of, withdrawals_of
 from registry.tables import ChainLink, Evaluation, EvaluationMetric, EvaluationQuestion, Question, QuestionSeal
 
 

@@ -1,4 +1,4 @@
-"""Sealing: metrics, the seal over `registry.proof.manifest`, the leaves behind it, and its link in the chain."""
+"""Sealing: metrics, the seal over `registry.sealed.manifest`, the leaves behind it, and its link in the chain."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -14,7 +14,6 @@ from registry.digests import specification_digest
 from registry.errors import SealError
 from registry.metrics import METRICS
 from registry.predictions.bulk import insert_rows, renew_statistics
-from registry.proof.manifest import Leaf, QuestionRecords, local_labels, manifest, question_leaves
 from registry.scores.asked import asked
 from registry.scores.computed import computed_metrics
 from registry.scores.intervals import (
@@ -24,6 +23,7 @@ from registry.scores.intervals import (
 )
 from registry.scores.pride import write_question_pride
 from registry.scores.written import written
+from registry.sealed.manifest import Leaf, QuestionRecords, local_labels, manifest, question_leaves
 from registry.statistics.bootstrap import Interval
 from registry.tables import (
     Evaluation,

@@ -1,1 +1,0 @@
-"""The origin of every number: manifests, seals, signatures, withdrawals and provenance."""
