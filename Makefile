@@ -130,6 +130,7 @@ check: setup ## Lint, formatting, types, imports, English
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.prose
+	$(BIN)/python -m tests.code_prose
 
 format: setup ## Format the code and repair what the linter can
 	$(BIN)/ruff format .

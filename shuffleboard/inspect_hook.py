@@ -22,13 +22,13 @@ from registry.settings import Settings, get_settings
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-def import_log(path: Path, model: str, benchmark: str, variants: str, settings: Settings, told: dict[str, str]) -> str:
-    """Import a log, with its model and its benchmark if the registry has none of that name; return where it is now.
+def import_log(path: Path, model: str, benchmark: str, variants: str, settings: Settings, names: dict[str, str]) -> str:
+    """Import a log, with its model and its benchmark if the registry has none of that name; return its address.
 
-    told: the metadata of the evaluation; `model` and `benchmark` in it replace the names.
+    names: `model` and `benchmark` as the evaluation's metadata gives them, which replace the log's.
     """
-    model = told.get("model") or _NO_NAME.sub("-", model)
-    benchmark = told.get("benchmark") or _NO_NAME.sub("-", benchmark.rpartition("/")[2])
+    model = names.get("model") or _NO_NAME.sub("-", model)
+    benchmark = names.get("benchmark") or _NO_NAME.sub("-", benchmark.rpartition("/")[2])
     with tempfile.TemporaryDirectory(prefix="shuffleboard-") as folder:
         questions = Path(folder) / "questions.jsonl"
         lines = [json.dumps(question, ensure_ascii=False) + "\n" for _, question in log_questions(path)]
@@ -75,7 +75,7 @@ def _store(path: Path, model: str, benchmark: str, variants: str, settings: Sett
 
 @hooks(name="shuffleboard_import", description="Imports logs of shuffleboard/permuted into a registry")
 class ImportHook(Hooks):  # type: ignore[misc, unused-ignore]
-    """Import each log of our task when it is finished; report on stderr where it is, or why it was not imported."""
+    """Import each log of our task when it is finished; print its address on stderr, or why it was not imported."""
 
     def enabled(self) -> bool:
         """Return whether a registry or a database is named."""
@@ -102,5 +102,5 @@ class ImportHook(Hooks):  # type: ignore[misc, unused-ignore]
         if not path.is_file():
             raise UsageError(f"{log.location} is not a file of this machine; fetch it and import it")
         variants = parse_variants(str(ours["variants"])).asked(log.eval.config.epochs or 1).name
-        told = {name: str(metadata[name]) for name in ("model", "benchmark") if metadata.get(name)}
-        return import_log(path, log.eval.model, str(ours["task"]), variants, get_settings(), told)
+        names = {name: str(metadata[name]) for name in ("model", "benchmark") if metadata.get(name)}
+        return import_log(path, log.eval.model, str(ours["task"]), variants, get_settings(), names)

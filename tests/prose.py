@@ -21,6 +21,7 @@ from typing import Final
 import click
 
 from shuffleboard.cli import cli
+from tests.code_prose import count_words
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = ROOT / "docs"
@@ -79,10 +80,6 @@ def sentences(text: str) -> list[str]:
     return [part for part in re.split(r"(?<=[.!?])[)\"*”]*\s+(?=[A-Z“\"(*\[`\d])", text) if part]
 
 
-def count(text: str) -> int:
-    return len(re.findall(r"[^\W_][\w'’-]*", text))
-
-
 # Documents
 
 
@@ -129,7 +126,7 @@ def of_document(path: Path) -> Iterator[Text]:
         if re.match(r"\s*\|", line):
             yield from done()
             cells = [plain(cell).strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
-            yield from (Text(group, f"{name}:{number}", cell) for cell in cells if count(cell) >= 8)
+            yield from (Text(group, f"{name}:{number}", cell) for cell in cells if count_words(cell) >= 8)
             continue
         item = re.match(r"\s*(?:[-*]|\d+\.)\s+", line)
         if item or not line.strip() or line.startswith("#"):
@@ -158,7 +155,7 @@ def of_template(path: Path) -> Iterator[Text]:
     for part in re.split(r"(<[^>]*>)", page):
         if not part.startswith("<"):
             words = " ".join(unescape(part).split())
-            if count(words) >= 4:
+            if count_words(words) >= 4:
                 yield Text("templates", f"{path.relative_to(ROOT).as_posix()}:{line}", words)
         line += part.count(keep)
 
@@ -199,7 +196,7 @@ def of_module(path: Path) -> Iterator[Text]:
                 written = "".join(map(str, parts))
             else:
                 continue
-            if count(written) >= 4:
+            if count_words(written) >= 4:
                 yield Text("errors", f"{path.relative_to(ROOT).as_posix()}:{value.lineno}", plain(written))
 
 
@@ -222,7 +219,7 @@ def texts() -> list[Text]:
 
 def rates(found: list[Text]) -> dict[str, float]:
     """Return words, occurrences per 10,000 words, and sentences that are too long."""
-    words = sum(count(text.words) for text in found)
+    words = sum(count_words(text.words) for text in found)
     per = {
         name: 10_000 * sum(len(re.findall(pattern, text.words, re.IGNORECASE)) for text in found) / max(words, 1)
         for name, pattern in COUNTED.items()
@@ -231,7 +228,7 @@ def rates(found: list[Text]) -> dict[str, float]:
 
 
 def too_long(text: Text) -> Iterator[str]:
-    return (sentence for sentence in sentences(text.words) if count(sentence) > LONG_WORDS)
+    return (sentence for sentence in sentences(text.words) if count_words(sentence) > LONG_WORDS)
 
 
 def habits(text: Text) -> Iterator[str]:
@@ -254,7 +251,7 @@ def main(arguments: list[str]) -> int:
     if "--long" in arguments:
         for text in found:
             for sentence in too_long(text):
-                click.echo(f"{text.place}: {count(sentence)} words: {sentence}")
+                click.echo(f"{text.place}: {count_words(sentence)} words: {sentence}")
     if "--counts" in arguments:
         return 0
     problems = [line for text in found for line in habits(text)]

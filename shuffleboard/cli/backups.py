@@ -24,8 +24,8 @@ def backup_command(file: Path) -> None:
 
     SQLite: a database file, copied by SQLite itself. PostgreSQL: pg_dump's custom format, by the client programs that
     are installed here, which must not be older than the server. The folders of sealed evaluations are copied to
-    FILE.folders; status 1 when one that is needed is missing or not what the database says. Both hold secrets, and only
-    their owner may read them.
+    FILE.folders; status 1 if a folder is missing or differs from the database. Both contain secrets, and only their
+    owner may read them.
     """
     from registry.operations.backup import FOLDERS, backup
 

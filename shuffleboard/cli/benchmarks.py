@@ -189,7 +189,7 @@ def _document(row: BenchmarkVersion) -> dict[str, Any]:
 @table_options
 @json_option
 def list_command(word: str | None, available: bool, language: str | None, licence: str | None) -> None:
-    """List benchmarks and their versions, or with --available all that can be fetched; WORD keeps those that have it.
+    """List benchmarks and their versions, or with --available all that can be fetched; WORD narrows the list.
 
     \b
       shuffleboard benchmarks list --available
@@ -235,7 +235,7 @@ def visibility_command(name: str, visibility: str, public_from: str | None) -> N
     """Change who may see benchmark NAME (all versions, or NAME@VERSION) and everything measured on it.
 
     public: everyone; members: everyone with an account; hidden: only maintainers and the command line. With
-    --public-from that holds until the date; then it is public without a further command. Anything visible before may
+    --public-from it becomes public on that date without a further command. Anything visible before may
     have been copied.
     """
     from registry.benchmarks.store import set_visibility

@@ -67,8 +67,8 @@ def import_suite_command(file: Path) -> None:
       benchmarks = ["aqua-rat", "sat-math"]
       shots = 5
 
-    Keys of a task: name, benchmark or benchmarks (questions are joined; "*" stands for those that a
-    board names), subjects, options, limit, protocols, shots, variants.
+    Keys of a task: name, benchmark or benchmarks (questions are joined; "*" means those in the
+    board), subjects, options, limit, protocols, shots, variants.
     """  # noqa: D301
     require_kind(file, "suites import")
     definition = read_suite_file(file)
@@ -174,7 +174,7 @@ def import_board_command(file: Path) -> None:
       sort = "right_twice_across_orders@cyclic"
 
     A column is metric@variants, or metric@variants/protocol if the suite has several protocols.
-    benchmarks stand for the suite's "*"; a suite that names its benchmarks takes none.
+    benchmarks replace the suite's "*"; a suite that names its benchmarks takes none.
     """  # noqa: D301
     require_kind(file, "boards import")
     definition = read_board_file(file)

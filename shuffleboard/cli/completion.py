@@ -20,7 +20,7 @@ VARIABLE: Final = "_SHUFFLEBOARD_COMPLETE"
 def completion(shell: str | None, install: bool) -> None:
     """Complete commands, options and values with the Tab key in bash, zsh or fish.
 
-    SHELL is the one that $SHELL names unless it is given. --install writes the script below the home directory and, for
+    SHELL is by default the shell in $SHELL. --install writes the script below the home directory and, for
     bash and zsh, adds a line to ~/.bashrc or ~/.zshrc that reads it; running it again changes nothing.
     """
     shell = shell or Path(os.environ.get("SHELL", "")).name

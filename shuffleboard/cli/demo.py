@@ -59,8 +59,8 @@ def demo(recorded: bool, exit_after: bool, host: str, port: int, install: str | 
     """Show how much the order of options matters: recorded answers of real models, then one scored while you watch.
 
     Imports the answers that ship with the package, prints a board with its conclusion, and serves it. Then a worker
-    asks SmolLM2-135M-Instruct twelve questions, and the page follows. Everything is in one SQLite file, which the next
-    run uses again.
+    puts twelve questions to SmolLM2-135M-Instruct, and the page follows. Everything is in one SQLite file, which the
+    next run uses again.
     """
     settings = settings_of()
     if not recorded:

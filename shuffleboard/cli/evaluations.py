@@ -688,7 +688,7 @@ def archive_command(
     to: str,
     dry_run: bool,
 ) -> None:
-    """Delete the predictions and texts of sealed evaluations from the database; their folders hold them.
+    """Delete the predictions and texts of sealed evaluations from the database; their folders keep them.
 
     A folder that is not in place is written first. Boards, metrics, `verify` and the SQL page go on as before.
     Pages and exports of single answers name the command that brings them back, `evaluations restore`. Give evaluations,

@@ -55,7 +55,7 @@ def export_command(
 
     The formats parquet, csv and jsonl write one file for each relation: evaluations, metrics, questions, predictions
     and more. The format every-eval-ever is the schema of the project of that name, single answers included. The format
-    eval-results holds accuracy, right in two orders and order loss for models' repositories on Hugging Face's hub.
+    eval-results has accuracy, right in two orders and order loss for models' repositories on Hugging Face's hub.
 
     The export shows the registry at one moment, and the folder appears once it is complete. Questions carry a canary
     string, so that training data containing them can be found. If the registry has a key, its chain is included with a

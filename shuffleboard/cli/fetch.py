@@ -67,7 +67,7 @@ def fetch_command(
     """Fetch a benchmark from the hub by its name; `benchmarks list --available` shows all names.
 
     \b
-    The hub is the one that HF_ENDPOINT names; HF_TOKEN opens gated datasets.
+    HF_ENDPOINT names the hub; HF_TOKEN opens gated datasets.
       shuffleboard benchmarks list --available
       shuffleboard benchmarks fetch mmlu
       shuffleboard benchmarks fetch ./mine.toml --revision main

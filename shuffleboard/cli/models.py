@@ -313,8 +313,8 @@ def list_command() -> None:
 def show_command(name: str) -> None:
     """Show model NAME (its newest revision, or NAME@NUMBER).
 
-    `twins` are other models with the same weights. `engines` says by what a worker of this host scores it, on a CPU
-    and on a GPU, and why not by a faster engine.
+    `twins` are other models with the same weights. `engines` lists the engines that score it on this host, on a CPU
+    and on a GPU, and why a faster one is not used.
     """
     from workers.choice import choices
 

@@ -242,7 +242,7 @@ def chain(context: click.Context) -> None:
     """List the chain of seals, folders, withdrawals and snapshots; verify it, and sign its head.
 
     The digest of the last link, its head, covers all of it. Publish it now and then: anyone who can write the database
-    could compute a new chain, but not one that still contains a published head.
+    could compute a new chain, but it would not contain a published head.
     """
     if context.invoked_subcommand is None:
         _list_chain()

@@ -184,7 +184,7 @@ def read_command(name: str, file: Path) -> None:
       {"text": "A?", "opened": true, "finish": "length", "options": ["a", "b"]}
 
     `finish` is "stop" (also when it is left out), "length" when a limit cut the output off, or "refused". `reasoning`
-    is a thought that a server handed over apart. `opened` says that the model's template opened the thought.
+    is a thought that a server handed over apart. `opened` is true if the model's template opened the thought.
 
     An output that looks like it has the marker of an unlisted model is unread, as is one with fewer than two options;
     `remark` has the reason.

@@ -31,7 +31,7 @@ def ranks(scores: Path) -> None:
       small,q1,1                    small,1,0,1
       small,q2,0                    large,1,1,1
 
-    Questions may be tasks. Higher scores are better. The rank intervals hold for all models at once; models in one tier
+    Questions may be tasks. Higher scores are better. The rank intervals are simultaneous; models in one tier
     cannot be distinguished from the best one in it. No registry is needed, and nothing is registered.
     """  # noqa: D301
     from registry.studies.score_tables import ranked_scores, read_scores, remarks_on
