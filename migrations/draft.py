@@ -24,10 +24,11 @@ from sqlalchemy import Engine, create_engine, inspect, text
 
 FOLDER = Path(__file__).parent
 FIRST = """
-Until the first release this is the only revision. To add a column: add it in `registry/tables`, then here, by hand or
-with `python -m migrations.draft --first`; give the revision today's time, so that older databases report the remedy, and
-recreate yours.
+It makes the tables of the first release. Until that is out, `python -m migrations.draft --first` writes it again after
+each change of `registry/tables`; give it today's time then, so that older databases report the remedy.
 """
+RELEASED = FOLDER.parent / "tests" / "releases" / "SHA256SUMS"
+"""Digests and names of the files that releases have frozen."""
 Rows = dict[str, list[dict[str, str | int]]]
 """Table → rows."""
 
@@ -43,9 +44,12 @@ def draft(message: str, now: datetime, folder: Path = FOLDER) -> Path:
 
 
 def first(folder: Path = FOLDER) -> Path:
-    """Rewrite the one revision, with the rows that it inserts, and return it."""
+    """Rewrite the one revision, with the rows that it inserts, and return it. Raises SystemExit after its release."""
     config = _config(folder)
-    (script,) = ScriptDirectory.from_config(config).walk_revisions()
+    *_, script = ScriptDirectory.from_config(config).walk_revisions()
+    name = f"migrations/versions/{Path(script.path).name}"
+    if f"  {name}\n" in RELEASED.read_text(encoding="utf-8"):
+        raise SystemExit(f'{name}: was released; let a revision follow it: make migration MESSAGE="Add …"')
     now = datetime.strptime(script.revision, "%Y%m%d%H%M").replace(tzinfo=UTC)
     rows = _inserted(config)
     before = Path(script.path).read_text(encoding="utf-8")

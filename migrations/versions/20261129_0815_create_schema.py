@@ -2,9 +2,8 @@
 
 Revision: 202611290815. Follows: nothing.
 
-Until the first release this is the only revision. To add a column: add it in `registry/tables`, then here, by hand or
-with `python -m migrations.draft --first`; give the revision today's time, so that older databases report the remedy, and
-recreate yours.
+It makes the tables of the first release. Until that is out, `python -m migrations.draft --first` writes it again after
+each change of `registry/tables`; give it today's time then, so that older databases report the remedy.
 """
 
 import sqlalchemy as sa

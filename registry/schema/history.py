@@ -21,6 +21,7 @@ import migrations
 from registry import __version__
 from registry.errors import DatabaseError, UnreachableError, UpgradedError
 from registry.schema import repeatable
+from registry.settings import get_settings
 
 STAMP: Final = "schema_stamp"
 """The table with the version of this package that made the schema: a newer version writes it, an older one reads it."""
@@ -188,9 +189,18 @@ def require_known(database: str, found: Made) -> None:
         return
     if is_too_old(at):
         raise DatabaseError(
-            f"database {database} is at revision {at}, older than the first release; create a new database"
+            f"database {database} is at revision {at}, older than the first release, and cannot be upgraded; "
+            f"{describe_new_registry()}"
         )
     raise UpgradedError(f"database {database} is at revision {at}, newer than this code; upgrade the code")
+
+
+def describe_new_registry() -> str:
+    """Return how to begin a registry beside one that no release reads."""
+    begun = "SHUFFLEBOARD_DATABASE_URL to an empty database"
+    if not get_settings().database_url:
+        begun = "SHUFFLEBOARD_HOME to an empty folder"
+    return f"set {begun} and run: shuffleboard db upgrade"
 
 
 def is_newer(version: str) -> bool:

@@ -149,9 +149,13 @@ def test_models_and_migrations_make_the_same_columns_in_the_same_order(database:
 
 @pytest.mark.one_engine
 def test_the_first_revision_is_what_its_draft_writes(tmp_path: Path) -> None:
-    """So that nobody edits the one by hand and forgets the other."""
+    """So that nobody edits the one by hand and forgets the other. A released one is not drafted again."""
     shutil.copytree(draft.FOLDER, tmp_path / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
-    (written,) = (draft.FOLDER / "versions").glob("*.py")
+    written = min((draft.FOLDER / "versions").glob("*.py"))
+    if written.name in draft.RELEASED.read_text(encoding="utf-8"):
+        with pytest.raises(SystemExit, match="was released; let a revision follow it"):
+            draft.first(tmp_path / "migrations")
+        return
     drafted = draft.first(tmp_path / "migrations")
     draft.tidy(drafted)
     assert drafted.name == written.name
@@ -311,14 +315,26 @@ def test_a_database_that_is_behind_is_named_with_the_remedy(database: str) -> No
         history.require_current(get_engine(database))
 
 
-def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(database: str) -> None:
+@pytest.mark.parametrize(
+    ("variable", "begun"),
+    [
+        ("SHUFFLEBOARD_HOME", "set SHUFFLEBOARD_HOME to an empty folder"),
+        ("SHUFFLEBOARD_DATABASE_URL", "set SHUFFLEBOARD_DATABASE_URL to an empty database"),
+    ],
+)
+def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, begun: str
+) -> None:
     engine = get_engine(database)
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '202611230422'")
+    monkeypatch.delenv("SHUFFLEBOARD_DATABASE_URL", raising=False)
+    monkeypatch.setenv(variable, {"SHUFFLEBOARD_HOME": str(tmp_path)}.get(variable, database))
     for refused in (lambda: migrate.upgrade(database), lambda: history.require_current(engine)):
         with pytest.raises(
             DatabaseError,
-            match="202611230422, older than the first release; create a new database",
+            match=f"202611230422, older than the first release, and cannot be upgraded; {begun} and run: "
+            "shuffleboard db upgrade",
         ):
             refused()
     assert migrate.pending("202611230422") == []

@@ -109,7 +109,7 @@ def an_old_schema(_here: Deployment, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue("next_schema")
 
 
-@fault("sqlite", "schema", "problem", "202611212008 is older than the first release", "create a new database")
+@fault("sqlite", "schema", "problem", "202611212008 is older than the first release", "set SHUFFLEBOARD_.* and run: ")
 def a_schema_from_before_the_first_release(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("UPDATE alembic_version SET version_num = '202611212008'")
 

@@ -16,6 +16,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 from hatch_build import PACKAGES, REVISION, build_of, within_home
+from registry import __version__
 from tests.support.commands import ROOT, TIMEOUT_S
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -168,7 +169,7 @@ print(code_version())
     assert outcome.returncode == 0, outcome.stderr
     *_, suites, pages = outcome.stdout.split("answers:")
     assert json.loads(suites)["suites"], "suites that ship come with the wheel"
-    assert pages.split() == ["()", "200", f"0.1.0+{COMMIT[:12]}"]
+    assert pages.split() == ["()", "200", f"{__version__}+{COMMIT[:12]}"]
 
 
 def test_celery_finds_the_application_of_the_wheel(installed: Path, others: Path, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def revision(context: Context) -> Outcome:
         titles = "; ".join(f"{number} {title}" for number, title in waiting)
         return problem(f"{at or 'empty'}; migrations to run: {titles}", _UPGRADE)
     if history.is_too_old(str(at)):
-        return problem(f"revision {at} is older than the first release", "create a new database")
+        return problem(f"revision {at} is older than the first release", history.describe_new_registry())
     return problem(f"revision {at} is newer than this code's {history.head()}", "install the version of the code")
 
 
