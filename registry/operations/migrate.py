@@ -115,11 +115,11 @@ def _require_whole(connection: Connection) -> None:
 
 def _require_intact(connection: Connection) -> None:
     """Refuse tables that somebody changed; views, triggers and functions are made again. Raises DatabaseError."""
-    if history.revision_of(connection) != history.head():
-        return
-    wrong = [each for each in catalogue.find_differences(connection) if each.kind != "extra" and not each.is_repeatable]
+    is_behind = history.revision_of(connection) != history.head()
+    found = catalogue.find_changes(connection) if is_behind else catalogue.find_differences(connection)
+    wrong = [each for each in found if each.kind != "extra" and not each.is_repeatable]
     if wrong:
-        raise DatabaseError(f"the tables are not as this code made them: {catalogue.describe(wrong)}")
+        raise DatabaseError(f"the tables are not as Shuffleboard made them: {catalogue.describe(wrong)}")
 
 
 def make_schema(connection: Connection) -> bool:

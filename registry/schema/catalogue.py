@@ -26,7 +26,9 @@ TABLE: Final = "schema_catalogue"
 OWN_TABLES: Final = frozenset({TABLE, repeatable.TABLE, history.STAMP, "alembic_version"})
 """Tables that no model describes."""
 EXPRESSIONS: Final = "expressions"
-"""Key of the engine's version: another one may spell the same expression otherwise."""
+"""Key of the spelling: another version of the engine may spell the same expression otherwise."""
+SPELLING: Final = 1
+"""The form of the definitions here. Raise it if a query here states the same object otherwise."""
 MOST_NAMED: Final = 5
 """Differences in one message."""
 
@@ -60,7 +62,11 @@ class Difference:
     def remedy(self) -> str:
         """Return the command that repairs the database."""
         kind, _, name = self.name.partition(" ")
-        if kind == "right":
+        if kind == "right" and self.kind == "extra":
+            role, _, right = name.partition(" ")
+            granted = right.replace(" on ", " ON ", 1)
+            return f"as a superuser: REVOKE {granted} FROM {role}; then run: shuffleboard db roles"
+        if kind in ("right", "role"):
             return "run as a superuser: shuffleboard db roles"
         if self.kind == "extra":
             return f"drop the {kind} {name}, which this code does not have"
@@ -111,6 +117,11 @@ def find_differences(connection: Connection) -> list[Difference]:
     return [differences[name] for name in sorted(differences)]
 
 
+def find_changes(connection: Connection) -> list[Difference]:
+    """Compare the catalogue with the record of the last upgrade alone: for a database at an earlier revision."""
+    return sorted(_compare(_recorded(connection), read_catalogue(connection)), key=lambda each: each.name)
+
+
 def require_intact(engine: Engine) -> None:
     """Raise DatabaseError if something that this code needs is missing or changed; extra objects harm nobody."""
     with engine.execution_options(read_only=True).connect() as connection:
@@ -142,7 +153,7 @@ def _recorded(connection: Connection) -> dict[str, str]:
 def _compare(expected: Mapping[str, str], found: Mapping[str, str]) -> Iterator[Difference]:
     if not expected:
         return
-    same_engine = expected.get(EXPRESSIONS) == found.get(EXPRESSIONS)
+    same_spelling = expected.get(EXPRESSIONS) == found.get(EXPRESSIONS)
     for name in expected.keys() | found.keys():
         if name == EXPRESSIONS:
             continue
@@ -150,7 +161,7 @@ def _compare(expected: Mapping[str, str], found: Mapping[str, str]) -> Iterator[
             yield Difference("missing", name, expected=expected[name])
         elif name not in expected:
             yield Difference("extra", name, found=found[name])
-        elif same_engine and expected[name] != found[name]:
+        elif same_spelling and expected[name] != found[name]:
             yield Difference("changed", name, expected[name], found[name])
 
 
@@ -194,6 +205,7 @@ def _read_sqlite(connection: Connection) -> Iterator[tuple[str, str]]:
             yield from _items_of_table(name, statement)
         elif kind != "table":
             yield f"{kind} {name}", " ".join(statement.split())
+    yield EXPRESSIONS, json.dumps({"spelling": SPELLING})
 
 
 def _items_of_table(table: str, statement: str) -> Iterator[tuple[str, str]]:
@@ -230,16 +242,22 @@ def _split(body: str) -> Iterator[str]:
 
 _COLUMNS: Final = """
 SELECT 'column ' || relname || '.' || attname,
-    format_type(atttypid, atttypmod) || CASE WHEN attnotnull THEN ' NOT NULL' ELSE '' END
+    format_type(atttypid, atttypmod) || coalesce(' COLLATE ' || collname, '')
+    || CASE WHEN attnotnull THEN ' NOT NULL' ELSE '' END
     || coalesce(' DEFAULT ' || pg_get_expr(adbin, adrelid), '')
-    || CASE WHEN attidentity <> '' THEN ' IDENTITY' ELSE '' END
+    || CASE attidentity WHEN 'a' THEN ' ALWAYS IDENTITY' WHEN 'd' THEN ' IDENTITY' ELSE '' END
+    || CASE WHEN attgenerated <> '' THEN ' GENERATED' ELSE '' END
 FROM pg_attribute
 JOIN pg_class ON pg_class.oid = attrelid AND relkind IN ('r', 'p')
+JOIN pg_type ON pg_type.oid = atttypid
+LEFT JOIN pg_collation ON pg_collation.oid = attcollation AND attcollation <> typcollation
 LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
 WHERE relnamespace = 'public'::regnamespace AND attnum > 0 AND NOT attisdropped"""
 _CONSTRAINTS: Final = """
 SELECT 'constraint ' || relname || '.' || conname, pg_get_constraintdef(pg_constraint.oid)
     || CASE WHEN convalidated THEN '' ELSE ' (not validated)' END
+    || CASE WHEN EXISTS (SELECT 1 FROM pg_trigger WHERE tgconstraint = pg_constraint.oid AND tgenabled = 'D')
+        THEN ' (disabled)' ELSE '' END
 FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid
 WHERE relnamespace = 'public'::regnamespace AND contype IN ('c', 'f', 'p', 'u', 'x')"""
 _INDICES: Final = """
@@ -250,15 +268,16 @@ WHERE relnamespace = 'public'::regnamespace AND NOT EXISTS (
 )"""
 _VIEWS: Final = """
 SELECT 'view ' || nspname || '.' || relname, pg_get_viewdef(pg_class.oid)
+    || coalesce(' WITH ' || array_to_string(reloptions, ', '), '')
 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-WHERE relkind = 'v' AND nspname = ANY (ARRAY[{schemas}])"""
+WHERE relkind IN ('v', 'm') AND nspname = ANY (ARRAY[{schemas}])"""
 _TRIGGERS: Final = """
 SELECT 'trigger ' || tgname, pg_get_triggerdef(pg_trigger.oid)
     || CASE tgenabled WHEN 'O' THEN '' WHEN 'A' THEN ' (always)' ELSE ' (disabled)' END
 FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
 WHERE NOT tgisinternal AND relnamespace = 'public'::regnamespace"""
 _FUNCTIONS: Final = """
-SELECT 'function ' || proname, prosrc FROM pg_proc
+SELECT 'function ' || proname, pg_get_functiondef(pg_proc.oid) FROM pg_proc
 WHERE pronamespace = 'public'::regnamespace AND prokind = 'f' AND proname <> 'shuffleboard_renew_statistics'"""
 
 
@@ -269,37 +288,53 @@ def _read_postgresql(connection: Connection) -> Iterator[tuple[str, str]]:
             if not re.match(rf"(column|constraint) ({'|'.join(OWN_TABLES)})\.", name):
                 yield name, " ".join(definition.split())
     version = connection.exec_driver_sql("SELECT current_setting('server_version_num')::integer / 10000").scalar()
-    yield EXPRESSIONS, json.dumps({"postgresql": version})
+    yield EXPRESSIONS, json.dumps({"postgresql": version, "spelling": SPELLING})
 
 
 _RIGHTS: Final = """
-SELECT role || ' ' || privilege || ' on ' || nspname || '.' || relname, expected,
-    has_table_privilege(role, pg_class.oid, privilege)
-FROM pg_class
-JOIN pg_namespace ON pg_namespace.oid = relnamespace
-CROSS JOIN LATERAL (
-    SELECT rolname AS role, privilege,
-        CASE
-            WHEN rolname = app THEN privilege = 'SELECT'
-                OR nspname = 'public' AND privilege <> 'TRUNCATE' AND relname <> ALL (ARRAY[{own}])
-            ELSE privilege = 'SELECT' AND nspname = CASE rolname WHEN reader THEN '{public}' ELSE '{members}' END
-        END AS expected
+WITH roles AS (
+    SELECT DISTINCT prefix || ending AS role, ending
     FROM (
-        SELECT prefix || '_app' AS app, prefix || '_reader' AS reader, prefix || '_member_reader' AS member_reader
-        FROM (
-            SELECT DISTINCT regexp_replace(pg_get_userbyid(relowner), '_owner$', '') AS prefix FROM pg_class
-            WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
-                AND pg_get_userbyid(relowner) LIKE '%%_owner'
-        ) AS prefixes
-    ) AS names
-    JOIN pg_roles ON rolname IN (app, reader, member_reader)
+        SELECT regexp_replace(pg_get_userbyid(relowner), '_owner$', '') AS prefix FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND pg_get_userbyid(relowner) LIKE '%%_owner'
+    ) AS owners
+    CROSS JOIN unnest(ARRAY['_app', '_reader', '_member_reader']) AS ending
+), present AS (
+    SELECT role, ending, CASE ending WHEN '_reader' THEN '{public}' WHEN '_member_reader' THEN '{members}' END AS views
+    FROM roles JOIN pg_roles ON rolname = role
+), schemas AS (
+    SELECT oid, nspname FROM pg_namespace WHERE nspname = ANY (ARRAY[{schemas}])
+), on_relations AS (
+    SELECT role, privilege, nspname || '.' || relname AS thing, pg_class.oid,
+        CASE
+            WHEN ending = '_app' THEN privilege = 'SELECT'
+                OR nspname = 'public' AND privilege <> 'TRUNCATE' AND relname <> ALL (ARRAY[{own}])
+            ELSE privilege = 'SELECT' AND nspname = views
+        END AS expected
+    FROM pg_class JOIN schemas ON schemas.oid = relnamespace CROSS JOIN present
     CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) AS privilege
-) AS rights
-WHERE relkind IN ('r', 'v') AND nspname = ANY (ARRAY[{schemas}])"""
+    WHERE relkind IN ('r', 'v')
+)
+SELECT 'role ' || role, true, EXISTS (SELECT 1 FROM pg_roles WHERE rolname = role) FROM roles
+UNION ALL
+SELECT 'right ' || role || ' ' || privilege || ' on ' || thing, expected,
+    has_table_privilege(role, oid, privilege) OR CASE
+        WHEN expected OR privilege IN ('DELETE', 'TRUNCATE') THEN false
+        ELSE has_any_column_privilege(role, oid, privilege)
+    END
+FROM on_relations
+UNION ALL
+SELECT 'right ' || role || ' ' || privilege || ' on schema ' || nspname,
+    privilege = 'USAGE' AND (ending = '_app' OR nspname = views), has_schema_privilege(role, schemas.oid, privilege)
+FROM present CROSS JOIN schemas CROSS JOIN unnest(ARRAY['USAGE', 'CREATE']) AS privilege
+UNION ALL
+SELECT 'right ' || role || ' USAGE on sequence public.' || relname, ending = '_app',
+    has_sequence_privilege(role, pg_class.oid, 'USAGE')
+FROM present CROSS JOIN pg_class WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace"""
 
 
 def _compare_rights(connection: Connection) -> Iterator[Difference]:
-    """Compare the rights of the roles that `db roles` made, if it did, on every table and view."""
+    """Compare the roles that `db roles` made, if it did, and their rights on tables, views, schemas and sequences."""
     query = _RIGHTS.format(
         own=", ".join(f"'{name}'" for name in sorted(OWN_TABLES)),
         public=audiences.schema("public"),
@@ -308,4 +343,4 @@ def _compare_rights(connection: Connection) -> Iterator[Difference]:
     )
     for name, expected, found in connection.exec_driver_sql(query):
         if expected != found:
-            yield Difference("missing" if expected else "extra", f"right {name}")
+            yield Difference("missing" if expected else "extra", name)

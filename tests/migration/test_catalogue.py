@@ -60,6 +60,25 @@ OTHERS = {
         "UPDATE schema_definition SET digest = 'other' WHERE kind = 'view'",
         "other views or triggers",
     ),
+    "an index in another order": (
+        "DROP INDEX {index};; CREATE INDEX {index} ON model (family DESC)",
+        "index {index} is ",
+    ),
+    "an index of columns in another order": (
+        "CREATE INDEX ix_own ON model (id, family);; DROP INDEX {index};; CREATE INDEX {index} ON model (family, id)",
+        "index {index} is ",
+    ),
+    "a unique index in place of an index": (
+        "DROP INDEX {index};; CREATE UNIQUE INDEX {index} ON model (id, family)",
+        "index {index} is ",
+    ),
+    "a view of one condition more": (
+        (
+            "DROP VIEW {schema}evaluation_metrics;; "
+            "CREATE VIEW {schema}evaluation_metrics AS SELECT * FROM evaluation_metric WHERE value > 0"
+        ),
+        "view {schema}evaluation_metrics is ",
+    ),
     "the record of the guard": ("DROP TABLE schema_catalogue", "table schema_catalogue is missing"),
 }
 POSTGRESQL = {
@@ -102,6 +121,57 @@ POSTGRESQL = {
     ),
     "a trigger dropped": ("DROP TRIGGER {trigger} ON {table}", "trigger {trigger} is missing"),
     "a trigger disabled": ("ALTER TABLE {table} DISABLE TRIGGER {trigger}", "trigger {trigger} is "),
+    "a collation": (
+        'ALTER TABLE model ALTER COLUMN name TYPE text COLLATE "C"',
+        "column model.name is 'text COLLATE C NOT NULL' instead of 'text NOT NULL'",
+    ),
+    "a length": (
+        "ALTER TABLE saved_query ALTER COLUMN name TYPE varchar(200)",
+        "column saved_query.name is 'character varying(200)",
+    ),
+    "a default dropped": ("ALTER TABLE {defaulted} DROP DEFAULT", "column {default} is "),
+    "another default": ("ALTER TABLE {defaulted} SET DEFAULT NULL", "column {default} is "),
+    "a foreign key that cascades": (
+        (
+            "ALTER TABLE shard DROP CONSTRAINT {foreign};; ALTER TABLE shard ADD CONSTRAINT {foreign} "
+            "FOREIGN KEY (evaluation_id) REFERENCES evaluation (id) ON DELETE CASCADE"
+        ),
+        "constraint shard.{foreign} is ",
+    ),
+    "a foreign key not validated": (
+        (
+            "ALTER TABLE shard DROP CONSTRAINT {foreign};; ALTER TABLE shard ADD CONSTRAINT {foreign} "
+            "FOREIGN KEY (evaluation_id) REFERENCES evaluation (id) NOT VALID"
+        ),
+        "constraint shard.{foreign} is ",
+    ),
+    "foreign keys that are not checked": ("ALTER TABLE shard DISABLE TRIGGER ALL", "constraint shard.{foreign} is "),
+    "a deferred foreign key": (
+        "ALTER TABLE shard ALTER CONSTRAINT {foreign} DEFERRABLE",
+        "constraint shard.{foreign} is ",
+    ),
+    "a unique of more columns": (
+        "ALTER TABLE model DROP CONSTRAINT {unique};; ALTER TABLE model ADD CONSTRAINT {unique} UNIQUE (name, id)",
+        "constraint model.{unique} is ",
+    ),
+    "a view's column": (
+        "ALTER VIEW public.published_results RENAME COLUMN paper TO source",
+        "view public.published_results is ",
+    ),
+    "a view without its barrier": (
+        "ALTER VIEW shuffleboard_public.leaderboard RESET (security_barrier)",
+        "view shuffleboard_public.leaderboard is ",
+    ),
+    "a materialized view": ("CREATE MATERIALIZED VIEW own AS SELECT 1 AS one", "view public.own is one too many"),
+    "a trigger for replicas alone": ("ALTER TABLE {table} ENABLE REPLICA TRIGGER {trigger}", "trigger {trigger} is "),
+    "a trigger of another time": (
+        (
+            "DROP TRIGGER {trigger} ON {table};; CREATE TRIGGER {trigger} AFTER DELETE ON {table} "
+            "FOR EACH ROW EXECUTE FUNCTION {function}()"
+        ),
+        "trigger {trigger} is ",
+    ),
+    "rights of a function": ("ALTER FUNCTION {function}() SECURITY DEFINER", "function {function} is "),
     "a function": (
         "CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
         "function {function} is ",
@@ -120,6 +190,7 @@ EDITED = {
     "a check of another text": ("constraint shard.{check}", "CHECK (", "CHECK (1 OR "),
     "a unique of fewer rows": ("constraint model.{unique}", "UNIQUE (", "UNIQUE (id, "),
     "a foreign key that cascades": ("constraint shard.{foreign}", ")", ") ON DELETE CASCADE"),
+    "a collation": ("column model.name", "TEXT", "TEXT COLLATE NOCASE"),
     "a foreign key to another table": ("constraint shard.{foreign}", "REFERENCES ", "REFERENCES other_"),
 }
 """For SQLite, which alters little: the object, and the part of its text that is another one."""
@@ -134,6 +205,14 @@ SQLITE = {
         "CREATE TRIGGER own BEFORE DELETE ON model BEGIN SELECT 1; END",
         "trigger own is one too many",
     ),
+    "a trigger of another time": (
+        "DROP TRIGGER {trigger};; CREATE TRIGGER {trigger} AFTER DELETE ON model BEGIN SELECT 1; END",
+        "trigger {trigger} is ",
+    ),
+    "an index of another collation": (
+        "DROP INDEX {index};; CREATE INDEX {index} ON model (name COLLATE NOCASE)",
+        "index {index} is ",
+    ),
     "a table made again without its checks": (
         "CREATE TABLE copy AS SELECT * FROM saved_query;; DROP TABLE saved_query;; ALTER TABLE copy RENAME TO saved_query",
         "constraint saved_query.",
@@ -147,6 +226,15 @@ RIGHTS = {
     "REVOKE SELECT ON shuffleboard_public.leaderboard FROM {0}_reader": (
         "_reader SELECT on shuffleboard_public.leaderboard is missing"
     ),
+    "REVOKE SELECT ON shuffleboard_members.leaderboard FROM {0}_member_reader": (
+        "_member_reader SELECT on shuffleboard_members.leaderboard is missing"
+    ),
+    "GRANT SELECT (password_hash) ON public.account TO {0}_reader": "_reader SELECT on public.account is one too many",
+    "GRANT INSERT ON public.schema_stamp TO {0}_app": "_app INSERT on public.schema_stamp is one too many",
+    "REVOKE USAGE ON SCHEMA shuffleboard_public FROM {0}_reader": "USAGE on schema shuffleboard_public is missing",
+    "GRANT CREATE ON SCHEMA public TO {0}_app": "_app CREATE on schema public is one too many",
+    "REVOKE USAGE ON SEQUENCE public.model_id_seq FROM {0}_app": "USAGE on sequence public.model_id_seq is missing",
+    "DROP OWNED BY {0}_reader;; DROP ROLE {0}_reader": "role {0}_reader is missing",
 }
 
 
@@ -164,6 +252,9 @@ def names_of(engine: Engine) -> dict[str, str]:
             first.setdefault("table", definition.partition(" ON public.")[2].split()[0])
         elif kind == "trigger":
             first.setdefault("trigger", rest)
+        if kind == "column" and " DEFAULT " in definition and not name.endswith(".id"):
+            first.setdefault("default", rest)
+            first.setdefault("defaulted", rest.replace(".", " ALTER COLUMN "))
         if kind == "constraint":
             table, _, constraint = rest.partition(".")
             for word, of in (("CHECK", "shard"), ("FOREIGN", "shard"), ("UNIQUE", "model")):
@@ -266,10 +357,16 @@ def test_each_right_of_a_role_is_named(postgresql_database: str, roles: RoleName
     engine = get_engine(postgresql_database)
     for change, expected in RIGHTS.items():
         with undone(engine) as connection:
-            connection.exec_driver_sql(change.format(roles.prefix))
+            for statement in change.format(roles.prefix).split(";; "):
+                connection.exec_driver_sql(statement)
             [found] = catalogue.find_differences(connection)
-        assert expected in str(found)
-        assert "db roles" in found.remedy
+            assert expected.format(roles.prefix) in str(found)
+            assert "db roles" in found.remedy
+            if revoked := re.match("as a superuser: (REVOKE .*);", found.remedy):
+                connection.exec_driver_sql(revoked[1])
+                assert catalogue.find_differences(connection) == []
+            else:
+                assert found.kind == "missing"
 
 
 def test_the_guard_takes_less_than_two_seconds_of_this_processor(database: str) -> None:
@@ -313,6 +410,16 @@ def test_an_extra_index_stops_nobody(database: str) -> None:
         connection.exec_driver_sql("CREATE INDEX own ON model (family)")
     catalogue.require_intact(get_engine(database))
     assert "index own is one too many" in shuffleboard("db", "check", status=1, database_url=database).stdout
+
+
+@pytest.mark.usefixtures("next_schema")
+def test_an_upgrade_to_a_newer_schema_forgets_no_change_by_hand(database: str) -> None:
+    engine = get_engine(database)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE saved_query DROP COLUMN public")
+    with pytest.raises(DatabaseError, match=r"column saved_query.public is missing \(restore a backup"):
+        upgrade(database)
+    assert history.current(engine) != history.head()
 
 
 def test_what_upgrade_makes_again_is_right_afterwards(database: str) -> None:
