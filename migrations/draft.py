@@ -68,7 +68,7 @@ def first(folder: Path = FOLDER) -> Path:
 def _write(config: Config, message: str, now: datetime) -> Path:
     from registry.tables import Base
 
-    config.set_main_option("file_template", f"{now:%Y%m%d_%H%M}_{'_'.join(message.lower().split())}")
+    config.set_main_option("file_template", f"{now:%Y%m%d_%H%M}_{'_'.join(re.findall('[a-z0-9]+', message.lower()))}")
     with _newest_database(config) as engine, engine.begin() as connection:
         config.attributes["connection"] = connection
         config.attributes["target_metadata"] = Base.metadata

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,14 @@ def test_the_first_revision_is_what_its_draft_writes(tmp_path: Path) -> None:
     draft.tidy(drafted)
     assert drafted.name == written.name
     assert drafted.read_text() == written.read_text(), "run: python -m migrations.draft --first"
+
+
+@pytest.mark.one_engine
+def test_the_file_of_a_draft_is_named_by_the_words_of_its_title(tmp_path: Path) -> None:
+    shutil.copytree(draft.FOLDER, tmp_path / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
+    now = datetime.strptime(NEXT, "%Y%m%d%H%M")  # noqa: DTZ007 - it is for its name
+    drafted = draft.draft("Drop the model's URL/link", now, tmp_path / "migrations")
+    assert drafted.name == "29990101_0000_drop_the_model_s_url_link.py"
 
 
 # Views
