@@ -73,6 +73,9 @@ class Filters(TypedDict, total=False):
     kind: str
     min_parameters: int
     max_parameters: int
+    openness: Literal["open", "closed"]
+    released_from: str | datetime
+    released_to: str | datetime
     sealed_from: str | datetime
     sealed_to: str | datetime
     asked: Literal["one-order", "repeats", "several-orders"]

@@ -16,6 +16,7 @@ from registry.db import get_engine
 from registry.settings import Settings, get_settings
 from web import api, formats, frame, problems, reference, share_links
 from web.api import uploads
+from web.charts.differences import DIFFERENCES
 from web.charts.spans import SPANS
 from web.pages import (
     administration,
@@ -132,7 +133,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     app.url_map.converters["int"] = _Id
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(formats.FILTERS)
-    app.jinja_env.globals.update(formats.GLOBALS, **SPANS)
+    app.jinja_env.globals.update(formats.GLOBALS, **SPANS, **DIFFERENCES)
     app.jinja_env.globals.update(static=_static_urls(app), here=links.here, there=links.there)
     app.jinja_env.globals.update(
         share_of_page=share_links.share_of_page,

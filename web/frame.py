@@ -49,30 +49,21 @@ MENU: Final = {
             "Benchmarks",
             ("pages.benchmark", "comparing.answer_moving"),
         ),
-    ),
-    "Analyses": (
         Place("comparing.compare", "Compare"),
-        Place("assessing.protocol", "Assessment protocol"),
-        Place("sql.page", "SQL", ("sql.saved",), scope="sql"),
+        Place("pages.metrics_guide", "Metrics"),
     ),
     "Work": (
-        Place("pages.queue", "Queue"),
         Place("submitting.submit", "Submit", scope="submit"),
+        Place("pages.queue", "Queue", scope="submit"),
         Place("submitting.submissions", "Submissions", ("submitting.submission",), scope="maintain"),
-    ),
-    "Reference": (
-        Place("pages.metrics_guide", "Metrics"),
-        Place("reference.reference", "API"),
-        Place("proof.chain", "Chain of seals"),
-        Place("proof.withdrawn", "Withdrawn"),
     ),
     "Administration": (
         Place("administration.accounts_page", "Accounts", ("administration.account_page",), scope="admin"),
         Place("administration.audit", "Audit trail", scope="admin"),
     ),
 }
-"""All pages of the menu, by group."""
-BAR: Final = (*MENU["Results"], MENU["Analyses"][0])
+"""All pages of the menu, by group. Visitors see only the first group, of seven: the footer has the rest."""
+BAR: Final = MENU["Results"][:-1]
 """Entries that a wide window also shows next to the menu."""
 
 

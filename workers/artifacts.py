@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import IngestError, ModelError
-from registry.files.hub import Source, cached_folder, download
+from registry.files.hub import Snapshot, Source, cached_folder, download
 from registry.files.remembered import remembered_sha256
 from registry.files.toml import read_definition
 from registry.lookups import is_hub_name
@@ -70,10 +70,12 @@ def inspect_files(
         return inspect_endpoint(request, settings or get_settings())
     if request.kind == "gguf":
         return _gguf_files(Path(request.location), digest_of)
-    folder, commit = resolve_folder(request.location, request.revision)
+    folder, snapshot = resolve_folder(request.location, request.revision)
     _check_checkpoint(folder, request)
     check_weights(folder)
-    files = _folder_files(folder, commit, digest_of)
+    files = _folder_files(folder, None if snapshot is None else snapshot.commit, digest_of)
+    if snapshot is not None:
+        files = replace(files, developer=request.location.partition("/")[0], released=snapshot.created)
     if request.adapter is None:
         return files
     return _with_adapter(files, folder, request.location, request.adapter, digest_of)
@@ -90,8 +92,8 @@ def check_files(revision: ModelRevision, settings: Settings) -> None:
             )
 
 
-def resolve_folder(location: str, revision: str | None, *, nested: bool = False) -> tuple[Path, str | None]:
-    """Return the local folder of a Hugging Face model and its hub commit, downloading a hub model.
+def resolve_folder(location: str, revision: str | None, *, nested: bool = False) -> tuple[Path, Snapshot | None]:
+    """Return the local folder of a Hugging Face model and its snapshot of the hub, downloading a hub model.
 
     nested: with the files in subfolders, as embedders have.
     Raises ModelError or StorageError as `download` does.
@@ -107,7 +109,7 @@ def resolve_folder(location: str, revision: str | None, *, nested: bool = False)
         )
     name, path = snapshot.files[0]
     folder = path.parents[name.count("/")]
-    return Path(check_location("huggingface", str(folder))), snapshot.commit
+    return Path(check_location("huggingface", str(folder))), snapshot
 
 
 def _check_checkpoint(folder: Path, request: RevisionRequest) -> None:

@@ -3,18 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import ModelChoice
 from registry.leaderboard.costs import costs_of
+from registry.leaderboard.selection import openness_of
 from registry.tables import Evaluation, ModelRevision
-
-LOADED: Final = ("huggingface", "gguf")
-"""Kinds of revisions whose weights are here."""
-CLOSED: Final = ("proprietary", "closed", "commercial")
-"""Licences that keep the weights from the public."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +29,6 @@ class ModelFacts:
     released: str | None
     cost: Decimal | None
     thinking: bool | None
-
-
-def openness_of(kind: str, licence: str | None) -> str | None:
-    """Return whether anyone may download a model's weights, `open` or `closed`; None if neither is known.
-
-    >>> openness_of("external", "Apache-2.0"), openness_of("openai", None), openness_of("external", None)
-    ('open', 'closed', None)
-    """
-    if licence is not None and licence.strip().casefold() in CLOSED:
-        return "closed"
-    if licence is not None or kind in LOADED:
-        return "open"
-    return "closed" if kind == "openai" else None
 
 
 def facts_of_models(

@@ -69,10 +69,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Files of one commit. files: path inside the dataset and on this machine, in the order of the former."""
+    """Files of one commit. files: path inside the dataset and on this machine, in the order of the former.
+
+    created: day on which the repository was created; None if the hub was not asked or does not say.
+    """
 
     commit: str
     files: tuple[tuple[str, Path], ...]
+    created: str | None = None
 
     def matching(self, pattern: str) -> list[tuple[Path, str, str]]:
         """Return the files of a pattern, each with the text of its first `*` and its path inside the dataset."""
@@ -122,7 +126,8 @@ def download(source: Source, patterns: Sequence[str], *, optional: bool = False)
         if new and lacking >= SAID_FROM:
             done += item.size or 0
             log.info("downloaded", source=source.named, file=item.rfilename, bytes=done, of_bytes=lacking)
-    return Snapshot(commit, tuple(sorted(files)))
+    created = f"{info.created_at:%Y-%m-%d}" if info.created_at is not None else None
+    return Snapshot(commit, tuple(sorted(files)), created)
 
 
 def _file(source: Source, item: "RepoSibling", commit: str) -> Path:

@@ -234,6 +234,7 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
                 Evaluation.protocol_id,
                 Evaluation.variant_set_id,
                 _PART.label("part"),
+                Evaluation.questions,
                 counted.c.evaluations,
                 *_NAMES,
             )
@@ -375,7 +376,7 @@ def _grouped_ids(
 ) -> list[int]:
     """Return the evaluations from `first` up to `last` in the order by group, reading only groups in between."""
     kept, skipped, passed = [], 0, 0
-    for group in _in_order(found, ordering):
+    for group in _largest_first(found, ordering):
         if passed + group["evaluations"] <= first:
             skipped += group["evaluations"]
         elif passed < last:
@@ -408,12 +409,26 @@ def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) ->
     return [evaluation_id for evaluation_id, _ in sorted(found, key=key)]
 
 
-def _in_order(found: list[Row], ordering: Ordering) -> list[Row]:
-    """Sort groups by name; sorting by a column that a group shares moves whole groups."""
+def _largest_first(found: list[Row], ordering: Ordering) -> list[Row]:
+    """Sort groups by their answers: the benchmark with the largest group first, and its largest group first in it.
+
+    Sorting by a column that a group shares moves whole groups.
+    found: from `count_groups`.
+    """
+    largest: dict[str, int] = {}
+    for group in found:
+        largest[group["benchmark"]] = max(_answers(group), largest.get(group["benchmark"], 0))
     in_order = sorted(found, key=group_key)
+    in_order.sort(key=lambda group: (-largest[group["benchmark"]], group["benchmark"], -_answers(group)))
     if ordering.sort in GROUP_COLUMNS:
         in_order.sort(key=lambda row: _comparable(row[ordering.sort]), reverse=ordering.order == "desc")
     return in_order
+
+
+def _answers(group: Row) -> int:
+    """Return how many questions all evaluations of a group answer together."""
+    answers: int = group["evaluations"] * group["questions"]
+    return answers
 
 
 def _comparable(value: Any) -> Any:

@@ -34,11 +34,36 @@ ASKED_HOW: Final = {
 }
 """Repetition of questions: once; several times by the same prompt; in different prompts."""
 
+LOADED: Final = ("huggingface", "gguf")
+"""Kinds of revisions whose weights are here."""
+CLOSED: Final = ("proprietary", "closed", "commercial")
+"""Licences that keep the weights from the public."""
+_CLOSED: Final = func.coalesce(func.lower(func.trim(Model.licence)), "").in_(CLOSED)
+OPENNESS: Final = {
+    "open": and_(~_CLOSED, or_(Model.licence.is_not(None), ModelRevision.kind.in_(LOADED))),
+    "closed": or_(_CLOSED, and_(Model.licence.is_(None), ModelRevision.kind == "openai")),
+}
+"""Whether anyone may download the weights, as `openness_of` says of one model."""
+
+
+def openness_of(kind: str, licence: str | None) -> str | None:
+    """Return whether anyone may download a model's weights, `open` or `closed`; None if neither is known.
+
+    >>> openness_of("external", "Apache-2.0"), openness_of("openai", None), openness_of("external", None)
+    ('open', 'closed', None)
+    """
+    if licence is not None and licence.strip().casefold() in CLOSED:
+        return "closed"
+    if licence is not None or kind in LOADED:
+        return "open"
+    return "closed" if kind == "openai" else None
+
 
 @dataclass(frozen=True)
 class Selection:
     """A filter of evaluations; None selects all. q: part of the model's name. Times are inclusive.
 
+    openness: a key of OPENNESS. released_from, released_to: days.
     subject: only benchmarks that have it, with metrics over its questions alone. asked: a key of ASKED_HOW.
     """
 
@@ -54,6 +79,9 @@ class Selection:
     kind: str | None = None
     min_parameters: int | None = None
     max_parameters: int | None = None
+    openness: str | None = None
+    released_from: datetime | None = None
+    released_to: datetime | None = None
     sealed_from: datetime | None = None
     sealed_to: datetime | None = None
     asked: str | None = None
@@ -111,6 +139,12 @@ def _revisions(session: Session, asked: Selection) -> Sequence[int] | None:
         of_model.append(Model.parameters >= asked.min_parameters)
     if asked.max_parameters is not None:
         of_model.append(Model.parameters <= asked.max_parameters)
+    if asked.openness is not None:
+        of_model.append(OPENNESS[asked.openness])
+    if asked.released_from is not None:
+        of_model.append(Model.released >= f"{asked.released_from:%Y-%m-%d}")
+    if asked.released_to is not None:
+        of_model.append(Model.released <= f"{asked.released_to:%Y-%m-%d}")
     if not of_model:
         return None
     known: dict[Selection, Sequence[int]] = session.info.setdefault("revisions", {})

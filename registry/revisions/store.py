@@ -124,6 +124,7 @@ class ModelFiles:
     The digests of a model on an endpoint are None: its files are not accessible. With an adapter weights_digest is made
     of base_digest and adapter_digest, so that no other model has the same. thinking: the settings of thinking that a
     server supports; None: none. licence, parameters: from the card and the weights of the folder; None if they lack it.
+    developer, released: the owner of the hub's repository, and the day on which it was created.
     """
 
     weights_digest: str | None
@@ -136,15 +137,19 @@ class ModelFiles:
     thinking: dict[str, bool] | None = None
     licence: str | None = None
     parameters: int | None = None
+    developer: str | None = None
+    released: str | None = None
 
     def record(self, revision: ModelRevision) -> None:
         """Writes the digests into a revision, which can be used from then on.
 
-        Licence and parameters become the model's where nobody gave others.
+        Facts of the card and the hub become the model's if nobody gave others.
         """
         model = revision.model
         model.licence = model.licence or self.licence
         model.parameters = model.parameters or self.parameters
+        model.developer = model.developer or self.developer
+        model.released = model.released or self.released
         revision.weights_digest = self.weights_digest
         revision.tokenizer_digest = self.tokenizer_digest
         revision.chat_template = self.chat_template

@@ -69,11 +69,26 @@ def make(rows: Sequence[Row], selection: Selection, ordering: Ordering) -> Board
     if ordering.grouped:
         # Stable: within a group the chosen order stays. Sorting by a group's common column moves whole groups.
         complete.sort(key=group_key)
+        complete = _largest_first(complete)
         if ordering.sort in GROUP_COLUMNS:
             complete.sort(key=lambda row: _comparable(row[ordering.sort]), reverse=ordering.order == "desc")
     incomplete = [row for row in kept if not row["complete"]]
     incomplete.sort(key=lambda row: -row["evaluation_id"])
     return Board(complete, incomplete)
+
+
+def _largest_first(complete: Sequence[Row]) -> list[Row]:
+    """Sort groups by the questions that their evaluations answer together, and benchmarks by their largest group."""
+    groups = [list(group) for _, group in groupby(complete, key=group_key)]
+    benchmarks: dict[str, list[list[Row]]] = {}
+    for group in sorted(groups, key=_answers, reverse=True):
+        benchmarks.setdefault(group[0]["benchmark"], []).append(group)
+    of_size = sorted(benchmarks.items(), key=lambda item: (-_answers(item[1][0]), item[0]))
+    return [row for _, ways in of_size for group in ways for row in group]
+
+
+def _answers(group: Sequence[Row]) -> int:
+    return sum(row["questions"] for row in group)
 
 
 def _ranked(rows: Sequence[Row], metric: str) -> list[Row]:

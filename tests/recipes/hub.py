@@ -150,6 +150,7 @@ def stand_in() -> Iterator[Hub]:
                     for name, content in hub.files[repository].items()
                 ]
                 document = {"id": repository, "sha": commit, "siblings": siblings, "private": False, "tags": []}
+                document["createdAt"] = "2024-11-05T08:30:00.000Z"
                 self._send(200, json.dumps(document).encode(), {"Content-Type": "application/json"}, body=body)
 
         def _tree(self, repository: str, *, body: bool) -> None:

@@ -293,6 +293,7 @@ def test_a_model_of_the_hub_is_pinned_to_its_commit_and_downloaded_before_it_is_
     add = ("models", "add", "tiny", "--kind", "huggingface", "--location", "me/tiny", "--revision", "main")
     added = shuffleboard_json(*add, **options)
     assert (added["commit"], added["state"]) == (COMMIT, "ready")
+    assert (added["developer"], added["released"]) == ("me", "2024-11-05")
     # A branch that moves on changes nothing registered; a commit that changes is refused.
     hub.commits["me/tiny"] = {"main": "f" * 40, "before": COMMIT}
     assert COMMIT in shuffleboard_json("models", "prefetch", "tiny", **options)["folder"]

@@ -200,10 +200,10 @@ def ground(opened):
 def test_the_menu_goes_by_keys_and_the_chosen_colours_hold_with_scripts_and_without(chromium, address):
     base, _ = address
     with page(chromium, color_scheme="light") as opened:
-        opened.goto(f"{base}/queue?page=1")
+        opened.goto(f"{base}/models?q=a")
         light = ground(opened)
         opened.locator(".menu summary").press("Enter")
-        expect(opened.locator(".sheet [aria-current=page]")).to_have_text("Queue")
+        expect(opened.locator(".sheet [aria-current=page]")).to_have_text("Models")
         opened.get_by_role("button", name="Dark").click()
         expect(opened.locator("[data-theme=dark]")).to_have_count(1)
         dark = ground(opened)
@@ -213,11 +213,11 @@ def test_the_menu_goes_by_keys_and_the_chosen_colours_hold_with_scripts_and_with
         opened.reload()
         assert ground(opened) == dark != light
     with page(chromium, color_scheme="dark", java_script_enabled=False) as opened:
-        opened.goto(f"{base}/queue?page=1")
+        opened.goto(f"{base}/models?q=a")
         assert ground(opened) == dark
         opened.locator(".menu summary").click()
         opened.get_by_role("button", name="Light").click()
-        assert opened.url == f"{base}/queue?page=1"
+        assert opened.url == f"{base}/models?q=a"
         assert ground(opened) == light
 
 

@@ -1,7 +1,6 @@
 """Two evaluations next to each other: differences, tests, and the questions on which they differ."""
 
 import re
-from statistics import mean
 
 import pytest
 
@@ -12,12 +11,14 @@ from tests.proof.commands import run
 from tests.web.accounts import maintaining
 from tests.web.outputs import MODELS
 from tests.web.seed import HOSTILE, add_model, evaluate, right
-from tests.web.test_charts import cells, specifications
+from tests.web.test_charts import cells
 from tests.web.test_charts import right as answered_right
 from tests.web.test_pages import counted
 from web.pages.comparing import COMPARED
 
 pytestmark = pytest.mark.one_engine
+
+TABLE = "Both evaluations in each metric"
 
 
 def pair(drawn, kind="cyclic", protocol="symbols"):
@@ -40,7 +41,7 @@ def known_everywhere(drawn, model):
 
 
 def test_the_numbers_are_those_of_the_command_line(drawn):
-    rows = {row[0].rstrip(" ↑↓"): row[1:] for row in cells(compared(drawn), "Left and right in each metric")}
+    rows = {row[0].rstrip(" ↑↓"): row[1:] for row in cells(compared(drawn), TABLE)}
     with read_session(drawn.engine) as session:
         expected = compare_evaluations(session, *pair(drawn))["metrics"]
     shown = {name: METRICS[name].label for name in COMPARED if expected[name]["n"]}
@@ -48,7 +49,7 @@ def test_the_numbers_are_those_of_the_command_line(drawn):
     assert len(rows) == 5
     for name, label in shown.items():
         one = expected[name]
-        left, right_, difference, *test = rows[label]
+        _, left, right_, difference, *test = rows[label]
         assert left == f"{100 * one['first']:.1f}%"
         assert right_ == f"{100 * one['second']:.1f}%"
         assert difference == f"{100 * one['difference']:+.1f} points".replace("-", "−")
@@ -66,17 +67,17 @@ def test_the_numbers_are_those_of_the_command_line(drawn):
 def test_page_json_and_command_line_state_the_same_intervals(drawn):
     left, right_ = pair(drawn)
     page = compared(drawn)
-    (specification,) = specifications(page)
     document = run(drawn.engine, "statistics", "compare", left, right_, "--json").document
     printed = run(drawn.engine, "statistics", "compare", left, right_).stdout.splitlines()
     assert f"{document['resamples']:,} resamples" in page
-    stated = {value["label"]: value for value in specification["data"]["values"]}
-    assert stated.keys() == {METRICS[name].label for name in COMPARED if document["metrics"][name]["n"]}
+    drawn_bars = iter(re.findall(r'<rect class="interval" x="([\d.]+)%" width="([\d.]+)%"', page))
+    edge = float(re.search(r"<span>\+(\d+)</span>", page)[1]) / 100
     for name in COMPARED:
         item, label = document["metrics"][name], METRICS[name].label
         if item["n"]:
             low, high = item["interval"]
-            assert [stated[label][key] for key in ("difference", "low", "high")] == [item["difference"], low, high]
+            start, width = map(float, next(drawn_bars))
+            assert [start, start + width] == pytest.approx([50 + 50 * low / edge, 50 + 50 * high / edge], abs=0.02)
             ends = f"{100 * low:+.1f} points to {100 * high:+.1f} points".replace("-", "−")
             assert f'<small class="note">{ends}</small>' in page
             assert any(line.startswith(label) and f"{low:.3f} … {high:.3f}" in line for line in printed), label
@@ -117,16 +118,16 @@ def test_questions_can_differ_by_the_original_order_alone(drawn):
 
 def test_swapping_the_sides_turns_every_difference_around(drawn):
     left, right_ = pair(drawn)
-    one = cells(compared(drawn), "Left and right")
-    other = cells(drawn.client.get(f"/compare?left={right_}&right={left}").text, "Left and right")
+    one = cells(compared(drawn), TABLE)
+    other = cells(drawn.client.get(f"/compare?left={right_}&right={left}").text, TABLE)
     for row, turned in zip(one, other, strict=True):
-        assert row[1:3] == turned[2:0:-1]
-        assert row[3].split()[0] == turned[3].split()[0].translate(str.maketrans("+−", "−+"))
+        assert row[2:4] == turned[3:1:-1]
+        assert row[4].split()[0] == turned[4].split()[0].translate(str.maketrans("+−", "−+"))
 
 
 def test_two_models_are_compared_where_they_were_asked_in_the_same_way(drawn):
     page = drawn.client.get("/compare?left=leaning&right=steady&benchmark=mixed&variants=cyclic").text
-    assert cells(page, "Left and right") == cells(compared(drawn), "Left and right")
+    assert cells(page, TABLE) == cells(compared(drawn), TABLE)
     # Without a protocol one of four is chosen; the others are offered.
     page = drawn.client.get("/compare?left=leaning&right=steady&benchmark=mixed").text
     assert (
@@ -160,9 +161,9 @@ def test_the_choice_begins_with_what_several_models_were_asked_in_the_same_way(d
 
 def test_models_are_compared_where_a_url_names_them_and_no_benchmark(drawn):
     assert "verdict" in drawn.client.get("/compare?model=leaning&model=steady&variants=cyclic").text
-    assert cells(
-        drawn.client.get("/compare?model=leaning&model=steady&variants=cyclic").text, "Left and right"
-    ) == cells(compared(drawn), "Left and right")
+    assert cells(drawn.client.get("/compare?model=leaning&model=steady&variants=cyclic").text, TABLE) == cells(
+        compared(drawn), TABLE
+    )
     assert drawn.client.get("/compare?left=leaning&right=steady").status_code == 200
 
 
@@ -256,7 +257,7 @@ def test_evaluations_with_few_questions_have_no_interval(site):
     evaluations = site.seeded.evaluations
     page = site.client.get(f"/compare?left={evaluations['alpha']}&right={evaluations['delta']}").text
     assert page.count("no interval") == 5
-    assert mean(value["low"] is None for value in specifications(page)[0]["data"]["values"]) == 1
+    assert '<rect class="interval"' not in page.partition('id="differences"')[2]
 
 
 def test_evaluations_without_a_common_question_have_nothing_to_compare(own):

@@ -29,6 +29,9 @@ def models(response):
         ("kind=gguf", []),
         ("min_parameters=135000000&max_parameters=135000000", ["alpha", "silent", "beta", "gamma", "delta"]),
         ("min_parameters=500000000", []),
+        ("openness=open", ["alpha", "silent", "beta", "gamma", "delta"]),
+        ("openness=closed", []),
+        ("released_from=2020-01-01", []),
         ("sealed_from=2020-01-01", ["alpha", "silent", "beta", "gamma", "delta"]),
         ("sealed_to=2020-01-01", []),
         ("q=A&sort=model&order=desc", ["gamma", "delta", "beta", "alpha"]),
@@ -44,11 +47,11 @@ def test_filters_are_in_the_address_and_in_the_form(client, query, kept):
     selected = {given.get("value") for tag, given in parsed(response).tags if tag == "option" and "selected" in given}
     for item in query.split("&"):
         name, _, value = item.partition("=")
-        if name in ("min_parameters", "max_parameters", "asked"):
+        if name in ("min_parameters", "max_parameters", "asked", "openness"):
             assert value in selected
         elif name in ("kind", "family", "subject"):
             assert f"<option selected>{value}</option>" in response.text
-        elif name.startswith("sealed"):
+        elif name.startswith(("sealed", "released")):
             assert f'name="{name}" value="{value}"' in response.text
 
 

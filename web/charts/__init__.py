@@ -6,7 +6,6 @@ A chart is never the only place for its numbers: the page also has a table of th
 
 from web.charts.answers import PART_METRICS, adversarial, flip_bins, flips, history, parts, positions
 from web.charts.drawing import Chart
-from web.charts.models import differences
 from web.charts.moved import SPREAD_COLUMNS, answer_moving, spread
 from web.charts.orders import SHARES, bmca_curve, noise, shuffles
 from web.charts.subsets import agreement
@@ -20,7 +19,6 @@ __all__ = [
     "agreement",
     "answer_moving",
     "bmca_curve",
-    "differences",
     "flip_bins",
     "flips",
     "history",

@@ -69,6 +69,15 @@ def snapshot_sql(snapshot: BoardSnapshot) -> str:
     return f"SELECT * FROM board_standings WHERE snapshot = {snapshot.id} ORDER BY column_name, rank, model"  # noqa: S608
 
 
+def addresses_of_tasks(document: Row, name: str) -> dict[str, str]:
+    """Map each task of a board to the URL of the visitor's own board on which it alone counts."""
+    tasks = list(dict.fromkeys(entry["task"] for entry in document["entries"]))
+    return {
+        task: url_for("own.own", name=name, weight=[f"{other}:{int(other == task)}" for other in tasks])
+        for task in tasks
+    }
+
+
 def _sorted(rows: list[Row], document: Row) -> tuple[list[Row], Sorting]:
     """Sort rows by the requested column, complete ones first; return them with that column and its direction."""
     natural: dict[str, Order] = {
@@ -129,6 +138,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         extras=_extras([row["model"] for row in shown]),
         together=document["together"].get(sort),
         current=current,
+        tasks=addresses_of_tasks(document, snapshot.board.name),
         as_of=request.args.get("as_of", ""),
         waiting=in_progress(session(), snapshot.board) if current else [],
         history=_listed(known[-SNAPSHOTS:]),

@@ -17,11 +17,12 @@ from registry.predictions.stored import archived_among
 from registry.prompting.protocols.replayed import asking_name
 from registry.schema.selectables import Row
 from registry.studies.causes import describe_causes
-from registry.verdicts.facts import Number
+from registry.verdicts.facts import Facts, Number
 from registry.verdicts.subjects import Pair, Several
 from registry.verdicts.table import Said, conclude, say
 from registry.verdicts.wording import value_text
 from web import charts
+from web.charts.differences import reach
 from web.formats import telling_names
 from web.pages import leaderboard
 from web.serving.cache import OfSealed
@@ -194,6 +195,7 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
 
     document = comparison_of(left, right)
     differences = {name: row for name in COMPARED if (row := document["metrics"][name])["n"]}
+    known = facts_of(session(), (left["evaluation_id"], right["evaluation_id"]))
     countable = [name for name in RIGHT_OR_WRONG if differences.get(name, {}).get("mcnemar")]
     by = parameters.choice(request.args, "by", countable, countable[0]) if countable else "accuracy"
     only = parameters.choice(request.args, "only", chart_data.DIFFERING, "all")
@@ -206,7 +208,8 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
         left=left,
         right=right,
         names=telling_names(left, right),
-        sentences=_sentences(left, right, differences),
+        facts=known,
+        sentences=_sentences(left, right, differences, known),
         relation=describe_relation(document),
         causes=describe_causes(document["causes"]),
         asked_differently=_prompting(left) != _prompting(right),
@@ -214,7 +217,7 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
         questions=document["questions"],
         resamples=document["resamples"],
         differences=differences,
-        chart=charts.differences([_drawn(name, row) for name, row in differences.items()]),
+        edge=reach(differences.values()),
         by=by,
         outcomes=RIGHT_OR_WRONG,
         countable=countable,
@@ -238,13 +241,12 @@ def _prompting(row: Row) -> tuple[Any, ...]:
     return row["variants"], asking_name(row["protocol"]), row["shots"]
 
 
-def _sentences(left: Row, right: Row, differences: dict[str, Row]) -> tuple[Said, ...]:
+def _sentences(left: Row, right: Row, differences: dict[str, Row], known: dict[int, Facts]) -> tuple[Said, ...]:
     """Return the sentences about two, by the first metric of STATED with a value; none if neither has one."""
     metric = next((name for name in _stated(differences) if differences[name]["difference"] is not None), None)
     if metric is None:
         return ()
     row = differences[metric]
-    known = facts_of(session(), (left["evaluation_id"], right["evaluation_id"]))
     sides = [known[side["evaluation_id"]] for side in (left, right)]
     lower, ends = METRICS[metric].better == "lower", row["interval"]
     if row["difference"] < 0 and ends is not None:
@@ -266,11 +268,6 @@ def _sentences(left: Row, right: Row, differences: dict[str, Row]) -> tuple[Said
 
 def _stated(differences: dict[str, Row]) -> list[str]:
     return [name for name in STATED if name in differences]
-
-
-def _drawn(name: str, row: Row) -> Row:
-    low, high = row["interval"] or (None, None)
-    return {"label": METRICS[name].label, "difference": row["difference"], "low": low, "high": high}
 
 
 # Several

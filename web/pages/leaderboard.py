@@ -1,6 +1,6 @@
 """The leaderboard as a page and as CSV, and its parts for other pages."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -18,6 +18,7 @@ from registry.leaderboard.rows import (
     Ordering,
     all_rows,
     complete_rows,
+    count_groups,
     filter_choices,
     group_key,
     incomplete_rows,
@@ -57,6 +58,7 @@ def leaderboard() -> ResponseReturnValue:
         session(), selection, asked, limit=size, offset=(page - 1) * size, metrics=_on_the_board(asked)
     )
     shown = with_facts(shown, selection.scope)
+    groups = count_groups(session(), selection)
     by_default = "sort" not in request.args and asked.rank_metric != FALLBACK
     in_one_order = by_default and bool(shown) and all(row["ranked_by"] == FALLBACK for row in shown)
     if in_one_order:
@@ -95,8 +97,19 @@ def leaderboard() -> ResponseReturnValue:
         if shown and drawn in PLOTS
         else None,
         priced=bool(costs),
-        **table_context(shown, incomplete, metrics, grouped=asked.grouped),
+        **table_context(
+            shown,
+            incomplete,
+            metrics,
+            grouped=asked.grouped,
+            members={(group["asked_digest"], group["repeated"]): group["evaluations"] for group in groups},
+            folded=not any(getattr(selection, key) is not None for key in _OF_ONE_WAY),
+        ),
     )
+
+
+_OF_ONE_WAY: Final = ("variants", "protocol", "shots", "asked", "model", "q")
+"""Filters after which every way of asking a benchmark is shown, since the visitor looks for one of them."""
 
 
 def _columns(metrics: Sequence[str], pinned: Sequence[str], sort: str) -> list[dict[str, Any]]:
@@ -138,6 +151,9 @@ def _columns(metrics: Sequence[str], pinned: Sequence[str], sort: str) -> list[d
 _FILTER_LABELS: Final = {
     "min_parameters": "Parameters from",
     "max_parameters": "Parameters to",
+    "openness": "Weights",
+    "released_from": "Released from",
+    "released_to": "Released to",
     "sealed_from": "Sealed from",
     "sealed_to": "Sealed to",
     "q": "Name contains",
@@ -275,12 +291,24 @@ def _on_the_board(asked: Ordering) -> tuple[str, ...]:
 
 
 def table_context(
-    complete: list[Row], incomplete: list[Row], metrics: Sequence[str], *, grouped: bool
+    complete: list[Row],
+    incomplete: list[Row],
+    metrics: Sequence[str],
+    *,
+    grouped: bool,
+    members: Mapping[tuple[str, int], int] | None = None,
+    folded: bool = False,
 ) -> dict[str, Any]:
-    """Return the variables that the leaderboard's tables need besides their rows."""
+    """Return the variables that the leaderboard's tables need besides their rows.
+
+    members: asked digest and `repeated` of a group → its evaluations on all pages.
+    folded: whether only the largest way of asking a benchmark is unfolded.
+    """
     return {
         "groups": split_by_group(complete) if grouped else [complete] if complete else [],
         "grouped": grouped,
+        "members": members or {},
+        "folded": folded,
         "unread": any((row["missing_answers"] or 0.0) > SAID for row in complete),
         "tokens": any(row["tokens_per_answer"] is not None for row in complete),
         "lost_answers": lost_answers(session(), [row["evaluation_id"] for row in complete]),

@@ -23,7 +23,7 @@ from registry.tables.accounts import AuditEvent
 from registry.verdicts.facts import Facts
 from registry.verdicts.subjects import BoardFacts
 from registry.verdicts.table import say
-from web.pages.boards import shown_board, shown_snapshot
+from web.pages.boards import addresses_of_tasks, shown_board, shown_snapshot
 from web.serving import page_cache
 from web.serving.cache import OfSealed
 from web.serving.responses import session
@@ -190,6 +190,7 @@ def own(name: str) -> ResponseReturnValue:
             key: sorted({value for model in known if (value := getattr(model, of)) is not None}, key=str.casefold)
             for key, of in (("model", "name"), ("family", "family"), ("developer", "developer"), ("licence", "licence"))
         },
+        addresses=addresses_of_tasks(snapshot.document, board.name),
         has={
             key: any(getattr(model, key) is not None for model in known)
             for key in ("parameters", "released", "cost", "thinking", "openness")

@@ -24,7 +24,7 @@ from werkzeug.datastructures import MultiDict
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.fields import NUMBER, Between, OneOf, Remedy
-from registry.leaderboard.selection import ASKED_HOW
+from registry.leaderboard.selection import ASKED_HOW, OPENNESS
 from registry.metrics import METRICS
 from registry.metrics.catalogue import HEADLINES
 from registry.names import check_name
@@ -158,6 +158,11 @@ class Filters(Query):
     max_parameters: Annotated[int, Between(0, MAX_ID)] | None = Field(
         None, description="Only models with at most so many parameters."
     )
+    openness: Annotated[str, OneOf(tuple(OPENNESS))] | None = Field(
+        None, description="Only models whose weights anyone may download, or those whose weights nobody may."
+    )
+    released_from: TimeFrom | None = Field(None, description="Only models released on this day or later.")
+    released_to: TimeTo | None = Field(None, description="Only models released on this day or earlier.")
     sealed_from: TimeFrom | None = Field(None, description="Only evaluations sealed at this date or time, or later.")
     sealed_to: TimeTo | None = Field(None, description="Only evaluations sealed at this date or time, or earlier.")
     asked: Annotated[str, OneOf(tuple(ASKED_HOW))] | None = Field(
