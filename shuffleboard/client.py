@@ -109,7 +109,7 @@ class Asked(TypedDict, total=False):
     conflict_of_interest: str
 
 
-class WishedModel(TypedDict, total=False):
+class ModelToSubmit(TypedDict, total=False):
     """A model to submit: `hub`, its owner/name there, or `endpoint`, the name of one, with `revision` its model.
 
     conflict_of_interest: your tie to its maker, or "none".
@@ -285,7 +285,7 @@ class Client:
         """Return one submission: the request, the decision, and the resulting evaluations."""
         return self._get(f"submissions/{submission_id}")
 
-    def submit_model(self, suite: str, **model: Unpack[WishedModel]) -> Document:
+    def submit_model(self, suite: str, **model: Unpack[ModelToSubmit]) -> Document:
         """Request that a model be evaluated on a suite; a maintainer decides."""
         return self._send("POST", "submissions", {"suite": suite, **model})
 

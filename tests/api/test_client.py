@@ -177,7 +177,7 @@ def test_what_it_can_ask_for_is_what_the_routes_read():
     for keys, model, more in [
         (client.Filters, parameters.Filters, set()),
         (client.Asked, Wanted, {"model"}),
-        (client.WishedModel, bodies.SubmissionBody, {"suite"}),
+        (client.ModelToSubmit, bodies.SubmissionBody, {"suite"}),
         (client.ModelFacts, bodies.ModelBody, {"name", "kind"}),
         (client.BenchmarkFacts, writing.BenchmarkQuery, {"name"}),
         (client.OutputFacts, writing.OutputsQuery, {"model", "benchmark", "variants"}),

@@ -63,11 +63,12 @@ def test_python_and_torch_are_those_of_the_project() -> None:
     release = BASE.split(":")[1].removesuffix("-slim")
     assert of("FROM")[0] == f"{BASE} AS python"
     assert SpecifierSet(PROJECT["requires-python"]).contains(PYTHON_OF[release])
-    installs = [line for line in of("RUN") if "pip install" in line and "--no-deps" not in line]
+    *installs, ours = sorted((line for line in of("RUN") if "pip install" in line), key=lambda line: "/package" in line)
     assert len(installs) == 3
-    assert all("--require-hashes --only-binary :all:" in line for line in installs)
-    [ours] = [line for line in of("RUN") if "--no-deps" in line]
-    assert "--no-build-isolation" in ours  # else pip would download the latest build tools
+    for line in installs:
+        assert "--require-hashes --only-binary :all: --no-deps" in line
+        assert "&& pip check" in line  # a lock that lacks a package
+    assert "--no-build-isolation --no-deps" in ours  # else pip would download the latest build tools
     assert f"VERSION={PROJECT['version']}" in of("ARG")
 
 

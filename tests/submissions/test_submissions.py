@@ -135,7 +135,7 @@ def test_what_names_no_model_of_the_hub_or_of_an_allowed_endpoint_is_refused(
     assert message in str(refused.value)
 
 
-def test_a_wish_is_stored_with_its_defaults(settings: Settings) -> None:
+def test_a_submission_is_stored_with_its_defaults(settings: Settings) -> None:
     assert checked_model(ModelRequest(hub=HUB, revision="main"), settings) == {
         "name": "small-model",
         "kind": "huggingface",
@@ -152,7 +152,9 @@ def test_a_wish_is_stored_with_its_defaults(settings: Settings) -> None:
     }
 
 
-def test_from_the_wish_to_the_last_seal(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_the_submission_to_the_last_seal(
+    engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     number = ask(engine, settings)
     with write_session(engine) as session:
         approved = approve(session, viewer(engine, "maintainer"), number, settings, reason="welcome")
@@ -262,7 +264,7 @@ def test_a_submission_is_withdrawn_while_it_waits(lite: Engine, settings: Settin
         approve(session, viewer(lite, "maintainer"), number, settings)
 
 
-def test_the_same_wish_waits_once_and_only_so_many_wait(lite: Engine, settings: Settings) -> None:
+def test_a_submission_waits_once_and_only_so_many_wait(lite: Engine, settings: Settings) -> None:
     first = ask(lite, settings)
     assert ask(lite, settings) == first
     for number in range(MAX_OPEN - 1):
