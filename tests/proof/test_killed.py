@@ -1,12 +1,15 @@
-"""Processes that seal, write, archive, restore, publish and back up are killed at any point, and nothing is lost.
+"""Processes that seal, archive, restore, export, import, verify, publish and back up are killed, and nothing is lost.
 
+Half of the kills are at a step on the database or on files, and half at any time, by another process.
 `SHUFFLEBOARD_TEST_KILLS=2000 pytest tests/proof/test_killed.py -k many` kills that often.
 """
 
+import json
 import multiprocessing
 import os
 import random
 import signal
+import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,17 +19,22 @@ import pytest
 from sqlalchemy import Engine, delete, event, func, select
 
 from registry.db import get_engine, read_session, write_session
+from registry.files.manifests import MANIFEST
 from registry.files.stores import Store, store_at
 from registry.operations.backup import backup
 from registry.operations.backup import restore as restored
 from registry.operations.maintenance import Maintenance
 from registry.predictions.archived import folder_name
 from registry.sealed.archiving import archive, restore, strays, write
-from registry.sealed.verification import verify_evaluation
+from registry.sealed.exporting import export_evaluation
+from registry.sealed.files import changed_files
+from registry.sealed.importing import import_evaluation
+from registry.sealed.verification import verify_all, verify_evaluation
 from registry.settings import get_settings
 from registry.tables import Archive, Evaluation, Prediction
 from tests.proof.population import Population, submit_and_score
 from tests.proof.test_archives import Proof, rows, url_of
+from tests.support.population import table_counts
 from web.publishing import publish
 from web.publishing.files import CHECKSUMS
 
@@ -35,13 +43,15 @@ MANY: Final = int(os.environ.get("SHUFFLEBOARD_TEST_KILLS", "80"))
 PLACES: Final = ("folder", "store")
 """Of archives: on the disk, and in an S3-compatible store."""
 
+EXPORTED: Final = "exported"
+
 Move = Callable[[Engine, int, Path], None]
 
 
 class Killed:
     """A counter of a process's steps on the database and on files, which kills it at one of these steps."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: float) -> None:
         self.at, self.done = at, 0
 
     def step(self, *_: Any, **__: Any) -> None:
@@ -84,26 +94,51 @@ def restoring(engine: Engine, evaluation_id: int, _: Path) -> None:
     restore(engine, evaluation_id)
 
 
+def exporting(engine: Engine, evaluation_id: int, folder: Path) -> None:
+    export_evaluation(engine, get_settings(), evaluation_id, folder / EXPORTED)
+
+
+def importing(engine: Engine, _: int, folder: Path) -> None:
+    """Import the evaluation that was exported next to the folder."""
+    import_evaluation(engine, folder.parent / EXPORTED)
+
+
+def verifying(engine: Engine, evaluation_id: int, _: Path) -> None:
+    with read_session(engine) as session:
+        verify_evaluation(session, evaluation_id)
+        verify_all(session)
+
+
 MOVES: tuple[Move, ...] = (sealing, writing, archiving_one, restoring)
-ALL_MOVES = (*MOVES, publishing, backing_up)
+ALL_MOVES = (*MOVES, publishing, backing_up, exporting, importing, verifying)
 
 
-def moved(taken: Connection, environment: Mapping[str, str], at: int, url: str, move: Move, *of: Any) -> None:
-    """Move, and be killed at a step; send the number of steps."""
+def moved(taken: Connection, environment: Mapping[str, str], at: float, url: str, move: Move, *of: Any) -> None:
+    """Move, and be killed at a step; send the number of steps and the seconds that it took."""
     os.environ.update(environment)
-    here, engine = Killed(at), get_engine(url)
+    here, engine, begun = Killed(at), get_engine(url), time.monotonic()
     for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
         event.listen(engine, name, here.step)
     for owner, names in ((Store, ("writing", "move", "remove", "digest", "_place")), (Path, ("rename", "replace"))):
         for name in names:
             setattr(owner, name, here.around(getattr(owner, name)))
     os.fsync = here.around(os.fsync)
+    taken.send(None)
     move(engine, *of)
-    taken.send(here.done)
+    taken.send((here.done, time.monotonic() - begun))
 
 
-def killed_at(engine: Engine, at: int, move: Move, *of: Any) -> int:
+def killed_at(engine: Engine, at: int, move: Callable[..., None], *of: Any) -> int:
     """Run a move in a process that is killed at a step; return its number of steps, 0 if killed."""
+    return _run(engine, at, None, move, *of)[0]
+
+
+def killed_after(engine: Engine, seconds: float, move: Move, *of: Any) -> int:
+    """Run a move in a process that is killed after some seconds; return its number of steps, 0 if killed."""
+    return _run(engine, 0, seconds, move, *of)[0]
+
+
+def _run(engine: Engine, at: int, seconds: float | None, move: Callable[..., None], *of: Any) -> tuple[int, float]:
     engine.dispose()
     # S3 clients leave threads, so processes are then forked from a server that never used S3.
     context = multiprocessing.get_context("fork" if store_at().folder else "forkserver")
@@ -112,10 +147,14 @@ def killed_at(engine: Engine, at: int, move: Move, *of: Any) -> int:
     child = context.Process(target=moved, args=(sending, dict(os.environ), at, url_of(engine), move, *of))
     child.start()
     sending.close()
-    child.join()
-    assert child.exitcode in (0, -signal.SIGKILL)
     with receiving:
-        return 0 if child.exitcode else receiving.recv()
+        assert receiving.recv() is None  # it begins
+        if seconds is not None:
+            child.join(seconds)
+            child.kill()
+        child.join()
+        assert child.exitcode in (0, -signal.SIGKILL)
+        return (0, 0.0) if child.exitcode else receiving.recv()
 
 
 def prepared(engine: Engine, move: Move, evaluation_id: int, folder: Path) -> int:
@@ -126,8 +165,10 @@ def prepared(engine: Engine, move: Move, evaluation_id: int, folder: Path) -> in
     if move is writing:
         with write_session(engine) as session:
             session.execute(delete(Archive).filter_by(evaluation_id=evaluation_id))
-    if move is restoring:
+    if move is restoring or (move in (exporting, verifying) and int(folder.name) % 2):
         archive(engine, evaluation_id)
+    if move is importing and not (folder.parent / EXPORTED).exists():
+        exporting(engine, evaluation_id, folder.parent)
     return evaluation_id
 
 
@@ -152,33 +193,75 @@ def require_whole(engine: Engine, evaluation_id: int) -> None:
     assert unknown <= set(found.unknown), "the doctor names what nobody is archived in"
 
 
+def require_complete(move: Move, engine: Engine, evaluation_id: int, folder: Path, left: Mapping[str, bytes]) -> None:
+    """Require nothing or all of the result of a killed move, and that the next such move completes it."""
+    if move is publishing:
+        move(engine, evaluation_id, folder)
+        assert left.items() <= files_in(folder).items(), "only whole files"
+    if move is backing_up and (folder / "file").exists():
+        assert (folder / "file.folders").is_dir(), "a backup has the folders, too"
+        if engine.dialect.name == "sqlite":
+            assert restored(f"sqlite:///{folder / 'restored.db'}", folder / "file").problems == []
+    if move is exporting:
+        if (folder / EXPORTED).exists():
+            assert changed_files(folder / EXPORTED) == {}, "only a whole folder has its name"
+        else:
+            move(engine, evaluation_id, folder)
+        assert json.loads((folder / EXPORTED / MANIFEST).read_text())["seal"] == seals_in(engine)[evaluation_id]
+
+
+def require_imported(engine: Engine, folder: Path, empty: Mapping[str, int], seal: str) -> None:
+    """Require a registry with nothing or all of an import that was killed, and that it can be imported then."""
+    if not seals_in(engine):
+        assert table_counts(engine) == empty
+    importing(engine, 0, folder)
+    assert list(seals_in(engine).values()) == [seal]
+    with read_session(engine) as session:
+        assert verify_all(session)["ok"]
+
+
+def seals_in(engine: Engine) -> dict[int, str | None]:
+    with read_session(engine) as session:
+        return dict(session.execute(select(Evaluation.id, Evaluation.seal)).all())
+
+
 def kill_at_seeded_points(
-    engine: Engine, found: Population, points: int, folder: Path, moves: tuple[Move, ...] = ALL_MOVES
+    engine: Engine,
+    found: Population,
+    points: int,
+    folder: Path,
+    moves: tuple[Move, ...] = ALL_MOVES,
+    another: Callable[[], str] = lambda: "",
 ) -> None:
-    """Kill each move in turn; check that the remains are whole, and that the next such move completes it."""
-    rng, killed, steps = random.Random(32), 0, dict[Move, int]()
+    """Kill each move in turn; check that the remains are whole, and that the next such move completes it.
+
+    another: returns the URL of an empty registry.
+    """
+    rng, killed, lengths = random.Random(32), 0, dict[Move, tuple[int, float]]()
     write(engine, found.evaluation)
     for point in range(-len(moves), points):
         move, place = moves[point % len(moves)], folder / str(point)
+        before = None if move is sealing else rows(engine)
         of = prepared(engine, move, found.evaluation, place)
-        before = rows(engine) if move is not restoring else None
+        before, known = before or rows(engine), seals_in(engine)
+        there = get_engine(another()) if move is importing else engine
+        empty = table_counts(there) if move is importing else {}
         if point < 0:
-            steps[move] = killed_at(engine, 0, move, of, place)
+            lengths[move] = _run(there, 0, None, move, of, place)
+        elif rng.random() < 0.5:
+            killed += killed_at(there, rng.randint(1, lengths[move][0]), move, of, place) == 0
         else:
-            killed += killed_at(engine, rng.randint(1, steps[move]), move, of, place) == 0
+            killed += killed_after(there, rng.uniform(0, lengths[move][1]), move, of, place) == 0
         left = files_in(place)
         if move is sealing:
             move(engine, of, place)
         require_whole(engine, of)
-        if move is publishing:
-            move(engine, of, place)
-            assert left.items() <= files_in(place).items(), "only whole files"
-        if move is backing_up and (place / "file").exists():
-            assert (place / "file.folders").is_dir(), "a backup has the folders, too"
-            if engine.dialect.name == "sqlite":
-                assert restored(f"sqlite:///{place / 'restored.db'}", place / "file").problems == []
+        if move is importing:
+            require_imported(there, place, empty, str(known[of]))
+        require_complete(move, engine, of, place, left)
         restore(engine, found.evaluation)
-        assert before in (None, rows(engine))
+        assert rows(engine) == before
+        assert {number: seals_in(engine)[number] for number in known if known[number]}.items() <= known.items()
         assert move is sealing or require_whole(engine, found.evaluation) is None
     assert killed > points // 2
 
@@ -200,4 +283,5 @@ def test_many_kills_lose_nothing(
     if place == "store":
         request.getfixturevalue("in_s3")
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # where killed processes leave temporary files
-    kill_at_seeded_points(*proof, MANY, tmp_path)
+    another = request.getfixturevalue(f"lasting_{proof[0].dialect.name}")
+    kill_at_seeded_points(*proof, MANY, tmp_path, another=another)
