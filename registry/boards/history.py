@@ -9,6 +9,8 @@ from typing import Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from registry.boards.reading import board_rows
+from registry.schema.selectables import Row
 from registry.tables import Board, BoardSnapshot, BoardStanding, Model, ModelRevision, Withdrawal
 
 BURST: Final = timedelta(minutes=10)
@@ -123,4 +125,50 @@ def courses(
             own.get(ended[first], own[first]),
             {place: own[snapshot] for place, snapshot in at.items() if snapshot in own},
         )
+    return found
+
+
+DRAWN: Final = 100
+"""The most moments of a course, about."""
+
+
+def moved(session: Session, snapshot: BoardSnapshot, column: str) -> Row:
+    """Return how the models' values and ranks in a column changed since the board's first snapshot, in row order.
+
+    begin, end: the times of the first and of this snapshot; moments: how many there are.
+    rows: the models that have a value now; `changes` are the times at which a rank began, with the rank or None.
+    """
+    known = moments(session, snapshot.board.name, until=snapshot.id)
+    # The first, the last, and evenly spaced moments between them.
+    steps = max(1, -(-len(known) // DRAWN))
+    places = sorted({*range(0, len(known), steps), len(known) - 1})
+    found = courses(session, snapshot.board.name, known, column, places)
+    rows = []
+    for row in board_rows(snapshot):
+        course, standing = found.get((row["model"], row["revision"])), row["values"][column]
+        if course is None or standing["value"] is None:
+            continue
+        ranks = [
+            (known[place].as_of, course.values[place].rank if place in course.values else None) for place in places
+        ]
+        rows.append(
+            {
+                "model": row["model"],
+                "revision": row["revision"],
+                "first": course.first,
+                "last": standing,
+                "since": course.since,
+                "ranks": ranks,
+                "changes": _changes(ranks),
+            }
+        )
+    return {"rows": rows, "begin": known[0].as_of, "end": known[-1].as_of, "moments": len(known)}
+
+
+def _changes(ranks: Sequence[tuple[datetime, int | None]]) -> list[tuple[datetime, int | None]]:
+    """Return the times at which the rank changed, from the first rank on."""
+    found: list[tuple[datetime, int | None]] = []
+    for moment, rank in ranks:
+        if rank != (found[-1][1] if found else None):
+            found.append((moment, rank))
     return found

@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session
 from registry.leaderboard.facts import facts_of
 from registry.verdicts.facts import SAID_FIRST, Facts, Number
 from registry.verdicts.spans import Span, mean_span, means
-from registry.verdicts.subjects import OnBoard
+from registry.verdicts.subjects import BoardFacts, OnBoard
+from registry.verdicts.table import Said, no_point, say
 
 Row = Mapping[str, Any]
 Revision = tuple[str, int]
@@ -29,9 +30,34 @@ class Way:
     missing: dict[Revision, float]
 
     @property
+    def sentences(self) -> tuple[Said, ...]:
+        """Return the sentences about the ranked models, as every place that shows the board states them."""
+        return say("board", BoardFacts(self.models))
+
+    @property
     def unread(self) -> dict[Revision, float]:
         """Return `missing`, if it is above SAID_FIRST for one of the models; else nothing."""
         return self.missing if max(self.missing.values(), default=0.0) > SAID_FIRST else {}
+
+
+@dataclass(frozen=True)
+class OrderEffect:
+    """Accuracy and worst accuracy in one protocol group.
+
+    rows: the ranked models that have both, with `model` and `revision`. left_out: reason → the other models.
+    """
+
+    asked: str
+    rows: list[dict[str, Any]]
+    left_out: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Ways:
+    """A board's protocol groups by their names, and the order's effect in each that has columns for it."""
+
+    groups: dict[str, Way]
+    order_effects: list[OrderEffect]
 
 
 def facts_behind(session: Session, document: Row) -> dict[int, Facts]:
@@ -39,8 +65,12 @@ def facts_behind(session: Session, document: Row) -> dict[int, Facts]:
     return facts_of(session, [item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item])
 
 
-def ways_of(document: Row, known: Mapping[int, Facts]) -> dict[str, Way]:
-    """Map each protocol group that the board shows to its facts. document: a snapshot, as it is shown."""
+def ways_of(session: Session, document: Row, known: Mapping[int, Facts] | None = None) -> Ways:
+    """Return the protocol groups that the board shows, with the facts of their evaluations.
+
+    document: a snapshot, as it is shown, or a selection from it. known: the facts of its evaluations, if already read.
+    """
+    known = facts_behind(session, document) if known is None else known
     found: dict[str, Way] = {}
     for variants, protocol in dict.fromkeys((item["variants"], item.get("protocol")) for item in document["columns"]):
         columns = {
@@ -79,14 +109,43 @@ def ways_of(document: Row, known: Mapping[int, Facts]) -> dict[str, Way]:
                         parts=parts,
                     )
                 )
-    return found
+    return Ways(found, _order_effects(document, found))
 
 
-def way_of(ways: Mapping[str, Way], document: Row, column: str) -> Way:
+def way_of(ways: Ways, document: Row, column: str) -> Way:
     """Return the protocol group of a column, or else the first with spans."""
+    groups = ways.groups
     of = next(item for item in document["columns"] if item["name"] == column)
-    own = ways[way_key(of["variants"], of.get("protocol"))]
-    return own if own.spans else next((way for way in ways.values() if way.spans), own)
+    own = groups[way_key(of["variants"], of.get("protocol"))]
+    return own if own.spans else next((way for way in groups.values() if way.spans), own)
+
+
+def _order_effects(document: Row, ways: Mapping[str, Way]) -> list[OrderEffect]:
+    """Return the order's effect in each protocol group with columns of accuracy and of worst accuracy.
+
+    If a board shows several keys, the first one counts.
+    """
+    columns: dict[str, dict[str, str]] = {}
+    for column in document["columns"]:
+        if column["metric"] in ("accuracy", "worst_accuracy"):
+            names = columns.setdefault(way_key(column["variants"], column.get("protocol")), {})
+            names.setdefault(column["metric"], column["name"])
+    found = []
+    for key, names in columns.items():
+        if len(names) < 2:
+            continue
+        unclear = {of.model: next(filter(None, map(no_point, of.parts)), None) for of in ways[key].models}
+        missing = without_rank(document, list(names.values()))
+        rows, left_out = [], dict[str, list[str]]()
+        for row in document["rows"]:
+            reason = unclear.get(row["model"]) or missing.get(who(row))
+            values = {metric: row["values"][name]["value"] for metric, name in names.items()}
+            if reason is not None:
+                left_out.setdefault(reason, []).append(row["model"])
+            elif None not in values.values():
+                rows.append({"model": row["model"], "revision": row["revision"], **values})
+        found.append(OrderEffect(key, rows, left_out))
+    return found
 
 
 def who(row: Row) -> Revision:

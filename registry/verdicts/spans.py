@@ -154,11 +154,15 @@ HEADING: Final = f"{'0 %':<{CELLS // 2 - 1}}50{'100':>{CELLS - CELLS // 2 - 1}}"
 """The scale above lines of characters."""
 _MEANINGS: Final = {"●": "right", "░": "lost to chance", "▓": "lost to the order", "┊": "guessing"}
 
+_UNSEPARATED: Final = {"●": "right", "─": "lost to chance or the order"}
+
 
 def legend(lines: Iterable[str]) -> str:
     """Explain the signs in these lines of characters."""
     found = set("".join(lines))
-    shown = _MEANINGS if "┃" in found else {sign: words for sign, words in _MEANINGS.items() if sign in found}
+    shown = {sign: words for sign, words in (_UNSEPARATED | _MEANINGS).items() if sign in found}
+    if "┃" in found and "─" not in found:
+        shown = _MEANINGS
     return " · ".join(f"{sign} {words}" for sign, words in shown.items())
 
 

@@ -12,7 +12,7 @@ from registry.boards.definition import evaluations_asked, read_board_file, read_
 from registry.boards.reading import models_counted, shown_document, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import board_definition, current_boards, import_board, import_suite, suite_definition
-from registry.boards.ways import Way, facts_behind, way_of, ways_of, who
+from registry.boards.ways import Way, way_of, ways_of, who
 from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.exchange.citations import publisher_of, snapshot_entry
@@ -22,8 +22,7 @@ from registry.operations.opening import engine_of
 from registry.tables import Suite
 from registry.verdicts.facts import Number
 from registry.verdicts.spans import HEADING, legend, line
-from registry.verdicts.subjects import BoardFacts
-from registry.verdicts.table import of_neighbours, of_uncertainty, say
+from registry.verdicts.table import of_neighbours, of_uncertainty
 from registry.verdicts.wording import between, share, value_text
 from shuffleboard.cli.common import (
     json_option,
@@ -359,7 +358,7 @@ def parse_time(value: str | None, *, end: bool = True) -> datetime | None:
 
 def drawn_way(session: Session, document: dict[str, Any]) -> Way:
     """Return the protocol group that a board's page draws first."""
-    return way_of(ways_of(document, facts_behind(session, document)), document, document["sort"])
+    return way_of(ways_of(session, document), document, document["sort"])
 
 
 def print_board(document: dict[str, Any], way: Way) -> None:
@@ -368,7 +367,7 @@ def print_board(document: dict[str, Any], way: Way) -> None:
     way: the drawn group.
     """
     note(f"{document['board']}: {document['title'] or 'board'}, as of {show(document['as_of'])}")
-    for said in say("board", BoardFacts(way.models)):
+    for said in way.sentences:
         note(said.text)
     names = [
         column["name"]

@@ -92,6 +92,9 @@ def test_losses_that_are_not_told_apart_are_a_line_that_blames_neither() -> None
     assert "░" not in line(span)
     assert "┃───●" in line(span)
     assert 'class="order"' not in span_svg(span)
+    words = ["right", "lost to chance or the order", "guessing"]
+    assert [said for _, said in span_legend([span])] == words
+    assert legend([line(span)]) == "● right · ─ lost to chance or the order · ┊ guessing"
 
 
 def test_orders_that_were_asked_once_only_are_named() -> None:

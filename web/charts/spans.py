@@ -49,6 +49,11 @@ _LEGEND: Final = (
     ("guessing", f'<line class="guess" x1="50%" x2="50%" y2="{HEIGHT}"/>'),
 )
 """The four words, each with its mark alone."""
+_UNSEPARATED: Final = (
+    "lost to chance or the {}",
+    f'<rect class="unknown" width="100%" y="{_MIDDLE - 0.75:g}" height="1.5"/>',
+)
+"""In place of the two losses, if no drawing separates them."""
 
 
 def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
@@ -59,12 +64,12 @@ def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
     spans = list(spans)
     levels = {span.level for span in spans}
     level = levels.pop() if len(levels) == 1 else "prompt"
-    tested = any(span.two is not None for span in spans)
-    return [
-        (_key(drawn), words.format(level))
-        for words, drawn in (_LEGEND if tested else (_LEGEND[0], _LEGEND[-1]))
-        if spans
-    ]
+    shown: tuple[tuple[str, str], ...] = (_LEGEND[0], _LEGEND[-1])
+    if any(span.same is not None for span in spans):
+        shown = _LEGEND
+    elif any(span.two is not None for span in spans):
+        shown = (_LEGEND[0], _UNSEPARATED, _LEGEND[-1])
+    return [(_key(drawn), words.format(level)) for words, drawn in shown if spans]
 
 
 def _key(drawn: str) -> Markup:

@@ -1,28 +1,23 @@
 """Boards on the web: the rankings that an organisation publishes, now and in the past."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
 from typing import Final
 
 from flask import Blueprint, current_app, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
 
-from registry.boards.history import Moment, courses, moments
-from registry.boards.reading import board_rows, find_snapshot, models_counted, shown_document, snapshot_as_of
-from registry.boards.store import answering, board_definition, current_boards
-from registry.boards.ways import Way, facts_behind, way_key, way_of, ways_of, who, without_rank
+from registry.boards.history import Moment, moments, moved
+from registry.boards.reading import find_snapshot, models_counted, shown_document, snapshot_as_of
+from registry.boards.store import board_definition, current_boards
+from registry.boards.ways import OrderEffect, Way, Ways, way_of, ways_of
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
-from registry.leaderboard.rows import UNFINISHED
 from registry.lookups import find_board
 from registry.metrics import METRICS
 from registry.schema.selectables import Row
 from registry.scores.written import lost_answers
-from registry.tables import Board, BoardSnapshot, Evaluation, Model
-from registry.verdicts.subjects import BoardFacts
-from registry.verdicts.table import no_point, say
+from registry.tables import Board, BoardSnapshot, Model
 from web.charts.ranks import ranks_over_time
 from web.charts.scatter import PLOTS, Scatter, across_board, lines_of
 from web.serving.cache import OfSealed
@@ -37,11 +32,6 @@ blueprint = Blueprint("boards", __name__)
 
 SNAPSHOTS: Final = 20
 """Number of past snapshots on a board's page."""
-DRAWN: Final = 100
-"""The most moments in the chart of a board's history, about."""
-WAITING: Final = 200
-"""The most evaluations in progress on a board's page."""
-
 _shown: Final[OfSealed[Row]] = OfSealed(16)
 """A snapshot never changes, nor do the evaluations it names; documents are large."""
 
@@ -108,12 +98,6 @@ def paging_of_models(total: int) -> Paging:
     return paged(total, max(1, total) if "site" in current_app.blueprints else ROWS_PER_PAGE)
 
 
-def in_progress(database: Session, board: Board) -> list[Row]:
-    """Return a board's unsealed evaluations, with their progress, newest first."""
-    answers = answering(board.entries)
-    return queries.evaluations(database, states=UNFINISHED, conditions=[answers(Evaluation)], limit=WAITING)[0]
-
-
 def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
     rows, sorting = _sorted(document["rows"], document)
@@ -121,10 +105,10 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     names = {sort} | {column["name"] for column in _with_values(document)}
     # The column that would rank the board is omitted if no model has a value: the page explains why.
     explained = sort if document["sort"] in names else document["sort"]
-    way = shown_way(document, sort)
+    ways = _ways_of(document)
     paging = paging_of_models(len(rows))
     shown = rows[paging.offset : paging.offset + paging.per_page]
-    listed = {who(row) for row in shown}
+    listed = {(row["model"], row["revision"]) for row in shown}
     known = moments(session(), snapshot.board.name)
     return render_template(
         "board.html",
@@ -140,25 +124,20 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         current=current,
         tasks=addresses_of_tasks(document, snapshot.board.name),
         as_of=request.args.get("as_of", ""),
-        waiting=in_progress(session(), snapshot.board) if current else [],
+        waiting=queries.in_progress(session(), snapshot.board) if current else [],
         history=_listed(known[-SNAPSHOTS:]),
         moments=len(known),
         moved=_moved(snapshot, sort),
         on_this_page=listed,
-        labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
-        scatters=_scatters(document, listed),
+        scatters=_scatters(ways.order_effects, document["digest"], listed),
         lines_of=lines_of,
-        sentences=say("board", BoardFacts(way.models)),
-        links={one.model: url_for("pages.model", model=one.model) for one in way.models},
-        spans=way.spans,
-        unread=way.unread,
         explained=explained,
         unranked=_unranked(document, explained),
         tokens=any(row["tokens_per_answer"] is not None for row in shown),
         lost_answers=lost_answers(
             session(), [item["evaluation"] for row in shown for item in row["evaluations"] if item is not None]
         ),
-        reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
+        **standings_context(document, way_of(ways, document, sort)),
     )
 
 
@@ -205,70 +184,13 @@ _plots: Final[OfSealed[Scatter]] = OfSealed()
 
 
 def _moved(snapshot: BoardSnapshot, column: str) -> Row:
-    """Return how the models' values and ranks in a column changed since the board's first snapshot, in row order.
+    """Return how the models moved in a column; chart: None if nothing is ranked or there is only one moment."""
 
-    begin, end: the times of the first and of this snapshot.
-    rows: the models that have a value now; `changes` are the times at which a rank began, with the rank or None.
-    chart: their ranks over time; None if nothing is ranked or there is only one moment.
-    """
-    key = f"{snapshot.id}:{snapshot.digest}:{column}"
-    return _moves.get(key, lambda: _computed_moves(snapshot, column))
+    def draw() -> Row:
+        found = moved(session(), snapshot, column)
+        return found | {"chart": ranks_over_time(found["rows"], found["begin"], found["end"])}
 
-
-def _computed_moves(snapshot: BoardSnapshot, column: str) -> Row:
-    known = moments(session(), snapshot.board.name, until=snapshot.id)
-    # The first, the last, and evenly spaced moments between them.
-    steps = max(1, -(-len(known) // DRAWN))
-    places = sorted({*range(0, len(known), steps), len(known) - 1})
-    found = courses(session(), snapshot.board.name, known, column, places)
-    rows = []
-    for row in board_rows(snapshot):
-        course, standing = found.get(who(row)), row["values"][column]
-        if course is None or standing["value"] is None:
-            continue
-        ranks = [
-            (known[place].as_of, course.values[place].rank if place in course.values else None) for place in places
-        ]
-        rows.append(
-            {
-                "model": row["model"],
-                "revision": row["revision"],
-                "first": course.first,
-                "last": standing,
-                "since": course.since,
-                "ranks": ranks,
-                "changes": _changes(ranks),
-            }
-        )
-    begin, end = known[0].as_of, known[-1].as_of
-    return {
-        "rows": rows,
-        "begin": begin,
-        "end": end,
-        "moments": len(known),
-        "chart": ranks_over_time(rows, begin, end),
-    }
-
-
-def _changes(ranks: Sequence[tuple[datetime, int | None]]) -> list[tuple[datetime, int | None]]:
-    """Return the times at which the rank changed, from the first rank on."""
-    found: list[tuple[datetime, int | None]] = []
-    for moment, rank in ranks:
-        if rank != (found[-1][1] if found else None):
-            found.append((moment, rank))
-    return found
-
-
-def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
-    """Map (variants, protocol) → metric → column, for accuracy and worst accuracy, if a board has both.
-
-    If a board shows several keys, the first one counts.
-    """
-    columns: dict[tuple[str, str | None], dict[str, str]] = {}
-    for column in document["columns"]:
-        if column["metric"] in ("accuracy", "worst_accuracy"):
-            columns.setdefault((column["variants"], column.get("protocol")), {})[column["metric"]] = column["name"]
-    return {way: names for way, names in columns.items() if len(names) == 2}
+    return _moves.get(f"{snapshot.id}:{snapshot.digest}:{column}", draw)
 
 
 def _unranked(document: Row, column: str) -> list[Row]:
@@ -281,52 +203,39 @@ def _unranked(document: Row, column: str) -> list[Row]:
     return list(found.values())
 
 
-_ways: Final[OfSealed[dict[str, Way]]] = OfSealed(16)
+_ways: Final[OfSealed[Ways]] = OfSealed(16)
 """The evaluations that a snapshot names do not change."""
 
 
-def shown_way(document: Row, column: str) -> Way:
-    """Return the way of prompting that the page shows when it is sorted by a column."""
-    return way_of(_ways_of(document), document, column)
-
-
-def _ways_of(document: Row) -> dict[str, Way]:
+def _ways_of(document: Row) -> Ways:
     key = f"{viewer().audience}:{document['digest']}"
-    return _ways.get(key, lambda: ways_of(document, facts_behind(session(), document)))
+    return _ways.get(key, lambda: ways_of(session(), document))
 
 
-def _without_point(document: Row, way: str) -> dict[tuple[str, int], str]:
-    """Map (model, revision) → why it has no point in the chart of one way of prompting, though it has both numbers."""
-    reasons = {of.model: next(filter(None, map(no_point, of.parts)), None) for of in _ways_of(document)[way].models}
-    return {who(row): why for row in document["rows"] if (why := reasons.get(row["model"])) is not None}
-
-
-def _scatters(document: Row, listed: Collection[tuple[str, int]]) -> list[Row]:
-    """Plot accuracy against worst accuracy of the complete models, for each way of prompting that has both columns.
+def _scatters(effects: Sequence[OrderEffect], digest: str, listed: Collection[tuple[str, int]]) -> list[Row]:
+    """Plot accuracy against worst accuracy, for each protocol group in which at least two models have both.
 
     points: the `listed` models; the chart also shows the others, without their names.
-    left_out: reason → models without a point, because part of the suite or a second order is missing.
     """
     found = []
-    for (variants, protocol), names in _in_one_way(document).items():
-        missing = without_rank(document, list(names.values())) | _without_point(document, way_key(variants, protocol))
-        points: list[Row] = []
-        others: list[Row] = []
-        for row in document["rows"]:
-            values = {metric: row["values"][name]["value"] for metric, name in names.items()}
-            if who(row) not in missing and None not in values.values():
-                (points if who(row) in listed else others).append(
-                    {"model": row["model"], "revision": row["revision"], **values}
-                )
-        left_out: dict[str, list[str]] = {}
-        for (model, _), reason in missing.items():
-            left_out.setdefault(reason, []).append(model)
-        if points and len(points) + len(others) > 1:
-            asked = way_key(variants, protocol)
-            key = "\n".join((document["digest"], asked, *(f"{point['model']}@{point['revision']}" for point in points)))
+    for effect in effects:
+        points = [row for row in effect.rows if (row["model"], row["revision"]) in listed]
+        others = [row for row in effect.rows if (row["model"], row["revision"]) not in listed]
+        if points and len(effect.rows) > 1:
+            key = "\n".join((digest, effect.asked, *(f"{point['model']}@{point['revision']}" for point in points)))
             chart = _plots.get(key, lambda of=points, rest=others: across_board(PLOTS["order"], of, others=rest))  # type: ignore[misc]
-            found.append({"asked": asked, "points": points, "left_out": left_out, "chart": chart})
+            found.append({"asked": effect.asked, "points": points, "left_out": effect.left_out, "chart": chart})
     return found
+
+
+def standings_context(document: Row, way: Way) -> Row:
+    """Return the variables of a board's table and of the sentences above it. way: the protocol group that is drawn."""
+    return {
+        "way": way,
+        "links": {one.model: url_for("pages.model", model=one.model) for one in way.models},
+        "labels": {column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
+        "reasons": {(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
+    }
 
 
 @blueprint.get("/boards")

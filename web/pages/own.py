@@ -21,9 +21,7 @@ from registry.schema.selectables import Row
 from registry.tables import Board, BoardSnapshot
 from registry.tables.accounts import AuditEvent
 from registry.verdicts.facts import Facts
-from registry.verdicts.subjects import BoardFacts
-from registry.verdicts.table import say
-from web.pages.boards import addresses_of_tasks, shown_board, shown_snapshot
+from web.pages.boards import addresses_of_tasks, shown_board, shown_snapshot, standings_context
 from web.serving import page_cache
 from web.serving.cache import OfSealed
 from web.serving.responses import session
@@ -173,7 +171,7 @@ def own(name: str) -> ResponseReturnValue:
         chosen = chosen.model_copy(update={"column": _to_begin_with(board)})
     document, snapshot, definition = selected(board, chosen, all_compared=False)
     facts = _facts.get(f"{viewer().audience}:{snapshot.digest}", lambda: facts_behind(session(), snapshot.document))
-    way = way_of(ways_of(document, facts), document, document["sort"])
+    way = way_of(ways_of(session(), document, facts), document, document["sort"])
     known = _models_of(snapshot).facts
     return render_template(
         "own_board.html",
@@ -195,13 +193,8 @@ def own(name: str) -> ResponseReturnValue:
             key: any(getattr(model, key) is not None for model in known)
             for key in ("parameters", "released", "cost", "thinking", "openness")
         },
-        spans=way.spans,
-        unread=way.unread,
-        sentences=say("board", BoardFacts(way.models)),
-        links={one.model: url_for("pages.model", model=one.model) for one in way.models},
-        labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
-        reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
         may_save=viewer().may("submit") or viewer().may("maintain"),
+        **standings_context(document, way),
     )
 
 

@@ -22,7 +22,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
+from registry.boards.store import answering
 from registry.errors import NotFoundError
+from registry.leaderboard.rows import UNFINISHED
 from registry.lookups import NAMES, with_names
 from registry.metrics import METRICS
 from registry.predictions.prompts import prompts_of
@@ -45,6 +47,7 @@ from registry.scores.computed import computed_metrics
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
+    Board,
     Evaluation,
     EvaluationQuestion,
     Generation,
@@ -117,6 +120,16 @@ def evaluations(
     rows = rows_of(session, query.order_by(Evaluation.id.desc()).limit(limit).offset(offset))
     states_of = progress(session, [row["evaluation_id"] for row in rows])
     return [row | {"progress": states_of[row["evaluation_id"]]} for row in rows], total
+
+
+WAITING: Final = 200
+"""The most evaluations in progress on a board's page."""
+
+
+def in_progress(session: Session, board: Board) -> list[Row]:
+    """Return a board's unsealed evaluations, with their progress, newest first."""
+    answers = answering(board.entries)
+    return evaluations(session, states=UNFINISHED, conditions=[answers(Evaluation)], limit=WAITING)[0]
 
 
 def sealed_evaluations(session: Session, conditions: Iterable[ColumnElement[bool]], *, limit: int) -> list[Row]:
