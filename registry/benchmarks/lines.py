@@ -56,14 +56,15 @@ def shown(value: Any) -> str:
     return shorten(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def read_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+def read_lines(path: Path, *, constants: bool = False) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yield each JSON object of a `.jsonl` or `.jsonl.gz` file with its place, skipping blank lines.
 
-    Raises IngestError as `raw_lines` does, and for invalid UTF-8, a line that is not a JSON object, NaN or infinity, a
-    repeated key, and characters that no database text can contain.
+    constants: accept NaN and Infinity, which the reader refuses in place of numbers. Raises IngestError as `raw_lines`
+    does, and for invalid UTF-8, a line that is not a JSON object, NaN or infinity, a repeated key, and characters that
+    no database text can contain.
     """
     for place, content in raw_lines(path):
-        yield place, _parse(content, place)
+        yield place, _parse(content, place, constants=constants)
 
 
 def raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
@@ -136,13 +137,13 @@ def _delimiter(heading: str) -> str:
     return max(";\t|", key=heading.count) if any(mark in heading for mark in ";\t|") else ","
 
 
-def _parse(raw: bytes, place: Place) -> dict[str, Any]:
+def _parse(raw: bytes, place: Place, *, constants: bool) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         place.reject(f"byte 0x{raw[error.start]:02x} at column {error.start + 1} is not UTF-8; save the file as UTF-8")
     try:
-        document = decode(text)
+        document = decode(text, constants=constants)
     except TooDeepError:
         place.reject("nested too deeply to be a record; give one flat JSON object per line")
     except RefusedError as error:

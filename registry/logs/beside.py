@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from registry.benchmarks.lines import read_lines
 from registry.logs.documents import load_json
 from registry.logs.format import EVERY_EVAL_EVER, HARNESS
 
+RESULT: Final = "evaluation_result_id"
 METRICS = ("acc", "exact_match", "em", "score")
 """Metrics of lm-evaluation-harness that mark an answer as right or wrong."""
 
@@ -42,7 +43,7 @@ def every_eval_ever_overall(results: Any, first: Mapping[str, Any]) -> float | N
     """Return the score of the result that a record counts in."""
     found = results.get("evaluation_results") if isinstance(results, dict) else None
     for result in found if isinstance(found, list) else []:
-        if isinstance(result, dict) and result.get("evaluation_result_id") == first.get("evaluation_result_id"):
+        if isinstance(result, dict) and result.get(RESULT) == first.get(RESULT):
             return finite(members_of(result, "score_details").get("score"))
     return None
 
@@ -55,12 +56,12 @@ def overall_beside(path: Path, form: str) -> float | None:
         file = every_eval_ever_results(path) if form == EVERY_EVAL_EVER else None
     if file is None or not file.is_file():
         return None
-    results, lines = load_json(file, storable=False), read_lines(path)
+    results, lines = load_json(file, storable=False), read_lines(path, constants=True)
     _, first = next(lines)
     if form == HARNESS:
         overall = harness_overall(path, results, first)
-    elif any(line.get("evaluation_result_id") != first.get("evaluation_result_id") for _, line in lines):
-        return None  # one of several results, which may count other answers
+    elif any(line.get(RESULT) != first.get(RESULT) or line.get("error") for _, line in lines) or first.get("error"):
+        return None  # one of several results, or prompts without an answer: it may count other answers
     else:
         overall = every_eval_ever_overall(results, first)
     return overall if overall is not None and 0 <= overall <= 1 else None

@@ -65,7 +65,7 @@ class Written:
 
 _LONGEST: Final = 2_000
 """Characters beyond which a text is neither a label nor compared with options in other forms."""
-_MARKS: Final = " \t\r\n()[]{}<>.,:;*\"'`$“”‘’。，、：；"
+_MARKS: Final = " \t\r\n()[]{}<>.,:;*\"'`$“”‘’。，、：；【】〔〕「」『』《》"
 _LEAD: Final = re.compile(
     r"(?:(?:so|thus|therefore|hence),? ?)?(?:my |the )?(?:(?:best|correct|final|right) )?"
     r"(?:answer|option|choice|letter)(?: (?:is|number|no\.))?:? ?(?:option |choice )?"
@@ -123,6 +123,8 @@ def _within(index: int, n_options: int) -> int | None:
 def _positions(text: str, options: tuple[str, ...], right: int | None) -> tuple[int | None, ...]:
     if not text:
         return _all(None)
+    if len(text) == 1 and text in LETTERS and text.casefold() not in _folded_options(options):
+        return _all(_within(LETTERS.index(text), len(options)))  # the same under every convention
     found = []
     for convention in CONVENTIONS:
         label = _label(text, convention, options)
@@ -179,6 +181,12 @@ def _option(text: str, options: tuple[str, ...], right: int | None, *, exact: bo
     if not same:
         return None
     return right if right in same else same[0]
+
+
+def are_one(labels: Sequence[Written]) -> bool:
+    """Return whether labels name one option under some convention, such as `B`, `(b)` and the option's text."""
+    together = zip(*(label.positions for label in labels), strict=True)
+    return any(None not in found and len(set(found)) == 1 for found in together)
 
 
 INVALID: Final = "[invalid]"

@@ -78,6 +78,8 @@ class Recorded:
     """A thought that was handed over apart from the text."""
     answer: Written | None = None
     key: Written | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Short texts and numbers of the record, one of which may name its subject or task."""
 
     @property
     def shown_position(self) -> int | None:
@@ -125,6 +127,8 @@ class Seen:
     answer: Written | None = None
     keyed: Written | None = None
     """Labels that are read under one of several conventions, in place of `position` and `key`."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Short texts and numbers of the record, one of which may name its subject or task."""
 
 
 @dataclass(slots=True)

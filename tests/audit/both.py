@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from registry.logs.audit.checks import check
 from registry.logs.audit.gathered import Gathered, Questions
 from registry.logs.audit.readers import files_of, sources_of
 from registry.logs.beside import overall_beside
@@ -69,12 +70,13 @@ def log_in(folder: Path) -> Path:
 def both(folder: Path, format_: str, log: Log) -> Both:
     """Read the log in a folder both ways."""
     path = log_in(folder)
-    (source,) = sources_of(path, {})
+    source = sources_of(path, {})[0]  # an import takes the filter of the first sample, too
     seen = Gathered(source, Questions()).read()
+    once = ~check(seen).again
     taken = imported(path, format_, known(log))
     return Both(
-        seen.column("position").tolist(),
-        seen.column("key").tolist(),
-        [-1 if item.position is None else item.position for item in taken],
+        seen.column("position")[once].tolist(),
+        seen.column("key")[once].tolist(),
+        [-1 if item.shown_position is None else item.shown_position for item in taken],
         [item.order.index(item.question.answer) for item in taken],
     )

@@ -456,6 +456,16 @@ def answering(position: int) -> Callable[[Item], Item]:
     )
 
 
+def at_chance(log: Log, draw: random.Random) -> Log:
+    """Return the log with as many right answers as guessing gives on average; the others are drawn."""
+    right = set(draw.sample(range(len(log.items)), round(sum(1 / len(at.options) for at in log.items))))
+    items = []
+    for number, at in enumerate(log.items):
+        wrong = (at.key + draw.randrange(1, len(at.options))) % len(at.options)
+        items.append(answering(at.key if number in right else wrong)(at))
+    return replace(log, items=items)
+
+
 def copies(name: str, change: Callable[[Item], Item]) -> Fault:
     """Return a fault that repeats five of the items: under another id (name "new"), or under their own."""
 
@@ -531,10 +541,7 @@ FAULTS: dict[str, Fault] = {
     "keys-at-one-position": few(1.0, first_at(0)),
     "keys-uneven": few(0.5, first_at(1)),
     "answers-uneven": few(0.7, answering(2)),
-    "no-better-than-guessing": lambda log, draw: replace(
-        log,
-        items=[answering(draw.randrange(len(at.options)))(at) for at in log.items],
-    ),
+    "no-better-than-guessing": at_chance,
     "duplicate-questions": copies("new", _same),
     "contradictory-keys": copies("new", rekeyed),
     "answered-twice": copies("own", _same),

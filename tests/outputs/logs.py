@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from registry.logs.documents import Log, archived_json, open_archive
 from registry.logs.imports.agreement import Agreement, order_by_key, settle
+from registry.logs.imports.repeats import Prompts
 from registry.logs.recognition import log_file, read_log
 from registry.logs.record import KnownQuestion, Recorded
 from tests.outputs.conftest import DATA
@@ -39,9 +40,13 @@ def read(path: Path) -> Log:
 
 def agreed(recorded: Iterable[Recorded], stated: float | None = None, file: str = "the log") -> list[Recorded]:
     """Read labels under the convention that reproduces the log's scores."""
-    found, agreement = list(map(order_by_key, recorded)), Agreement(file)
-    for item in found:
-        agreement.add(item)
+    agreement, prompts, found = Agreement(file), Prompts(), []
+    for item in map(order_by_key, recorded):
+        if prompts.add(item):
+            agreement.add(item)
+            found.append(item)
+        else:
+            agreement.add_repeat(item)
     convention = agreement.choose(stated, ignore=False)
     return [settle(item, convention) for item in found]
 

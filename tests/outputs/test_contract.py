@@ -28,6 +28,7 @@ from tests.outputs.conftest import Registry, four_options
 pytestmark = pytest.mark.one_engine
 
 LINE = {"question_id": "q0", "variant": 0, "order": [0, 1, 2, 3], "position": 0}
+TWICE = {**LINE, "position": 3}
 TABLES = (Evaluation, EvaluationQuestion, Shard, Prediction, Generation, QuestionScore, Protocol, VariantSet)
 
 
@@ -170,15 +171,15 @@ BAD = [
     ({**LINE, "logprobs": [0.1, -1, -1, -1]}, "must not exceed 0"),
     ({"question_id": "q0", "variant": 1, "order": [0, 1, 2, 3]}, "no answer"),
     ({**LINE, "option": 2}, "contradict each other"),
-    (LINE, "is already on an earlier line"),
+    (TWICE, "is already on an earlier line, with another answer"),
 ]
 
 
 @pytest.mark.parametrize(("line", "problem"), BAD, ids=[problem for _, problem in BAD])
 def test_a_bad_line_is_named_and_nothing_is_stored(registry: Registry, line: Any, problem: str) -> None:
     registry.benchmark("b", four_options(2))
-    bad = line if isinstance(line, str) or line is LINE else {**line, "variant": line.get("variant", 1) or 1}
-    if isinstance(bad, dict) and line is not LINE and "variant" in problem:
+    bad = line if isinstance(line, str) or line is TWICE else {**line, "variant": line.get("variant", 1) or 1}
+    if isinstance(bad, dict) and line is not TWICE and "variant" in problem:
         bad = line
     with pytest.raises(ShuffleboardError, match=re.escape(problem)) as raised:
         _import(registry, [LINE, bad, {**LINE, "question_id": "q1"}])

@@ -76,7 +76,7 @@ def test_our_own_export_comes_back_as_it_was(lasting_sqlite: Any, sqlite_databas
             "multi_turn",
             r'line 1: interaction_type "multi_turn": only single_turn can be imported',
         ),
-        (0, "input/choices", None, r"line 1: input.choices is empty; only multiple-choice questions"),
+        (0, "input/choices", None, r"line 1: input.choices lists no choices; only multiple-choice questions"),
         (
             0,
             "input/reference",

@@ -163,9 +163,9 @@ def test_rates_of_real_questions_are_those_that_the_harness_computes(registry, h
 @pytest.mark.parametrize(
     ("doc", "message"),
     [
-        ({"prompt_id": -1}, "variant -1 is not a whole number"),
+        ({"prompt_id": -1}, "prompt_id -1 is not a whole number"),
         ({"always_same_option": "AB"}, 'always_same_option "AB" is not a letter'),
-        ({"prompt_id": 0, "options": ["x", "y"]}, "are not those of question"),
+        ({"prompt_id": 0, "options": ["x", "y"]}, "are not the options of question"),
     ],
 )
 def test_what_is_no_sample_of_score_is_refused(registry, doc, message):

@@ -44,7 +44,7 @@ def test_every_column_is_what_it_is_when_imported_alone(registries: list[Registr
     [
         ([HEADING, *ROWS[:20], "q20,A,B,?", *ROWS[21:]], 'line 22: column "new.model": answer "?" is neither a letter'),
         ([HEADING, *ROWS[:2], "q2,C,C"], "line 4: 3 cells under 4 headings"),
-        ([HEADING, *ROWS, ROWS[0]], "line 42: question q0 variant 0 is already on an earlier line"),
+        ([HEADING, *ROWS, "q0,D,D,D"], "line 42: question q0 variant 0 is already on an earlier line, with another"),
         (["question_id,m,m", "q0,A,B"], 'line 1: column "m" is there twice'),
         (["question_id,m,", "q0,A,B"], "line 1: column 3 has no heading"),
         (["question_id,m,a/b/c", "q0,A,B"], "line 1: column 'a/b/c': model name 'a/b/c': use up to 200"),

@@ -61,7 +61,7 @@ _TABLE: Final[tuple[tuple[str, tuple[Kind, ...]], ...]] = (
                 "warning",
                 "A question is in the log more than once under the same id, with the same answer.",
                 "`doc_id` 17 on lines 18 and 40",
-                "Keep one record of each question: repeated ones count twice in every mean.",
+                "Keep one record of each question: repeated ones count once here, and perhaps twice in the log.",
             ),
             Kind(
                 "SB105",
@@ -96,7 +96,7 @@ _TABLE: Final[tuple[tuple[str, tuple[Kind, ...]], ...]] = (
                 "SB201",
                 "stated-accuracy-differs",
                 "error",
-                "The accuracy that the log states is not that of its answers.",
+                "The accuracy that the log states is not that of its answers, nor a mean over one of their fields.",
                 "`results.json` says 0.712; the 500 answers give 0.644",
                 "Publish the accuracy of the answers, or the answers that the stated accuracy was computed from.",
             ),

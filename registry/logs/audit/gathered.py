@@ -24,6 +24,7 @@ from registry.logs.files import DAMAGED, reading
 from registry.logs.format import QUESTIONS
 from registry.logs.imports.agreement import likeliest
 from registry.logs.listing import shown_labels
+from registry.logs.means import Fields
 from registry.logs.record import Seen, Source, Unusable
 from registry.logs.rereading import RULES, reread
 from registry.logs.texts import digest, normal
@@ -234,6 +235,7 @@ class Gathered:
         self._every = 1
         self._opened = False
         self._labels: Sequence[str] = LETTERS
+        self.fields = Fields()
         self.apart = ""
         """What tells it from other logs of the same model and task: where it lies."""
 
@@ -322,6 +324,8 @@ class Gathered:
         )
         for column, value in zip(self.columns.values(), row, strict=True):
             column.append(value)
+        if self.source.stated is not None:
+            self.fields.add(seen.fields)
         if seen.texts and problem is None and seen.text is not None and not seen.text.strip():
             problem = "empty-question-or-option"
         if (seen.texts and problem) or seen.problems or seen.prompt:

@@ -12,17 +12,18 @@ probabilities; a record that this registry wrote keeps them, the variant and the
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from registry.benchmarks.lines import Place, read_lines, shorten, shown
-from registry.logs.beside import every_eval_ever_overall, every_eval_ever_results
-from registry.logs.documents import members, texts
-from registry.logs.files import records_of, results_beside
+from registry.logs.beside import RESULT, every_eval_ever_overall, every_eval_ever_results
+from registry.logs.files import lines_of, records_of, results_beside
 from registry.logs.format import EVERY_EVAL_EVER, Format
-from registry.logs.labels import Written, answer_label, read_label
+from registry.logs.labels import Written, answer_label, are_one, read_label
 from registry.logs.listing import listing
+from registry.logs.means import fields_of
 from registry.logs.prompts import said
 from registry.logs.record import (
     MAX_VARIANT,
@@ -38,7 +39,6 @@ from registry.logs.record import (
     check_numbers,
     check_order,
     match_options,
-    only,
     optional_text,
 )
 from registry.logs.values import number_of, object_of, text_of, texts_of
@@ -55,8 +55,8 @@ def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> 
     first.
     """
     finder = QuestionFinder(questions)
-    seen: set[tuple[int, int]] = set()
-    counts: dict[tuple[int, Any], int] = {}
+    first_results: FirstResults = {}
+    counts: dict[int, int] = {}
     evaluation: Any = None
     for place, record in read_lines(path):
         for key in FORMAT.keys:
@@ -71,21 +71,36 @@ def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> 
             )
         if record["interaction_type"] != "single_turn":
             place.reject(f"interaction_type {shown(record['interaction_type'])}: only single_turn can be imported")
-        if record.get("error"):
-            continue  # a prompt that was not answered
-        question, order, right = _question(place, record, finder, questions)
-        result = (question.question_id, record.get("evaluation_result_id"))
-        variant = _variant(place, record, counts.get(result, 0))
-        counts[result] = counts.get(result, 0) + 1
-        if (question.question_id, variant) in seen:
+        if record.get("error") or _counted_again(record, first_results):
             continue
-        seen.add((question.question_id, variant))
-        yield _recorded(place, record, question, variant, order, right)
+        sample = _sample(place.describe(), record)
+        if isinstance(sample, Unusable):
+            place.reject(f"{sample.detail}; only multiple-choice questions with one right option can be imported")
+        question, order, right = _question(place, record, sample, finder, questions)
+        variant = _variant(place, record, counts.get(question.question_id, 0))
+        counts[question.question_id] = counts.get(question.question_id, 0) + 1
+        yield _recorded(place, record, sample, question, variant, order, right)
+
+
+FirstResults = dict[tuple[str, str], str]
+"""By sample and its number: the result in which a prompt counts first."""
+
+
+def _counted_again(record: Mapping[str, Any], first: FirstResults) -> bool:
+    """Return whether a record is a prompt of an earlier one, which counts in another result, too."""
+    metadata = _metadata(record)
+    key = str(record.get("sample_id")), str(metadata.get("variant", metadata.get("epoch")))
+    result = str(record.get(RESULT))
+    return first.setdefault(key, result) != result
 
 
 def _metadata(record: Mapping[str, Any]) -> Mapping[str, Any]:
     found = record.get("metadata")
     return found if isinstance(found, dict) else {}
+
+
+def _fields(record: Mapping[str, Any]) -> dict[str, str]:
+    return fields_of(_metadata(record), {name: record.get(name) for name in ("evaluation_name", RESULT)})
 
 
 def _variant(place: Place, record: Mapping[str, Any], following: int) -> int:
@@ -100,22 +115,21 @@ def _variant(place: Place, record: Mapping[str, Any], following: int) -> int:
 
 
 def _question(
-    place: Place, record: Mapping[str, Any], finder: QuestionFinder, questions: Mapping[str, KnownQuestion]
+    place: Place,
+    record: Mapping[str, Any],
+    sample: "_Sample",
+    finder: QuestionFinder,
+    questions: Mapping[str, KnownQuestion],
 ) -> tuple[KnownQuestion, tuple[int | str, ...], Written | None]:
     """Return the question, its options in the order shown, and the log's key."""
-    asked = members(place, record, "input", dict)
-    if not asked.get("choices"):
-        place.reject("input.choices is empty; only multiple-choice questions can be imported")
-    choices = texts(place, asked, "choices")
     name = str(record["sample_id"])
-    own = _own_order(place, record, questions.get(name), choices)
+    own = _own_order(place, record, questions.get(name), sample.options)
     if own is not None:
         return questions[name], own, None
-    question = finder.find(place, name, members(place, asked, "raw", str), choices)
-    matched = match_options(question, choices)
+    question = finder.find(place, name, sample.question, sample.options)
+    matched = match_options(question, sample.options)
     assert matched is not None  # the finder compared them
-    references = texts(place, asked, "reference")
-    return question, matched, read_label(references[0], choices) if len(references) == 1 else None
+    return question, matched, sample.key
 
 
 def _own_order(
@@ -144,18 +158,12 @@ def _own_order(
 def _recorded(
     place: Place,
     record: Mapping[str, Any],
+    sample: "_Sample",
     question: KnownQuestion,
     variant: int,
     order: tuple[int | str, ...],
     key: Written | None,
 ) -> Recorded:
-    output = record.get("output")
-    written = texts(place, output, "raw") if isinstance(output, dict) and output.get("raw") else []
-    choices = texts(place, record["input"], "choices")
-    right = order.index(question.answer) if question.answer in order else None
-    score = _score(members(place, record, "evaluation", dict))
-    named = named_answer(record) or (written[0] if written else None)
-    answer = read_label(named, choices, right=right if score == 1 else None)
     stated = _metadata(record).get("label_probabilities")
     weights = None
     if isinstance(stated, str):
@@ -164,10 +172,6 @@ def _recorded(
         except ValueError:
             place.reject(f"metadata.label_probabilities {shown(stated)} is not a list of numbers")
         weights = check_numbers(place, "metadata.label_probabilities", values, len(order), low=0.0, high=math.inf)
-    traces = (
-        texts(place, output, "reasoning_trace") if isinstance(output, dict) and output.get("reasoning_trace") else []
-    )
-    text = written[0] if written and (traces or written[0] not in choices) else None
     return Recorded(
         place,
         question,
@@ -176,20 +180,60 @@ def _recorded(
         True,
         None,
         weights,
-        text="" if text is None and traces else optional_text(place, text),
-        reasoning=optional_text(place, "\n\n".join(traces) or None),
-        stated=score,
-        answer=answer,
+        text=optional_text(place, sample.text),
+        reasoning=optional_text(place, sample.reasoning),
+        stated=sample.stated,
+        answer=sample.answer,
         key=key,
+        fields=sample.fields,
     )
 
 
-def _score(evaluation: Mapping[str, Any]) -> float | None:
-    """Return whether the record counts its answer as right, else its score if that is from 0 to 1."""
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A record as written, for audits and imports. options: as shown, by position. key: None if there is none."""
+
+    question: str
+    options: tuple[str, ...]
+    key: Written | None
+    stated: float | None
+    answer: Written
+    text: str | None
+    reasoning: str | None
+    fields: Mapping[str, str]
+
+
+def _sample(place: str, record: Mapping[str, Any]) -> _Sample | Unusable:
+    """Read a record; what it lacks or contradicts is its problem."""
+    asked, output = object_of(record.get("input")), object_of(record.get("output"))
+    question, choices = said(asked.get("raw")), asked.get("choices")
+    options = texts_of(choices)
+    if not options and (listed := listing(question)) is not None:
+        options, question = listed.options, listed.question
+    if len(options) < 2:
+        return Unusable(place, "input.choices lists no choices", NOT_MULTIPLE_CHOICE)
+    references = [read_label(text, options) for text in texts_of(asked.get("reference"))]
+    if len(references) > 1 and not are_one(references):
+        return Unusable(place, f"it has {len(references)} references: several options are right", SEVERAL_RIGHT)
+    key = references[0] if references else None
+    evaluation = object_of(record.get("evaluation"))
     value = evaluation.get("is_correct")
-    if not isinstance(value, bool):
-        value = evaluation.get("score")
-    return float(value) if isinstance(value, bool | int | float) and 0 <= value <= 1 else None
+    stated = number_of(value if isinstance(value, bool) else evaluation.get("score"))
+    stated = stated if stated is not None and 0 <= stated <= 1 else None
+    written, named = texts_of(output.get("raw")) or (None,), named_answer(record)
+    trace = output.get("reasoning_trace")
+    reasoning = "\n\n".join(texts_of(trace)) if isinstance(trace, list) else text_of(trace)
+    text = written[0] if reasoning or written[0] not in options else None
+    return _Sample(
+        question,
+        options,
+        key,
+        stated,
+        answer_label(written[0] if named is None else named, options, key, stated),
+        "" if text is None and reasoning else text,
+        reasoning or None,
+        _fields(record),
+    )
 
 
 def named_answer(record: Mapping[str, Any]) -> str | None:
@@ -209,62 +253,53 @@ def _every_eval_ever(path: Path, first: Mapping[str, Any], _known: Known) -> lis
     remarks: list[str] = []
     beside = every_eval_ever_results(path)
     whole = {} if beside is None else results_beside(beside, remarks)
-    stated = every_eval_ever_overall(whole, first)
+    several = bool(whole) and any(
+        isinstance(line, dict) and line.get(RESULT) != first.get(RESULT) for _, line in lines_of(path)
+    )
+    # One of several results may count other answers.
+    stated = None if several else every_eval_ever_overall(whole, first)
     return [
         Source(
             path,
             EVERY_EVAL_EVER,
             str(first.get("model_id") or "model"),
             str(first.get("evaluation_name") or path.stem),
-            records_of(path, partial(_every_eval_ever_record, result=first.get("evaluation_result_id"))),
+            records_of(path, partial(_every_eval_ever_record, first={})),
             stated,
             remarks=remarks,
         )
     ]
 
 
-def _every_eval_ever_record(place: str, record: Mapping[str, Any], result: Any) -> Iterator[Seen | Unusable]:
-    if record.get("evaluation_result_id") != result:
-        return  # the same prompt, counted in another result
+def _every_eval_ever_record(place: str, record: Mapping[str, Any], first: FirstResults) -> Iterator[Seen | Unusable]:
     if record.get("error"):
         yield Unusable(place, shorten(record["error"]), "failed-samples")
         return
-    asked, output = object_of(record.get("input")), object_of(record.get("output"))
-    scored, metadata = object_of(record.get("evaluation")), object_of(record.get("metadata"))
-    options = texts_of(asked.get("choices"))
-    text = said(asked.get("raw"))
-    if not options and (shown := listing(text)) is not None:
-        options, text = shown.options, shown.question
-    if len(options) < 2:
-        yield Unusable(place, "lists no choices", NOT_MULTIPLE_CHOICE)
+    if _counted_again(record, first):
         return
-    references = texts_of(asked.get("reference"))
-    if len(references) != 1:
-        yield Unusable(place, f"it has {len(references)} references: several options are right, or none", SEVERAL_RIGHT)
+    sample = _sample(place, record)
+    if isinstance(sample, Unusable):
+        yield sample
         return
-    keyed = read_label(references[0], options)
-    raw = only(output.get("raw"))
-    named = named_answer(record)
+    metadata = object_of(record.get("metadata"))
     variant = metadata.get("variant", metadata.get("epoch"))
-    trace = output.get("reasoning_trace")
-    is_correct = scored.get("is_correct")
-    stated = number_of(is_correct) if isinstance(is_correct, bool) else number_of(scored.get("score"))
     yield Seen(
         place,
         str(record.get("sample_id")),
-        text,
-        options,
+        sample.question,
+        sample.options,
         None,
         None,
         int(variant) if isinstance(variant, str) and variant.isdecimal() else None,
-        stated,
-        text_of(asked.get("formatted")) or (said(record.get("messages")) or None),
-        text_of(raw) if raw not in options else None,
-        "\n".join(texts_of(trace)) if isinstance(trace, list) else text_of(trace),
+        sample.stated,
+        text_of(object_of(record.get("input")).get("formatted")) or (said(record.get("messages")) or None),
+        sample.text,
+        sample.reasoning,
         metadata.get("stop_reason") in ("length", "max_tokens"),
         metadata.get("stop_reason") == "content_filter",
-        answer=answer_label(raw if named is None else named, options, keyed, stated),
-        keyed=keyed,
+        answer=sample.answer,
+        keyed=sample.key,
+        fields=sample.fields,
     )
 
 

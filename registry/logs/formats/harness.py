@@ -18,6 +18,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +28,9 @@ from registry.benchmarks.lines import Place, read_lines, shorten, shown
 from registry.logs.beside import METRICS, harness_overall, harness_results, task_and_date
 from registry.logs.files import lines_of, records_of, results_beside
 from registry.logs.format import HARNESS, METADATA, Format
-from registry.logs.labels import Written, answer_label, certain, read_label
+from registry.logs.labels import Written, answer_label, are_one, certain, read_label
 from registry.logs.listing import listing
+from registry.logs.means import fields_of
 from registry.logs.prompts import said
 from registry.logs.record import (
     MAX_VARIANT,
@@ -48,7 +51,7 @@ from registry.logs.record import (
     optional_text,
 )
 from registry.logs.texts import digest
-from registry.logs.values import likelihood_of, number_of, object_of, texts_of
+from registry.logs.values import likelihood_of, object_of, texts_of
 from registry.prompting.labels import LETTERS
 
 
@@ -57,44 +60,51 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
 
     Raises IngestError for a sample of another kind of task, or without a matching question.
     """
-    by_text: dict[str, list[KnownQuestion]] = {}
-    for question in questions.values():
-        by_text.setdefault(" ".join(question.text.split()), []).append(question)
-    by_ordinal = {question.ordinal: question for question in questions.values()}
+    finder = _Finder(questions)
     filter_: Any = None
     once: dict[Any, str] = {}
-    for place, line in read_lines(path):
+    for place, line in read_lines(path, constants=True):
         for key in FORMAT.keys:
             if key not in line:
                 place.reject(f"key {key!r} is missing; is this a samples file of lm-evaluation-harness?")
         filter_ = line.get("filter") if filter_ is None else filter_
         if line.get("filter") != filter_:
             continue
-        question = _find(place, line, questions, by_text, by_ordinal)
+        question = finder.find(place, line)
         _require_one_filter(place, line, once)
-        if SCORE_KEYS & line["doc"].keys():
-            if (recorded := _score_sample(place, line, question)) is not None:
-                yield recorded
-            continue
-        if (written := texts_written(line)) and _choices(line["doc"]):
-            yield from _written_samples(place, line, question, written)
-            continue
-        values = _loglikelihoods(place, line)
-        order = _order(place, question, line["doc"], len(values))
-        known = None if -math.inf in values else values
-        yield Recorded(
-            place,
-            question,
-            check_variant(place, _rotation(line["doc"]).get("variant", 0)),
-            order,
-            False,
-            None,
-            logprobs=known,
-            weights=None if known else _weights(values),
-            text=optional_text(place, None),
-            stated=_stated(line),
-            key=_key(line, _shown(line["doc"], question, order)),
-        )
+        yield from _recorded(place, line, question)
+
+
+def _recorded(place: Place, line: Mapping[str, Any], question: KnownQuestion) -> Iterator[Recorded]:
+    """Yield a sample's answers to its question; rejects one that is of no multiple-choice task."""
+    sample = _sample(place.describe(), line)
+    if sample is None:
+        return
+    if isinstance(sample, Unusable):
+        place.reject(f"{sample.detail}; only multiple-choice tasks with one right option can be imported")
+    if sample.likelihoods is None and not texts_written(line):
+        response = shown(line.get("filtered_resps", line.get("resps")))
+        place.reject(f"response {response} is neither a text nor log-likelihoods; write the samples with --log_samples")
+    order = _order(place, question, line["doc"], sample)
+    key = None if SCORE_KEYS & line["doc"].keys() or _names_nothing(sample.key) else sample.key
+    whole = partial(Recorded, place, question, stated=sample.stated, key=key, fields=sample.fields)
+    if sample.likelihoods is None:
+        for number, (text, label) in zip(sample.variants, sample.answers, strict=True):
+            variant = check_variant(place, number or 0)
+            yield whole(variant, order, True, None, text=optional_text(place, text), answer=label)
+        return
+    highest = max(sample.likelihoods)
+    if highest > 0:
+        place.reject(f"log-likelihood {highest!r} is not a number up to 0")
+    known = None if -math.inf in sample.likelihoods else sample.likelihoods
+    weights = None if known else _weights(sample.likelihoods)
+    variant = check_variant(place, sample.variants[0] or 0)
+    yield whole(variant, order, False, None, logprobs=known, weights=weights)
+
+
+def _names_nothing(key: Written | None) -> bool:
+    """Return whether a target is a continuation of the prompt and no label, so that it contradicts no key."""
+    return key is not None and set(key.positions) == {None} and _LABEL.fullmatch(key.value) is None
 
 
 def _require_one_filter(place: Place, line: Mapping[str, Any], once: dict[Any, str]) -> None:
@@ -112,42 +122,25 @@ def _require_one_filter(place: Place, line: Mapping[str, Any], once: dict[Any, s
 
 _INDICES: Final = ("answer", "label", "gold", "answerKey", "answer_index", "correct")
 """Fields of a document that may contain the right option's index."""
-_NUMBER: Final = r"[-+]?(?:inf(?:inity)?|[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)"
-_PAIR: Final = re.compile(rf"\s*[(\[]?\s*'?({_NUMBER})'?\s*(?:,\s*'?\w*'?\s*)?[)\]]?\s*")
-"""A log-likelihood as Python prints it, alone or with whether it is the greedy answer."""
-_LONGEST_PAIR: Final = 200
 SCORE_KEYS = frozenset({"prompt_id", "always_same_option"})
 """A document of a SCORE task has one of these: the number of the prompt, or the right option's new position."""
 
 
-def _score_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion) -> Recorded | None:
-    """Return a sample of a SCORE task; None for a position beyond the question's options.
+def _score_variant(doc: Mapping[str, Any], n_options: int) -> int | str | None:
+    """Return the variant of a document of a SCORE task, or the problem with it; None for a position beyond its options.
 
     Prompt k is variant k + 1 of `wording`, whose variant 0 is in the protocol's own words; the letter of a position is
     variant 1, 2, … of `answer-moving`.
     """
-    doc = line["doc"]
-    choices = _choices(doc)
-    order = None if choices is None else match_options(question, choices)
-    if order is None:
-        place.reject(f"options {shown(choices)} are not those of question {question.external_id}")
     if "prompt_id" in doc:
-        variant = check_variant(place, doc["prompt_id"]) + 1
-    else:
-        letter = doc["always_same_option"]
-        if not isinstance(letter, str) or letter not in LETTERS or len(letter) != 1:
-            place.reject(f"always_same_option {shown(letter)} is not a letter")
-        if LETTERS.index(letter) >= len(order):
-            return None
-        variant = LETTERS.index(letter) + 1
-    text = only(line.get("filtered_resps", line.get("resps")))
-    if not isinstance(text, str):
-        place.reject(f"response {shown(text)} is not a text; SCORE's tasks generate one for each prompt")
-    answer = _best_answer(text)
-    position = LETTERS.index(answer) if len(answer) == 1 and answer in LETTERS[: len(order)] else None
-    return Recorded(
-        place, question, variant, order, True, position, text=optional_text(place, text), stated=_stated(line)
-    )
+        number = doc["prompt_id"]
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < MAX_VARIANT:
+            return f"prompt_id {shown(number)} is not a whole number from 0"
+        return number + 1
+    letter = doc["always_same_option"]
+    if not isinstance(letter, str) or letter not in LETTERS or len(letter) != 1:
+        return f"always_same_option {shown(letter)} is not a letter"
+    return LETTERS.index(letter) + 1 if LETTERS.index(letter) < n_options else None
 
 
 def texts_written(line: Mapping[str, Any]) -> list[str]:
@@ -172,21 +165,6 @@ def extracted_of(line: Mapping[str, Any], texts: Sequence[str]) -> list[Any]:
     return [None if answer == INVALID else answer for answer in answers]
 
 
-def _written_samples(
-    place: Place, line: Mapping[str, Any], question: KnownQuestion, texts: Sequence[str]
-) -> Iterator[Recorded]:
-    """Yield the answers that a sample's filter extracted from its texts; several are variants 0, 1, …."""
-    choices = _choices(line["doc"]) or []
-    order = _order(place, question, line["doc"], len(question.options))
-    answers, key = extracted_of(line, texts), _key(line, choices)
-    stated = _stated(line) if len(answers) == 1 else None
-    right = key.positions[0] if key is not None and stated == 1 else None
-    for variant, (text, answer) in enumerate(zip(texts, answers, strict=False)):
-        label = read_label(answer, choices, right=right)
-        said = optional_text(place, text)
-        yield Recorded(place, question, variant, order, True, None, text=said, stated=stated, answer=label, key=key)
-
-
 def _stated(line: Mapping[str, Any]) -> float | None:
     """Return the score that a sample states for its answer; None if it has no score from 0 to 1."""
     for name in METRICS:
@@ -196,14 +174,25 @@ def _stated(line: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _key(line: Mapping[str, Any], options: Sequence[str]) -> Written | None:
-    """Return the target of a sample as a label; None if it names no option in any way, as a continuation may not."""
+def _key(line: Mapping[str, Any], options: Sequence[str]) -> Written | str | None:
+    """Return the target of a sample as a label, or the problem that it names several options; None without a target.
+
+    A list may name one option in several forms. A text that names no option is a continuation of the prompt.
+    """
+    doc = object_of(line.get("doc"))
+    if tuple(options) == (doc.get("option1"), doc.get("option2")):
+        # WinoGrande: the rest of the sentence is the target, and the document's answer counts from 1.
+        return certain(doc.get("answer"), {"1": 0, "2": 1}.get(str(doc.get("answer"))))
     target = one_index(line.get("target"))
-    if isinstance(target, list):
-        return None
-    key = target_label(target, line, options)
-    names_nothing = set(key.positions) == {None} and not _LABEL.fullmatch(key.value)
-    return None if names_nothing else key
+    if target is None or target == "":
+        index = next((doc[name] for name in _INDICES if type(doc.get(name)) is int), None)
+        return None if index is None or not 0 <= index < len(options) else certain(index, index)
+    if not isinstance(target, list):
+        return target_label(target, line, options)
+    labels = [target_label(item, line, options) for item in target]
+    if not are_one(labels):
+        return f"its target {shorten(target, 40)}: several options are right"
+    return labels[0]
 
 
 def target_label(target: Any, line: Mapping[str, Any], options: Sequence[str]) -> Written:
@@ -235,15 +224,11 @@ def continuations(line: Mapping[str, Any]) -> list[str]:
     return [said for said in found if isinstance(said, str)]
 
 
-def _shown(doc: Mapping[str, Any], question: KnownQuestion, order: Sequence[int]) -> Sequence[str]:
-    return _choices(doc) or [question.options[item] for item in order]
-
-
 def _weights(values: Sequence[float]) -> tuple[float, ...]:
     """Return probabilities of log-likelihoods, some of them minus infinity."""
     highest = max(values)
     if highest == -math.inf:
-        return tuple(0.0 for _ in values)
+        return tuple(1.0 for _ in values)  # the first of equals, as the harness takes it
     return tuple(math.exp(value - (highest if highest < _UNDERFLOW else 0.0)) for value in values)
 
 
@@ -267,62 +252,83 @@ def _best_answer(text: str) -> str:
     return re.sub(r"[^a-zA-Z0-9]", "", words).upper()
 
 
-def _find(
-    place: Place,
-    line: Mapping[str, Any],
-    questions: Mapping[str, KnownQuestion],
-    by_text: Mapping[str, list[KnownQuestion]],
-    by_ordinal: Mapping[int, KnownQuestion],
-) -> KnownQuestion:
-    doc = line["doc"]
-    if not isinstance(doc, dict):
-        place.reject(f"doc {shown(doc)} is not an object")
-    for key in ("id", "question_id", "ind"):
-        if str(doc.get(key)) in questions:
-            return questions[str(doc[key])]
-    for key in ("question", "query", "question_stem"):
-        if isinstance(doc.get(key), str):
-            found = by_text.get(" ".join(doc[key].split()), [])
-            if len(found) == 1:
-                return found[0]
-            choices = _choices(doc)
-            fitting = [question for question in found if choices and match_options(question, choices) is not None]
-            if fitting:
-                return fitting[0]
-            if not found:
-                place.reject(f"question {shown(doc[key])} is not in the benchmark; check --benchmark")
-    number = line["doc_id"]
-    if not isinstance(number, int) or number not in by_ordinal:
-        place.reject(f"doc_id {shown(number)} matches no question of the benchmark; check --benchmark")
-    return by_ordinal[number]
+class _Finder:
+    """Finds the question of a sample: by its id, else by its text, else by its place."""
+
+    def __init__(self, questions: Mapping[str, KnownQuestion]) -> None:
+        self._questions = questions
+        self._by_text: dict[str, list[KnownQuestion]] = {}
+        for question in questions.values():
+            self._by_text.setdefault(" ".join(question.text.split()), []).append(question)
+        self._by_ordinal = {question.ordinal: question for question in questions.values()}
+        self._found: dict[str, KnownQuestion] = {}
+        self._taken: set[int] = set()
+
+    def find(self, place: Place, line: Mapping[str, Any]) -> KnownQuestion:
+        """Return the question of a sample; rejects one that the benchmark does not have."""
+        doc, number = line["doc"], line["doc_id"]
+        if not isinstance(doc, dict):
+            place.reject(f"doc {shown(doc)} is not an object")
+        choices = _choices(doc)
+        for key in ("id", "question_id", "ind"):
+            named = self._questions.get(str(doc.get(key)))
+            # Another numbering may have the same ids: the options decide.
+            if named is not None and (not choices or match_options(named, choices) is not None):
+                return named
+        asked = next((doc[key] for key in _TEXTS if isinstance(doc.get(key), str)), None)
+        found = [] if asked is None else self._by_text.get(" ".join(asked.split()), [])
+        if asked is not None and not found:
+            place.reject(f"question {shown(asked)} is not in the benchmark; check --benchmark")
+        fitting = [question for question in found if choices and match_options(question, choices) is not None]
+        if len(found) == 1 or fitting:
+            return self._one_of(str(number), fitting or found)
+        if not isinstance(number, int) or number not in self._by_ordinal:
+            place.reject(f"doc_id {shown(number)} matches no question of the benchmark; check --benchmark")
+        return self._by_ordinal[number]
+
+    def _one_of(self, doc_id: str, equal: Sequence[KnownQuestion]) -> KnownQuestion:
+        """Return the question that a document means, of several that are equal: each document takes the next one."""
+        if len(equal) == 1:
+            return equal[0]
+        if doc_id not in self._found:
+            named = [question for question in equal if doc_id == question.external_id]
+            free = named or [question for question in equal if question.question_id not in self._taken] or equal
+            self._found[doc_id] = free[0]
+            self._taken.add(free[0].question_id)
+        return self._found[doc_id]
 
 
-def _choices(doc: Mapping[str, Any]) -> list[str] | None:
-    for key in ("choices", "options", "endings"):
-        value = doc.get(key)
-        if isinstance(value, dict):  # ARC: {"text": [...], "label": [...]}
-            value = value.get("text")
-        if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
-            return value
-    return None
+_TEXTS: Final = ("question", "query", "question_stem")
+"""Fields of a document by which its question is looked up."""
+_CHOICES: Final = ("choices", "options", "endings", "mc1_targets", "Choices")
 
 
-def _order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], n_shown: int) -> tuple[int, ...]:
-    choices, stated = _choices(doc), _rotation(doc).get("order")
+def _choices(doc: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the options that a document lists, in any of the forms of tasks; none if it lists none."""
+    if "option1" in doc and "option2" in doc:
+        return str(doc["option1"]), str(doc["option2"])
+    for name in _CHOICES:
+        value = doc.get(name)
+        if isinstance(value, dict):  # ARC: {"text": [...], "label": [...]}; others: {"A": "…", "B": "…"}
+            labelled = tuple(value) == tuple(LETTERS[: len(value)])
+            value = list(value.values()) if labelled else value.get("text", value.get("choices"))
+        if isinstance(value, list) and value:
+            return texts_of(value)
+    return ()
+
+
+def _order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], sample: "_Sample") -> tuple[int, ...]:
+    """Return the question's options in the order shown; in its own if the sample has no texts of them."""
+    stated = _rotation(doc).get("order")
     order: tuple[int, ...] | None
-    if choices is None:
-        order = tuple(range(len(question.options)))
-    elif stated is None:
-        order = match_options(question, choices)
+    if stated is not None:
+        order = match_permuted(question, sample.options, check_permutation(place, stated, len(sample.options)))
     else:
-        order = match_permuted(question, choices, check_permutation(place, stated, len(choices)))
+        order = match_options(question, sample.options)
+    if order is None and not sample.texts and len(sample.options) == len(question.options):
+        return tuple(range(len(question.options)))
     if order is None:
-        place.reject(f"choices {shown(choices)} are not the options of question {question.external_id}")
-    if len(order) != n_shown:
-        place.reject(
-            f"question {question.external_id} was scored on {n_shown} continuations but shows {len(order)} options; "
-            "only multiple-choice tasks can be imported"
-        )
+        place.reject(f"choices {shown(list(sample.options))} are not the options of question {question.external_id}")
     return order
 
 
@@ -330,31 +336,6 @@ def _rotation(doc: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the question, variant and order that a document names; nothing if no rotation was written."""
     found = doc.get(METADATA)
     return found if isinstance(found, dict) else {}
-
-
-def _loglikelihoods(place: Place, line: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the log-likelihood of each choice; `filtered_resps` and `resps` contain pairs, or texts of pairs."""
-    responses = line.get("filtered_resps", line.get("resps"))
-    if not isinstance(responses, list) or not responses:
-        place.reject("no responses; write the samples with --log_samples")
-    return tuple(_loglikelihood(place, response) for response in responses)
-
-
-def _loglikelihood(place: Place, response: Any) -> float:
-    response = only(response)
-    if isinstance(response, str):
-        pair = _PAIR.fullmatch(response) if len(response) < _LONGEST_PAIR else None
-        if pair is None:
-            place.reject(f"response {shown(response)} is generated text, and its document lists no options as choices")
-        response = pair[1]
-    value = response[0] if isinstance(response, (list, tuple)) and response else response
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        place.reject(f"response {shown(json.dumps(response, default=str))} contains no log-likelihood")
-    if math.isnan(number) or number > 0:
-        place.reject(f"log-likelihood {number!r} is not a number up to 0")
-    return number
 
 
 # Records as written, for an audit
@@ -368,7 +349,6 @@ _GIVEN: Final = (
 _ASKED: Final = ("question", "query", "question_stem", "Question", "input", "ctx", "sentence", "problem", "goal")
 _SHORTEST_QUESTION: Final = 12
 """A shorter question that is missing from the prompt is a code, such as COPA's `cause`."""
-_CHOICES: Final = ("choices", "options", "endings", "mc1_targets", "Choices")
 
 
 def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
@@ -380,7 +360,6 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
     remarks: list[str] = []
     results = results_beside(harness_results(path), remarks)
     sizes = object_of(object_of(results.get("n-samples")).get(task))
-    metric = next((name for name in METRICS if name in first), None)
     declared = object_of(results.get("config")).get("limit") is not None or sizes.get("original") != sizes.get(
         "effective"
     )
@@ -394,7 +373,7 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
             HARNESS,
             model,
             task,
-            _harness_records(path, name, metric, unnamed=unnamed > 1),
+            _harness_records(path, name, unnamed=unnamed > 1),
             harness_overall(path, results, {**first, "filter": name}),
             declared,
             part=name if len(filters) > 1 else "",
@@ -423,7 +402,7 @@ def _unnamed_filters(path: Path) -> int:
     return times.pop() if len(times) == 1 and len(ids) == len(counts) else 1
 
 
-def _harness_records(path: Path, filter_: str, metric: str | None, *, unnamed: bool) -> Iterator[Seen | Unusable]:
+def _harness_records(path: Path, filter_: str, *, unnamed: bool) -> Iterator[Seen | Unusable]:
     seen: Counter[str] = Counter()
 
     def record(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
@@ -432,92 +411,128 @@ def _harness_records(path: Path, filter_: str, metric: str | None, *, unnamed: b
             seen[str(line.get("doc_id"))] += 1
             name = f"filter {seen[str(line.get('doc_id'))]}"
         if name == filter_:
-            yield from _harness_record(place, line, metric)
+            yield from _seen(place, line)
 
     return records_of(path, record)
 
 
-def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> Iterator[Seen | Unusable]:
+def _seen(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+    """Yield a sample's answers as records of an audit."""
+    sample = _sample(place, line)
+    if sample is None:
+        return
+    if isinstance(sample, Unusable):
+        yield sample
+        return
+    position = None if sample.likelihoods is None else sample.likelihoods.index(max(sample.likelihoods))
+    name = str(_rotation(object_of(line.get("doc"))).get("question", line.get("doc_id")))
+    for variant, (text, label) in zip(sample.variants, sample.answers, strict=True):
+        yield Seen(
+            place,
+            name,
+            sample.question,
+            sample.options,
+            None,
+            position,
+            variant,
+            sample.stated,
+            sample.prompt,
+            text,
+            scored=sample.likelihoods is not None,
+            answer=label,
+            keyed=sample.key,
+            fields=sample.fields,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A sample as written, for audits and imports.
+
+    options: as shown, by position; texts: whether the sample has their texts. key: None if it has none. likelihoods: of
+    the options; None if texts were written. answers: each text and the label that was extracted from it, with the
+    number of its variant, None for the only one.
+    """
+
+    options: tuple[str, ...]
+    texts: bool
+    question: str | None
+    prompt: str | None
+    key: Written | None
+    stated: float | None
+    likelihoods: tuple[float, ...] | None
+    answers: list[tuple[str | None, Written | None]]
+    variants: list[int | None]
+    fields: Mapping[str, str]
+
+
+def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
+    """Read a sample; None for one that SCORE asks of a position beyond the options."""
     doc = object_of(line.get("doc"))
-    options: tuple[str, ...] = ()
-    for name in _CHOICES:
-        value = doc.get(name)
-        if isinstance(value, dict):
-            value = value.get("text", value.get("choices"))
-        if isinstance(value, list) and value:
-            options = texts_of(value)
-            break
     calls = line.get("arguments")
     calls = list(calls.values()) if isinstance(calls, dict) else calls if isinstance(calls, list) else []
     pairs = [
         (call.get("arg_0"), call.get("arg_1")) if isinstance(call, dict) else (*call, None, None)[:2] for call in calls
     ]
     prompt = said(pairs[0][0]) if pairs else None
-    asked = _harness_question(doc, prompt or "")
+    question = _harness_question(doc, prompt or "")
     responses = line.get("filtered_resps", line.get("resps"))
     responses = responses if isinstance(responses, list) else [responses]
-    likelihoods = [likelihood_of(item) for item in responses]
-    scored = len(likelihoods) > 1 and None not in likelihoods
-    shown = listing(prompt) if prompt else None
-    if not options and shown is not None:
-        options, asked = shown.options, asked or shown.question
+    found = [likelihood_of(item) for item in responses]
+    numbers = tuple(value for value in found if value is not None)
+    scored = len(found) > 1 and len(numbers) == len(found)
+    options = _choices(doc)
+    texts = bool(options)
+    listed = listing(prompt) if prompt and not options else None
+    if listed is not None:
+        options, question, texts = listed.options, question or listed.question, True
     if not options and scored:
         options = tuple(str(pair[1]).strip() for pair in pairs)
+        options = options if len(options) == len(numbers) else tuple(LETTERS[: len(numbers)])
     if len(options) < 2:
-        yield Unusable(place, "lists no options", NOT_MULTIPLE_CHOICE)
-        return
-    if scored and "option1" in doc and "option2" in doc:
-        # WinoGrande: each option is put into the sentence, and the rest of the sentence is scored.
-        options, prompt = (str(doc["option1"]), str(doc["option2"])), None
-        index = {"1": 0, "2": 1}.get(str(doc.get("answer")))
-        keyed = certain(doc.get("answer"), index)
-    else:
-        target = one_index(line.get("target"))
-        if isinstance(target, list) and len(target) > 1:
-            yield Unusable(place, f"its target {shorten(target, 40)}: several options are right", SEVERAL_RIGHT)
-            return
-        keyed = target_label(target, line, options)
-    position = None
+        return Unusable(place, "lists no options", NOT_MULTIPLE_CHOICE)
+    key = _key(line, options)
+    if isinstance(key, str):
+        return Unusable(place, key, SEVERAL_RIGHT)
+    if scored and len(numbers) != len(options):
+        return Unusable(place, f"{len(numbers)} continuations were scored for {len(options)} options")
+    if scored and any(map(math.isnan, numbers)):
+        return Unusable(place, f"{sum(map(math.isnan, numbers))} of its log-likelihoods are no numbers")
+    variant = _rotation(doc).get("variant")
+    variants = [variant if isinstance(variant, int) and 0 <= variant <= MAX_VARIANT else None]
+    stated = _stated(line)
     answers: list[tuple[str | None, Written | None]] = [(None, None)]
-    stated = None if metric is None else number_of(line.get(metric))
-    if scored:
-        if len(likelihoods) != len(options):
-            yield Unusable(place, f"{len(likelihoods)} continuations were scored for {len(options)} options")
-            return
-        numbers = [value for value in likelihoods if value is not None]
-        if any(map(math.isnan, numbers)):
-            yield Unusable(place, f"{sum(map(math.isnan, numbers))} of its log-likelihoods are no numbers")
-            return
-        position = numbers.index(max(numbers))
-    else:
+    if SCORE_KEYS & doc.keys():
+        number = _score_variant(doc, len(options))
+        if number is None:
+            return None
+        text = only(responses)
+        if isinstance(number, str) or not isinstance(text, str):
+            problem = number if isinstance(number, str) else f"response {shown(text)} is not a text"
+            return Unusable(place, problem)
+        best = _best_answer(text)
+        position = LETTERS.index(best) if len(best) == 1 and best in LETTERS[: len(options)] else None
+        variants, answers = [number], [(text, certain(best, position))]
+    elif not scored:
         written = texts_written(line)
-        read = extracted_of(line, written)
-        stated = stated if len(read) == 1 else None
-        answers = [
-            (text, answer_label(answer, options, keyed, stated))
-            for text, answer in zip(written or repeat(None), read, strict=False)
-        ]
-    rotation = _rotation(doc)
-    variant = rotation.get("variant", doc.get("prompt_id"))
-    if isinstance(doc.get("always_same_option"), str):
-        variant = LETTERS.find(doc["always_same_option"][:1])
-    number = variant if isinstance(variant, int) and 0 <= variant <= MAX_VARIANT else None
-    for at, (output, answer) in enumerate(answers):
-        yield Seen(
-            place,
-            str(rotation.get("question", line.get("doc_id"))),
-            asked,
-            options,
-            None,
-            position,
-            number if len(answers) == 1 else at,
-            stated,
-            prompt,
-            output,
-            scored=scored,
-            answer=answer,
-            keyed=keyed,
-        )
+        extracted = extracted_of(line, written)
+        stated = stated if len(extracted) == 1 else None
+        pairs_read = zip(written or repeat(None), extracted, strict=False)
+        answers = [(text, answer_label(answer, options, key, stated)) for text, answer in pairs_read]
+        variants = variants if len(answers) == 1 else [*range(len(answers))]
+    in_sentence = scored and "option1" in doc and "option2" in doc
+    return _Sample(
+        options,
+        texts,
+        question,
+        None if in_sentence else prompt,
+        key,
+        stated,
+        numbers if scored else None,
+        answers,
+        variants,
+        fields_of(doc),
+    )
 
 
 def _harness_question(doc: Mapping[str, Any], prompt: str) -> str | None:

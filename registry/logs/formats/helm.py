@@ -27,6 +27,7 @@ from registry.logs.documents import Log, described, load_json, members, objects
 from registry.logs.files import read_beside, results_beside
 from registry.logs.format import HELM, Format
 from registry.logs.labels import certain, read_label
+from registry.logs.means import fields_of
 from registry.logs.record import (
     NOT_MULTIPLE_CHOICE,
     Item,
@@ -99,7 +100,7 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
         order = _order(question, texts, correct)
         scores = stats.get((instance_id(place, instance), _trial(place, first)), {})
         answer = _answered(requests, specification, question, order, texts, scores)
-        recorded.append(replace(answer, key=certain(texts[correct], correct)))
+        recorded.append(replace(answer, key=certain(texts[correct], correct), fields=_fields(instance)))
     remarks = (
         [f"{left_out} perturbed instances are left out: their texts differ from the benchmark's"] if left_out else []
     )
@@ -162,7 +163,12 @@ def _seen(requests: Sequence[Request], specification: Mapping[str, Any], stats: 
         scored=recorded.text is None,
         answer=recorded.answer,
         problems=(("truncated-prompt", "HELM says that it truncated it"),) if truncated else (),
+        fields=_fields(instance),
     )
+
+
+def _fields(instance: Mapping[str, Any]) -> dict[str, str]:
+    return fields_of({name: instance.get(name) for name in ("split", "sub_split")})
 
 
 def _answered(

@@ -26,6 +26,7 @@ from registry.logs.documents import Log, archived_json, described, members, obje
 from registry.logs.files import DAMAGED
 from registry.logs.format import INSPECT, METADATA, Format
 from registry.logs.labels import Written, certain, read_label
+from registry.logs.means import fields_of
 from registry.logs.prompts import said
 from registry.logs.record import (
     MAX_VARIANT,
@@ -214,6 +215,7 @@ def inspect_seen(place: Item, sample: dict[str, Any], epochs: int = 1) -> Iterat
         stopped == "content_filter",
         answer=found.answer,
         keyed=found.key,
+        fields=found.fields,
     )
 
 
@@ -328,6 +330,7 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder, epoc
         key=target,
         reasoning=optional_text(place, reasoning),
         answer=label,
+        fields=fields_of(object_of(sample.get("metadata"))),
     )
 
 
@@ -525,7 +528,7 @@ def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: 
 
 
 def _overall(header: Mapping[str, Any], scorer: str | None = SCORER) -> float | None:
-    """Return the accuracy that the log states, if it is a plain mean over samples and epochs."""
+    """Return the accuracy that the log states, if it is a mean over samples and epochs, or over groups of them."""
     results = header.get("results")
     scores = results.get("scores") if isinstance(results, dict) else None
     for score in scores if isinstance(scores, list) else []:
@@ -534,7 +537,9 @@ def _overall(header: Mapping[str, Any], scorer: str | None = SCORER) -> float | 
         if scorer is not None and score.get("scorer") != scorer:
             continue
         metrics = score.get("metrics")
-        accuracy = metrics.get("accuracy") if isinstance(metrics, dict) else None
+        metrics = metrics if isinstance(metrics, dict) else {}
+        # `grouped` names its metric "all", whether it is the mean over samples or over groups.
+        accuracy = metrics.get("accuracy", metrics.get("all"))
         value = accuracy.get("value") if isinstance(accuracy, dict) else None
         if isinstance(value, int | float) and math.isfinite(value):
             return float(value)

@@ -25,6 +25,7 @@ from registry.logs.files import results_beside
 from registry.logs.format import LIGHTEVAL, Format
 from registry.logs.labels import BARE, Written, certain, read_label
 from registry.logs.listing import listing
+from registry.logs.means import fields_of
 from registry.logs.prompts import PromptFinder, listed_order
 from registry.logs.record import (
     NOT_MULTIPLE_CHOICE,
@@ -44,6 +45,7 @@ from registry.logs.record import (
 from registry.logs.rereading import reread
 from registry.logs.values import likelihood_of, object_of, text_of, texts_of
 from registry.prompting.labels import LETTERS
+from registry.untrusted import decode
 
 SCORED: Final = "acc"
 """Metric of the highest log-probability as it is; others compare it after a normalisation."""
@@ -146,7 +148,8 @@ def _answers(
         values = tuple(min(0.0, value) for value in values)
         best = values.index(max(values))
         score = _number(metric.get(SCORED))
-        return [(Recorded(place, question, 0, order, True, best, logprobs=values, stated=score, key=key), None)]
+        scored = Recorded(place, question, 0, order, True, best, logprobs=values, stated=score, key=key)
+        return [(replace(scored, fields=_fields(doc)), None)]
     written = texts(place, response, "text")
     if not written:
         place.reject("has neither log-probabilities nor a text; import the details of a finished run")
@@ -174,9 +177,21 @@ def _answers(
             reasoning=optional_text(place, thought) or None,
             answer=answer,
             key=key,
+            fields=_fields(doc),
         )
         found.append((recorded, doubt))
     return found
+
+
+def _fields(doc: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields that a task added to a document, which some versions write as JSON."""
+    specific = doc.get("specific")
+    if isinstance(specific, str):
+        try:
+            specific = decode(specific)
+        except ValueError:
+            return {}
+    return fields_of(object_of(specific))
 
 
 def _gold(place: Place, doc: Mapping[str, Any], n_choices: int) -> int:
@@ -346,6 +361,7 @@ def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterat
             scored=at is None,
             problems=problems + contradictions,
             answer=label,
+            fields=_fields(doc),
         )
     if not answers:
         yield Unusable(place, "has neither log-probabilities nor a text")

@@ -11,6 +11,7 @@ prompt. Read as OpenCompass 0.5 writes it.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -23,6 +24,7 @@ from registry.logs.files import read_beside
 from registry.logs.format import OPENCOMPASS, Format
 from registry.logs.labels import Written, answer_label, certain, read_label
 from registry.logs.listing import listing
+from registry.logs.means import fields_of
 from registry.logs.prompts import PromptFinder, ending_order, listed_order, said
 from registry.logs.record import (
     NOT_MULTIPLE_CHOICE,
@@ -43,6 +45,8 @@ from registry.logs.values import number_of, object_of, text_of
 
 METRIC: Final = "accuracy"
 LABEL: Final = "label: "
+_OF_THE_ANSWER: Final = ("origin_prompt", "prompt", "prediction", "predictions", "pred", "gold", "answer", "correct")
+"""Members of a prediction or its details that name no group of them."""
 NO_PROBABILITIES: Final = (
     "perplexities are means over whole prompts and not probabilities of the options, so that no probabilities are "
     "imported"
@@ -109,7 +113,8 @@ def _chosen(
         assert numbers is not None
         by_position = {positions[name]: min(0.0, number) for name, number in zip(names, numbers, strict=True)}
         logprobs = tuple(by_position[at] for at in range(len(order))) if len(by_position) == len(order) else None
-    return Recorded(place, question, 0, order, True, position, logprobs=logprobs, stated=_correct(detail), key=key)
+    found = Recorded(place, question, 0, order, True, position, logprobs=logprobs, stated=_correct(detail), key=key)
+    return replace(found, fields=_fields(prediction, detail))
 
 
 def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: PromptFinder) -> Recorded:
@@ -145,7 +150,13 @@ def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: P
         stated=stated,
         answer=read_label(extracted, options, right=right),
         key=key,
+        fields=_fields(prediction, detail),
     )
+
+
+def _fields(prediction: Mapping[str, Any], detail: Any) -> dict[str, str]:
+    found = fields_of(prediction, object_of(detail))
+    return {name: value for name, value in found.items() if name not in _OF_THE_ANSWER}
 
 
 def written_of(prediction: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -258,6 +269,7 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
         listed=shown is not None,
         answer=answer,
         keyed=keyed,
+        fields=_fields(prediction, detail),
     )
 
 

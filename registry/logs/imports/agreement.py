@@ -12,6 +12,7 @@ from typing import Final
 from registry.benchmarks.lines import shorten
 from registry.errors import ContradictionError, IngestError
 from registry.logs.labels import CONVENTIONS, Written
+from registry.logs.means import Mean, Means, tolerance
 from registry.logs.record import Recorded, Seen, with_answer_at
 from registry.names import plural
 from registry.prompting.labels import letter
@@ -19,8 +20,6 @@ from registry.prompting.labels import letter
 Reader = Callable[[], Iterator[Recorded]]
 SCORE_TOLERANCE: Final = 1e-9
 """Stated scores of one answer are 0, 1 or a share; this much is rounding."""
-ROUNDED: Final = 6e-4
-"""Rounding to three decimals may move a stated mean by this much."""
 NAMED: Final = 3
 """Places that a refusal names."""
 MOST_LISTED: Final = 100
@@ -90,6 +89,10 @@ class Agreement:
     contradictions: list[list[Contradiction]] = field(default_factory=lambda: [[] for _ in _ALL])
     other_keys: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
     keys: list[list[OtherKey]] = field(default_factory=lambda: [[] for _ in _ALL])
+    means: Means = field(default_factory=Means)
+    repeated: int = 0
+    """Answers that are there again and count once."""
+    repeated_right: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
     _readings: dict[tuple[int | None, ...], Contradiction] = field(default_factory=dict)
 
     def add(self, recorded: Recorded) -> None:
@@ -109,17 +112,27 @@ class Agreement:
             correct = position is not None and order[position] == question.answer
             self.right_alike += correct
             self.unread_alike += position is None
+            self.means.add(recorded.fields, recorded.stated, correct)
             if _contradicts(recorded, correct=correct):
                 self._contradict(recorded, position, _ALL)
             return
         if positions not in self._readings and len(self._readings) < _MOST_READINGS:
             self._readings[positions] = self._contradiction(recorded, positions[0])
+        right = {number: at is not None and order[at] == question.answer for number, at in enumerate(positions)}
+        self.means.add(recorded.fields, recorded.stated, right)
         for number, position in enumerate(positions):
-            correct = position is not None and order[position] == question.answer
+            correct = right[number]
             self.right[number] += correct
             self.unread[number] += position is None
             if _contradicts(recorded, correct=correct):
                 self._contradict(recorded, position, (number,))
+
+    def add_repeat(self, recorded: Recorded) -> None:
+        """Count an answer that is there again: it is not among the others, but the log may count it."""
+        self.repeated += 1
+        for number in _ALL:
+            position = recorded.shown_position if recorded.answer is None else recorded.answer.positions[number]
+            self.repeated_right[number] += position is not None and recorded.order[position] == recorded.question.answer
 
     def share_right(self, number: int) -> float:
         """Return the share of answers that are right under a convention."""
@@ -187,7 +200,7 @@ class Agreement:
         fewest = min(self.contradicted)
         fitting = [number for number in _ALL if self.contradicted[number] == fewest]
         if not self.compared and overall is not None:
-            near = [number for number in fitting if abs(self.share_right(number) - overall) <= ROUNDED]
+            near = [number for number in fitting if self._has_overall(number, overall)]
             if not near and not ignore:
                 self._refuse(fitting[0], overall)
             fitting = near or fitting
@@ -204,10 +217,23 @@ class Agreement:
         return fitting[0]
 
     def _require_overall(self, number: int, overall: float) -> None:
-        """Refuse an overall score that is neither that of the answers nor the mean of their own scores."""
+        """Refuse an overall score that is neither that of the answers nor a mean of their own scores."""
         whole = self.stated / self.compared if self.compared == self.lines else math.inf
-        if min(abs(self.share_right(number) - overall), abs(whole - overall)) > ROUNDED:
+        if abs(whole - overall) > tolerance(overall) and not self._has_overall(number, overall):
             self._refuse(number, overall)
+
+    def _has_overall(self, number: int, overall: float) -> bool:
+        near = abs(self.share_right(number) - overall) <= tolerance(overall)
+        return near or self.mean_over(number, overall) is not None
+
+    def mean_over(self, number: int, overall: float) -> Mean | None:
+        """Return the mean over a field that is the overall score under a convention.
+
+        None if there is none, or if the share of right answers is the overall score.
+        """
+        if abs(self.share_right(number) - overall) <= tolerance(overall):
+            return None
+        return self.means.find(overall, self.lines, number)
 
     def _refuse(self, number: int, overall: float | None) -> None:
         found = self.contradictions[number]
@@ -216,7 +242,7 @@ class Agreement:
         if overall is not None:
             raise ContradictionError(
                 f"{self.file}: it states {overall:.4f}, and {plural(self.lines, 'answer')} as we read them give "
-                f"{ours:.4f}; {remedy}",
+                f"{ours:.4f}{self._with_repeats(number, overall)}; {remedy}",
                 {"contradictions": [], "stated": overall, "recomputed": ours},
             )
         stated = self.stated / self.compared
@@ -230,6 +256,13 @@ class Agreement:
                 "recomputed": ours,
             },
         )
+
+    def _with_repeats(self, number: int, overall: float) -> str:
+        """Return a remark if the answers have the overall score as soon as the repeated ones count again."""
+        right = self.right_alike + self.right[number] + self.repeated_right[number]
+        if not self.repeated or abs(right / (self.lines + self.repeated) - overall) > tolerance(overall):
+            return ""
+        return f" (it counts {plural(self.repeated, 'repeated answer')} twice, which count once here)"
 
     def _require_one_reading(self, fitting: Sequence[int]) -> None:
         """Refuse digits that may count from 0 or from 1, or be an option's text, if no score or key decides."""

@@ -30,12 +30,13 @@ from registry.logs.formats.outputs import read_contract
 from registry.logs.formats.table import Table, is_table_of_columns, read_table
 from registry.logs.imports.agreement import SCORE_TOLERANCE, Agreement, order_by_key, settled
 from registry.logs.imports.counterparts import with_counterparts
+from registry.logs.imports.repeats import Prompts
 from registry.logs.imports.stated import Comparison, Difference
 from registry.logs.labels import CONVENTIONS
 from registry.logs.recognition import form_of_line, log_file, read_log
 from registry.logs.record import KnownQuestion, Recorded, check_variant, optional_text
 from registry.lookups import find_of_hub, find_revision, find_version, is_hub_name, model_named
-from registry.names import check_name
+from registry.names import check_name, plural
 from registry.predictions.bulk import insert_predictions, insert_rows, renew_statistics
 from registry.predictions.rows import prediction_row
 from registry.predictions.texts import imported_text
@@ -95,7 +96,7 @@ class ImportRequest:
 
 @dataclass
 class Checked:
-    """The results of the first reading: variants of each question, by question id, and names of inserted options.
+    """The results of the first reading: the prompts, and names of inserted options.
 
     without_question: log-probabilities of variants that leave the question out, by question id and their other changes.
     scored: whether any line has probabilities.
@@ -104,7 +105,7 @@ class Checked:
     differences: scores that the file states otherwise, with an excuse.
     """
 
-    variants: dict[int, set[int]] = field(default_factory=dict)
+    prompts: Prompts = field(default_factory=Prompts)
     inserted: set[str] = field(default_factory=set)
     without_question: dict[tuple[int, VariantShown], tuple[float, ...]] = field(default_factory=dict)
     lines: int = 0
@@ -168,8 +169,8 @@ def import_outputs(
     if comparison is not None:
         fingerprint |= {"stated": comparison.fingerprint()}
     with write_session(engine) as session:
-        again = settled(reader if checked.kept is None else partial(iter, checked.kept), checked.convention)
-        evaluation = _store(session, request, answers, again, fingerprint, tell)
+        again = checked.prompts.once(reader) if checked.kept is None else partial(iter, checked.kept)
+        evaluation = _store(session, request, answers, settled(again, checked.convention), fingerprint, tell)
         _require_unchanged(request.path, digest)
         tell("sealing", 0, 1)
         _seal(session, [evaluation], lambda done: tell("sealing", done, 1))
@@ -225,7 +226,7 @@ def import_columns(
                     session,
                     request,
                     answers,
-                    settled(partial(table.recorded, column), conventions[column]),
+                    settled(checked.prompts.once(partial(table.recorded, column)), conventions[column]),
                     _fingerprint(COLUMNS, digest) | {"select": None, "column": column},
                     lambda what, done, _, before=before: tell(what, before + done, total),  # type: ignore[misc]
                 )
@@ -381,6 +382,8 @@ def _comparison(log: Log | None, overall: float | None, checked: Checked, reques
     if log is None and not agreement.compared:
         return None
     remarks = [] if log is None else list(log.remarks)
+    if agreement.repeated:
+        remarks.append(f"{plural(agreement.repeated, 'answer')} of prompts that are there again count once")
     if log is not None and log.shots is not None and log.shots != request.shots:
         remarks.append(f"its prompts contain up to {log.shots} examples, but --shots says {request.shots}")
     return Comparison(
@@ -394,6 +397,7 @@ def _comparison(log: Log | None, overall: float | None, checked: Checked, reques
         CONVENTIONS[number].describe() if agreement.labels else None,
         tuple(agreement.contradictions[number]),
         agreement.contradicted[number],
+        None if overall is None else agreement.mean_over(number, overall),
     )
 
 
@@ -424,9 +428,10 @@ def _decide(checked: Checked, overall: float | None, *, ignore: bool) -> None:
 
 
 def _column_convention(table: Table, model: str, file: str) -> int:
-    agreement = Agreement(f"{file} column {model}")
+    agreement, prompts = Agreement(f"{file} column {model}"), Prompts()
     for recorded in table.recorded(model):
-        agreement.add(recorded)
+        if prompts.add(recorded):
+            agreement.add(recorded)
     return agreement.choose(None, ignore=False)
 
 
@@ -439,13 +444,9 @@ def _check(reader: Reader, definition: VariantSetDefinition, file: str, tell: Re
         question = recorded.question
         check_variant(recorded.place, recorded.variant)
         optional_text(recorded.place, recorded.text)
-        seen = checked.variants.setdefault(question.question_id, set())
-        if recorded.variant in seen:
-            recorded.place.reject(
-                f"question {question.external_id} variant {recorded.variant} is already on an earlier line; give "
-                "each prompt one line"
-            )
-        seen.add(recorded.variant)
+        if not checked.prompts.add(recorded):
+            checked.agreement.add_repeat(recorded)
+            continue
         _compare(recorded, checked)
         names = {item for item in recorded.order if isinstance(item, str)}
         checked.inserted |= names
@@ -576,7 +577,7 @@ def _store_evaluation(
         shapes = {len(question.options): question for question in questions.values()}
         names = {n: definition.names(_shape(question)) for n, question in shapes.items()}
         store_variants(session, variant_set, names)
-    complete = {key for key, ordinals in expected.items() if ordinals and ordinals <= checked.variants.get(key, set())}
+    complete = {key for key, ordinals in expected.items() if ordinals and ordinals <= checked.prompts.variants(key)}
     evaluation = Evaluation(
         specification=specification,
         specification_digest=digest,
@@ -608,7 +609,7 @@ def _store_evaluation(
             ordinal=ordinal,
             queue="cpu",
             state=state,
-            prompts=sum(len(checked.variants.get(question.question_id, ())) for question in members),
+            prompts=sum(len(checked.prompts.variants(question.question_id)) for question in members),
             error=error,
             engine_fingerprint_id=fingerprint_id(session, fingerprint),
         )
@@ -630,7 +631,7 @@ def _store_evaluation(
 def _expected_ordinals(definition: VariantSetDefinition, question: KnownQuestion, checked: Checked) -> set[int]:
     """Return the ordinals expected of a question: the kind's; for imported orders, those in the file."""
     if definition.kind == "imported":
-        return checked.variants.get(question.question_id, set())
+        return checked.prompts.variants(question.question_id)
     try:
         return {variant.ordinal for variant in _variants(definition, question)}
     except VariantError:
@@ -654,12 +655,12 @@ def _first_missing(
         question
         for question in questions.values()
         if not expected[question.question_id]
-        or expected[question.question_id] - checked.variants.get(question.question_id, set())
+        or expected[question.question_id] - checked.prompts.variants(question.question_id)
     ]
     if not lacking:
         return None
     first = lacking[0]
-    absent = sorted(expected[first.question_id] - checked.variants.get(first.question_id, set()))
+    absent = sorted(expected[first.question_id] - checked.prompts.variants(first.question_id))
     what = f"variant {absent[0]}{_named(definition, first, absent[0])}" if absent else "all of its variants"
     return (
         f"incomplete: {len(lacking)} of {len(questions)} questions lack outputs, the first is {first.external_id} "

@@ -4,9 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from registry.logs.imports.agreement import Contradiction
+from registry.logs.means import Mean, tolerance
 
-TOLERANCE: Final = 1e-6
-"""Between two means of the same answers, which programs sum in different orders and round."""
 NAMED: Final = 5
 
 
@@ -41,11 +40,16 @@ class Comparison:
     reading: str | None = None
     contradictions: tuple[Contradiction, ...] = ()
     contradicted: int = 0
+    mean: Mean | None = None
+    """The mean over a field that is the log's overall score, if it is not the share of right answers."""
 
     @property
     def agrees(self) -> bool | None:
         """Return whether the overall scores are the same; None if the log states none."""
-        return None if self.stated is None else abs(self.stated - self.recomputed) <= TOLERANCE
+        if self.stated is None:
+            return None
+        ours = self.recomputed if self.mean is None else self.mean.mean
+        return abs(self.stated - ours) <= tolerance(self.stated)
 
     def document(self) -> dict[str, Any]:
         """Return the document for the command line's JSON."""
@@ -61,6 +65,7 @@ class Comparison:
             "differences": len(self.differences),
             "reading": self.reading,
             "contradicted": self.contradicted,
+            "mean_over": None if self.mean is None else self.mean.field,
         }
 
     def sentences(self) -> list[str]:
@@ -68,6 +73,11 @@ class Comparison:
         lines = []
         if self.stated is None:
             lines.append(f"the log reports no {self.metric}; its {self.answers} answers give {self.recomputed:.4f}")
+        elif self.agrees and self.mean is not None:
+            lines.append(
+                f"{self.metric}: the log reports {self.stated:.4f}, {self.mean.describe()}; of its {self.answers} "
+                f"answers, {self.recomputed:.4f} are right"
+            )
         elif self.agrees:
             lines.append(
                 f"{self.metric}: the log reports {self.stated:.4f}, and its {self.answers} answers give the same"

@@ -1,0 +1,60 @@
+"""Prompts that are in a file again: with the same answer they count once, with another the file is refused."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from registry.logs.record import Recorded
+
+Reader = Callable[[], Iterator[Recorded]]
+
+
+@dataclass
+class Prompts:
+    """The prompts of a file. answers: by question id and variant, a number that equal answers have in common."""
+
+    answers: dict[int, dict[int, int]] = field(default_factory=dict)
+    repeated: set[tuple[int, int]] = field(default_factory=set)
+
+    def add(self, recorded: Recorded) -> bool:
+        """Return whether a prompt is new. Rejects one that is there again with another answer or score."""
+        of_question = self.answers.setdefault(recorded.question.question_id, {})
+        number = _number(recorded)
+        before = of_question.get(recorded.variant)
+        if before is None:
+            of_question[recorded.variant] = number
+            return True
+        if before != number:
+            recorded.place.reject(
+                f"question {recorded.question.external_id} variant {recorded.variant} is already on an earlier line, "
+                "with another answer, score or order; keep one line for each prompt"
+            )
+        self.repeated.add((recorded.question.question_id, recorded.variant))
+        return False
+
+    def variants(self, question_id: int) -> set[int]:
+        """Return the variants of a question that are in the file."""
+        return set(self.answers.get(question_id, ()))
+
+    def once(self, reader: Reader) -> Reader:
+        """Return a reader that leaves out the answers that are there again."""
+        if not self.repeated:
+            return reader
+
+        def read() -> Iterator[Recorded]:
+            seen: set[tuple[int, int]] = set()
+            for recorded in reader():
+                key = recorded.question.question_id, recorded.variant
+                if key in self.repeated:
+                    if key in seen:
+                        continue
+                    seen.add(key)
+                yield recorded
+
+        return read
+
+
+def _number(recorded: Recorded) -> int:
+    """Return a number for the answer, its score and the order shown."""
+    answer = recorded.position if recorded.answer is None else recorded.answer.positions
+    key = None if recorded.key is None else recorded.key.positions
+    return hash((recorded.order, answer, key, recorded.stated, recorded.weights, recorded.logprobs))
