@@ -76,7 +76,7 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
 
 
 def _recorded(place: Place, line: Mapping[str, Any], question: KnownQuestion) -> Iterator[Recorded]:
-    """Yield a sample's answers to its question; rejects one that is of no multiple-choice task."""
+    """Yield a sample's answers to its question; rejects a sample of another kind of task."""
     sample = _sample(place.describe(), line)
     if sample is None:
         return
@@ -265,7 +265,7 @@ class _Finder:
         self._taken: set[int] = set()
 
     def find(self, place: Place, line: Mapping[str, Any]) -> KnownQuestion:
-        """Return the question of a sample; rejects one that the benchmark does not have."""
+        """Return the question of a sample; rejects a question that the benchmark lacks."""
         doc, number = line["doc"], line["doc_id"]
         if not isinstance(doc, dict):
             place.reject(f"doc {shown(doc)} is not an object")
@@ -467,7 +467,7 @@ class _Sample:
 
 
 def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
-    """Read a sample; None for one that SCORE asks of a position beyond the options."""
+    """Read a sample; None if SCORE asks for a position beyond the options."""
     doc = object_of(line.get("doc"))
     calls = line.get("arguments")
     calls = list(calls.values()) if isinstance(calls, dict) else calls if isinstance(calls, list) else []

@@ -148,8 +148,8 @@ def _answers(
         values = tuple(min(0.0, value) for value in values)
         best = values.index(max(values))
         score = _number(metric.get(SCORED))
-        scored = Recorded(place, question, 0, order, True, best, logprobs=values, stated=score, key=key)
-        return [(replace(scored, fields=_fields(doc)), None)]
+        likeliest = Recorded(place, question, 0, order, True, best, logprobs=values, stated=score, key=key)
+        return [(replace(likeliest, fields=_fields(doc)), None)]
     written = texts(place, response, "text")
     if not written:
         place.reject("has neither log-probabilities nor a text; import the details of a finished run")
