@@ -377,6 +377,17 @@ def test_the_guard_takes_less_than_two_seconds_of_this_processor(database: str) 
         assert time.process_time() - began < 2
 
 
+def test_a_dropped_role_of_readers_stops_nobody(postgresql_database: str, roles: RoleNames) -> None:
+    engine = get_engine(postgresql_database)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"DROP OWNED BY {roles.reader}")
+        connection.exec_driver_sql(f"DROP ROLE {roles.reader}")
+    catalogue.require_intact(engine)
+    apply_roles(engine, roles, {})
+    with engine.connect() as connection:
+        assert catalogue.find_differences(connection) == []
+
+
 @pytest.fixture
 def roles(postgresql_database: str) -> Iterator[RoleNames]:
     names = RoleNames("catalogue")
