@@ -176,6 +176,7 @@ def shoot(browser: Browser, base: str, names: Sequence[str], address: Callable[[
         window = browser.new_context(
             viewport={"width": width, "height": height}, device_scale_factor=scale, color_scheme="light"
         )
+        window.set_default_timeout(180_000)  # a comparison is computed when it is first opened
         page = window.new_page()
         for name in names:
             pattern, *begins = PICTURES[name]

@@ -142,9 +142,9 @@ def _revisions(session: Session, asked: Selection) -> Sequence[int] | None:
     if asked.openness is not None:
         of_model.append(OPENNESS[asked.openness])
     if asked.released_from is not None:
-        of_model.append(Model.released >= f"{asked.released_from:%Y-%m-%d}")
+        of_model.append(Model.released >= asked.released_from.date().isoformat())
     if asked.released_to is not None:
-        of_model.append(Model.released <= f"{asked.released_to:%Y-%m-%d}")
+        of_model.append(Model.released <= asked.released_to.date().isoformat())
     if not of_model:
         return None
     known: dict[Selection, Sequence[int]] = session.info.setdefault("revisions", {})

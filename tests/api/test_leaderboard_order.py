@@ -5,18 +5,19 @@ import io
 from datetime import datetime, timedelta
 
 import pytest
+from sqlalchemy import select
 from werkzeug.datastructures import MultiDict
 
 from registry.db import get_engine, read_session, write_session
 from registry.leaderboard.rows import Ordering, complete_rows, filter_choices, leaderboard_page
 from registry.leaderboard.selection import Selection
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.tables import Evaluation, EvaluationMetric
+from registry.tables import Evaluation, EvaluationMetric, Model
 from tests.api import leaderboard_oracle as oracle
 from tests.proof.commands import run
 from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right, seed
 from web import create_app
-from web.urls import links
+from web.urls import links, parameters
 
 pytestmark = pytest.mark.long_on("postgresql")
 
@@ -178,3 +179,23 @@ def test_filters_narrow_down(site, seeded):
         assert models(sealed_to=sealed) == ["alpha", "beta", "gamma"]
         assert models(sealed_from=sealed, sealed_to=sealed) == ["gamma"]
         assert models(sealed_from=sealed + timedelta(days=1)) == []
+
+
+def test_models_are_kept_by_release_and_by_openness(own):
+    facts = {"alpha": (" Proprietary ", "2024-05-01"), "beta": ("MIT", "2024-05-02"), "gamma": (None, None)}
+    with write_session(own.engine) as session:
+        for name, (licence, released) in facts.items():
+            model = session.scalars(select(Model).filter_by(name=name)).one()
+            model.licence, model.released = licence, released
+    with read_session(own.engine) as session:
+
+        def models(**given):
+            given = MultiDict({"benchmark": "capitals", "variants": "cyclic"} | given)
+            asked = Selection(**parameters.filters(given))
+            return {row["model"] for row in complete_rows(session, asked, Ordering(), limit=None, offset=0)[0]}
+
+        assert models(openness="closed") == {"alpha"}
+        assert models(openness="open") == {"silent", "beta", "gamma", "delta"}
+        assert models(released_to="2024-05-01") == {"alpha"}
+        assert models(released_from="2024-05-02", released_to="2024-05-02") == {"beta"}
+        assert models(released_from="0300-01-01") == {"alpha", "beta"}

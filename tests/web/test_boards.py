@@ -3,6 +3,7 @@
 import hashlib
 import re
 from datetime import UTC, datetime, timedelta
+from html import unescape
 
 import pytest
 from sqlalchemy import func, select, text
@@ -14,7 +15,7 @@ from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.tables import BoardSnapshot, Model
 from tests.web.accounts import add_account, csrf_of, signed_in
-from tests.web.seed import HOSTILE, add_benchmark, add_model, evaluate, right
+from tests.web.seed import HOSTILE, add_benchmark, add_model, evaluate, first, right
 from tests.web.test_charts import cells
 from web.charts.scatter import PLOTS, pareto
 
@@ -286,6 +287,24 @@ def test_a_visitor_chooses_models_columns_and_weights_and_gets_ranks_of_the_choi
     # All columns are too much of a large board: it begins with the ranking column.
     monkeypatch.setattr(selected, "MOST_VALUES", 5)
     assert body(own.client, "/boards/main/own").count(" checked>") == 1
+
+
+def test_a_board_of_several_tasks_leads_to_each_of_them_alone(own, tmp_path):
+    lines = [
+        {"id": f"r{n}", "subject": None, "question": "?", "options": ["a", "b"], "answer": n % 2} for n in range(4)
+    ]
+    with write_session(own.engine) as session:
+        add_benchmark(session, tmp_path, "rivers", lines)
+    for model, answers in (("alpha", first), ("beta", right)):
+        evaluate(own.engine, model, "rivers", answers)
+    load(own, benchmarks=("capitals", "rivers"))
+    page = body(own.client, "/boards/main")
+    assert 'aria-current="true">Mean of 2 tasks</a>' in page
+    (alone,) = re.findall(r'<a href="([^"]+)" rel="nofollow">rivers</a>', page)
+    page = body(own.client, unescape(alone))
+    assert 'aria-current="true">rivers</a>' in page
+    ranked = page[page.index("<tbody") : page.index("</table>")]
+    assert ranked.index(">beta<") < ranked.index(">alpha<")
 
 
 def test_who_may_submit_saves_a_selection_as_a_board_under_a_name_of_its_own(own):

@@ -10,7 +10,7 @@ from registry.db import write_session
 from registry.leaderboard import rows as leaderboard
 from registry.metrics.catalogue import HEADLINES
 from registry.studies.published import load_published
-from tests.web.seed import evaluate, first
+from tests.web.seed import evaluate, first, right
 from tests.web.test_charts import cells
 from tests.web.test_pages import parsed, text_of
 from web.charts.scatter import PLOTS, beside_leaderboard
@@ -59,6 +59,23 @@ def test_a_subject_has_numbers_of_its_own(client):
     text = text_of(client.get("/?benchmark=capitals&subject=world&metrics=worst_accuracy"))
     assert "50.0 % 4/8" in text
     assert "cover only the questions on world" in text
+
+
+def test_another_way_of_asking_a_benchmark_is_a_line_that_unfolds(own):
+    for model in ("beta", "delta"):
+        evaluate(own.engine, model, "capitals", right, variants="full")
+    page = own.client.get("/?benchmark=capitals").text
+    folded = page[page.index('<tbody role="rowgroup" class="folded"') :].partition("</tbody>")[0]
+    assert "also 24 orders · 2 evaluations" in folded
+    assert folded.count("data-row=") == 2
+    assert 'class="folded"' not in own.client.get("/?benchmark=capitals&variants=full").text
+
+
+def test_visitors_have_seven_entries_in_the_menu(client):
+    page = client.get("/").text
+    sheet = page[page.index('aria-label="All pages"') :].partition("</nav>")[0]
+    assert sheet.count("<li>") == 7
+    assert "Administration" not in sheet
 
 
 def link(response, words):
