@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
+from registry.statistics.bootstrap import RANK_RESAMPLES, resample_means
 from registry.verdicts.facts import Facts
 from tests.verdicts.simulated import (
     Model,
@@ -55,7 +55,7 @@ def blame(model: Model, m: int, k: int, n: int, evaluations: int, seed: int) -> 
             boards += blamed_on_board(group)
         if k > 1:
             losses = per_question(chosen)["order_loss"].T
-            samples = resampled_means(losses, resamples=RANK_RESAMPLES, seed=int(generator.integers(2**31)))
+            samples = resample_means(losses, resamples=RANK_RESAMPLES, seed=int(generator.integers(2**31)))
             for first in range(0, count - OF_A_LIST + 1, OF_A_LIST):
                 of = slice(first, first + OF_A_LIST)
                 lower += in_lower_tier(losses[:, of], samples[:, of])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import t
 from statsmodels.regression.linear_model import OLS
 
-from registry.statistics.bootstrap import RANK_RESAMPLES, design_effect, percentile_interval, resampled_means
+from registry.statistics.bootstrap import RANK_RESAMPLES, design_effect, percentile_interval, resample_means
 
 TRUTH: Final = 0.6
 CORRELATIONS: Final = (0.0, 0.1, 0.3)
@@ -63,8 +63,8 @@ def study(count: int, correlation: float, simulations: int, seed: int = 0) -> Fo
     critical = t.ppf(0.975, count - 1)
     for start in range(0, simulations, AT_ONCE):
         values = answers(generator, clusters, correlation, min(AT_ONCE, simulations - start))
-        alone = resampled_means(values, resamples=RANK_RESAMPLES)
-        together = resampled_means(values, resamples=RANK_RESAMPLES, clusters=clusters)
+        alone = resample_means(values, resamples=RANK_RESAMPLES)
+        together = resample_means(values, resamples=RANK_RESAMPLES, clusters=clusters)
         for own, one, other in zip(values.T, alone.T, together.T, strict=True):
             for name, samples, units in (("alone", one, own.size), ("clustered", other, count)):
                 interval = percentile_interval(samples, units)

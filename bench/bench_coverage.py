@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta, binom, norm, t
 
 from registry.statistics import bootstrap
-from registry.statistics.bootstrap import Interval, combined, mean_intervals, percentile_interval, resampled_means
+from registry.statistics.bootstrap import Interval, combine, mean_intervals, percentile_interval, resample_means
 
 Floats = NDArray[np.float64]
 
@@ -246,9 +246,9 @@ def intervals(values: Floats, means: Floats) -> list[Interval | None]:
     answered_rightly = int(values[:, 0].sum())
     return [
         *(percentile_interval(means[column], questions) for column in range(5)),
-        percentile_interval(combined(lambda a, c: 1 - (a - c), original, consistent), questions),
-        percentile_interval(combined(lambda a, c: a * (1 - (a - c)), original, consistent), questions),
-        percentile_interval(combined(lambda a, r: 100 * (a - r) / a, original, retest), answered_rightly),
+        percentile_interval(combine(lambda a, c: 1 - (a - c), original, consistent), questions),
+        percentile_interval(combine(lambda a, c: a * (1 - (a - c)), original, consistent), questions),
+        percentile_interval(combine(lambda a, r: 100 * (a - r) / a, original, retest), answered_rightly),
         percentile_interval(means[6], questions),
     ]
 
@@ -260,7 +260,7 @@ def study(questions: int, p: float, simulations: int, seed: int) -> dict[str, tu
     stated, covering = dict.fromkeys(true, 0), dict.fromkeys(true, 0)
     for start in range(0, simulations, AT_ONCE):
         evaluations = [simulate(generator, questions, p) for _ in range(min(AT_ONCE, simulations - start))]
-        means = resampled_means(np.concatenate(evaluations, axis=1)).T
+        means = resample_means(np.concatenate(evaluations, axis=1)).T
         for place, values in enumerate(evaluations):
             own = means[place * COLUMNS : (place + 1) * COLUMNS]
             for name, interval in zip(true, intervals(values, own), strict=True):

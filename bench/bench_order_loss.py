@@ -25,7 +25,7 @@ from registry.statistics.bootstrap import (
     RANK_RESAMPLES,
     UpperBound,
     percentile_intervals,
-    resampled_means,
+    resample_means,
 )
 from registry.statistics.order_loss import bound_order_loss, largest_loss, state_order_loss, unseen_loss
 
@@ -180,7 +180,7 @@ def coverage(world: World, n: int, m: int, k: int, evaluations: int, seed: int) 
     two_sided, holding, all_holding, stated, bounds = 0, 0, 0, 0, []
     for count in chunks(evaluations, n, m):
         losses, both = world.losses(generator, count, n, m, k)
-        samples = resampled_means(losses.T, resamples=RANK_RESAMPLES, seed=int(generator.integers(2**31)))
+        samples = resample_means(losses.T, resamples=RANK_RESAMPLES, seed=int(generator.integers(2**31)))
         for place, interval in enumerate(percentile_intervals(samples.T, [n] * count)):
             found = state_order_loss(interval, losses[place], both[place] - losses[place], m)
             if found is None:

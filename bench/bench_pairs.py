@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from bench.bench_order_loss import World, losses_of
-from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
-from registry.statistics.paired import adjusted, paired, quantile
+from registry.statistics.bootstrap import RANK_RESAMPLES, resample_means
+from registry.statistics.paired import adjust, paired, quantile
 from registry.statistics.simultaneous import compare_all
 
 Floats = NDArray[np.float64]
@@ -36,7 +36,7 @@ def told_apart(questions: int, shares: Sequence[float]) -> list[float]:
     rejected = np.zeros(questions + 1)
     for differing in range(questions + 1):
         first = np.arange(differing + 1, dtype=np.float64)
-        difference, error, slack = adjusted(first, differing - first, np.full(first.shape, float(questions)))
+        difference, error, slack = adjust(first, differing - first, np.full(first.shape, float(questions)))
         apart = np.abs(difference) - slack > quantile(questions) * error
         rejected[differing] = binom.pmf(first[apart], differing, 0.5).sum()
     return [float(binom.pmf(np.arange(questions + 1), questions, share) @ rejected) for share in shares]
@@ -47,7 +47,7 @@ def power(questions: int, share: float, ahead: float) -> float:
     found = 0.0
     for differing in range(questions + 1):
         first = np.arange(differing + 1, dtype=np.float64)
-        difference, error, slack = adjusted(first, differing - first, np.full(first.shape, float(questions)))
+        difference, error, slack = adjust(first, differing - first, np.full(first.shape, float(questions)))
         apart = difference - slack > quantile(questions) * error
         found += float(binom.pmf(differing, questions, share) * binom.pmf(first[apart], differing, ahead).sum())
     return found
@@ -97,7 +97,7 @@ def of_boards(questions: int, share: float, boards: int, seed: int) -> float:
         common = generator.random((questions, 1)) < 0.6
         own = generator.random((questions, MODELS)) < 0.5
         values = np.where(generator.random((questions, 1)) < share, own, common).astype(np.float64)
-        samples = resampled_means(values, resamples=RANK_RESAMPLES, seed=int(generator.integers(2**31)))
+        samples = resample_means(values, resamples=RANK_RESAMPLES, seed=int(generator.integers(2**31)))
         pairs = paired([[values]], zero_or_one=True)
         found += bool(compare_all(values.mean(axis=0).tolist(), samples, "higher", questions, pairs).told_apart.any())
     return found / boards

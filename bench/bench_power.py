@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtri
 
-from registry.statistics.bootstrap import RANK_RESAMPLES, percentile_interval, resampled_means
+from registry.statistics.bootstrap import RANK_RESAMPLES, percentile_interval, resample_means
 from registry.statistics.power import critical_of, power_of, power_of_differing, smallest_difference_of_differing
 from registry.statistics.simultaneous import compare_all
 
@@ -32,7 +32,7 @@ def simulated(questions: int, differing: float, difference: float, simulations: 
     for start in range(0, simulations, AT_ONCE):
         draws = generator.random((questions, min(AT_ONCE, simulations - start)))
         differences = np.where(draws < better, 1.0, np.where(draws < differing, -1.0, 0.0))
-        for samples in resampled_means(differences, resamples=RANK_RESAMPLES).T:
+        for samples in resample_means(differences, resamples=RANK_RESAMPLES).T:
             interval = percentile_interval(samples, questions)
             found += interval is not None and not interval.low <= 0 <= interval.high
     return found / simulations
@@ -49,7 +49,7 @@ def among(models: int, questions: int, difference: float, boards: int, seed: int
     for _ in range(boards):
         difficulty = generator.standard_normal((questions, 1))
         right = (difficulty + generator.standard_normal((questions, models)) < limits).astype(np.float64)
-        samples = resampled_means(right, resamples=RANK_RESAMPLES)
+        samples = resample_means(right, resamples=RANK_RESAMPLES)
         found += int(compare_all(list(right.mean(axis=0)), samples, "higher", questions).beats[0].sum())
         spreads.append((right[:, :1] - right[:, 1:]).std(axis=0, ddof=1).mean())
     planned = power_of(difference, float(np.mean(spreads)), questions, critical=critical_of(models))

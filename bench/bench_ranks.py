@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
+from registry.statistics.bootstrap import RANK_RESAMPLES, resample_means
 from registry.statistics.competition_ranks import ranks
 from registry.statistics.ranks import rank_intervals, tiers
 from registry.statistics.simultaneous import compare_all
@@ -81,7 +81,7 @@ def study(setting: Setting, boards: int, seed: int = 0) -> Found:
     for start in range(0, boards, AT_ONCE):
         of_chunk = min(AT_ONCE, boards - start)
         values = answers(generator, setting, of_chunk)
-        samples = resampled_means(values, resamples=RANK_RESAMPLES)
+        samples = resample_means(values, resamples=RANK_RESAMPLES)
         for board in range(of_chunk):
             own = slice(board * models, (board + 1) * models)
             point = list(values[:, own].mean(axis=0))

@@ -29,7 +29,7 @@ from bench.generate_registry import Size
 from registry.boards import standings
 from registry.boards.definition import Column
 from registry.boards.reading import snapshot_as_of
-from registry.boards.selected import MOST_VALUES, models_of, narrowed, selected_document, values_of
+from registry.boards.selected import MOST_VALUES, build_selection, models_of, narrow_board, values_of
 from registry.boards.snapshots import snapshot_document
 from registry.boards.standings import TaskColumn
 from registry.boards.store import board_definition, import_board
@@ -91,17 +91,17 @@ def computed(session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]) ->
         return values_of(session, snapshot, task, column)
 
     for name in COLUMNS:
-        every = narrowed(board_definition(snapshot.board), {"columns": (name,)}, "own")
-        selected_document(snapshot, every, models, values)
+        every = narrow_board(board_definition(snapshot.board), {"columns": (name,)}, "own")
+        build_selection(snapshot, every, models, values)
     # A website keeps a fifth of these: the collector would look through all of them now and then.
     gc.freeze()
     for seed in seeds:
         choice = drawn(seed, len(models.revisions))
-        definition = narrowed(board_definition(snapshot.board), choice, "own")
+        definition = narrow_board(board_definition(snapshot.board), choice, "own")
         spent = []
         for compared in ((definition.sort_column,), None):
             began = time.process_time()
-            document = selected_document(snapshot, definition, models, values, compared)
+            document = build_selection(snapshot, definition, models, values, compared)
             spent.append(1000 * (time.process_time() - began))
         yield Selection(seed, choice, document, *spent)
 
@@ -128,7 +128,7 @@ def compare_with_boards(url: str, found: Sequence[Selection]) -> int:
     ):
         for seed, choice, document, *_ in found:
             with write_session(engine) as session:
-                definition = narrowed(board_definition(snapshot_as_of(session, BOARD).board), choice, "own")
+                definition = narrow_board(board_definition(snapshot_as_of(session, BOARD).board), choice, "own")
                 expected = snapshot_document(session, import_board(session, definition)[0])
             unequal = [
                 key for key in ("rows", "together", "columns", "entries", "sort") if document[key] != expected[key]

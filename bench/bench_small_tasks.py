@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from registry.boards.definition import parse_column
 from registry.boards.standings import Standing, TaskColumn, TaskStanding, TaskValues, Together, standings_over
-from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
+from registry.statistics.bootstrap import RANK_RESAMPLES, resample_means
 from registry.tables import ModelRevision
 
 Floats = NDArray[np.float64]
@@ -53,7 +53,7 @@ def true_means(abilities: Floats) -> Floats:
 
 def column_of(values: Floats, seed: int, task: str, metric: str = "accuracy") -> TaskColumn:
     """Return a task's column as boards have it. values: shape (questions, models)."""
-    samples = resampled_means(values, resamples=RANK_RESAMPLES, seed=seed)
+    samples = resample_means(values, resamples=RANK_RESAMPLES, seed=seed)
     standings = [
         TaskStanding(
             float(of.mean()), len(of), (float(of.mean()),), samples[:, [place]], len(of), values=TaskValues((of,))

@@ -18,8 +18,8 @@ from registry.statistics.bootstrap import (
     cora_over_variants,
     cora_over_variants_reference,
     percentile_interval,
-    resampled_means,
-    resampled_means_reference,
+    resample_means,
+    resample_means_reference,
 )
 
 REFERENCE_RESAMPLES = 200
@@ -50,18 +50,18 @@ def seconds(function: Callable[[], object], repeats: int = REPEATS) -> float:
 def measure_means(questions: int, columns: int) -> None:
     """Measure the bootstrap over questions."""
     values = made_up(questions, columns)
-    fast = seconds(lambda: resampled_means(values))
-    slow = seconds(lambda: resampled_means_reference(values, resamples=REFERENCE_RESAMPLES), repeats=1)
+    fast = seconds(lambda: resample_means(values))
+    slow = seconds(lambda: resample_means_reference(values, resamples=REFERENCE_RESAMPLES), repeats=1)
     slow *= RESAMPLES / REFERENCE_RESAMPLES
     difference = np.abs(
-        resampled_means(values, resamples=REFERENCE_RESAMPLES)
-        - resampled_means_reference(values, resamples=REFERENCE_RESAMPLES)
+        resample_means(values, resamples=REFERENCE_RESAMPLES)
+        - resample_means_reference(values, resamples=REFERENCE_RESAMPLES)
     ).max()
-    samples = resampled_means(values)
+    samples = resample_means(values)
     intervals = seconds(lambda: [percentile_interval(column, questions) for column in samples.T])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{RESAMPLES:,} resamples of {questions:,} questions x {columns} metrics")
-    print(f"  resampled_means  {fast:6.2f} s   intervals {intervals:.2f} s   {peak:.0f} MiB peak of the whole process")
+    print(f"  resample_means  {fast:6.2f} s   intervals {intervals:.2f} s   {peak:.0f} MiB peak of the whole process")
     print(f"  reference        {slow:6.1f} s   from {REFERENCE_RESAMPLES} resamples; {slow / fast:.0f} times as long")
     print(f"  largest difference {difference:.1e}")
 

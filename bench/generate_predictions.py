@@ -28,7 +28,7 @@ from registry.prompting.variants import QuestionShape, parse_variants
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
-from registry.scores.asked import asked_digest
+from registry.scores.asked import compute_asked_digest
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Question, Shard
 from tests.support.population import add_benchmark, question
 
@@ -143,7 +143,7 @@ class Source:
         evaluation = Evaluation(
             specification=document,
             specification_digest=specification_digest(document),
-            asked_digest=asked_digest(document, kind.questions, version.questions),
+            asked_digest=compute_asked_digest(document, kind.questions, version.questions),
             model_revision=revision,
             benchmark_version=version,
             protocol=store_protocol(session, protocol),

@@ -26,7 +26,7 @@ from registry.prompting.protocols.store import protocol_definition, store_protoc
 from registry.prompting.variants import QuestionShape, VariantShown, parse_variants
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
-from registry.scores.asked import asked_digest
+from registry.scores.asked import compute_asked_digest
 from registry.scores.question_scores import write_question_scores
 from registry.tables import (
     BenchmarkVersion,
@@ -149,7 +149,7 @@ def _evaluations(
                 {
                     "specification": document,
                     "specification_digest": specification_digest(document),
-                    "asked_digest": asked_digest(document, version.questions, version.questions),
+                    "asked_digest": compute_asked_digest(document, version.questions, version.questions),
                     "replicate": 0,
                     "model_revision_id": revision.id,
                     "benchmark_version_id": version.id,

@@ -789,7 +789,7 @@ def _findings() -> Iterator[str]:
 
 
 def _views() -> Iterator[str]:
-    views = import_module(DOCUMENTED).documented_views(markdown=True)
+    views = import_module(DOCUMENTED).load_documented_views(markdown=True)
     yield VIEWS
     yield from ("| View | One row per | Use it for |", "|---|---|---|")
     for view in views:

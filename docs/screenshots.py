@@ -34,7 +34,7 @@ from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, write_session
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.operations.migrate import upgrade
-from registry.prompting.variants import QuestionShape, VariantShown, inserted_ordinals, parse_variants
+from registry.prompting.variants import QuestionShape, VariantShown, number_inserted, parse_variants
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.studies.published import load_published
 from shuffleboard.recorded import import_recorded
@@ -126,7 +126,7 @@ def _questions(path: Path) -> list[dict[str, Any]]:
 
 def _outputs(model: str, variants: str, protocol: str, questions: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield a line per prompt, in the format that `shuffleboard evaluations import` reads."""
-    names = {ordinal: name for name, ordinal in inserted_ordinals(variants).items()}
+    names = {ordinal: name for name, ordinal in number_inserted(variants).items()}
     for question in questions:
         shape = QuestionShape(question["id"], len(question["options"]), question["answer"])
         knows = random.Random(f"{model}:{question['id']}").random() < MODELS[model][0]  # noqa: S311 - a simulation

@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from registry.db import database_now, one_at_a_time, picked
+from registry.db import database_now, one_at_a_time, pick
 from registry.digests import DIGEST_LENGTH, specification_digest
 from registry.tables import ChainLink
 
@@ -42,7 +42,7 @@ LINK: Final = ("position", "kind", "subject", "labels", "at", "previous", "diges
 
 def link_digest(link: Any) -> str:
     """Return the SHA-256 over a link: its position, subject and time, and the digest of the link before."""
-    return specification_digest(picked(link, LINK[:-1]) | {"at": link.at.isoformat()})
+    return specification_digest(pick(link, LINK[:-1]) | {"at": link.at.isoformat()})
 
 
 def links(session: Session, *, limit: int | None = None, offset: int = 0) -> Sequence[ChainLink]:
@@ -69,7 +69,7 @@ class ChainReport:
 
 def check_chain(session: Session, published: str | None = None) -> ChainReport:
     """Recomputes every link. published: a head that was noted elsewhere, which the chain must still contain."""
-    with session.execute(_streamed()) as rows:  # closed before the caller returns to a savepoint
+    with session.execute(_stream_links()) as rows:  # closed before the caller returns to a savepoint
         return check_links(rows, published)
 
 
@@ -95,7 +95,7 @@ def check_links(rows: Iterable[Any], published: str | None = None) -> ChainRepor
     return ChainReport(position, previous if position else None, problems)
 
 
-def _streamed() -> Select[Any]:
+def _stream_links() -> Select[Any]:
     columns = ChainLink.__table__.columns
     return select(*columns).order_by(ChainLink.position).execution_options(yield_per=5000)
 

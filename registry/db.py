@@ -72,7 +72,7 @@ MAX_INTEGER = 2**31 - 1
 MAX_ROW_ID = 2**63 - 1
 
 
-def picked(row: object, names: Iterable[str]) -> dict[str, Any]:
+def pick(row: object, names: Iterable[str]) -> dict[str, Any]:
     """Some attributes of a row by name, as a document has them."""
     return {name: getattr(row, name) for name in names}
 
@@ -428,7 +428,7 @@ def is_in(column: ColumnElement[int] | InstrumentedAttribute[int], ids: Collecti
     return column.in_(bindparam(None, list(ids), BigInteger(), unique=True, expanding=True, literal_execute=True))
 
 
-def changed_one(session: Session, statement: Update) -> bool:
+def update_one(session: Session, statement: Update) -> bool:
     """Return whether an UPDATE of a row, on a condition that may no longer be true, changed it."""
     result = session.execute(statement)
     assert isinstance(result, CursorResult)

@@ -66,9 +66,9 @@ def run(job: Job, order: Any) -> Any:
     for _ in range(2):  # an idle server may end at this moment
         begun = time.monotonic()
         with _server_of(job.function.partition(":")[0]).ask() as connection:
-            answer = _exchanged(connection, sent, job.seconds + _GRACE_SECONDS)
+            answer = _exchange(connection, sent, job.seconds + _GRACE_SECONDS)
         if answer.startswith(_STARTED):
-            return _answered(answer[1:], job, time.monotonic() - begun)
+            return _parse_answer(answer[1:], job, time.monotonic() - begun)
     raise RuntimeError(f"no process could be started for {job.function}")
 
 
@@ -77,7 +77,7 @@ def is_limited() -> bool:
     return _is_limited
 
 
-def _exchanged(connection: socket.socket, sent: bytes, seconds: float) -> bytes:
+def _exchange(connection: socket.socket, sent: bytes, seconds: float) -> bytes:
     connection.settimeout(seconds)
     parts = []
     with contextlib.suppress(OSError):  # it ended before it had read or written all
@@ -88,7 +88,7 @@ def _exchanged(connection: socket.socket, sent: bytes, seconds: float) -> bytes:
     return b"".join(parts)
 
 
-def _answered(answer: bytes, job: Job, elapsed_s: float) -> Any:
+def _parse_answer(answer: bytes, job: Job, elapsed_s: float) -> Any:
     try:
         document = json.loads(answer)  # noqa: TID251 - our own process's
     except ValueError:

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session, contains_eager
 
 from registry.db import MAX_ROW_ID
 from registry.errors import NotFoundError, QueueError
-from registry.names import known_names, split_reference
+from registry.names import split_reference, suggest_names
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -201,7 +201,7 @@ def _find(
         others = list(session.scalars(select(named).where(_same(named, name)).distinct()))
         rows = list(session.scalars(newest_first.where(named == others[0]))) if len(others) == 1 else []
     if not rows:
-        known = known_names(name, session.scalars(select(named).distinct().order_by(named)), none=none)
+        known = suggest_names(name, session.scalars(select(named).distinct().order_by(named)), none=none)
         raise NotFoundError(f"no {thing} {name!r}{known} (shuffleboard {remedy.format(name=name)})")
     for row in rows:
         if version in (None, version_of(row)):

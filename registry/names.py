@@ -57,7 +57,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(alike)}?)" if alike else ""
 
 
-def known_names(name: str, known: Iterable[str], *, none: str = "there is none yet") -> str:
+def suggest_names(name: str, known: Iterable[str], *, none: str = "there is none yet") -> str:
     """Return the end of a message about an unknown name: the likeliest known ones, or else the first LISTED of all."""
     names = list(known)
     if not names:

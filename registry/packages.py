@@ -46,7 +46,7 @@ def install_command(module: str) -> str:
     extra = _extra_of(module)
     options, place = _origin()
     if place is None:
-        wanted = _declared(extra) if extra else [_requirement_of(module)]
+        wanted = _list_declared(extra) if extra else [_requirement_of(module)]
     elif place == NAME:
         wanted = [f"{NAME}{_bracket(extra)}=={metadata.version(NAME)}"]
     elif "://" in place:
@@ -92,16 +92,16 @@ def _requirements() -> list[tuple[str, str, str | None]]:
         name = re.match(r"[\w.-]+", requirement)
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", marker)
         if name is not None:
-            found.append((_normalised(name[0]), requirement.strip(), extra[1] if extra else None))
+            found.append((_normalise(name[0]), requirement.strip(), extra[1] if extra else None))
     return found
 
 
-def _normalised(name: str) -> str:
+def _normalise(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _package_of(module: str) -> str:
-    return COMES_WITH.get(module, _normalised(module))
+    return COMES_WITH.get(module, _normalise(module))
 
 
 def _extra_of(module: str) -> str | None:
@@ -110,7 +110,7 @@ def _extra_of(module: str) -> str | None:
     return next((extra for name, _, extra in _requirements() if name == package), None)
 
 
-def _declared(extra: str) -> list[str]:
+def _list_declared(extra: str) -> list[str]:
     return [requirement for _, requirement, of in _requirements() if of == extra]
 
 

@@ -290,17 +290,17 @@ class Settings(BaseSettings):
     sql_cell_characters: int = Field(default=20_000, ge=10, description="Length at which a cell of a result is cut.")
     log_level: str = Field(default="info", description="debug, info, warning or error.")
 
-    def resolved_database_url(self) -> str:
+    def resolve_database_url(self) -> str:
         """Return the database URL in force; PostgreSQL URLs get the psycopg 3 driver."""
         return _with_driver(self.database_url or f"sqlite:///{self.home.expanduser().resolve() / 'shuffleboard.db'}")
 
-    def resolved_direct_url(self) -> str:
+    def resolve_direct_url(self) -> str:
         """Return the URL for programs that may not use a pooler: PostgreSQL's own client programs."""
-        return _with_driver(self.direct_database_url) or self.resolved_database_url()
+        return _with_driver(self.direct_database_url) or self.resolve_database_url()
 
-    def resolved_read_url(self) -> str:
+    def resolve_read_url(self) -> str:
         """Return the URL of the database that visitors' pages are read from."""
-        return _with_driver(self.database_read_url) or self.resolved_database_url()
+        return _with_driver(self.database_read_url) or self.resolve_database_url()
 
 
 def _with_driver(url: str) -> str:
@@ -323,7 +323,7 @@ def get_settings() -> Settings:
 @lru_cache(maxsize=1)
 def _settings_of(variables: frozenset[tuple[bytes, bytes]]) -> Settings:
     environment = {os.fsdecode(name): os.fsdecode(value) for name, value in variables}
-    files = _named_files(environment)
+    files = _list_named_files(environment)
     try:
         return Settings(**{field: _contents(environment, field, path) for field, path in files.items()})
     except ValidationError as error:
@@ -340,7 +340,7 @@ def _variable(field: str) -> str:
     return f"{ENVIRONMENT}{field.upper()}"
 
 
-def _named_files(environment: Mapping[str, str]) -> dict[str, str]:
+def _list_named_files(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the file of each field whose value is in a file."""
     named = {field: environment.get(f"{_variable(field)}_FILE", "") for field in Settings.model_fields}
     return {field: path for field, path in named.items() if path}

@@ -122,10 +122,10 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
         settings = settings.model_copy(update={"database_url": database_url})
     uploads.sweep()
     memory.limit_arenas()
-    app.extensions["shuffleboard_engine"] = get_engine(settings.resolved_database_url())
+    app.extensions["shuffleboard_engine"] = get_engine(settings.resolve_database_url())
     # A standby refuses transactions that request write access.
     app.extensions["shuffleboard_read_engine"] = (
-        get_engine(settings.resolved_read_url()).execution_options(postgresql_readonly=True)
+        get_engine(settings.resolve_read_url()).execution_options(postgresql_readonly=True)
         if settings.database_read_url
         else app.extensions["shuffleboard_engine"]
     )

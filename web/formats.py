@@ -13,9 +13,9 @@ from registry.leaderboard.chance import CORRECTED
 from registry.metrics import METRICS
 from registry.prompting.labels import letter
 from registry.schema.selectables import Row
-from registry.scores.asked import asked_how, one_order, why_undefined
+from registry.scores.asked import describe_orders, one_order, why_undefined
 from registry.verdicts import wording
-from registry.verdicts.table import note_guessing, of_neighbours, of_uncertainty
+from registry.verdicts.table import judge_neighbours, judge_uncertainty, note_guessing
 from registry.verdicts.wording import DASH, interval_text, points
 from registry.verdicts.wording import value_text as metric_text
 
@@ -69,7 +69,7 @@ def p_value(value: float) -> str:
 
 def tested_in(row: Row) -> str | None:
     """Return the number of orders or variants of an evaluation's questions in words; None if the row has none."""
-    return asked_how(row) if "distinct_prompts_max" in row else None
+    return describe_orders(row) if "distinct_prompts_max" in row else None
 
 
 @lru_cache(1024, typed=True)  # markup equals the text that it is written as, and is not escaped
@@ -274,8 +274,8 @@ GLOBALS: Final = {
     "guessing": guessing,
     "note_guessing": note_guessing,
     "interval_text": interval_text,
-    "neighbours": of_neighbours,
-    "uncertainty": of_uncertainty,
+    "neighbours": judge_neighbours,
+    "uncertainty": judge_uncertainty,
     "chosen_questions": chosen_questions,
     "METRICS": METRICS,
     "CORRECTED": CORRECTED,

@@ -13,7 +13,7 @@ from typing import Any, Final
 from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import IngestError, ModelError
 from registry.files.hub import Snapshot, Source, cached_folder, download
-from registry.files.remembered import remembered_sha256
+from registry.files.remembered import remember_sha256
 from registry.files.toml import read_definition
 from registry.lookups import is_hub_name
 from registry.names import split_reference
@@ -56,7 +56,7 @@ _DIGESTS: Final = ("weights_digest", "tokenizer_digest")
 
 
 def inspect_files(
-    request: RevisionRequest, settings: Settings | None = None, digest_of: DigestOf = remembered_sha256
+    request: RevisionRequest, settings: Settings | None = None, digest_of: DigestOf = remember_sha256
 ) -> ModelFiles:
     """Hash the files of a checked request, after downloading a hub model's files.
 
@@ -175,7 +175,7 @@ def _with_adapter(base: ModelFiles, folder: Path, location: str, adapter: str, d
     )
 
 
-def _adapter_digest(folder: Path, digest_of: DigestOf = remembered_sha256) -> str:
+def _adapter_digest(folder: Path, digest_of: DigestOf = remember_sha256) -> str:
     return _digest_of_files([folder / name for name in ADAPTER_FILES], digest_of)
 
 
@@ -301,7 +301,7 @@ def model_folder(revision: ModelRevision, home: Path) -> Path:
             _check_digest(revision, _weights_digest(folder))
         return folder
     source = Path(revision.location)
-    _check_digest(revision, remembered_sha256(Path(check_location("gguf", str(source)))))
+    _check_digest(revision, remember_sha256(Path(check_location("gguf", str(source)))))
     folder = home / "models" / f"{revision.weights_digest}-v{CONVERSION_VERSION}"
     if not folder.is_dir():
         convert_gguf(source, folder)
@@ -341,7 +341,7 @@ def _cached_folder(revision: ModelRevision) -> Path | None:
     return folder
 
 
-def _weights_digest(folder: Path, digest_of: DigestOf = remembered_sha256) -> str:
+def _weights_digest(folder: Path, digest_of: DigestOf = remember_sha256) -> str:
     return _digest_of_files([folder / "config.json", *sorted(folder.glob("*.safetensors"))], digest_of)
 
 

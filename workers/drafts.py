@@ -31,7 +31,7 @@ class Drafts:
     def known(self) -> dict[drafts.Key, Written]:
         """Return earlier answers, by question and variant."""
         with read_session(self._engine) as session:
-            found = drafts.of_shard(session, self._claim, self._fingerprint)
+            found = drafts.load_drafts(session, self._claim, self._fingerprint)
         return {key: _written(document) for key, document in found.items()}
 
     def keep(self, item: ShardPrompt, written: Written) -> None:

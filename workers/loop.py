@@ -127,7 +127,7 @@ class WorkerLoop:
             raise _unusable(error) from error
         self._patience = float("inf")
         # From here on nothing is written, by any thread, into a database that was restored, moved or promoted since.
-        self.engine = self._maintenance.engine = generation.of_generation(self.engine, of, self.id)
+        self.engine = self._maintenance.engine = generation.bind_generation(self.engine, of, self.id)
         self._start_thread("heartbeat", self._beat)  # first: hashing a model can take minutes
         try:
             self.maintain()
@@ -480,7 +480,7 @@ class WorkerLoop:
                 log.warning("model_unusable", revision=revision_id, error=problem)
                 continue
             with self._maintenance.transaction() as session:
-                preparation.prepared(session, revision_id, files)
+                preparation.finish_preparation(session, revision_id, files)
 
     def seal_complete(self, evaluation_id: int | None = None) -> None:
         """Seals every evaluation whose shards are all done, or only this one, and brings the boards up to date."""

@@ -44,7 +44,7 @@ class SharedPace:
             return False
         pause(seconds)
         with read_session(self._engine) as session:
-            return limits.held_for(session, self.key) > 0
+            return limits.seconds_held(session, self.key) > 0
 
     def done(self, reserved: int, used: int | None, headers: Mapping[str, str]) -> None:
         """Return unused tokens, and apply the limits in the headers."""

@@ -225,7 +225,7 @@ class TransformersScorer:
             }
         return ShardResult(
             rows=[
-                item.stated_row(reading.position, reading.rule, reading.state)
+                item.build_stated_row(reading.position, reading.rule, reading.state)
                 for item, reading in zip(prompts, readings, strict=True)
             ],
             fingerprint=fingerprint,

@@ -16,7 +16,7 @@ from pathlib import Path
 from sys import getsizeof
 from typing import Any, Final
 
-from registry.benchmarks.flags import refers_to_options, sorted_numeric
+from registry.benchmarks.flags import are_sorted_numbers, refers_to_options
 from registry.benchmarks.lines import Place, check_text, is_table, read_cells, read_lines, shorten
 from registry.digests import canonical_json, sha256_file, sha256_text
 from registry.errors import IngestError
@@ -54,7 +54,7 @@ class QuestionRecord:
     @property
     def sorted_numeric(self) -> bool:
         """Return whether the options are numbers in rising or falling order."""
-        return sorted_numeric(self.options)
+        return are_sorted_numbers(self.options)
 
     def content(self) -> list[Any]:
         """Return the values that the content digest covers: everything that a model can read, and the right answer."""
@@ -153,24 +153,24 @@ def read_benchmark(
     Raises IngestError naming file, line, value and remedy.
     """
 
-    def changed(lines: Iterable[tuple[Place, dict[str, Any]]]) -> Iterator[tuple[Place, dict[str, Any]]]:
+    def change_all(lines: Iterable[tuple[Place, dict[str, Any]]]) -> Iterator[tuple[Place, dict[str, Any]]]:
         for place, document in lines:
-            yield place, _changed(document, strip_labels=strip_labels, one_based=one_based)
+            yield place, _change_record(document, strip_labels=strip_labels, one_based=one_based)
 
     with as_written(path.name, _AGAIN):
-        lines = changed(_documents(path) if documents is None else documents)
-        content = checked_benchmark(lines, name=path.name, file_digest="", split=split)
+        lines = change_all(_documents(path) if documents is None else documents)
+        content = check_benchmark(lines, name=path.name, file_digest="", split=split)
     pool = content.pool
     if few_shot is not None:
         if pool:
             raise IngestError(f"{path.name}: has {FEW_SHOT} lines already; remove --fewshot or those lines")
         with as_written(few_shot.name, _AGAIN):
-            pool = tuple(record for _, record in _read_records(few_shot.name, changed(_documents(few_shot))))
+            pool = tuple(record for _, record in _read_records(few_shot.name, change_all(_documents(few_shot))))
     digest = sha256_file(path) if few_shot is None else sha256_text(sha256_file(path) + sha256_file(few_shot))
     return _in_order(BenchmarkFile(content.questions, pool, content.split, digest, shuffle_seed))
 
 
-def _changed(document: dict[str, Any], *, strip_labels: bool, one_based: bool) -> dict[str, Any]:
+def _change_record(document: dict[str, Any], *, strip_labels: bool, one_based: bool) -> dict[str, Any]:
     options, answer = document.get("options"), document.get("answer")
     if (
         strip_labels
@@ -184,7 +184,7 @@ def _changed(document: dict[str, Any], *, strip_labels: bool, one_based: bool) -
     return document
 
 
-def checked_benchmark(
+def check_benchmark(
     documents: Iterable[tuple[Place, dict[str, Any]]],
     *,
     name: str,
@@ -214,13 +214,15 @@ def _in_order(content: BenchmarkFile) -> BenchmarkFile:
     """Return a benchmark with its options reordered by its seed, if it has one."""
     if content.shuffle_seed is None:
         return content
-    questions = tuple(_shuffled(record, content.shuffle_seed) for record in content.questions)
+    questions = tuple(_shuffle_options(record, content.shuffle_seed) for record in content.questions)
     return replace(
-        content, questions=questions, pool=tuple(_shuffled(record, content.shuffle_seed) for record in content.pool)
+        content,
+        questions=questions,
+        pool=tuple(_shuffle_options(record, content.shuffle_seed) for record in content.pool),
     )
 
 
-def _shuffled(record: QuestionRecord, seed: int) -> QuestionRecord:
+def _shuffle_options(record: QuestionRecord, seed: int) -> QuestionRecord:
     order = sorted(
         range(len(record.options)),
         key=lambda item: sha256_text(f"{seed}:shuffle-options:{record.external_id}:0:{item}"),
@@ -269,10 +271,10 @@ def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
     from registry.files.parquet import parquet_rows  # pyarrow's start-up time is for those who need it
 
     for number, row in enumerate(parquet_rows(path), start=2):
-        yield _checked_cells(Place(path, number), {key: _cell(value) for key, value in row.items()})
+        yield _check_cells(Place(path, number), {key: _cell(value) for key, value in row.items()})
 
 
-def _checked_cells(place: Place, document: dict[str, Any]) -> tuple[Place, dict[str, Any]]:
+def _check_cells(place: Place, document: dict[str, Any]) -> tuple[Place, dict[str, Any]]:
     """Check that a database can store the texts of a table's row, as is done for lines of JSON when they are read."""
     try:
         check(document)
@@ -298,7 +300,7 @@ def _read_table(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
             place.reject(f"has {len(cells)} cells, the heading {len(heading)}; repair the row")
         document: dict[str, Any] = dict(zip_longest(heading, cells, fillvalue=""))
         _from_text(place, document)
-        yield _checked_cells(place, document)
+        yield _check_cells(place, document)
 
 
 def _from_text(place: Place, document: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ def refers_to_options(options: Sequence[str]) -> bool:
     return any(_REFERENCE.search(option) or _CASELESS.search(option) for option in options)
 
 
-def sorted_numeric(options: Sequence[str]) -> bool:
+def are_sorted_numbers(options: Sequence[str]) -> bool:
     """Return whether all options are numbers with one unit, strictly rising or strictly falling."""
     matches = [_NUMBER.fullmatch(option.strip()) for option in options]
     if len({match[2].strip().lower() if match else None for match in matches}) != 1 or None in matches:

@@ -51,7 +51,7 @@ def shorten(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """Return a value as JSON, shortened: texts in quotation marks, numbers without."""
     return shorten(json.dumps(value, ensure_ascii=False, default=str))
 

@@ -100,7 +100,7 @@ def _different_words(what: str) -> Iterator[str]:
     taken: set[str] = set()
     attempt = 0
     while len(taken) < len(words()):
-        word = _drawn(words(), f"{what}:word:{attempt}")
+        word = _draw(words(), f"{what}:word:{attempt}")
         attempt += 1
         if word not in taken:
             taken.add(word)
@@ -109,9 +109,9 @@ def _different_words(what: str) -> Iterator[str]:
 
 def _take(drawn: Iterator[str], length: tuple[int, int], what: str) -> str:
     low, high = length
-    return " ".join(next(drawn) for _ in range(_drawn(range(low, high + 1), what)))
+    return " ".join(next(drawn) for _ in range(_draw(range(low, high + 1), what)))
 
 
-def _drawn(choices: Sequence[T], what: str) -> T:
+def _draw(choices: Sequence[T], what: str) -> T:
     """Return one of the choices. The remainder favours none by more than their number in 2^256."""
     return choices[int(sha256_text(f"nonsenseqa:{what}"), 16) % len(choices)]

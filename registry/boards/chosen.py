@@ -72,11 +72,11 @@ def takes(choice: ModelChoice, model: ModelFacts) -> bool:
     at_least = ((model.parameters, choice.parameters_from), (model.released, choice.released_from))
     return (
         all(not wanted or value in wanted for wanted, value in listed)
-        and all(wanted is None or value == wanted for wanted, value in _stated(choice, model))
+        and all(wanted is None or value == wanted for wanted, value in _pair_facts(choice, model))
         and all(end is None or (value is not None and value <= end) for value, end in at_most)  # type: ignore[operator]
         and all(end is None or (value is not None and value >= end) for value, end in at_least)  # type: ignore[operator]
     )
 
 
-def _stated(choice: ModelChoice, model: ModelFacts) -> tuple[tuple[Any, Any], ...]:
+def _pair_facts(choice: ModelChoice, model: ModelFacts) -> tuple[tuple[Any, Any], ...]:
     return ((choice.openness, model.openness), (choice.thinking, model.thinking))

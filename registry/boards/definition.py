@@ -12,7 +12,7 @@ from registry.db import MAX_INTEGER
 from registry.errors import IngestError, ShuffleboardError, UsageError
 from registry.files.toml import read_toml
 from registry.metrics import METRICS
-from registry.names import check_day, check_name, known_names, suggestion
+from registry.names import check_day, check_name, suggest_names, suggestion
 from registry.prompting.variants import parse_variants
 from registry.untrusted import RefusedError, check
 
@@ -23,14 +23,14 @@ Text = Annotated[str, Field(max_length=20_000)]
 Reference = Annotated[str, Field(min_length=1, max_length=400)]
 
 
-def _known(value: tuple[str, ...]) -> tuple[str, ...]:
+def _check_variants(value: tuple[str, ...]) -> tuple[str, ...]:
     """Check that each text spells a variant set, and return the texts unchanged."""
     for text in value:
         canonical_variants(text)
     return value
 
 
-Variants = Annotated[tuple[Reference, ...], AfterValidator(_known)]
+Variants = Annotated[tuple[Reference, ...], AfterValidator(_check_variants)]
 
 
 class _Strict(BaseModel):
@@ -70,7 +70,7 @@ class Task(_Strict):
         return data
 
     @model_validator(mode="after")
-    def _joined_needs_a_name(self) -> "Task":
+    def _check_name_of_joined(self) -> "Task":
         if len(self.benchmarks) > 1 and self.name is None:
             message = "a task that joins benchmarks needs a name"
             raise ValueError(message)
@@ -94,7 +94,7 @@ def canonical_variants(text: str) -> str:
         raise ValueError(str(error)) from None
 
 
-def _named(what: str, name: str) -> str:
+def _check_name(what: str, name: str) -> str:
     try:
         return check_name(what, name)
     except ShuffleboardError as error:
@@ -119,7 +119,7 @@ class SuiteDefinition(_Strict):
     @field_validator("name")
     @classmethod
     def _name(cls, value: str) -> str:
-        return _named("suite", value)
+        return _check_name("suite", value)
 
     @model_validator(mode="after")
     def _complete(self) -> "SuiteDefinition":
@@ -151,7 +151,7 @@ def _first(limit: int) -> str:
     return f"-first-{limit}"
 
 
-def _sampled(sample: int, seed: int) -> str:
+def _sample_suffix(sample: int, seed: int) -> str:
     return f"-sample-{sample}" + (f"-seed-{seed}" if seed else "")
 
 
@@ -164,7 +164,7 @@ def part_of_suite(suite: str, limit: int | None, sample: int | None, seed: int |
     if limit is None and sample is None:
         return None
     first = "" if limit is None else _first(limit)
-    return suite.partition("@")[0] + first + ("" if sample is None else _sampled(sample, seed or 0))
+    return suite.partition("@")[0] + first + ("" if sample is None else _sample_suffix(sample, seed or 0))
 
 
 def first_questions(suite: SuiteDefinition, limit: int) -> SuiteDefinition:
@@ -183,7 +183,7 @@ def first_questions(suite: SuiteDefinition, limit: int) -> SuiteDefinition:
     )
 
 
-def sampled_questions(suite: SuiteDefinition, sample: int, seed: int) -> SuiteDefinition:
+def sample_suite(suite: SuiteDefinition, sample: int, seed: int) -> SuiteDefinition:
     """Return a suite with a sample of the questions of each task.
 
     Its name is `NAME-sample-N`, with `-seed-S` for a seed other than 0. Raises UsageError for a number out of range, a
@@ -203,7 +203,7 @@ def sampled_questions(suite: SuiteDefinition, sample: int, seed: int) -> SuiteDe
             raise UsageError(f"suite {suite.name} already asks a sample; leave out the sample")
     return suite.model_copy(
         update={
-            "name": check_name("suite", f"{suite.name}{_sampled(sample, seed)}"),
+            "name": check_name("suite", f"{suite.name}{_sample_suffix(sample, seed)}"),
             "title": f"{suite.title or suite.name} (a sample of {sample} questions of each benchmark, seed {seed})",
             "tasks": tuple(task.model_copy(update={"sample": sample, "seed": seed}) for task in suite.tasks),
         }
@@ -370,11 +370,11 @@ class BoardDefinition(_Strict):
     @field_validator("name")
     @classmethod
     def _name(cls, value: str) -> str:
-        return _named("board", value)
+        return _check_name("board", value)
 
     @field_validator("columns")
     @classmethod
-    def _known_columns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_columns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         columns = [parse_column(text).same_as for text in value]
         for text, column in zip(value, columns, strict=True):
             if columns.count(column) > 1:
@@ -383,7 +383,7 @@ class BoardDefinition(_Strict):
         return value
 
     @model_validator(mode="after")
-    def _sorted_by_a_column(self) -> "BoardDefinition":
+    def _check_sort(self) -> "BoardDefinition":
         names = [column.name for column in self.parsed_columns]
         if self.sort is not None and self.sort not in names:
             message = f"sort {self.sort!r} is not a column; use one of {', '.join(names)}"
@@ -457,7 +457,7 @@ def entries_asked(suite: SuiteDefinition, board: BoardDefinition) -> list[Asked]
     tasks = dict.fromkeys(one.task for one in asked)
     for name in board.weights:
         if name not in tasks:
-            raise UsageError(f"board {board.name}: weights: no task {name!r}{known_names(name, tasks)}")
+            raise UsageError(f"board {board.name}: weights: no task {name!r}{suggest_names(name, tasks)}")
     found = [one for one in asked if board.weights.get(one.task, 1)]
     if not found:
         raise UsageError(f"board {board.name}: weights: every task counts 0; give one of them 1")

@@ -38,10 +38,12 @@ def moments(session: Session, name: str, until: int | None = None) -> list[Momen
     if until is not None:
         query = query.where(BoardSnapshot.id <= until)
     withdrawn = sorted(session.scalars(select(Withdrawal.at)))
-    return collapsed(session.execute(query), withdrawn)
+    return collapse_bursts(session.execute(query), withdrawn)
 
 
-def collapsed(snapshots: Iterable[tuple[int, int, str, datetime]], withdrawn: Sequence[datetime] = ()) -> list[Moment]:
+def collapse_bursts(
+    snapshots: Iterable[tuple[int, int, str, datetime]], withdrawn: Sequence[datetime] = ()
+) -> list[Moment]:
     """Collapse snapshots (id, board version's id, digest, time), oldest first, so that each burst is one.
 
     withdrawn: times of withdrawals: the board before one is kept separate from the board after it. A new version of a

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, defer
 
 from registry.boards.rules import rules_document
 from registry.boards.store import board_definition
-from registry.boards.unranked import column_chances, guessed, unranked
+from registry.boards.unranked import column_chances, compute_guessing, list_unranked
 from registry.db import is_in
 from registry.errors import NotFoundError
 from registry.leaderboard.costs import costs_of
@@ -72,7 +72,7 @@ def models_counted(session: Session, snapshot_id: int) -> tuple[int, int]:
     return len(rows), sum(row["complete"] for row in rows)
 
 
-def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
+def report_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
     """Return the report of a snapshot, as on the page, in JSON and on the command line.
 
     It is the document with digest and time, rows in the board's order, the accuracy of guessing for its columns of
@@ -100,8 +100,10 @@ def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
         "currency": load_prices(get_settings().prices).currency if costs else None,
         "as_of": snapshot.as_of,
         "digest": snapshot.digest,
-        "chance": column_chances(board_definition(snapshot.board), snapshot.board.entries, partial(guessed, session)),
-        "unranked": unranked(session, snapshot),
+        "chance": column_chances(
+            board_definition(snapshot.board), snapshot.board.entries, partial(compute_guessing, session)
+        ),
+        "unranked": list_unranked(session, snapshot),
         "submissions": rules_document(board_definition(snapshot.board).submissions),
     }
 

@@ -69,25 +69,28 @@ def _check(
     terms: Terms,
     whose: str,
 ) -> None:
-    def refused(rule: str, message: str, kind: type[ShuffleboardError] = UsageError) -> ShuffleboardError:
+    def refusal(rule: str, message: str, kind: type[ShuffleboardError] = UsageError) -> ShuffleboardError:
         return kind(f"{whose}, rule {rule}: {message}")
 
     if rules.accounts and viewer.name not in rules.accounts:
-        raise refused("accounts", f"{viewer.name} may not submit; ask a maintainer to be added", ForbiddenError)
+        raise refusal("accounts", f"{viewer.name} may not submit; ask a maintainer to be added", ForbiddenError)
     if rules.same_suite and f"{suite.name}@{suite.version}" != standing_on:
-        raise refused("same_suite", f"{suite.name}@{suite.version} asks in another way; submit to {standing_on}")
+        raise refusal("same_suite", f"{suite.name}@{suite.version} asks in another way; submit to {standing_on}")
     source = "endpoint" if model["kind"] == "openai" else "hub"
     if rules.sources and source not in rules.sources:
-        raise refused("sources", f"the model is on {_on(source)}; submit one on {' or '.join(map(_on, rules.sources))}")
+        raise refusal(
+            "sources",
+            f"the model is on {_name_source(source)}; submit one on {' or '.join(map(_name_source, rules.sources))}",
+        )
     if rules.dtypes and model["dtype"] is not None and model["dtype"] not in rules.dtypes:
-        raise refused("dtypes", f"{model['dtype']} is not accepted; use {' or '.join(rules.dtypes)}")
+        raise refusal("dtypes", f"{model['dtype']} is not accepted; use {' or '.join(rules.dtypes)}")
     if terms.anonymous and not rules.anonymous:
-        raise refused("anonymous", "submissions must carry their submitter's name; submit without being anonymous")
+        raise refusal("anonymous", "submissions must carry their submitter's name; submit without being anonymous")
     if rules.statement and not (terms.conflict_of_interest or "").strip():
-        raise refused("statement", "a conflict of interest must be stated; say what it is, or none")
+        raise refusal("statement", "a conflict of interest must be stated; say what it is, or none")
     if rules.per_account is None and rules.per_day is None and rules.per_model is None:
         return
-    _check_counts(session, viewer, rules, suite, model, refused)
+    _check_counts(session, viewer, rules, suite, model, refusal)
 
 
 def _check_counts(
@@ -132,7 +135,7 @@ def _identity(model: dict[str, Any]) -> tuple[Any, ...]:
     return (model["kind"], model["location"])
 
 
-def _on(source: str) -> str:
+def _name_source(source: str) -> str:
     return "an endpoint" if source == "endpoint" else "the hub"
 
 
@@ -153,7 +156,7 @@ def rule_sentences(rules: SubmissionRules) -> list[str]:
     if rules.per_day is not None:
         found.append(f"An account may make {_submissions(rules.per_day)} within 24 hours.")
     if rules.sources:
-        found.append(f"The model must be on {' or '.join(map(_on, rules.sources))}.")
+        found.append(f"The model must be on {' or '.join(map(_name_source, rules.sources))}.")
     if rules.dtypes:
         found.append(f"A model on the hub must be scored in {' or '.join(rules.dtypes)}.")
     if rules.same_suite:

@@ -24,7 +24,7 @@ from registry.boards.standings import (
     weights_of,
 )
 from registry.boards.store import column_entries
-from registry.boards.unranked import column_chances, guessed, lacking
+from registry.boards.unranked import column_chances, compute_guessing, lacking
 from registry.db import is_in
 from registry.digests import canonical_json, sha256_text
 from registry.errors import UsageError
@@ -43,7 +43,7 @@ Row = dict[str, Any]
 class Models:
     """The rows of a snapshot. whole: for each entry, whether the row has an evaluation of all its questions.
 
-    guessed: for each entry the result of `registry.boards.unranked.guessed`.
+    guessed: for each entry the result of `registry.boards.unranked.compute_guessing`.
     """
 
     revisions: Sequence[ModelRevision]
@@ -62,7 +62,7 @@ def models_of(session: Session, snapshot: BoardSnapshot) -> Models:
         [ModelRevision(number=row.revision.number, model=Model(name=row.revision.model.name)) for row in rows],
         facts_of_models(session, [(row.revision, row.evaluations) for row in rows]),
         [[one is not None for one in row.evaluations] for row in rows],
-        [guessed(session, entry) for entry in snapshot.board.entries],
+        [compute_guessing(session, entry) for entry in snapshot.board.entries],
     )
 
 
@@ -104,7 +104,7 @@ def _rows(
     ]
 
 
-def narrowed(board: BoardDefinition, choice: Mapping[str, Any], name: str) -> BoardDefinition:
+def narrow_board(board: BoardDefinition, choice: Mapping[str, Any], name: str) -> BoardDefinition:
     """Return the definition of a board with the chosen values of OF_A_SELECTION, under another name.
 
     Raises UsageError for an invalid choice, or a choice of models on a board that has one itself.
@@ -135,7 +135,7 @@ def selection_text(snapshot: BoardSnapshot, definition: BoardDefinition) -> str:
     return canonical_json({"snapshot": snapshot.digest} | chosen)
 
 
-def selected_document(
+def build_selection(
     snapshot: BoardSnapshot,
     definition: BoardDefinition,
     models: Models,
@@ -144,7 +144,7 @@ def selected_document(
 ) -> Row:
     """Return a selection in the form of a board's snapshot, with ranks, intervals and tiers of the selection alone.
 
-    definition: from `narrowed`. values: returns the result of `values_of`, perhaps cached. compared: as for
+    definition: from `narrow_board`. values: returns the result of `values_of`, perhaps cached. compared: as for
     `standings_over`.
     Raises UsageError if a column is not available on all tasks, no task or model is left, or the selection has more
     values than MOST_VALUES.
@@ -206,11 +206,11 @@ def selected_document(
         "together": {name: one.document() for name, one in together.items()},
         "rows": rows,
         "chance": column_chances(definition, entries, lambda entry: models.guessed[entry.ordinal]),
-        "unranked": _unranked(rows, [document["entries"][place] for place in places], columns),
+        "unranked": _explain_unranked(rows, [document["entries"][place] for place in places], columns),
     }
 
 
-def _unranked(rows: Sequence[Row], entries: Sequence[Row], columns: Sequence[Column]) -> list[Row]:
+def _explain_unranked(rows: Sequence[Row], entries: Sequence[Row], columns: Sequence[Column]) -> list[Row]:
     """Explain why rows have no rank, as `registry.boards.unranked` does for boards."""
     found = []
     for row in rows:

@@ -57,7 +57,7 @@ def refresh_boards(engine: Engine) -> list[str]:
 
 def _is_behind(session: Session, board: Board) -> bool:
     newest = _newest(session, board.id)
-    if newest is None or _counted(newest.document) != _evaluations(session, board):
+    if newest is None or _count_evaluations(newest.document) != _evaluations(session, board):
         return True
     if newest.document["snapshot_version"] < SNAPSHOT_VERSION:
         return True
@@ -70,7 +70,7 @@ def _is_behind(session: Session, board: Board) -> bool:
 def _differs(newest: dict[str, Any], document: dict[str, Any]) -> bool:
     """Return whether a document has more than the newest snapshot: more evaluations or newer definitions."""
     return (
-        _counted(newest) < _counted(document)
+        _count_evaluations(newest) < _count_evaluations(document)
         or newest["columns"] != document["columns"]
         or newest["snapshot_version"] < document["snapshot_version"]
     )
@@ -80,17 +80,17 @@ def _newest(session: Session, board_id: int) -> BoardSnapshot | None:
     return session.scalar(select(BoardSnapshot).filter_by(board_id=board_id).order_by(BoardSnapshot.id.desc()).limit(1))
 
 
-def _counted(document: dict[str, Any]) -> int:
+def _count_evaluations(document: dict[str, Any]) -> int:
     """Return the count of `_evaluations` at the time of a snapshot."""
     counted: int = document["sealed_evaluations"] + document["withdrawals"]
     return counted
 
 
 def _evaluations(session: Session, board: Board) -> int:
-    return sum(_sealed_and_withdrawn(session, board))
+    return sum(_count_sealed_and_withdrawn(session, board))
 
 
-def _sealed_and_withdrawn(session: Session, board: Board) -> tuple[int, int]:
+def _count_sealed_and_withdrawn(session: Session, board: Board) -> tuple[int, int]:
     """Count the sealed evaluations that answer an entry of the board, and the withdrawals of such evaluations.
 
     Withdrawals of evaluations that results of one of them were copied from count too. Both numbers only grow.
@@ -116,7 +116,7 @@ def _sealed_and_withdrawn(session: Session, board: Board) -> tuple[int, int]:
 def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
     """Convert the board to plain JSON: its definition, every row, and the seals of its evaluations. No database ids."""
     definition = board_definition(board)
-    sealed, withdrawals = _sealed_and_withdrawn(session, board)
+    sealed, withdrawals = _count_sealed_and_withdrawn(session, board)
     standings = board_standings(session, board)
     answered = {item.id for row in standings.rows for item in row.evaluations if item is not None}
     flags = doubts(session, answered)
@@ -193,14 +193,14 @@ def _row(row: BoardRow, flags: dict[int, dict[str, bool]]) -> dict[str, Any]:
 
 def snapshot_digest(document: dict[str, Any]) -> str:
     """Return the SHA-256 of a snapshot's contents, without the numbers of its evaluations in this database."""
-    return specification_digest(_without_ids(document))
+    return specification_digest(_drop_ids(document))
 
 
-def _without_ids(value: Any) -> Any:
+def _drop_ids(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_ids(item) for key, item in value.items() if key != "evaluation"}
+        return {key: _drop_ids(item) for key, item in value.items() if key != "evaluation"}
     if isinstance(value, list):
-        return [_without_ids(item) for item in value]
+        return [_drop_ids(item) for item in value]
     return Decimal(repr(value)) if isinstance(value, float) else value
 
 

@@ -16,7 +16,7 @@ from registry.boards.chosen import facts_of_models, takes
 from registry.boards.definition import BoardDefinition, Column, evaluations_asked
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry, suite_definition
 from registry.metrics import METRICS
-from registry.metrics.averaging import Runs, over_tasks
+from registry.metrics.averaging import Runs, average_over_tasks
 from registry.metrics.catalogue import QUESTION_METRICS
 from registry.queue.evaluations import choose_again
 from registry.scores.clusters import Clusters, clusters_of
@@ -33,10 +33,10 @@ from registry.statistics.bootstrap import (
     RANK_RESAMPLES,
     SEED,
     Interval,
-    combined,
+    combine,
     design_effect,
     percentile_intervals,
-    resampled_means,
+    resample_means,
     sampling_factor,
 )
 from registry.statistics.competition_ranks import ranks
@@ -85,7 +85,7 @@ class Above:
         return {
             "model": self.revision.model.name,
             "revision": self.revision.number,
-            **{name: _rounded(getattr(self, name)) for name in numbers},
+            **{name: _round(getattr(self, name)) for name in numbers},
             "told_apart": self.told_apart,
         }
 
@@ -123,11 +123,11 @@ class Together:
     def document(self) -> dict[str, Any]:
         """Return the form stored in a snapshot."""
         return asdict(self) | {
-            "critical_value": _rounded(self.critical_value, 6),
-            "standard_error": _rounded(self.standard_error),
+            "critical_value": _round(self.critical_value, 6),
+            "standard_error": _round(self.standard_error),
             "uncertainty": None
             if self.uncertainty is None
-            else asdict(self.uncertainty) | {"share": _rounded(self.uncertainty.share, 6)},
+            else asdict(self.uncertainty) | {"share": _round(self.uncertainty.share, 6)},
         }
 
 
@@ -174,13 +174,13 @@ class Standing:
         """Return the form stored in a snapshot."""
         clustered = {
             "clusters": self.clusters,
-            "cluster_interval": _stated(self.cluster_interval),
-            "design_effect": _rounded(self.design_effect, 6),
+            "cluster_interval": _round_interval(self.cluster_interval),
+            "design_effect": _round(self.design_effect, 6),
         }
         return {
-            "value": _rounded(self.value),
+            "value": _round(self.value),
             "n": self.n,
-            "interval": _stated(self.interval),
+            "interval": _round_interval(self.interval),
             **({} if self.clusters is None else clustered),
             "rank": self.rank,
             "rank_interval": None if self.rank_low is None else [self.rank_low, self.rank_high],
@@ -191,12 +191,12 @@ class Standing:
         }
 
 
-def _rounded(value: float | None, decimals: int = DECIMALS) -> float | None:
+def _round(value: float | None, decimals: int = DECIMALS) -> float | None:
     return None if value is None else round(value, decimals) + 0.0
 
 
-def _stated(interval: tuple[float, float] | None) -> list[float | None] | None:
-    return None if interval is None else [_rounded(end) for end in interval]
+def _round_interval(interval: tuple[float, float] | None) -> list[float | None] | None:
+    return None if interval is None else [_round(end) for end in interval]
 
 
 @dataclass
@@ -225,7 +225,7 @@ class BoardStandings:
 class _Means:
     """Per-question values of one task and column: (questions,) for each base metric; NaN if undefined.
 
-    clusters: as for `resampled_means`; None if all questions are independent.
+    clusters: as for `resample_means`; None if all questions are independent.
     """
 
     base: tuple[Array, ...]
@@ -301,7 +301,7 @@ def standings_over(
     together = {}
     for column in columns:
         tasks = [of_task[column.name] for of_task in by_task]
-        over = _over_tasks(column.metric, tasks, [place for place, *_ in rows], weights)
+        over = _average_tasks(column.metric, tasks, [place for place, *_ in rows], weights)
         for standings, standing in zip(found, over, strict=True):
             standings[column.name] = standing
     for column in columns:
@@ -356,13 +356,13 @@ class TaskColumn:
     @cached_property
     def alone(self) -> list[tuple[Array, ...] | None]:
         """Return for each row the values to average over tasks in each resample; None without resamples."""
-        return [None if of.samples is None else _averaged(self.metric, of.samples) for of in self.standings]
+        return [None if of.samples is None else _average_samples(self.metric, of.samples) for of in self.standings]
 
     @cached_property
     def together(self) -> list[tuple[Array, ...] | None]:
         """Return the same over resampled clusters, if questions belong together."""
         return [
-            drawn if of.clustered is None else _averaged(self.metric, of.clustered)
+            drawn if of.clustered is None else _average_samples(self.metric, of.clustered)
             for of, drawn in zip(self.standings, self.alone, strict=True)
         ]
 
@@ -426,13 +426,13 @@ def _slopes(function: Callable[..., Array], first: Array, second: Array) -> tupl
     return np.nan_to_num(one, posinf=0.0, neginf=0.0), np.nan_to_num(other, posinf=0.0, neginf=0.0)
 
 
-def _averaged(metric: str, samples: Array) -> tuple[Array, ...]:
+def _average_samples(metric: str, samples: Array) -> tuple[Array, ...]:
     """Return both means for a share of the first mean, else the metric over each resample; NaN if undefined."""
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is None:
         return (samples[:, 0],)
     both = samples[:, 0], samples[:, 1]
-    return both if function.share_of_first else (combined(function.function, *both),)
+    return both if function.share_of_first else (combine(function.function, *both),)
 
 
 def task_standings(
@@ -477,7 +477,7 @@ def task_standings(
             undefined = np.isnan(np.stack(base)).any(axis=0)
             means = _Means(tuple(np.where(undefined, np.nan, values) for values in base), grouped[pooled])
             drawn.append((number, column.name, means))
-            found[number][column.name] = _of_means(column.metric, means)
+            found[number][column.name] = _standing_of_means(column.metric, means)
             found[number][column.name].values = TaskValues(means.base)
     factor = min(map(_factor, entries))
     _draw(found, drawn, seed, factor)
@@ -511,10 +511,10 @@ def _draw(found: list[dict[str, TaskStanding]], drawn: list[tuple[int, str, _Mea
         stacked = np.stack([values for _, _, means in items for values in means.base], axis=1)
         clusters = items[0][2].clusters
         # Each model's own lie side by side: selections add them up again and again.
-        samples = np.asfortranarray(resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed, factor=factor))
+        samples = np.asfortranarray(resample_means(stacked, resamples=RANK_RESAMPLES, seed=seed, factor=factor))
         together = None
         if clusters is not None:
-            drawn_clusters = resampled_means(
+            drawn_clusters = resample_means(
                 stacked, resamples=RANK_RESAMPLES, seed=seed, clusters=clusters, factor=factor
             )
             together = np.asfortranarray(drawn_clusters)
@@ -528,7 +528,7 @@ def _draw(found: list[dict[str, TaskStanding]], drawn: list[tuple[int, str, _Mea
             place = own.stop
 
 
-def _of_means(metric: str, means: _Means) -> TaskStanding:
+def _standing_of_means(metric: str, means: _Means) -> TaskStanding:
     averages = tuple(_mean(values) for values in means.base)
     n = int(np.count_nonzero(~np.isnan(means.base[0])))
     combine = FUNCTIONS_OF_TWO_MEANS.get(metric)
@@ -541,7 +541,7 @@ def _mean(values: Array) -> float | None:
     return math.fsum(defined.tolist()) / len(defined) if len(defined) else None
 
 
-def _over_tasks(
+def _average_tasks(
     metric: str, tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Sequence[int] | None
 ) -> list[Standing]:
     """Return for each row the mean over its tasks, unweighted without `weights`; None if any task has none.
@@ -579,7 +579,7 @@ def _over_tasks(
         standing.resting_on = min(units) if precision is None else precision.questions(units)
         standing.shares = () if precision is None else precision.shares
         standing.tasks, standing.place = compared, row
-        drawn.append((standing, _stretched(alone, precision, min(units)), standing.resting_on))
+        drawn.append((standing, _stretch_samples(alone, precision, min(units)), standing.resting_on))
         if any(in_clusters):
             together = _macro_samples(metric, [task.together[row] for task in tasks], weights)
             if together is not None:
@@ -588,7 +588,7 @@ def _over_tasks(
                 standing.clusters = sum(of.clusters or of.n for of in standings)
                 standing.design_effect = design_effect(together, alone)
                 number_of = min(of_tasks) if precision is None else precision.questions(of_tasks)
-                clustered.append((standing, _stretched(together, precision, min(of_tasks)), number_of))
+                clustered.append((standing, _stretch_samples(together, precision, min(of_tasks)), number_of))
     for standing, ends in _ends(metric, drawn):
         standing.interval = ends
     for standing, ends in _ends(metric, clustered):
@@ -656,7 +656,7 @@ def _shares(variances: Array) -> Array:
     return np.asarray(np.divide(variances, whole, out=np.zeros(variances.shape), where=whole > 0))
 
 
-def _stretched(samples: Array, precision: Precision | None, fewest: int) -> Array:
+def _stretch_samples(samples: Array, precision: Precision | None, fewest: int) -> Array:
     """Return resampled values with larger deviations, if a task has too few questions for its variance to be known."""
     if precision is None or fewest >= MINIMUM_QUESTIONS or precision.stretch == 1.0:
         return samples
@@ -672,20 +672,20 @@ def _value_over(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[in
         return Standing(None, n)
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
-        value = over_tasks(function, [task.means for task in tasks], weights)
+        value = average_over_tasks(function, [task.means for task in tasks], weights)
     else:
-        value = over_tasks(None, list(zip(values, strict=True)), weights)
+        value = average_over_tasks(None, list(zip(values, strict=True)), weights)
     return Standing(value, n)
 
 
 def _macro_samples(
     metric: str, of_tasks: Sequence[tuple[Array, ...] | None], weights: Sequence[int] | None
 ) -> Array | None:
-    """Return the column's value over the resamples, from `_averaged` of each task; None if any has none."""
+    """Return the column's value over the resamples, from `_average_samples` of each task; None if any has none."""
     if None in of_tasks:
         return None
     means = [_average(parts, weights) for parts in zip(*filter(None, of_tasks), strict=True)]
-    return means[0] if len(means) == 1 else combined(FUNCTIONS_OF_TWO_MEANS[metric].function, *means)
+    return means[0] if len(means) == 1 else combine(FUNCTIONS_OF_TWO_MEANS[metric].function, *means)
 
 
 def _average(parts: Sequence[Array], weights: Sequence[int] | None) -> Array:
@@ -851,7 +851,7 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def pooled_questions(session: Session, entries: Sequence[BoardEntry], column: Column) -> list[int]:
+def pool_questions(session: Session, entries: Sequence[BoardEntry], column: Column) -> list[int]:
     """Return the questions of a column on one task, given by its entries, in their order."""
     of_column = column_entries("", column, entries)[entries[0].task]
     return [question for entry in of_column for question in _question_ids(session, entry)]

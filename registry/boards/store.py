@@ -19,21 +19,21 @@ from registry.boards.definition import (
     evaluations_asked,
     first_questions,
     read_suite_file,
-    sampled_questions,
+    sample_suite,
 )
 from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision, find_suite, find_version, not_withdrawn
 from registry.prompting.protocols.store import find_definition, store_protocol
-from registry.prompting.variants import ORDERS, parse_variants, stored_variants
+from registry.prompting.variants import ORDERS, load_variants, parse_variants
 from registry.queue.evaluations import (
     EvaluationRequest,
     choose_questions,
     store_variant_set,
     submit,
 )
-from registry.scores.asked import asked_digest
+from registry.scores.asked import compute_asked_digest
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -246,18 +246,18 @@ def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str
     return found
 
 
-def asked_digests(entry: BoardEntry | Entry) -> tuple[str, str]:
+def compute_asked_digests(entry: BoardEntry | Entry) -> tuple[str, str]:
     """Return the digests that identify an evaluation of just the entry's questions, and one of the whole benchmark."""
     version = entry.benchmark_version
     specification = {
         "benchmark": {"name": version.benchmark.name, "content_digest": version.content_digest},
         "protocol": entry.protocol.definition,
-        "variants": stored_variants(entry.variant_set).specification(),
+        "variants": load_variants(entry.variant_set).specification(),
         "questions": entry.question_filter,
     }
     return (
-        asked_digest(specification, entry.questions, version.questions),
-        asked_digest(specification, version.questions, version.questions),
+        compute_asked_digest(specification, entry.questions, version.questions),
+        compute_asked_digest(specification, version.questions, version.questions),
     )
 
 
@@ -266,7 +266,7 @@ def answering(entries: Iterable[BoardEntry | Entry]) -> Callable[..., Condition]
 
     It is a function of Evaluation, or an alias of it.
     """
-    digests = {digest for entry in entries for digest in asked_digests(entry)}
+    digests = {digest for entry in entries for digest in compute_asked_digests(entry)}
 
     def condition(evaluation: type[Evaluation] = Evaluation) -> Condition:
         return evaluation.asked_digest.in_(digests)
@@ -285,7 +285,7 @@ def evaluations_of_entry(
     query = select(Evaluation).where(answering([entry])(), Evaluation.seal.is_not(None), not_withdrawn())
     if revision is not None:
         query = query.where(Evaluation.model_revision_id == revision.id)
-    exact, _ = asked_digests(entry)
+    exact, _ = compute_asked_digests(entry)
 
     def preference(evaluation: Evaluation) -> tuple[bool, ...]:
         """Prefer the entry's own questions to the whole benchmark.
@@ -344,7 +344,7 @@ def submit_suite(
     if limit is not None:
         row, _ = import_suite(session, first_questions(suite_definition(row), limit))
     if sample is not None:
-        row, _ = import_suite(session, sampled_questions(suite_definition(row), sample, seed))
+        row, _ = import_suite(session, sample_suite(suite_definition(row), sample, seed))
     if limit is not None or sample is not None:
         board_of_suite(session, row)
     asked_for = evaluations_of_suite(session, row, benchmarks)

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from registry.boards.rules import NO_TERMS, Terms, check_rules
 from registry.boards.store import board_definition, current_boards, submit_suite, suite_definition
 from registry.boards.suite_estimate import suite_estimate
-from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, picked, read_session, write_session
+from registry.db import MAX_ROW_ID, database_now, one_at_a_time, pick, read_session, update_one, write_session
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
 from registry.lookups import find_suite
 from registry.names import check_name
@@ -63,7 +63,7 @@ class ModelRequest:
     name: str | None = None
 
 
-def checked_model(requested: ModelRequest, settings: Settings) -> dict[str, Any]:
+def check_model_request(requested: ModelRequest, settings: Settings) -> dict[str, Any]:
     """Return a request as it is stored, with defaults filled in. Raises UsageError that names the invalid value."""
     if (requested.hub is None) == (requested.endpoint is None):
         raise UsageError("give either the model's name on the hub or the name of an endpoint")
@@ -147,7 +147,7 @@ def request_submission(
     """
     viewer.require("submit")
     assert viewer.account_id is not None
-    model = checked_model(requested, settings)
+    model = check_model_request(requested, settings)
     row = find_suite(seen, suite)
     if not says_its_benchmarks(session, row):
         raise UsageError(
@@ -205,7 +205,7 @@ def find_submission(session: Session, viewer: Viewer, submission_id: int) -> Sub
     return row
 
 
-def listed_submissions(
+def list_submissions(
     session: Session, viewer: Viewer, *, state: str | None = None, own: bool = False, limit: int, offset: int = 0
 ) -> tuple[list[Submission], int]:
     """Return submissions that the viewer may see, pending decisions first, and the number of all.
@@ -235,7 +235,7 @@ def submission_document(session: Session, submission: Submission) -> dict[str, A
     revision = (
         None if submission.model_revision_id is None else session.get(ModelRevision, submission.model_revision_id)
     )
-    return picked(submission, SUBMISSION) | {
+    return pick(submission, SUBMISSION) | {
         "submission": submission.id,
         "requester": session.get_one(Account, submission.account_id).name,
         "decided_by": _decider(session, submission),
@@ -259,13 +259,13 @@ def submission_estimate(session: Session, submission: Submission, settings: Sett
     try:
         request = revision_request(submission.model, settings)
         service = service_of(request.kind, request.location, request.revision, settings)
-        revision = _known_revision(session, submission, request)
+        revision = _find_revision(session, submission, request)
         return suite_estimate(session, submission.suite, revision, service=service) | {"problem": None}
     except ShuffleboardError as error:
         return {"estimates": [], "problem": str(error)}
 
 
-def _known_revision(session: Session, submission: Submission, request: RevisionRequest) -> ModelRevision | None:
+def _find_revision(session: Session, submission: Submission, request: RevisionRequest) -> ModelRevision | None:
     """Return the revision that the request means, if it is already registered."""
     query = select(ModelRevision).join(Model).where(Model.name == submission.model["name"])
     return next((row for row in session.scalars(query) if request_of(row) == request), None)
@@ -355,7 +355,7 @@ def _decide(
 
 def _move(session: Session, submission: Submission, **values: Any) -> None:
     """Decide a pending submission; of two concurrent decisions one wins and the other learns who decided."""
-    moved = changed_one(
+    moved = update_one(
         session,
         update(Submission).where(Submission.id == submission.id, Submission.state == "requested").values(**values),
     )
@@ -401,12 +401,12 @@ def advance(engine: Engine) -> None:
         except ShuffleboardError as error:
             log.warning("submission_failed", submission=submission_id, error=str(error))
             with write_session(engine) as session:
-                row = _locked(session, submission_id)
+                row = _lock(session, submission_id)
                 if row is not None:
                     _finish(session, row)
 
 
-def _locked(session: Session, submission_id: int) -> Submission | None:
+def _lock(session: Session, submission_id: int) -> Submission | None:
     """Lock and return the submission, if it is still in progress and not locked by another process."""
     return session.scalar(
         select(Submission)
@@ -416,7 +416,7 @@ def _locked(session: Session, submission_id: int) -> Submission | None:
 
 
 def _advance(session: Session, submission_id: int) -> None:
-    submission = _locked(session, submission_id)
+    submission = _lock(session, submission_id)
     if submission is None:
         return
     states = session.scalars(

@@ -20,9 +20,9 @@ from registry.prompting.protocols.store import find_definition
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
 from registry.providers.prices import load_prices
 from registry.queue.claims import live_workers
-from registry.queue.estimate import ESTIMATED, known_sum, tokens_per_second
+from registry.queue.estimate import ESTIMATED, sum_known, tokens_per_second
 from registry.queue.evaluations import build_specification, check_written, question_filter, select_questions
-from registry.queue.money import Charge, Service, charge, measured
+from registry.queue.money import Charge, Service, charge, measure_tokens
 from registry.settings import get_settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Protocol, Question, Shard, VariantSet
 
@@ -50,7 +50,7 @@ def suite_estimate(
         _estimate(session, asked, usable, queue, service)
         for asked in evaluations_of_suite(session, find_suite(session, suite))
     ]
-    sums = {name: known_sum(row[name] for row in rows) for name in SUMS}
+    sums = {name: sum_known(row[name] for row in rows) for name in SUMS}
     currency = None if service is None else load_prices(get_settings().prices).currency
     return {"estimates": rows, **sums, "currency": currency, "workers": live_workers(session)}
 
@@ -69,8 +69,8 @@ def _estimate(
         )
     variants = parse_variants(asked.variants)
     questions, prompts = _count(session, version, asked, variants)
-    known = None if revision is None else _known(session, asked, revision, version, protocol, variants)
-    left = prompts if known is None else _left(session, known)
+    known = None if revision is None else _find_evaluation(session, asked, revision, version, protocol, variants)
+    left = prompts if known is None else _count_prompts_left(session, known)
     row: dict[str, Any] = {
         "evaluation": None if known is None else known.id,
         "benchmark": version.benchmark.name,
@@ -134,7 +134,7 @@ def _charge(
         texts.append(prompt.text)
     protocol_row = session.scalar(select(Protocol).filter_by(digest=specification_digest(protocol)))
     known = (
-        measured(session, revision.id, protocol_row.id, version.id)
+        measure_tokens(session, revision.id, protocol_row.id, version.id)
         if revision is not None and protocol_row is not None
         else None
     )
@@ -166,7 +166,7 @@ def _count(
     )
 
 
-def _known(
+def _find_evaluation(
     session: Session,
     asked: Asked,
     revision: ModelRevision,
@@ -194,7 +194,7 @@ def _known(
     )
 
 
-def _left(session: Session, evaluation: Evaluation) -> int:
+def _count_prompts_left(session: Session, evaluation: Evaluation) -> int:
     undone = select(func.sum(Shard.prompts)).where(Shard.evaluation_id == evaluation.id, Shard.state != "done")
     return session.scalar(undone) or 0
 

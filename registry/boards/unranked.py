@@ -12,14 +12,14 @@ from registry.boards.store import column_entries
 from registry.lookups import revisions_named
 from registry.metrics import METRICS
 from registry.queue.evaluations import choose_again
-from registry.scores.asked import ASKED, PROPOSED, asked_how, asking, one_order, why_undefined
+from registry.scores.asked import ASKED, PROPOSED, asking, describe_orders, one_order, why_undefined
 from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Question
 
 _ANY_ORDERS: Final = ("imported",)
 """Variants made of recorded orders: the same set again may contain more orders."""
 
 
-def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
+def list_unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
     """Return the models of a snapshot that some column does not rank, though its metric ranks others.
 
     Each has `model`, `revision`, `column` (None: all of them), `reason` and `commands`, which may be empty. A model
@@ -27,7 +27,7 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
     """
     document = snapshot.document
     kinds = _kinds(session, document)
-    how = _asked(session, document)
+    how = _read_prompting(session, document)
     found: list[dict[str, Any]] = []
     for row in sorted(document["rows"], key=lambda row: (row["model"].casefold(), row["revision"])):
         name, number = row["model"], row["revision"]
@@ -35,19 +35,19 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
         evaluations = row["evaluations"]
         missing = [entry for entry, item in zip(document["entries"], evaluations, strict=True) if item is None]
         if missing:
-            found.append(_named(who, None, lacking(missing), _asking_missing(document, who, missing)))
+            found.append(_describe(who, None, lacking(missing), _asking_missing(document, who, missing)))
             continue
         for column in document["columns"]:
-            behind = list(_behind(document, column, evaluations))
+            behind = list(_list_entries(document, column, evaluations))
             in_one = [(entry, how[item]) for entry, item in behind if item in how and one_order(how[item])]
             if METRICS[column["metric"]].needs_two_prompts and in_one:
                 entry, asked = in_one[0]
                 kept = entry["variants"].partition(":")[0] in _ANY_ORDERS
-                where = f"; {asked_how(asked)} of {entry['benchmark']} ({entry['variants']})"
+                where = f"; {describe_orders(asked)} of {entry['benchmark']} ({entry['variants']})"
                 reason = why_undefined(column["metric"], asked).partition(";")[0] + where
                 proposed = entry["variants"] if kept else PROPOSED
                 found.append(
-                    _named(
+                    _describe(
                         who,
                         column["name"],
                         reason,
@@ -55,11 +55,11 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
                     )
                 )
             elif row["values"][column["name"]]["value"] is None:
-                found.append(_named(who, column["name"], "Undefined on part of the suite", []))
+                found.append(_describe(who, column["name"], "Undefined on part of the suite", []))
     return found
 
 
-def _named(who: Mapping[str, Any], column: str | None, reason: str, commands: list[str]) -> dict[str, Any]:
+def _describe(who: Mapping[str, Any], column: str | None, reason: str, commands: list[str]) -> dict[str, Any]:
     kept = {"model": who["model"], "revision": who["revision"]}
     return kept | {"column": column, "reason": reason, "commands": commands}
 
@@ -76,7 +76,7 @@ def _asking_missing(document: Mapping[str, Any], who: dict[str, Any], missing: I
     return [f"shuffleboard evaluations submit --model {who['model']}@{who['revision']} --board {document['board']}"]
 
 
-def _behind(
+def _list_entries(
     document: Mapping[str, Any], column: Mapping[str, Any], evaluations: Iterable[Mapping[str, Any] | None]
 ) -> Iterable[tuple[dict[str, Any], int]]:
     """Yield the entries behind a column, each with the number of the evaluation that answers it."""
@@ -91,7 +91,7 @@ def _kinds(session: Session, document: Mapping[str, Any]) -> dict[tuple[str, int
     return {key: row.kind for key, row in revisions_named(session, names).items()}
 
 
-def _asked(session: Session, document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+def _read_prompting(session: Session, document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
     """Map each evaluation to the columns that describe its protocol and variants."""
     ids = {item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item}
     query = select(Evaluation.id, *(getattr(Evaluation, name) for name in ASKED)).where(Evaluation.id.in_(ids))
@@ -106,13 +106,13 @@ def column_chances(
 ) -> dict[str, float]:
     """Map each column of accuracy to the accuracy of guessing, a mean over tasks of pooled questions.
 
-    guessed_of: returns `guessed` for an entry.
+    guessed_of: returns `compute_guessing` for an entry.
     """
     columns = [item for item in definition.parsed_columns if item.metric == "accuracy"]
     found = {}
     for column in columns:
         of_column = column_entries("", column, entries)
-        tasks = [_pooled(map(guessed_of, of_task)) for of_task in of_column.values()]
+        tasks = [_pool_chances(map(guessed_of, of_task)) for of_task in of_column.values()]
         times = [definition.weights.get(task, 1) for task in of_column]
         if all(task is not None for task in tasks):
             pairs = zip(times, tasks, strict=True)
@@ -120,13 +120,13 @@ def column_chances(
     return found
 
 
-def _pooled(parts: Iterable[tuple[float, int]]) -> float | None:
+def _pool_chances(parts: Iterable[tuple[float, int]]) -> float | None:
     listed = list(parts)
     questions = sum(n for _, n in listed)
     return sum(chance * n for chance, n in listed) / questions if questions else None
 
 
-def guessed(session: Session, entry: BoardEntry) -> tuple[float, int]:
+def compute_guessing(session: Session, entry: BoardEntry) -> tuple[float, int]:
     """Return the mean of 1 / number of options over an entry's questions, and the number of questions."""
     kept = entry.question_filter
     if kept.get("sample") is not None:

@@ -123,7 +123,7 @@ class Wanted(BaseModel):
         definition = None if self.variants is None else parse_variants(self.variants, read_files=read_files)
 
         def submit_all(session: Session) -> list[tuple[Evaluation, bool]]:
-            found = self._submitted(session, definition, requester)
+            found = self._submit(session, definition, requester)
             if self.budget is not None:
                 for evaluation, _ in found:
                     set_budget(session, "evaluation", str(evaluation.id), self.budget)
@@ -131,7 +131,7 @@ class Wanted(BaseModel):
 
         return submit_all
 
-    def _submitted(
+    def _submit(
         self, session: Session, variants: VariantSetDefinition | None, requester: str | None
     ) -> list[tuple[Evaluation, bool]]:
         from registry.boards.store import submit_board, submit_suite  # only submitting needs numpy

@@ -79,7 +79,7 @@ def ways_of(session: Session, document: Row, known: Mapping[int, Facts] | None =
             if (column["variants"], column.get("protocol")) == (variants, protocol)
         }
         names = {metric: column["name"] for metric, column in columns.items()}
-        apart = without_rank(document, [names[name] for name in ("accuracy", "worst_accuracy") if name in names])
+        apart = list_without_rank(document, [names[name] for name in ("accuracy", "worst_accuracy") if name in names])
         places: dict[str, list[int]] = {}
         for place, entry in enumerate(document["entries"]):
             if entry["variants"] == variants and protocol in (None, entry["protocol"]):
@@ -87,7 +87,7 @@ def ways_of(session: Session, document: Row, known: Mapping[int, Facts] | None =
         weights = [document.get("weights", {}).get(task, 1) for task in places] or None
         way = found.setdefault(way_key(variants, protocol), Way([], {}, {}))
         for row in document["rows"]:
-            tasks = [_sealed(row, of_task, known) for of_task in places.values()]
+            tasks = [_collect_facts(row, of_task, known) for of_task in places.values()]
             asked = [task for task in tasks if task is not None]
             if not tasks or len(asked) < len(tasks):
                 continue
@@ -135,7 +135,7 @@ def _order_effects(document: Row, ways: Mapping[str, Way]) -> list[OrderEffect]:
         if len(names) < 2:
             continue
         unclear = {of.model: next(filter(None, map(no_point, of.parts)), None) for of in ways[key].models}
-        missing = without_rank(document, list(names.values()))
+        missing = list_without_rank(document, list(names.values()))
         rows, left_out = [], dict[str, list[str]]()
         for row in document["rows"]:
             reason = unclear.get(row["model"]) or missing.get(who(row))
@@ -158,7 +158,7 @@ def way_key(variants: str, protocol: str | None) -> str:
     return variants if protocol is None else f"{variants}, {protocol}"
 
 
-def without_rank(document: Row, columns: Sequence[str]) -> dict[Revision, str]:
+def list_without_rank(document: Row, columns: Sequence[str]) -> dict[Revision, str]:
     """Map each model without a rank in one of these columns to the reason."""
     wanted = {None, *columns}
     return {
@@ -166,7 +166,7 @@ def without_rank(document: Row, columns: Sequence[str]) -> dict[Revision, str]:
     }
 
 
-def _sealed(row: Row, places: Sequence[int], known: Mapping[int, Facts]) -> list[Facts] | None:
+def _collect_facts(row: Row, places: Sequence[int], known: Mapping[int, Facts]) -> list[Facts] | None:
     """Return the facts about the evaluations behind a task; None if one is missing."""
     items = [row["evaluations"][place] for place in places]
     found = [known[item["evaluation"]] for item in items if item and item["evaluation"] in known]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict, get_args
 
-from registry.benchmarks.lines import Place, read_lines, shown
+from registry.benchmarks.lines import Place, quote, read_lines
 from registry.errors import ProtocolError
 from registry.prompting.reading import Reading, State, read
 from registry.prompting.thoughts import Finish, Output, divide, markers_of
@@ -52,7 +52,7 @@ def readings_of(definition: Mapping[str, Any], path: Path, match: Match) -> Iter
         output = _output(place, line)
         if len(options) < MIN_OPTIONS:
             reading = Reading(
-                "unread", divide(output, markers_of(definition)), remark=f"options {shown(list(options))}: {FEW}"
+                "unread", divide(output, markers_of(definition)), remark=f"options {quote(list(options))}: {FEW}"
             )
         else:
             reading = read(definition, output, answers, options)
@@ -78,10 +78,10 @@ def _document(reading: Reading, options: Sequence[str], match: Match) -> Reading
 def _options(place: Place, line: Mapping[str, Any], definition: Mapping[str, Any]) -> tuple[str, ...]:
     options = line.get("options")
     if not isinstance(options, list) or len(options) > MAX_OPTIONS:
-        place.reject(f"options {shown(options)}: give a list of {MIN_OPTIONS} to {MAX_OPTIONS} texts, by position")
+        place.reject(f"options {quote(options)}: give a list of {MIN_OPTIONS} to {MAX_OPTIONS} texts, by position")
     for option in options:
         if not isinstance(option, str):
-            place.reject(f"option {shown(option)} is not text; give its text")
+            place.reject(f"option {quote(option)} is not text; give its text")
     if len(options) > len(definition.get("labels", options)):
         place.reject(
             f"{len(options)} options, but protocol {definition['name']} has {len(definition['labels'])} labels; use "
@@ -98,10 +98,10 @@ def _output(place: Place, line: Mapping[str, Any]) -> Output:
     ):
         value = line.get(key)
         if value is not None and not isinstance(value, kind):
-            place.reject(f"{key} {shown(value)}: give {wanted}")
+            place.reject(f"{key} {quote(value)}: give {wanted}")
     if "text" not in line:
         place.reject("text is missing; give what the model wrote, or null where it wrote only a thought")
     finish: Any = line.get("finish") or "stop"
     if finish not in get_args(Finish):
-        place.reject(f"finish {shown(finish)}: use one of {', '.join(get_args(Finish))}")
+        place.reject(f"finish {quote(finish)}: use one of {', '.join(get_args(Finish))}")
     return Output(line["text"] or "", line.get("reasoning"), finish, bool(line.get("opened")))

@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 import registry.files.parquet  # noqa: F401 - loaded before processes are forked
 from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
-from registry.db import forget_engine, get_engine, picked, write_session
+from registry.db import forget_engine, get_engine, pick, write_session
 from registry.errors import DatabaseError, ProtocolError
-from registry.files.storage import explained
+from registry.files.storage import explain
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.logs.imports.stated import Comparison
 from registry.people.accounts import Viewer, record
@@ -27,29 +27,29 @@ from registry.settings import get_settings
 _Function = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def _told(function: _Function) -> _Function:
+def _report_failures(function: _Function) -> _Function:
     """Report a failure of the database or a disk in one line."""
 
     @wraps(function)
-    def told(order: dict[str, Any]) -> dict[str, Any]:
+    def report_failure(order: dict[str, Any]) -> dict[str, Any]:
         try:
             return function(order)
         except DBAPIError as error:
-            raise explained(error) or DatabaseError(str(error).splitlines()[0]) from error
+            raise explain(error) or DatabaseError(str(error).splitlines()[0]) from error
         finally:
             # Its connection to SQLite, if it is the last, merges the log into the file.
-            forget_engine(get_engine(get_settings().resolved_database_url()))
+            forget_engine(get_engine(get_settings().resolve_database_url()))
 
-    return told
+    return report_failure
 
 
-def _audited(session: Session, order: dict[str, Any], action: str, target: str, **details: Any) -> None:
+def _audit(session: Session, order: dict[str, Any], action: str, target: str, **details: Any) -> None:
     who = order["viewer"]
     viewer = Viewer(who["name"], frozenset(), who["account_id"], who["role"], who["token_id"])
     record(session, viewer, action, target, address=order["address"], details=details)
 
 
-@_told
+@_report_failures
 def benchmark(order: dict[str, Any]) -> dict[str, Any]:
     """Import a benchmark; return its answer document, and as `imported` whether it is new.
 
@@ -61,18 +61,18 @@ def benchmark(order: dict[str, Any]) -> dict[str, Any]:
         Path(order["file"]), split=order["split"], few_shot=few_shot, shuffle_seed=order["shuffle_options"]
     )
     described = {key: order[key] for key in ("name", "version", "language", "licence", "source", "visibility")}
-    with write_session(get_engine(get_settings().resolved_database_url())) as session:
+    with write_session(get_engine(get_settings().resolve_database_url())) as session:
         row, new = import_benchmark(session, content, **described)
         reference = f"{row.benchmark.name}@{row.version}"
-        _audited(session, order, "benchmark.import", reference, visibility=row.visibility, imported=new)
+        _audit(session, order, "benchmark.import", reference, visibility=row.visibility, imported=new)
         return {
             "benchmark": row.benchmark.name,
-            **picked(row, ("version", "visibility", "questions", "few_shot_examples", "content_digest")),
+            **pick(row, ("version", "visibility", "questions", "few_shot_examples", "content_digest")),
             "imported": new,
         }
 
 
-@_told
+@_report_failures
 def outputs(order: dict[str, Any]) -> dict[str, Any]:
     """Import recorded outputs; return the evaluation's id, the score that the file states, and ours.
 
@@ -81,11 +81,11 @@ def outputs(order: dict[str, Any]) -> dict[str, Any]:
     asked = ("model", "benchmark", "variants", "protocol", "shots", "select", "column", "requester")
     given = {key: order[key] for key in asked}
     wanted = ImportRequest(Path(order["file"]), **given, ignore_stated=order["stated"] == "ignore")
-    engine = get_engine(get_settings().resolved_database_url())
+    engine = get_engine(get_settings().resolve_database_url())
     comparisons: list[Comparison] = []
     evaluation_id = import_outputs(engine, wanted, compared=comparisons.append)
     with write_session(engine) as session:
-        _audited(
+        _audit(
             session,
             order,
             "evaluation.import",
@@ -96,7 +96,7 @@ def outputs(order: dict[str, Any]) -> dict[str, Any]:
     return {"evaluation": evaluation_id, "stated": comparisons[0].document() if comparisons else None}
 
 
-@_told
+@_report_failures
 def replay(order: dict[str, Any]) -> dict[str, Any]:
     """Make an evaluation from the stored answers of another: its number, its source's, and whether it is new.
 
@@ -111,9 +111,9 @@ def replay(order: dict[str, Any]) -> dict[str, Any]:
             f"load; run: shuffleboard evaluations replay {source} --protocol {request.protocol}"
         )
 
-    engine = get_engine(get_settings().resolved_database_url())
+    engine = get_engine(get_settings().resolve_database_url())
     evaluation_id, new = replay_evaluation(engine, request, match)
     with write_session(engine) as session:
         changed = {key: order[key] for key in ("benchmark", "protocol") if order[key] is not None}
-        _audited(session, order, "evaluation.replay", str(source), evaluation=evaluation_id, new=new, **changed)
+        _audit(session, order, "evaluation.replay", str(source), evaluation=evaluation_id, new=new, **changed)
     return {"evaluation": evaluation_id, "source": source, "new": new}

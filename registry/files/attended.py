@@ -81,7 +81,7 @@ _hooked = threading.Lock()
 _is_hooked = False
 
 
-def attended(named: str, ask: Callable[[], T], most: int = DOCUMENT) -> T:
+def attend(named: str, ask: Callable[[], T], most: int = DOCUMENT) -> T:
     """Return or raise the outcome of `ask`, a call of the hub's client.
 
     named: its name in lines and errors. most: bytes that it may receive.
@@ -153,7 +153,7 @@ def _hook_client() -> None:
 
         def client() -> httpx2.Client:
             return httpx2.Client(
-                event_hooks={"request": [*theirs, _before], "response": [_after]},
+                event_hooks={"request": [*theirs, _check_request], "response": [_check_response]},
                 follow_redirects=True,
                 timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
             )
@@ -165,7 +165,7 @@ def _hook_client() -> None:
         _is_hooked = True
 
 
-def _before(request: "httpx2.Request") -> None:
+def _check_request(request: "httpx2.Request") -> None:
     """Before each request: none is without a time-out, and no call makes them forever."""
     call: _Call | None = getattr(_current, "call", None)
     if call is None:
@@ -180,7 +180,7 @@ def _before(request: "httpx2.Request") -> None:
     call.waiting = (time.monotonic(), request.url.netloc.decode("ascii", "replace"))
 
 
-def _after(response: "httpx2.Response") -> None:
+def _check_response(response: "httpx2.Response") -> None:
     """Count the bytes of an answer and report its problems, called after its headers."""
     call: _Call | None = getattr(_current, "call", None)
     if call is None:
@@ -198,13 +198,13 @@ def _after(response: "httpx2.Response") -> None:
     if response.request.method == "HEAD" or response.is_redirect:
         call.waiting = None
         return
-    response.stream = _counted(response.stream, call, host, is_document=is_document)
+    response.stream = _count_stream(response.stream, call, host, is_document=is_document)
 
 
-def _counted(stream: Any, call: _Call, host: str, *, is_document: bool) -> Any:
+def _count_stream(stream: Any, call: _Call, host: str, *, is_document: bool) -> Any:
     import httpx2
 
-    def weighed(parts: Iterator[bytes]) -> Iterator[bytes]:
+    def weigh(parts: Iterator[bytes]) -> Iterator[bytes]:
         content = b"".join(parts)
         try:
             decode_answer(content, DOCUMENT_MEMORY)
@@ -216,7 +216,7 @@ def _counted(stream: Any, call: _Call, host: str, *, is_document: bool) -> Any:
 
     class Counted(httpx2.SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
-            return weighed(self._parts()) if is_document else self._parts()
+            return weigh(self._parts()) if is_document else self._parts()
 
         def _parts(self) -> Iterator[bytes]:
             try:

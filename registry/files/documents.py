@@ -38,7 +38,7 @@ def read_document(path: Path, name: str | None = None, *, constants: bool = Fals
         raise _unread(name, f"byte {error.start + 1} is not UTF-8") from None
     except OSError as error:
         raise _unread(name, error.strerror or "no file") from None
-    return _decoded(text, allowance, constants=constants, storable=storable)
+    return _decode(text, allowance, constants=constants, storable=storable)
 
 
 def parse_document(content: bytes, name: str, *, constants: bool = False, storable: bool = True) -> Any:
@@ -47,10 +47,10 @@ def parse_document(content: bytes, name: str, *, constants: bool = False, storab
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _unread(name, f"byte {error.start + 1} is not UTF-8") from None
-    return _decoded(text, Allowance(name, kept=True), constants=constants, storable=storable)
+    return _decode(text, Allowance(name, kept=True), constants=constants, storable=storable)
 
 
-def _decoded(text: str, allowance: Allowance, *, constants: bool, storable: bool) -> Any:
+def _decode(text: str, allowance: Allowance, *, constants: bool, storable: bool) -> Any:
     try:
         if not storable:
             return decode_answer(text, allowance.limit)

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from registry.errors import IngestError, ModelError, ShuffleboardError
-from registry.files.attended import DOCUMENT, PASSING, HubError, RefusedError, attended, say
-from registry.files.remembered import remembered_sha256
-from registry.files.storage import explained
+from registry.files.attended import DOCUMENT, PASSING, HubError, RefusedError, attend, say
+from registry.files.remembered import remember_sha256
+from registry.files.storage import explain
 from registry.process_log import log
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def download(source: Source, patterns: Sequence[str], *, optional: bool = False)
         )
 
     try:
-        info = _answered(source, ask)
+        info = _ask_hub(source, ask)
     except OfflineModeIsEnabled:
         return _cached(source, patterns)
     there = [item.rfilename for item in info.siblings or []]
@@ -138,7 +138,7 @@ def _file(source: Source, item: "RepoSibling", commit: str) -> Path:
     for _ in range(2):
         # The client starts again if a connection broke and the hub does not resume.
         most = sys.maxsize if item.size is None else 4 * item.size + (1 << 20)
-        path = Path(_answered(source, get, item.rfilename, most))
+        path = Path(_ask_hub(source, get, item.rfilename, most))
         problem = _unlike(item, path)
         if problem is None:
             return path
@@ -155,7 +155,7 @@ def _unlike(item: "RepoSibling", path: Path) -> str | None:
     if item.size is not None and size != item.size:
         return f"has {size} bytes, and the hub lists {item.size}"
     if item.lfs is not None:
-        same = remembered_sha256(path) == item.lfs.sha256
+        same = remember_sha256(path) == item.lfs.sha256
     elif _COMMIT.fullmatch(item.blob_id or "") is not None:
         same = _git_digest(path) == item.blob_id
     else:
@@ -199,10 +199,10 @@ def _cached(source: Source, patterns: Sequence[str]) -> Snapshot:
             "is not in the cache, and HF_HUB_OFFLINE forbids asking the hub; unset it"
             + (elsewhere if source.kind == "dataset" else ", or copy the cache (HF_HOME) of a machine that has it")
         )
-    return of_folder(source.error, folder, folder.name, patterns, optional=source.kind == "model")
+    return snapshot_folder(source.error, folder, folder.name, patterns, optional=source.kind == "model")
 
 
-def of_folder(
+def snapshot_folder(
     error: Callable[[str], ShuffleboardError],
     folder: Path,
     commit: str,
@@ -250,7 +250,7 @@ def _fits_on_disk(source: Source, size: int) -> None:
         )
 
 
-def _answered(source: Source, ask: Callable[[], T], file: str = "", most: int = DOCUMENT) -> T:
+def _ask_hub(source: Source, ask: Callable[[], T], file: str = "", most: int = DOCUMENT) -> T:
     """Return the hub's answer, repeating requests while the hub is busy or the connection breaks.
 
     It always ends, and reports the reason for waiting.
@@ -262,7 +262,7 @@ def _answered(source: Source, ask: Callable[[], T], file: str = "", most: int = 
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return attended(f"{source.named}{file and ' ' + file}", ask, most)
+            return attend(f"{source.named}{file and ' ' + file}", ask, most)
         except OfflineModeIsEnabled:
             raise
         except HFValidationError:
@@ -277,7 +277,7 @@ def _answered(source: Source, ask: Callable[[], T], file: str = "", most: int = 
         except (HubError, HfHubHTTPError, httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             if isinstance(error, HubError) and not isinstance(error, RefusedError):
                 raise source.error(f"{error}; {_TO_CHECK}", file) from None
-            if full := explained(error):
+            if full := explain(error):
                 raise full from None
             # The client reports many refusals only as a file that is not in its cache, and chains the reason.
             cause = error.__cause__ if isinstance(error.__cause__, HfHubHTTPError) else error
@@ -288,7 +288,7 @@ def _answered(source: Source, ask: Callable[[], T], file: str = "", most: int = 
                 if isinstance(cause, HfHubHTTPError) and cause.response is not None
                 else None
             )
-            passing = status in PASSING or (status is None and not _of_disk(error))
+            passing = status in PASSING or (status is None and not _is_disk_error(error))
             wait = _wait(cause, attempt)
             if not passing or attempt == ATTEMPTS or wait > LONGEST_WAIT:
                 tries = f" (tried {attempt} times)" if attempt > 1 else ""
@@ -300,7 +300,7 @@ def _answered(source: Source, ask: Callable[[], T], file: str = "", most: int = 
     raise AssertionError
 
 
-def _of_disk(error: BaseException) -> bool:
+def _is_disk_error(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS, errno.ENOENT, errno.ENOTDIR)
 
 
@@ -326,13 +326,13 @@ def _refusal(source: Source, error: BaseException, status: int | None, wait: flo
         return f"the hub gives it only to those who accepted its terms; accept them on {source.page} and set {token}"
     if isinstance(error, RevisionNotFoundError):
         return (
-            f"the hub has no such revision{_meant(source.revision or '', _revisions(source))}; name another with "
+            f"the hub has no such revision{_suggest(source.revision or '', _revisions(source))}; name another with "
             "--revision, such as main"
         )
     if isinstance(error, RemoteEntryNotFoundError):
         return "the hub lists the file and does not have it; try again later, or name another --revision"
     if status in (401, 404):
-        meant = _meant(source.repository, _names(source))
+        meant = _suggest(source.repository, _names(source))
         return (
             f"the hub has no such {source.kind}, or hides it{meant}; check the name, and for a private or gated one "
             f"accept its terms there and set {token}"
@@ -349,7 +349,7 @@ def _refusal(source: Source, error: BaseException, status: int | None, wait: flo
     )
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _suggest(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, list(known), 2)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
@@ -359,7 +359,7 @@ def _revisions(source: Source) -> list[str]:
     from huggingface_hub import HfApi
 
     with suppress(Exception):  # a remark in an error message: whatever goes wrong, it is left out
-        refs = attended(source.named, lambda: HfApi().list_repo_refs(source.repository, repo_type=source.kind))
+        refs = attend(source.named, lambda: HfApi().list_repo_refs(source.repository, repo_type=source.kind))
         return [ref.name for ref in (*refs.branches, *refs.tags)]
     return []
 
@@ -371,6 +371,6 @@ def _names(source: Source) -> list[str]:
     owner, _, _ = source.repository.partition("/")
     with suppress(Exception):  # a remark in an error message: whatever goes wrong, it is left out
         if source.kind == "dataset":
-            return attended(owner, lambda: [found.id for found in HfApi().list_datasets(author=owner, limit=1000)])
-        return attended(owner, lambda: [found.id for found in HfApi().list_models(author=owner, limit=1000)])
+            return attend(owner, lambda: [found.id for found in HfApi().list_datasets(author=owner, limit=1000)])
+        return attend(owner, lambda: [found.id for found in HfApi().list_models(author=owner, limit=1000)])
     return []

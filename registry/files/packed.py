@@ -107,7 +107,7 @@ class Archive:
             # The entry's own header repeats name and extra field, in lengths of its own.
             stream.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), 1)
             packed = stream.read(entry.compress_size)
-        content = _unpacked(entry.compress_type, packed, entry.file_size + 1)
+        content = _unpack(entry.compress_type, packed, entry.file_size + 1)
         if len(content) > entry.file_size:
             raise zipfile.BadZipFile(f"larger than the {entry.file_size} bytes that the directory states")
         if zlib.crc32(content) != entry.CRC:
@@ -128,7 +128,7 @@ class _Directory(io.FileIO):
         return super().read(size) or b""
 
 
-def _unpacked(method: int, packed: bytes, most: int) -> bytes:
+def _unpack(method: int, packed: bytes, most: int) -> bytes:
     """Unpack at most this many bytes."""
     if method == zipfile.ZIP_STORED:
         return packed[:most]

@@ -19,7 +19,7 @@ SETTLED_SECONDS: Final = 2.0
 """A file that changed so recently may change again within the same tick of its clock, and is not remembered."""
 
 
-def remembered_sha256(path: Path) -> str:
+def remember_sha256(path: Path) -> str:
     """Return the SHA-256 of a file that only the operator changes, reading it only after a change."""
     resolved = path.resolve()
     seen = _identity(resolved)

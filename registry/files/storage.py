@@ -46,7 +46,7 @@ def writing(path: Path) -> Iterator[None]:
         raise StorageError(f"{path}: {_no_room(full, path)}") from full
 
 
-def explained(error: BaseException) -> ShuffleboardError | None:
+def explain(error: BaseException) -> ShuffleboardError | None:
     """Return a one-line error naming disk or database if a disk or a damaged database caused this one; else None."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -73,6 +73,6 @@ def _no_room(error: OSError, path: Path | None) -> str:
 
 def _database() -> str:
     try:
-        return make_url(get_settings().resolved_database_url()).render_as_string(hide_password=True)
+        return make_url(get_settings().resolve_database_url()).render_as_string(hide_password=True)
     except ArgumentError:
         return ""

@@ -43,7 +43,7 @@ class Store:
         """Return whether its bucket exists; True for a folder on a disk, which is made when needed."""
         if self.folder is not None:
             return True
-        with self._explained(""):
+        with self._explain_errors(""):
             found = self._system.get_file_info(self._path.split("/", maxsplit=1)[0])
         return bool(found.type != fs.FileType.NotFound)
 
@@ -57,13 +57,13 @@ class Store:
 
     def size(self, name: str) -> int | None:
         """Bytes of a file; None: it is not there."""
-        with self._explained(name):
+        with self._explain_errors(name):
             found = self._system.get_file_info(self._place(name))
         return int(found.size) if found.type == fs.FileType.File else None
 
     def folders(self) -> dict[str, tuple[int, float]]:
         """Everything in it by its name: bytes of all its files, and how many seconds ago the newest was written."""
-        with self._explained(""):
+        with self._explain_errors(""):
             listed = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True, recursive=True))
         now, found = datetime.now(UTC).timestamp(), dict[str, tuple[int, float]]()
         for info in sorted(listed, key=lambda info: info.type != fs.FileType.File):  # an empty folder counts by itself
@@ -78,13 +78,13 @@ class Store:
     @contextmanager
     def reading(self, name: str) -> Iterator[Any]:
         """Open the file for reading at any offset."""
-        with self._explained(name), self._system.open_input_file(self._place(name)) as stream:
+        with self._explain_errors(name), self._system.open_input_file(self._place(name)) as stream:
             yield stream
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Any]:
         """Open a new file, which only its owner may read; it is on the disk after the block."""
-        with self._explained(name, writing=True):
+        with self._explain_errors(name, writing=True):
             if self.folder is None:
                 with self._system.open_output_stream(self._place(name)) as stream:
                     yield stream
@@ -103,10 +103,10 @@ class Store:
         if self.folder is None:
             # Copied: if Arrow removes the last, it stores an empty object named like the folder, which may hide it.
             for file in files:
-                with self._explained(f"{folder}/{file}"):
+                with self._explain_errors(f"{folder}/{file}"):
                     self._system.copy_file(self._place(f"{folder}/{file}"), self._place(f"{to}/{file}"))
             return
-        with self._explained(to):
+        with self._explain_errors(to):
             target = self.folder / to
             target.mkdir(exist_ok=True, mode=0o700)
             for file in files:
@@ -134,7 +134,7 @@ class Store:
         if self.folder is not None:
             shutil.rmtree(self.folder / folder, ignore_errors=True)
             return
-        with self._explained(folder):
+        with self._explain_errors(folder):
             if self._system.get_file_info(self._place(folder)).type == fs.FileType.NotFound:
                 return
             try:
@@ -157,7 +157,7 @@ class Store:
         return f"{self._path}/{name}"
 
     @contextmanager
-    def _explained(self, name: str, *, writing: bool = False) -> Iterator[None]:
+    def _explain_errors(self, name: str, *, writing: bool = False) -> Iterator[None]:
         place = self.url_of(name) if name else self.url
         try:
             yield

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, table
 from sqlalchemy.orm import Session
 
 from registry.db import is_in
-from registry.statistics.guessing import corrected
+from registry.statistics.guessing import correct_for_guessing
 from registry.tables import Question, QuestionScore
 
 CORRECTED: Final = ("accuracy",)
@@ -41,7 +41,7 @@ def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all")
     return {evaluation_id: float(chance) for evaluation_id, chance in session.execute(found)}
 
 
-def above_chance(row: dict[str, Any], guessed: float | None) -> dict[str, dict[str, float | None]]:
+def compute_above_chance(row: dict[str, Any], guessed: float | None) -> dict[str, dict[str, float | None]]:
     """Map each metric of CORRECTED to `value`, `chance`, `interval_low` and `interval_high` of a leaderboard's row.
 
     The interval is the metric's on the new scale: guessing is known exactly, so it adds no uncertainty.
@@ -50,8 +50,8 @@ def above_chance(row: dict[str, Any], guessed: float | None) -> dict[str, dict[s
     for metric in CORRECTED:
         counts = row["counts"].get(metric, {})
         found[metric] = {
-            "value": corrected(row.get(metric), guessed),
+            "value": correct_for_guessing(row.get(metric), guessed),
             "chance": guessed,
-            **{end: corrected(counts.get(end), guessed) for end in ("interval_low", "interval_high")},
+            **{end: correct_for_guessing(counts.get(end), guessed) for end in ("interval_low", "interval_high")},
         }
     return found

@@ -22,7 +22,7 @@ def cost_document(session: Session, evaluation_id: int, settings: Settings) -> d
     declined = cost["cut_off"] + cost["refused"] + cost["filtered"]
     return cost | {
         "complete": cost["answered"] - declined,
-        "models": served_models(session, evaluation_id),
+        "models": list_served_models(session, evaluation_id),
         "currency": load_prices(settings.prices).currency,
     }
 
@@ -34,7 +34,7 @@ def costs_of(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float
     return {row["evaluation_id"]: row["cost"] for row in rows_of(session, query)}
 
 
-def served_models(session: Session, evaluation_id: int) -> list[Row]:
+def list_served_models(session: Session, evaluation_id: int) -> list[Row]:
     """Return the names and system fingerprints under which a model answered; several if its provider changed it."""
     first = func.min(ProviderCall.ended_at).label("first")
     query = (

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import is_in
 from registry.lookups import NAMES, with_names
-from registry.predictions.stored import archived_among
+from registry.predictions.stored import filter_archived
 from registry.prompting.protocols.answering import lists_options, samples
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
 from registry.schema.selectables import Row
@@ -90,7 +90,7 @@ def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all"
 
 
 def _facts(row: Row, counts: Counts, numbers: Mapping[str, Number]) -> Facts:
-    definition, varied = row["definition"], varied_by(row["variant_kind"], row["definition"])
+    definition, varied = row["definition"], find_varied_part(row["variant_kind"], row["definition"])
     recorded = row["specification"]["engine"]["name"] == "replay"
     lost = counts.asked - counts.valid
     return Facts(
@@ -128,10 +128,10 @@ def _varies(kind: str) -> str | None:
     return VARIANT_KINDS[kind].varies if kind in VARIANT_KINDS else None
 
 
-def varied_by(kind: str, definition: Mapping[str, Any]) -> str | None:
+def find_varied_part(kind: str, definition: Mapping[str, Any]) -> str | None:
     """Return which part of a protocol's prompts variants of a kind vary: `order`, `labels` or `wording`; None: none.
 
-    >>> varied_by("divergent", {"format": "recorded"}), varied_by("cyclic", {"format": "cloze"})
+    >>> find_varied_part("divergent", {"format": "recorded"}), find_varied_part("cyclic", {"format": "cloze"})
     ('order', None)
     """
     found = {"options": "order", "question": None}.get(_varies(kind) or "", _varies(kind))
@@ -169,7 +169,7 @@ def _answers(session: Session, evaluation_id: int) -> dict[str, int] | None:
     query = select(func.count(), func.count(of.chosen_option), tied).where(
         of.evaluation_id == evaluation_id, of.question_shown, of.own_options
     )
-    if archived_among(session, [evaluation_id]):
+    if filter_archived(session, [evaluation_id]):
         return None
     asked_for, valid, tied_answers = session.execute(query).one()
     return {"asked": int(asked_for), "valid": int(valid), "tied": int(tied_answers or 0)}

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 from registry.leaderboard.chance import chances
 from registry.lookups import find_evaluation
 from registry.metrics.catalogue import ALL_NAMES, SHOWN
-from registry.predictions.stored import archived_among
-from registry.scores.asked import asked, asked_how, distinct_prompts, why_undefined
-from registry.scores.computed import computed_metrics, stored_metrics
+from registry.predictions.stored import filter_archived
+from registry.scores.asked import compute_asked, describe_orders, distinct_prompts, why_undefined
+from registry.scores.computed import compute_metrics, load_metrics
 from registry.tables import EvaluationMetric
 
 
@@ -32,24 +32,24 @@ def evaluation_metrics(
     """
     evaluation = find_evaluation(session, evaluation_id)
     scope = "unflagged" if without_flagged else "all"
-    values_of = stored_metrics if archived_among(session, [evaluation_id]) else computed_metrics
+    values_of = load_metrics if filter_archived(session, [evaluation_id]) else compute_metrics
     row = values_of(session, evaluation_id, scope).get(scope)
-    how = asked(session, evaluation_id)
+    how = compute_asked(session, evaluation_id)
     shown = ALL_NAMES if papers else SHOWN
     if scope != "all":
         how["chance"] = chances(session, [evaluation_id], scope).get(evaluation_id)
     document: dict[str, Any] = {
         "evaluation": evaluation_id,
-        "metrics": _named(row, shown),
+        "metrics": _pick_values(row, shown),
         "intervals": _intervals(session, evaluation_id, scope, shown),
         "questions": 0 if row is None else int(row["questions"]),
         "scored": 0 if row is None else int(row["scored"]),
         "complete": evaluation.seal is not None,
         "distinct_prompts": distinct_prompts(how),
-        "asked": asked_how(how),
+        "asked": describe_orders(how),
         "chance": how["chance"],
         "sample": evaluation.specification["questions"].get("sample"),
-        "undefined": _undefined(row, how | {"complete": evaluation.seal is not None}, shown),
+        "undefined": _explain_undefined(row, how | {"complete": evaluation.seal is not None}, shown),
     }
     if per_question:
         flagged = "AND NOT flagged " if without_flagged else ""
@@ -57,15 +57,15 @@ def evaluation_metrics(
             f"SELECT * FROM question_metrics WHERE evaluation_id = :id {flagged}ORDER BY question_id"  # noqa: S608
         )
         document["per_question"] = {
-            item["external_id"]: _named(item, shown)
+            item["external_id"]: _pick_values(item, shown)
             for item in session.execute(query, {"id": evaluation_id}).mappings()
         }
     return document
 
 
-def _undefined(row: Mapping[Any, Any] | None, how: Mapping[str, Any], shown: Sequence[str]) -> dict[str, str]:
+def _explain_undefined(row: Mapping[Any, Any] | None, how: Mapping[str, Any], shown: Sequence[str]) -> dict[str, str]:
     """Map each of these metrics that has no value to the reason."""
-    values = _named(row, shown)
+    values = _pick_values(row, shown)
     return {name: why_undefined(name, {**values, **how}) for name in shown if values[name] is None}
 
 
@@ -84,6 +84,6 @@ def _intervals(session: Session, evaluation_id: int, scope: str, shown: Sequence
     return {name: found.get(name) for name in shown}
 
 
-def _named(row: Mapping[Any, Any] | None, shown: Sequence[str]) -> dict[str, float | None]:
+def _pick_values(row: Mapping[Any, Any] | None, shown: Sequence[str]) -> dict[str, float | None]:
     """Map these metrics to their values; None for metrics that are missing from the row."""
     return {name: None if row is None or row.get(name) is None else float(row[name]) for name in shown}

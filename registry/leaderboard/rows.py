@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from registry.db import is_in
-from registry.leaderboard.chance import CORRECTED, above_chance, chances
+from registry.leaderboard.chance import CORRECTED, chances, compute_above_chance
 from registry.leaderboard.costs import costs_of
 from registry.leaderboard.facts import missing_shares
 from registry.leaderboard.selection import Selection, evaluation_conditions
@@ -39,10 +39,10 @@ from registry.lookups import not_withdrawn, with_names
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES, HEADLINES, SHOWN
 from registry.schema.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
-from registry.scores.asked import ASKED, asked_how, not_ranked, one_order
+from registry.scores.asked import ASKED, describe_orders, not_ranked, one_order
 from registry.scores.written import WRITTEN
 from registry.statistics.competition_ranks import RANK_TOLERANCE
-from registry.statistics.guessing import corrected
+from registry.statistics.guessing import correct_for_guessing
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -129,7 +129,7 @@ def _group(row: Row) -> tuple[str, int]:
     return row["asked_digest"], row["repeated"]
 
 
-def _repeated(of: Any) -> ColumnElement[int]:
+def _has_repeats(of: Any) -> ColumnElement[int]:
     """Return 1 if prompts were repeated, else 0: imported sets of both kinds have the same name but differ in content.
 
     of: Evaluation, or an alias of it.
@@ -144,7 +144,7 @@ def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 @cache
-def _superseded() -> Select[Any]:
+def _select_superseded() -> Select[Any]:
     """Select evaluations hidden behind a replicate: all but the newest sealed one, or the newest if none is sealed.
 
     A withdrawn evaluation hides none, and imported sets with repeats and without never hide one another.
@@ -164,7 +164,7 @@ def _superseded() -> Select[Any]:
             winner.state != "cancelled",
             not_withdrawn(winner),
             or_(and_(winner.seal.is_not(None), loser.seal.is_(None)), later_winner),
-            or_(loser.seal.is_(None), _repeated(winner) == _repeated(loser)),
+            or_(loser.seal.is_(None), _has_repeats(winner) == _has_repeats(loser)),
         )
     )
 
@@ -174,7 +174,7 @@ _SEALED: Final = Evaluation.seal.is_not(None)
 _WHOLE: Final = Evaluation.questions >= BenchmarkVersion.questions
 _FILTER: Final = type_coerce(Evaluation.specification, JSON())["questions"]
 _SAME: Final = Evaluation.asked_digest
-_REPEATED: Final = _repeated(Evaluation)
+_REPEATED: Final = _has_repeats(Evaluation)
 _PART: Final = case((~_WHOLE, _FILTER), else_=null())
 _NAMES: Final = (
     Benchmark.name.label("benchmark"),
@@ -195,14 +195,14 @@ def _standing(session: Session, *columns: Any) -> Select[Any]:
     )
     # Listed by id while they are few: planning the comparison again in every statement takes longer than running it.
     if "superseded" not in session.info:
-        session.info["superseded"] = session.scalars(_superseded().distinct().limit(_MOST_NAMED + 1)).all()
+        session.info["superseded"] = session.scalars(_select_superseded().distinct().limit(_MOST_NAMED + 1)).all()
     named = session.info["superseded"]
     if not named:
         return standing
-    return standing.where(Evaluation.id.not_in(named if len(named) <= _MOST_NAMED else _superseded()))
+    return standing.where(Evaluation.id.not_in(named if len(named) <= _MOST_NAMED else _select_superseded()))
 
 
-def _named(query: Select[Any]) -> Select[Any]:
+def _join_names(query: Select[Any]) -> Select[Any]:
     """Join the tables that `_NAMES` and the order of rows need."""
     return (
         query.join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
@@ -241,11 +241,11 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
             .join(counted, counted.c.newest == Evaluation.id)
             .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
         )
-        known[asked] = rows_of(session, _named(query))
+        known[asked] = rows_of(session, _join_names(query))
     return known[asked]
 
 
-def measured_groups(session: Session, groups: Iterable[Row], metric: str) -> list[Row]:
+def filter_measured_groups(session: Session, groups: Iterable[Row], metric: str) -> list[Row]:
     """Return the groups in which some evaluation has a value of the metric over all questions."""
     of = EvaluationMetric
     measured = (
@@ -260,7 +260,7 @@ def measured_groups(session: Session, groups: Iterable[Row], metric: str) -> lis
 
 def filter_choices(session: Session) -> dict[str, list[str]]:
     """Return the values for filters: each benchmark, variant set, protocol and number of shots on the leaderboard."""
-    waiting = _named(_standing(session, *_NAMES).where(Evaluation.state.in_(UNFINISHED)))
+    waiting = _join_names(_standing(session, *_NAMES).where(Evaluation.state.in_(UNFINISHED)))
     unfinished = rows_of(session, waiting.distinct())
     rows = count_groups(session, Selection()) + unfinished
     return {key: sorted({str(row[key]) for row in rows}) for key in ("benchmark", "variants", "protocol", "shots")}
@@ -288,7 +288,7 @@ def complete_rows(
     if not ranked:
         rows = _rows(session, ids, asked.scope, metrics)
         return [rows[evaluation_id] for evaluation_id in ids], total
-    return _ranked_rows(session, ids, asked.scope, ordering, metrics), total
+    return _rank_rows(session, ids, asked.scope, ordering, metrics), total
 
 
 def _complete_ids(
@@ -299,7 +299,7 @@ def _complete_ids(
     total = sum(group["evaluations"] for group in found)
     last = total if limit is None else min(total, offset + limit)
     if ordering.grouped:
-        ids = _grouped_ids(session, asked, ordering, found, offset, last)
+        ids = _page_ids_by_group(session, asked, ordering, found, offset, last)
     elif ordering.above_chance and ordering.sort in CORRECTED:
         ids = _ids_above_chance(session, asked, ordering)[offset:last]
     else:
@@ -308,21 +308,21 @@ def _complete_ids(
     return ids, total
 
 
-def _ranked_rows(
+def _rank_rows(
     session: Session, ids: Sequence[int], scope: str, ordering: Ordering, metrics: Sequence[str]
 ) -> list[Row]:
     metric = ordering.rank_metric
     wanted = tuple(dict.fromkeys((*metrics, metric, FALLBACK)))
     rows = _rows(session, ids, scope, wanted)
     ranks = _ranks(session, rows.values(), metric, scope)
-    instead = _asked_once(session, rows, metric, scope)
+    instead = _find_asked_once(session, rows, metric, scope)
     if instead:
         ranks |= _ranks(session, [rows[evaluation_id] for evaluation_id in instead], FALLBACK, scope)
     missing = missing_shares(session, ids)
     if ordering.above_chance:
         guessed = chances(session, ids, scope)
         for evaluation_id, row in rows.items():
-            row["above_chance"] = above_chance(row, guessed.get(evaluation_id))
+            row["above_chance"] = compute_above_chance(row, guessed.get(evaluation_id))
     for evaluation_id, row in rows.items():
         unreadable = (missing.get(evaluation_id) or 0.0) > NO_VERDICT
         row["ranked_by"] = FALLBACK if evaluation_id in instead else metric
@@ -333,7 +333,7 @@ def _ranked_rows(
     return [rows[evaluation_id] for evaluation_id in ids]
 
 
-def _asked_once(session: Session, rows: dict[int, Row], metric: str, scope: str) -> set[int]:
+def _find_asked_once(session: Session, rows: dict[int, Row], metric: str, scope: str) -> set[int]:
     """Return evaluations ranked by FALLBACK: the metric needs two orders, and none in their group has a value."""
     if not METRICS[metric].needs_two_prompts:
         return set()
@@ -344,7 +344,7 @@ def _asked_once(session: Session, rows: dict[int, Row], metric: str, scope: str)
     }
     if not lacking:
         return set()
-    member = _measured(session, metric, scope, set(lacking.values())).subquery().c
+    member = _select_measured(session, metric, scope, set(lacking.values())).subquery().c
     measured = set(session.scalars(select(member.asked_digest).distinct()))
     return {evaluation_id for evaluation_id, digest in lacking.items() if digest not in measured}
 
@@ -356,7 +356,7 @@ def all_rows(
     ids, _ = _complete_ids(session, asked, ordering, None, 0)
     rows: list[Row] = []
     for start in range(0, len(ids), AT_ONCE):
-        rows = _ranked_rows(session, ids[start : start + AT_ONCE], asked.scope, ordering, metrics)
+        rows = _rank_rows(session, ids[start : start + AT_ONCE], asked.scope, ordering, metrics)
         if len(rows) == AT_ONCE:
             yield rows
             rows = []
@@ -371,7 +371,7 @@ def all_rows(
         yield rows
 
 
-def _grouped_ids(
+def _page_ids_by_group(
     session: Session, asked: Selection, ordering: Ordering, found: list[Row], first: int, last: int
 ) -> list[int]:
     """Return the evaluations from `first` up to `last` in the order by group, reading only groups in between."""
@@ -403,7 +403,7 @@ def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) ->
     sign = -1.0 if ordering.order == "desc" else 1.0
 
     def key(member: tuple[int, float | None]) -> tuple[bool, float]:
-        value = corrected(member[1], guessed.get(member[0]))
+        value = correct_for_guessing(member[1], guessed.get(member[0]))
         return value is None, sign * (value or 0.0)
 
     return [evaluation_id for evaluation_id, _ in sorted(found, key=key)]
@@ -442,7 +442,7 @@ def _members(session: Session, asked: Selection, ordering: Ordering, *columns: A
     If a metric needs two orders, evaluations without it are sorted by FALLBACK.
     """
     base = (
-        _named(_standing(session, Evaluation.id, *columns))
+        _join_names(_standing(session, Evaluation.id, *columns))
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(Model, Model.id == ModelRevision.model_id)
         .where(_SEALED, *evaluation_conditions(session, asked))
@@ -493,7 +493,7 @@ def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> di
     if METRICS[metric].better == "neither":
         return {}
     ranked = {row["evaluation_id"]: row["asked_digest"] for row in rows}
-    member = _measured(session, metric, scope, set(ranked.values())).subquery().c
+    member = _select_measured(session, metric, scope, set(ranked.values())).subquery().c
     rank = 1 + func.count().over(
         partition_by=[member.asked_digest, member.repeated],
         order_by=member.value.asc() if METRICS[metric].better == "lower" else member.value.desc(),
@@ -513,7 +513,7 @@ def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> di
     return {row[0]: row[1] for row in session.execute(query)}
 
 
-def _measured(session: Session, metric: str, scope: str, groups: Collection[str]) -> Select[Any]:
+def _select_measured(session: Session, metric: str, scope: str, groups: Collection[str]) -> Select[Any]:
     """Select the members of these groups with a value of a metric, in its current definition, and their models."""
     of = EvaluationMetric
     return (
@@ -628,13 +628,13 @@ def incomplete_rows(
         return [], total
     ids = list(session.scalars(kept.order_by(Evaluation.id.desc()).limit(limit).offset(offset)))
     rows = _rows(session, ids, asked.scope, metrics)
-    for evaluation_id, scored in _scored(session, ids).items():
+    for evaluation_id, scored in _count_scored(session, ids).items():
         rows[evaluation_id]["scored"] = scored
     unknown = dict.fromkeys(("rank", "not_ranked", "ranked_by", "missing_answers")) | {"alone": False}
     return [rows[evaluation_id] | unknown for evaluation_id in ids], total
 
 
-def _scored(session: Session, ids: Iterable[int]) -> dict[int, int]:
+def _count_scored(session: Session, ids: Iterable[int]) -> dict[int, int]:
     """Map each evaluation to the number of its questions in shards that are done."""
     query = (
         select(EvaluationQuestion.evaluation_id, func.count())
@@ -666,7 +666,7 @@ def _document(row: Row, metrics: Collection[str]) -> Row:
     bounds = {name: [one["interval_low"], one["interval_high"]] for name, one in counts.items()}
     return {
         **{key: row[key] for key in (*COLUMNS, "prompts", "question_filter") if key not in METRICS or key in metrics},
-        "asked": asked_how(row),
+        "asked": describe_orders(row),
         "not_ranked": row["not_ranked"],
         "ranked_by": row["ranked_by"],
         "missing_answers": row["missing_answers"],

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from registry.benchmarks.lines import Place, check_text, shorten, shown
+from registry.benchmarks.lines import Place, check_text, quote, shorten
 from registry.errors import IngestError
 from registry.files.documents import parse_document, read_document
 from registry.files.packed import Archive
@@ -61,7 +61,7 @@ def open_archive(path: Path) -> Archive:
         raise IngestError(f"{path.name}: damaged or cut-off archive ({shorten(str(error))}); fetch it again") from None
 
 
-def archived_json(archive: Archive, name: str, *, storable: bool = True) -> Any:
+def read_archived_json(archive: Archive, name: str, *, storable: bool = True) -> Any:
     """Return a JSON document of an archive. Raises IngestError naming archive and entry."""
     where = f"{archive.path.name} {shorten(name)}"
     try:
@@ -75,7 +75,7 @@ def members(place: Place, document: Mapping[str, Any], key: str, kind: type[Kind
     """Return document[key], of the required kind; rejects anything else."""
     value = document.get(key)
     if not isinstance(value, kind) or isinstance(value, bool):
-        place.reject(f"{key} {shown(value)} is not {_KINDS[kind]}; the log is damaged, or of another version")
+        place.reject(f"{key} {quote(value)} is not {_KINDS[kind]}; the log is damaged, or of another version")
     return value
 
 
@@ -83,7 +83,7 @@ def objects(place: Place, document: Mapping[str, Any], key: str) -> Iterator[dic
     """Yield the objects of the list document[key]."""
     for index, value in enumerate(members(place, document, key, list)):
         if not isinstance(value, dict):
-            place.reject(f"{key}[{index}] {shown(value)} is not an object; the log is damaged, or of another version")
+            place.reject(f"{key}[{index}] {quote(value)} is not an object; the log is damaged, or of another version")
         yield value
 
 
@@ -92,15 +92,15 @@ def texts(place: Place, document: Mapping[str, Any], key: str) -> list[str]:
     values = members(place, document, key, list)
     for index, value in enumerate(values):
         if not isinstance(value, str):
-            place.reject(f"{key}[{index}] {shown(value)} is not text; the log is damaged, or of another version")
+            place.reject(f"{key}[{index}] {quote(value)} is not text; the log is damaged, or of another version")
     return list(values)
 
 
-def described(path: Path, document: Mapping[str, Any]) -> dict[str, str]:
+def read_description(path: Path, document: Mapping[str, Any]) -> dict[str, str]:
     """Return the known parts of a description, as texts. Rejects text that is no name: pages show it as a whole."""
     place = Place(path, 1)
     found = {key: str(value) for key, value in document.items() if value is not None}
     for key, text in found.items():
         if len(check_text(place, key, text)) > MAX_LABEL:
-            place.reject(f"{key} {shown(text)} has {len(text):,} characters; a name has at most {MAX_LABEL}")
+            place.reject(f"{key} {quote(text)} has {len(text):,} characters; a name has at most {MAX_LABEL}")
     return found

@@ -90,12 +90,12 @@ def read_label(value: Any, options: Sequence[str], *, right: int | None = None) 
         return Written(str(value), _numbers(value, len(options)))
     text = (value if isinstance(value, str) else str(value)).strip()
     if len(text) > _LONGEST:
-        return _written(shorten(text, 60), _all(_option(text, tuple(options), right, exact=True)))
-    return _written(shorten(text, 60), _positions(text, tuple(options), right))
+        return _intern_written(shorten(text, 60), _all(_option(text, tuple(options), right, exact=True)))
+    return _intern_written(shorten(text, 60), _positions(text, tuple(options), right))
 
 
 @lru_cache(maxsize=50_000)
-def _written(value: str, positions: tuple[int | None, ...]) -> Written:
+def _intern_written(value: str, positions: tuple[int | None, ...]) -> Written:
     """Return equal labels as one object: a table has one for each cell."""
     return Written(value, positions)
 
@@ -112,10 +112,10 @@ def _all(position: int | None) -> tuple[int | None, ...]:
 
 @lru_cache(maxsize=1_000)
 def _numbers(value: int, n_options: int) -> tuple[int | None, ...]:
-    return tuple(_within(value - convention.first_digit, n_options) for convention in CONVENTIONS)
+    return tuple(_check_range(value - convention.first_digit, n_options) for convention in CONVENTIONS)
 
 
-def _within(index: int, n_options: int) -> int | None:
+def _check_range(index: int, n_options: int) -> int | None:
     return index if 0 <= index < n_options else None
 
 
@@ -123,8 +123,8 @@ def _within(index: int, n_options: int) -> int | None:
 def _positions(text: str, options: tuple[str, ...], right: int | None) -> tuple[int | None, ...]:
     if not text:
         return _all(None)
-    if len(text) == 1 and text in LETTERS and text.casefold() not in _folded_options(options):
-        return _all(_within(LETTERS.index(text), len(options)))  # the same under every convention
+    if len(text) == 1 and text in LETTERS and text.casefold() not in _fold_options(options):
+        return _all(_check_range(LETTERS.index(text), len(options)))  # the same under every convention
     found = []
     for convention in CONVENTIONS:
         label = _label(text, convention, options)
@@ -140,9 +140,9 @@ def _label(text: str, convention: Convention, options: tuple[str, ...]) -> int |
     if convention.form == "any":
         bare = _bare(bare, options)
     if len(bare) == 1 and (letter := bare if convention.form == "exact" else bare.upper()) in LETTERS:
-        return _within(LETTERS.index(letter), n_options)
+        return _check_range(LETTERS.index(letter), n_options)
     if bare.isdecimal() and len(bare) < 4:
-        return _within(int(bare) - convention.first_digit, n_options)
+        return _check_range(int(bare) - convention.first_digit, n_options)
     return None
 
 
@@ -156,28 +156,28 @@ def _bare(text: str, options: tuple[str, ...]) -> str:
     labelled = _LABELLED.match(f"{text} ") if len(bare) > 2 else None
     if labelled is None:
         return bare
-    rest, own = _folded(text[labelled.end() :]), LETTERS.find(labelled[1].upper())
-    folded = _folded_options(options)
+    rest, own = _fold(text[labelled.end() :]), LETTERS.find(labelled[1].upper())
+    folded = _fold_options(options)
     # "A. Oslo", with Oslo as option B, names two options.
     if own < 0 or rest not in folded or folded[own : own + 1] == (rest,):
         return labelled[1]
     return bare
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).split()).casefold().strip(_MARKS)
 
 
 @lru_cache(maxsize=2_000)
-def _folded_options(options: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_folded(option[:_LONGEST]) for option in options)
+def _fold_options(options: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_fold(option[:_LONGEST]) for option in options)
 
 
 def _option(text: str, options: tuple[str, ...], right: int | None, *, exact: bool) -> int | None:
     """Return the position of the option with this text; of equal ones the right one, else the first."""
     same = [position for position, option in enumerate(options) if option.strip() == text]
-    if not same and not exact and (wanted := _folded(text)):
-        same = [position for position, option in enumerate(_folded_options(options)) if option == wanted]
+    if not same and not exact and (wanted := _fold(text)):
+        same = [position for position, option in enumerate(_fold_options(options)) if option == wanted]
     if not same:
         return None
     return right if right in same else same[0]

@@ -62,7 +62,7 @@ def listing(prompt: str) -> Listing | None:
     )
 
 
-def shown_labels(records: Sequence[Seen]) -> Sequence[str]:
+def find_listing_labels(records: Sequence[Seen]) -> Sequence[str]:
     """Return the labels behind which the prompts of a log list the options, by position; letters if none does."""
     for seen in records[:_LOOKED_AT]:
         found = listing(seen.prompt) if seen.prompt and seen.texts else None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, shorten, shown
+from registry.benchmarks.lines import Place, quote, shorten
 from registry.logs.record import KnownQuestion
 from registry.prompting.labels import LETTERS
 
@@ -21,7 +21,7 @@ def normal(text: str) -> str:
     return " ".join(text.split())
 
 
-def said(value: Any) -> str:
+def prompt_text(value: Any) -> str:
     """Return the text of a prompt: one text, or a list of turns."""
     if isinstance(value, str):
         return value
@@ -57,7 +57,7 @@ class PromptFinder:
         found = list(self._last(text))
         if not found:
             place.reject(
-                f"the prompt {shown(shorten(prompt))} asks none of the {self._number} questions of the benchmark; "
+                f"the prompt {quote(shorten(prompt))} asks none of the {self._number} questions of the benchmark; "
                 "check --benchmark"
             )
         fitting = [pair for pair in found if all(normal(option) in pair[1] for option in pair[0].options)] or found
@@ -89,7 +89,7 @@ STYLES: Final[tuple[tuple[str, ...], ...]] = (
 """The labels that prompts show before options, by position."""
 
 
-def listed_order(question: KnownQuestion, listing: str) -> tuple[int, ...] | None:
+def find_listed_order(question: KnownQuestion, listing: str) -> tuple[int, ...] | None:
     """Return the options in the order of the labels before them in a text; None if they have none.
 
     Equal options are taken in the benchmark's order.

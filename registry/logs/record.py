@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from registry.benchmarks.lines import LONGEST_MESSAGE, Place, check_text, shorten, shown
+from registry.benchmarks.lines import LONGEST_MESSAGE, Place, check_text, quote, shorten
 from registry.errors import IngestError
 from registry.files.documents import as_written
 from registry.logs.labels import Written
@@ -198,7 +198,7 @@ def find_question(place: Place, questions: Mapping[str, KnownQuestion], question
         question_id = str(question_id)
     if not isinstance(question_id, str) or question_id not in questions:
         place.reject(
-            f"question {shown(question_id)} is not among the {len(questions)} questions of the benchmark; check "
+            f"question {quote(question_id)} is not among the {len(questions)} questions of the benchmark; check "
             "--benchmark or the id"
         )
     return questions[question_id]
@@ -207,21 +207,21 @@ def find_question(place: Place, questions: Mapping[str, KnownQuestion], question
 def check_variant(place: Place, variant: Any) -> int:
     """Check a variant ordinal: a whole number from 0."""
     if isinstance(variant, bool) or not isinstance(variant, int) or not 0 <= variant <= MAX_VARIANT:
-        place.reject(f"variant {shown(variant)} is not a whole number from 0 to {MAX_VARIANT}")
+        place.reject(f"variant {quote(variant)} is not a whole number from 0 to {MAX_VARIANT}")
     return variant
 
 
 def check_order(place: Place, question: KnownQuestion, order: Any) -> tuple[int | str, ...]:
     """Check the options shown: ordinals of the question, each once, and names of inserted options, each once."""
     if not isinstance(order, list) or not order:
-        place.reject(f"order {shown(order)} is not a list of the options shown; give ordinals such as [2, 0, 1]")
+        place.reject(f"order {quote(order)} is not a list of the options shown; give ordinals such as [2, 0, 1]")
     for item in order:
         if isinstance(item, str):
             if not item or "+" in item or len(item) > 100:
-                place.reject(f"order: inserted option {shown(item)} needs a short name without '+', such as \"nota\"")
+                place.reject(f"order: inserted option {quote(item)} needs a short name without '+', such as \"nota\"")
             check_text(place, "order", item)
         elif isinstance(item, bool) or not isinstance(item, int):
-            place.reject(f"order: {shown(item)} is neither an option ordinal nor the name of an inserted option")
+            place.reject(f"order: {quote(item)} is neither an option ordinal nor the name of an inserted option")
         elif not 0 <= item < len(question.options):
             place.reject(
                 f"order: option {item} is outside 0 … {len(question.options) - 1}, the ordinals of question "
@@ -229,7 +229,7 @@ def check_order(place: Place, question: KnownQuestion, order: Any) -> tuple[int 
             )
     if len(set(order)) != len(order):
         twice = next(item for item in order if order.count(item) > 1)
-        place.reject(f"order: option {shown(twice)} is shown twice; give each option one position")
+        place.reject(f"order: option {quote(twice)} is shown twice; give each option one position")
     return tuple(order)
 
 
@@ -239,7 +239,7 @@ def check_position(place: Place, position: Any, n_shown: int) -> int | None:
         return None
     if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < n_shown:
         place.reject(
-            f"position {shown(position)} is not among 0 … {n_shown - 1}, the positions shown; null means no valid "
+            f"position {quote(position)} is not among 0 … {n_shown - 1}, the positions shown; null means no valid "
             "answer"
         )
     return position
@@ -252,20 +252,20 @@ def check_numbers(
     if values is None:
         return None
     if not isinstance(values, list) or len(values) != n_shown:
-        got = len(values) if isinstance(values, list) else shown(values)
+        got = len(values) if isinstance(values, list) else quote(values)
         place.reject(f"{name}: {got} values for {n_shown} positions; give one number per position of the order")
     return tuple(_number(place, name, value, low, high) for value in values)
 
 
 def _number(place: Place, name: str, value: Any, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        place.reject(f"{name}: {shown(value)} is not a number")
+        place.reject(f"{name}: {quote(value)} is not a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        place.reject(f"{name}: {shown(value)} is not a finite number")
+        place.reject(f"{name}: {quote(value)} is not a finite number")
     if not low <= number <= high:
         bound = f"not be below {low:g}" if number < low else f"not exceed {high:g}"
         place.reject(f"{name}: {number!r} must {bound}")
@@ -277,12 +277,12 @@ def optional_text(place: Place, value: Any) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        place.reject(f"text {shown(value)} is not text; put it in quotation marks")
+        place.reject(f"text {quote(value)} is not text; put it in quotation marks")
     return check_text(place, "text", value)
 
 
 def match_options(question: KnownQuestion, shown: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the order of a question's options in `shown`, by text; None if they are not its options.
+    """Return the order of a question's options in `quote`, by text; None if they are not its options.
 
     Equal options are taken in the benchmark's order: no log records which of two equal texts was meant.
     """
@@ -300,7 +300,7 @@ def match_options(question: KnownQuestion, shown: Sequence[str]) -> tuple[int, .
 def check_permutation(place: Place, order: Any, n_choices: int) -> list[int]:
     """Return the order in which we had another program show the choices; reject one that is no order of them."""
     if not isinstance(order, list) or {type(item) for item in order} != {int} or sorted(order) != [*range(n_choices)]:
-        place.reject(f"order {shown(order)} is no order of its {n_choices} choices; the log is damaged")
+        place.reject(f"order {quote(order)} is no order of its {n_choices} choices; the log is damaged")
     return order
 
 
@@ -349,7 +349,7 @@ class QuestionFinder:
         fitting = self._fitting(text, options)
         if log_id in self._found:
             if self._found[log_id] not in fitting:
-                place.reject(f"id {shown(log_id)} is used for two different questions; ids must be unique")
+                place.reject(f"id {quote(log_id)} is used for two different questions; ids must be unique")
             return self._found[log_id]
         if not fitting:
             self._reject_unknown(place, text, options)
@@ -371,11 +371,11 @@ class QuestionFinder:
         for question in self._questions.values():
             if _asks(question, _normal(text)):
                 place.reject(
-                    f"options {shown(list(options))} are not those of question {question.external_id}: "
-                    f"{shown(list(question.options))}; import the version of the benchmark that was asked"
+                    f"options {quote(list(options))} are not those of question {question.external_id}: "
+                    f"{quote(list(question.options))}; import the version of the benchmark that was asked"
                 )
         place.reject(
-            f"question {shown(shorten(text))} with the options {shown(list(options))} is not among the "
+            f"question {quote(shorten(text))} with the options {quote(list(options))} is not among the "
             f"{len(self._questions)} questions of the benchmark; check --benchmark, or import "
             "the benchmark from this file"
         )

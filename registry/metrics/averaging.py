@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from registry.metrics.outcome import Outcomes, VariantOutcome, own_variants, tested
+from registry.metrics.outcome import Outcomes, VariantOutcome, own_variants, require_two_prompts
 
 Value = tuple[float | None, int]
 """A metric's value over a set of questions, and over how many of them it was taken."""
@@ -97,8 +97,8 @@ class Runs:
 RunMetric = Callable[[Runs], float | None]
 
 
-def _tested_orders(outcomes: Outcomes) -> list[VariantOutcome]:
-    return tested(outcomes, own_variants(outcomes))
+def _list_tested_orders(outcomes: Outcomes) -> list[VariantOutcome]:
+    return require_two_prompts(outcomes, own_variants(outcomes))
 
 
 def runs_of(questions: Sequence[Outcomes]) -> Runs:
@@ -109,7 +109,7 @@ def runs_of(questions: Sequence[Outcomes]) -> Runs:
     hits: dict[int, list[bool]] = {}
     unchanged: dict[int, bool] = {}
     for outcomes in questions:
-        for outcome in _tested_orders(outcomes):
+        for outcome in _list_tested_orders(outcomes):
             hits.setdefault(outcome.variant, []).append(outcome.correct)
             unchanged[outcome.variant] = unchanged.get(outcome.variant, True) and outcome.original
     originals = [ordinal for ordinal, same in unchanged.items() if same]
@@ -128,7 +128,7 @@ class OverRuns:
 
     def over(self, questions: Sequence[Outcomes]) -> Value:
         """Return the value over complete questions."""
-        return self.function(runs_of(questions)), sum(map(bool, map(_tested_orders, questions)))
+        return self.function(runs_of(questions)), sum(map(bool, map(_list_tested_orders, questions)))
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def mean_of_defined(values: Iterable[float | None]) -> Value:
     return (math.fsum(defined) / len(defined) if defined else None), len(defined)
 
 
-def over_tasks(
+def average_over_tasks(
     two: FunctionOfTwoMeans | None, means: Sequence[Sequence[float | None]], weights: Sequence[int] | None = None
 ) -> float | None:
     """Average a metric over several tasks, unweighted without `weights`; None if a task has no value.
@@ -165,9 +165,9 @@ def over_tasks(
     tasks.
     means: for each task, the means of the base metrics.
 
-    >>> over_tasks(None, [(0.5,), (1.0,)]), over_tasks(None, [(0.5,), (None,)])
+    >>> average_over_tasks(None, [(0.5,), (1.0,)]), average_over_tasks(None, [(0.5,), (None,)])
     (0.75, None)
-    >>> over_tasks(None, [(0.5,), (1.0,)], weights=(3, 1))
+    >>> average_over_tasks(None, [(0.5,), (1.0,)], weights=(3, 1))
     0.625
     """
     if two is None:

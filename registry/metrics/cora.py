@@ -13,13 +13,13 @@ from typing import Any, Final
 from registry.metrics import examples
 from registry.metrics.averaging import FunctionOfTwoMeans, MeanOverQuestions
 from registry.metrics.entry import TESTED, Example, Metric
-from registry.metrics.outcome import Outcomes, shown_variants, tested
+from registry.metrics.outcome import Outcomes, filter_shown, require_two_prompts
 from registry.metrics.papers import Source, cavalin
 from registry.metrics.permutation import accuracy
 
 
 def _hits(outcomes: Outcomes) -> tuple[int, int]:
-    shown = tested(outcomes, shown_variants(outcomes))
+    shown = require_two_prompts(outcomes, filter_shown(outcomes))
     return sum(outcome.correct for outcome in shown), len(shown)
 
 

@@ -71,7 +71,7 @@ def _marks(*variants: str) -> tuple[Outcomes, ...]:
     return tuple(map(_in_turn, zip(*variants, strict=True)))
 
 
-def _asked_again(*marks: str) -> tuple[Outcomes, ...]:
+def _repeat_both_orders(*marks: str) -> tuple[Outcomes, ...]:
     """Build questions of two options, each in both orders in turn and then again, from hits (1) and misses (0)."""
     return tuple(_in_turn(of_question, again=True) for of_question in marks)
 
@@ -155,7 +155,7 @@ REPEATED_ORDERS: Final = Dataset(
     "Two orders, asked twice",
     "Two questions of two options, each asked in both orders, and then in both again. In its first order either is "
     "right twice. In its second order the first question is right the first time alone, the second question never.",
-    _asked_again("1110", "1010"),
+    _repeat_both_orders("1110", "1010"),
 )
 
 DATASETS: Final = (

@@ -84,18 +84,18 @@ def choice_scores(
     )
 
 
-def _chosen_variant(outcomes: Outcomes) -> VariantOutcome | None:
+def _choose_variant(outcomes: Outcomes) -> VariantOutcome | None:
     return original_variant(outcomes) or next(iter(own_variants(outcomes)), None)
 
 
-def _scored(name: str) -> QuestionMetric:
+def _read_score(name: str) -> QuestionMetric:
     """Return a function that reads one of the ChoiceScores of a question's original order, or else of its first.
 
     None without both log-probabilities.
     """
 
     def value(outcomes: Outcomes) -> float | None:
-        chosen = _chosen_variant(outcomes)
+        chosen = _choose_variant(outcomes)
         if chosen is None or chosen.logprobs is None or chosen.logprobs_without_question is None:
             return None
         scores = choice_scores(chosen.logprobs, chosen.logprobs_without_question, chosen.option_bytes, chosen.right)
@@ -123,9 +123,9 @@ _BOTH: Final = (
 _NOT_STORED: Final = "log-probabilities with or without the question are not stored"
 
 
-def _of_counterparts(name: str) -> MeanOverQuestions:
+def _average_counterparts(name: str) -> MeanOverQuestions:
     """Average one of the ChoiceScores that are true or false."""
-    return MeanOverQuestions(_scored(name), zero_or_one(f"question_score.{name}"))
+    return MeanOverQuestions(_read_score(name), zero_or_one(f"question_score.{name}"))
 
 
 METRICS: Final = (
@@ -140,7 +140,7 @@ METRICS: Final = (
         example=Example(examples.WITHOUT_QUESTION, "(−1 + 4)/4.", "0.75"),
         low=None,
         unit="share of the gap",
-        averaging=MeanOverQuestions(_scored("npsq_correct"), "question_score.npsq_correct"),
+        averaging=MeanOverQuestions(_read_score("npsq_correct"), "question_score.npsq_correct"),
         undefined=f"{_NOT_STORED}, or log P(x given the options alone) is 0",
     ),
     Metric(
@@ -154,7 +154,7 @@ METRICS: Final = (
         needs=f"{_BOTH} Undefined where NPSQ is undefined for any option.",
         example=Example(examples.WITHOUT_QUESTION, "NPSQ is .75 for a and (−2 + 2.5)/2.5 = .2 for b: a, right.", "1"),
         differs="The full paper (ICLR 2026) calls it acc_npsq.",
-        averaging=_of_counterparts("npsq_accuracy"),
+        averaging=_average_counterparts("npsq_accuracy"),
         undefined="as `npsq_correct`, for any option",
     ),
     Metric(
@@ -167,7 +167,7 @@ METRICS: Final = (
         sources=(cho("choice-only"),),
         needs=_BOTH,
         example=Example(examples.WITHOUT_QUESTION, "Without the question b leads, −2.5 against −4: wrong.", "0"),
-        averaging=_of_counterparts("choice_only_accuracy"),
+        averaging=_average_counterparts("choice_only_accuracy"),
         undefined=_NOT_STORED,
     ),
     Metric(
@@ -189,7 +189,7 @@ METRICS: Final = (
             "1.5 = 2.5. −1.5 is not more than 2.5.",
             "0",
         ),
-        averaging=_of_counterparts("choice_sensitivity"),
+        averaging=_average_counterparts("choice_sensitivity"),
         undefined=_NOT_STORED,
     ),
     Metric(
@@ -223,7 +223,7 @@ METRICS: Final = (
             "2 = 1.6875. The gap is .25, so Δquestion = .25 − 1.6875 = −1.4375: less.",
             "1",
         ),
-        averaging=_of_counterparts("choice_sensitivity_normalized"),
+        averaging=_average_counterparts("choice_sensitivity_normalized"),
         undefined=_NOT_STORED,
     ),
 )

@@ -60,11 +60,11 @@ def own_variants(outcomes: Outcomes) -> list[VariantOutcome]:
 
     If `repeats` repeats a prompt, only its first answer counts.
     """
-    own = (outcome for outcome in shown_variants(outcomes) if outcome.own_options)
+    own = (outcome for outcome in filter_shown(outcomes) if outcome.own_options)
     return sorted(own, key=lambda outcome: outcome.variant)
 
 
-def shown_variants(outcomes: Outcomes) -> list[VariantOutcome]:
+def filter_shown(outcomes: Outcomes) -> list[VariantOutcome]:
     """Return every variant that shows the question, whatever its options: the CoRA family counts these.
 
     If `repeats` repeats a prompt, only its first answer counts.
@@ -107,7 +107,7 @@ def as_asked(outcomes: Outcomes, repeats: int | None, samples: bool | None = Non
     return found
 
 
-def tested(outcomes: Outcomes, variants: Sequence[VariantOutcome]) -> list[VariantOutcome]:
+def require_two_prompts(outcomes: Outcomes, variants: Sequence[VariantOutcome]) -> list[VariantOutcome]:
     """Return `variants` if the question has at least two distinct prompts, otherwise none.
 
     Untested is not robust: a question with one prompt, however often repeated, does not show how stable its answer is.

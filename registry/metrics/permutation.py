@@ -20,7 +20,7 @@ from typing import Any, Final
 from registry.metrics import examples
 from registry.metrics.averaging import FunctionOfTwoMeans, MeanOverQuestions, zero_or_one
 from registry.metrics.entry import TESTED, TWO_ORDERS, TWO_PROMPTS, Example, Metric
-from registry.metrics.outcome import Outcomes, VariantOutcome, original_variant, own_variants, tested
+from registry.metrics.outcome import Outcomes, VariantOutcome, original_variant, own_variants, require_two_prompts
 from registry.metrics.papers import cavalin, goliakova, gupta, nowak
 
 
@@ -35,7 +35,7 @@ def accuracy(outcomes: Outcomes) -> float | None:
 
 def _orders(outcomes: Outcomes) -> list[VariantOutcome]:
     """Return the set R; empty if the question has fewer than two distinct prompts."""
-    return tested(outcomes, own_variants(outcomes))
+    return require_two_prompts(outcomes, own_variants(outcomes))
 
 
 def worst_accuracy(outcomes: Outcomes) -> float | None:

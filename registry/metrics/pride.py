@@ -88,7 +88,7 @@ def pride(
                 answer = outcomes[0].answer
             else:
                 original = original_variant(outcomes)
-                option = None if original is None or prior is None else debiased(original, prior)
+                option = None if original is None or prior is None else debias(original, prior)
                 answer = outcomes[0].answer
             answers[name] = PrideAnswer(name in chosen, None if option is None else option == answer)
     return Pride(answers, priors)
@@ -127,7 +127,7 @@ def best_content(rows: Sequence[VariantOutcome]) -> int:
     return max(sums, key=lambda option: (math.fsum(sums[option]), -option))
 
 
-def debiased(original: VariantOutcome, prior: Sequence[float]) -> int | None:
+def debias(original: VariantOutcome, prior: Sequence[float]) -> int | None:
     """Return the option with the highest log p − log prior on the original order; None without probabilities."""
     if original.probabilities is None:
         return None

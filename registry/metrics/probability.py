@@ -30,7 +30,7 @@ def brier(probabilities: Sequence[float], right: int) -> float:
     return min(2.0, math.fsum(((position == right) - p) ** 2 for position, p in enumerate(probabilities)))
 
 
-def normalised_entropy(probabilities: Sequence[float], log2: Callable[[float], float] = math.log2) -> float | None:
+def compute_entropy(probabilities: Sequence[float], log2: Callable[[float], float] = math.log2) -> float | None:
     """Return −Σ p log₂ p / log₂ L over L positions, in [0, 1], with 0·log 0 = 0; None for fewer than two positions."""
     if len(probabilities) < 2:
         return None
@@ -71,7 +71,7 @@ def entropy(outcomes: Outcomes) -> float | None:
     """Return EN: mean normalised entropy, in [0, 1]. The example of brier_score gives (.7219 + 1) / 2 = .861."""
 
     def value(outcome: VariantOutcome) -> float | None:
-        return None if outcome.probabilities is None else normalised_entropy(outcome.probabilities)
+        return None if outcome.probabilities is None else compute_entropy(outcome.probabilities)
 
     return _mean_over_orders(outcomes, value)
 

@@ -73,7 +73,7 @@ def in_orders(outcomes: Outcomes) -> Orders | None:
     return Orders(tuple(map(tuple, by_prompt.values())), answers[0].sampled) if len(by_prompt) > 1 else None
 
 
-def repeated(outcomes: Outcomes) -> Orders | None:
+def group_repeated(outcomes: Outcomes) -> Orders | None:
     """Return the answers by prompt of a question with a repeated prompt; None for any other."""
     found = in_orders(outcomes)
     return found if found is not None and max(map(len, found.answers)) > 1 else None
@@ -111,13 +111,14 @@ def same_order(counts: Sequence[tuple[int, int]], times: int = TIMES) -> float |
     return fmean(shares) if shares else None
 
 
-def across_orders(counts: Sequence[tuple[int, int]], times: int = TIMES) -> float | None:
+def compute_across_orders(counts: Sequence[tuple[int, int]], times: int = TIMES) -> float | None:
     """Return D, the probability that answers to `times` different prompts are all right, in [0, 1].
 
     A mean over all sets of `times` prompts; None for fewer prompts.
 
-    >>> across_orders([(2, 2), (1, 2)]), across_orders([(2, 2), (1, 2), (0, 2)]), across_orders([(2, 2)])
-    (0.5, 0.16666666666666666, None)
+    >>> counts = [(2, 2)], [(2, 2), (1, 2)], [(2, 2), (1, 2), (0, 2)]
+    >>> tuple(map(compute_across_orders, counts))
+    (None, 0.5, 0.16666666666666666)
     """
     if len(counts) < times:
         return None
@@ -131,7 +132,7 @@ def across_orders(counts: Sequence[tuple[int, int]], times: int = TIMES) -> floa
 
 def _equally_often(outcomes: Outcomes) -> Orders | None:
     """Return the answers by prompt if every prompt has the same number of answers."""
-    found = repeated(outcomes)
+    found = group_repeated(outcomes)
     return None if found is None or len(set(map(len, found.answers))) > 1 else found
 
 
@@ -140,7 +141,7 @@ def right_in_every_order(outcomes: Outcomes) -> float | None:
 
     The product over orders of the share of right answers. With one answer to each order it would be worst accuracy.
     """
-    found = repeated(outcomes)
+    found = group_repeated(outcomes)
     return None if found is None else all_right(found.counts)
 
 
@@ -171,7 +172,7 @@ def right_twice_across_orders(outcomes: Outcomes) -> float | None:
     repeats.
     """
     found = in_orders(outcomes)
-    return None if found is None else across_orders(found.counts)
+    return None if found is None else compute_across_orders(found.counts)
 
 
 def chance_loss(outcomes: Outcomes) -> float | None:

@@ -89,12 +89,12 @@ def backup(url: str, path: Path) -> Backup:
     engine = get_engine(url)
     revision = history.current(engine)
     if revision is None:
-        raise DatabaseError(f"database {history.shown(engine)} is empty: there is nothing to back up")
+        raise DatabaseError(f"database {history.name_database(engine)} is empty: there is nothing to back up")
     beside = path.with_name(path.name + FOLDERS)
     for there in (path, beside):
         if there.exists():
             raise UsageError(f"{there}: already exists; give another file, or move that one away")
-    with _beside(path) as scratch:
+    with _write_then_rename(path) as scratch:
         if engine.dialect.name == "sqlite":
             _copy_sqlite(_sqlite_path(engine.url), scratch)
         else:
@@ -152,7 +152,7 @@ def problems_of(report: dict[str, Any]) -> list[str]:
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[Path]:
+def _write_then_rename(path: Path) -> Iterator[Path]:
     """Yield a file on the same disk that becomes `path` when it is complete; only its owner may read it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -234,15 +234,15 @@ def _fill_sqlite(url: URL, path: Path) -> None:
             objects = 1  # something else
         if objects:
             raise DatabaseError(f"{target}: is not empty; move the file away, with {target.name}-wal if that exists")
-    _known_revision(path)
-    with _beside(target) as scratch:
+    _check_revision(path)
+    with _write_then_rename(target) as scratch:
         _copy_sqlite(path, scratch)
         for ending in ("-wal", "-shm"):
             target.with_name(target.name + ending).unlink(missing_ok=True)
         scratch.replace(target)
 
 
-def _known_revision(path: Path) -> None:
+def _check_revision(path: Path) -> None:
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
@@ -268,8 +268,8 @@ def _require_no_pooler(engine: Engine) -> None:
     """
     if is_pooled(engine):
         raise UsageError(
-            f"{history.shown(engine)} is a connection pooler; set SHUFFLEBOARD_DIRECT_DATABASE_URL to the URL of the "
-            "server behind it"
+            f"{history.name_database(engine)} is a connection pooler; set SHUFFLEBOARD_DIRECT_DATABASE_URL to the "
+            "URL of the server behind it"
         )
 
 
@@ -338,7 +338,7 @@ def _fill_postgresql(url: str, path: Path) -> None:
     with engine.connect() as connection:
         objects = connection.scalar(_OBJECTS)
     if objects:
-        raise DatabaseError(f"database {history.shown(engine)} is not empty; create an empty one and use that")
+        raise DatabaseError(f"database {history.name_database(engine)} is not empty; create an empty one and use that")
     _require_no_pooler(engine)
     program = client_program("pg_restore", _server_version(url))
     listing = ["--file=-", "--data-only", "--table=alembic_version", f"--table={history.STAMP}", str(path)]

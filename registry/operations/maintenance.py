@@ -43,7 +43,7 @@ class Maintenance:
         """Raise UpgradedError if the database was upgraded since the first call: this code would write wrong rows."""
         with read_session(self._any) as session:
             if self._made is None:
-                self._made = history.made(session.connection())
+                self._made = history.read_made(session.connection())
             history.require_unchanged(session.connection(), self._made)
 
     def maintain(self) -> None:
@@ -62,7 +62,7 @@ class Maintenance:
     def _begin(self) -> None:
         with write_session(self._any) as session:
             now = generation.current(session)
-        self.engine = generation.of_generation(self._any, now)
+        self.engine = generation.bind_generation(self._any, now)
 
     def reconcile(self, first: Callable[[Session], None] | None = None) -> None:
         """Queues shards whose lease ran out and sends missing hints. `first` runs before, in the same transaction."""

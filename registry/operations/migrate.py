@@ -61,9 +61,9 @@ def upgrade(url: str) -> str:
         # One transaction for all of it: a database at the newest schema lacks nothing that comes with it.
         with _transaction(engine) as connection, Session(connection) as session:
             one_at_a_time(session, "upgrade")
-            found = history.made(connection)  # another upgrade may have done everything before this one's turn
+            found = history.read_made(connection)  # another upgrade may have done everything before this one's turn
             before = found.revision
-            history.require_known(history.shown(engine), found)
+            history.require_known(history.name_database(engine), found)
             _require_intact(connection)
             if make_schema(connection):
                 _complete(session)
@@ -74,8 +74,8 @@ def upgrade(url: str) -> str:
         reason = str(error.orig).splitlines()[0]
         remedy = "; stop workers and website, which are using its tables, and run it again" if _is_held(error) else ""
         raise DatabaseError(
-            f"upgrade of {history.shown(engine)} from {before or 'an empty database'} failed and was rolled back: "
-            f"{reason}{remedy}"
+            f"upgrade of {history.name_database(engine)} from {before or 'an empty database'} failed and was rolled "
+            f"back: {reason}{remedy}"
         ) from error
     return history.head()
 

@@ -63,7 +63,7 @@ class _Contents:
         columns = [(column.name, column.type) for column in table.columns]
         for row in rows:
             values = [_comparable(row[name], kind) for name, kind in columns]
-            written = json.dumps(values, sort_keys=True, default=_written)
+            written = json.dumps(values, sort_keys=True, default=_encode_time)
             self.digest += int.from_bytes(hashlib.sha256(written.encode("utf-8", "surrogatepass")).digest(), "big")
         self.rows += len(rows)
 
@@ -101,20 +101,20 @@ def move(source_url: str, target_url: str, say: Say = lambda _line: None) -> Mov
     """
     source, target = get_engine(source_url), get_engine(target_url)
     if source.url == target.url:
-        raise UsageError(f"{history.shown(target)}: is the registry's own database; give another one")
+        raise UsageError(f"{history.name_database(target)}: is the registry's own database; give another one")
     history.require_current(source)
-    with _left_as_it_was(target), _snapshot(source) as read, target.begin() as write:
+    with _restore_on_failure(target), _snapshot(source) as read, target.begin() as write:
         _prepare(write)
         rows = _copy(read, write, say)
         say("verifying every seal")
-        sealed, problems = _verified(source, write)
+        sealed, problems = _verify_target(source, write)
         with Session(write) as session:
             generation.draw(session, generation.MOVED)
     return Moved(rows, sealed, problems)
 
 
 @contextmanager
-def _left_as_it_was(target: Engine) -> Iterator[None]:
+def _restore_on_failure(target: Engine) -> Iterator[None]:
     """Refuse a target that contains anything, and delete the file of a move that failed before the database existed."""
     file = Path(str(target.url.database)) if target.dialect.name == "sqlite" else None
     is_new = file is not None and not file.exists()
@@ -129,7 +129,8 @@ def _left_as_it_was(target: Engine) -> Iterator[None]:
         if isinstance(error, DBAPIError):
             reason = str(error.orig).splitlines()[0]
             raise DatabaseError(
-                f"the move to {history.shown(target)} failed and was rolled back: {reason}; fix that and run it again"
+                f"the move to {history.name_database(target)} failed and was rolled back: {reason}; fix that and "
+                "run it again"
             ) from error
         raise
     target.dispose()
@@ -143,7 +144,8 @@ def _require_free(target: Engine) -> None:
         for table in _tables():
             if table.name not in SHIPPED and _count(connection, table):
                 raise DatabaseError(
-                    f"database {history.shown(target)} is not empty: {table.name} has rows; give an empty database"
+                    f"database {history.name_database(target)} is not empty: {table.name} has rows; give an empty "
+                    "database"
                 )
 
 
@@ -176,12 +178,12 @@ def _prepare(write: Connection) -> None:
         # A migration's limit is too short: a large table takes longer than any statement of a migration.
         write.exec_driver_sql("SET LOCAL statement_timeout = 0")
     for name in SHIPPED:
-        with _without_triggers(write, name):
+        with _disable_triggers(write, name):
             write.exec_driver_sql(f"DELETE FROM {name}")
 
 
 @contextmanager
-def _without_triggers(write: Connection, table: str) -> Iterator[None]:
+def _disable_triggers(write: Connection, table: str) -> Iterator[None]:
     """Switches a table's triggers off, within the transaction alone: nobody else ever sees it without them."""
     if write.dialect.name == "postgresql":
         write.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")
@@ -287,14 +289,14 @@ def _plain_numbers(document: Any) -> Any:
     return document
 
 
-def _written(value: Any) -> str:
+def _encode_time(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     message = f"{type(value).__name__} in a table"
     raise TypeError(message)
 
 
-def _verified(source: Engine, write: Connection) -> tuple[int, list[str]]:
+def _verify_target(source: Engine, write: Connection) -> tuple[int, list[str]]:
     """Verify the target; return its number of sealed evaluations, and the problems found.
 
     Raises DatabaseError for a problem that the source does not have.

@@ -18,7 +18,7 @@ LAST_PAUSE_SECONDS: Final = 8.0
 
 def engine_of(settings: Settings, *, create: bool = True) -> Engine:
     """Return the engine on a database of this code's revision. create: set up an empty SQLite file first."""
-    url = settings.resolved_database_url()
+    url = settings.resolve_database_url()
     engine = get_engine(url)
     if create and engine.dialect.name == "sqlite" and current(engine) is None:
         from registry.operations.migrate import upgrade
@@ -42,7 +42,7 @@ def engine_when_reachable(settings: Settings) -> Engine:
         except UnreachableError as error:
             now = time.monotonic()
             until = until or now + settings.database_wait_seconds
-            if now >= until or make_url(settings.resolved_database_url()).get_backend_name() == "sqlite":
+            if now >= until or make_url(settings.resolve_database_url()).get_backend_name() == "sqlite":
                 raise
             log.warning("database_awaited", error=str(error), seconds_left=round(until - now))
         time.sleep(min(pause, until - now))

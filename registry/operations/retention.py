@@ -86,7 +86,9 @@ def _prune_one(session: Session, evaluation_id: int, days: int, *, dry_run: bool
         return None
     shards = select(Shard.id).where(Shard.evaluation_id == evaluation_id, Shard.state == "done")
     if evaluation.state == "failed":
-        shards = shards.where(Shard.id.in_(_of_questions(EvaluationQuestion.shard_id, Generation, evaluation_id)))
+        shards = shards.where(
+            Shard.id.in_(_select_of_questions(EvaluationQuestion.shard_id, Generation, evaluation_id))
+        )
     lost = list(session.scalars(shards))
     questions = select(EvaluationQuestion.question_id).where(
         EvaluationQuestion.evaluation_id == evaluation_id, EvaluationQuestion.shard_id.in_(lost)
@@ -107,7 +109,7 @@ def _prune_one(session: Session, evaluation_id: int, days: int, *, dry_run: bool
     return Removed(evaluation_id, evaluation.state, latest, counts[Generation], counts[Prediction])
 
 
-def _of_questions(column: Any, table: Any, evaluation_id: int) -> Select[Any]:
+def _select_of_questions(column: Any, table: Any, evaluation_id: int) -> Select[Any]:
     """Return the query for a column of an evaluation's questions with rows in a table."""
     same = (
         table.evaluation_id == EvaluationQuestion.evaluation_id,

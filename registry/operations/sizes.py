@@ -86,7 +86,7 @@ def _tables(session: Session) -> list[TableSize]:
     try:
         counted = session.execute(_POSTGRESQL if session.get_bind().dialect.name == "postgresql" else _SQLITE).all()
     except OperationalError:  # SQLite without dbstat
-        return sorted((_sampled(session, table) for table in Base.metadata.sorted_tables), key=_largest_first)
+        return sorted((_estimate_size(session, table) for table in Base.metadata.sorted_tables), key=_largest_first)
     found = [TableSize(row.name, row.rows, row.indexes) for row in counted if row.name in Base.metadata.tables]
     return sorted(found, key=_largest_first)
 
@@ -95,7 +95,7 @@ def _largest_first(one: TableSize) -> tuple[int, str]:
     return -one.total, one.table
 
 
-def _sampled(session: Session, table: Table) -> TableSize:
+def _estimate_size(session: Session, table: Table) -> TableSize:
     """Estimate a table's bytes as its rows times the mean bytes of a sample."""
     bytes_of = " + ".join(f"coalesce(length(CAST({column.name} AS BLOB)), 0) + 1" for column in table.columns)
     query = (

@@ -19,7 +19,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from registry.db import database_now, picked
+from registry.db import database_now, pick
 from registry.errors import AuthenticationError, ForbiddenError, NotFoundError, UsageError
 from registry.names import check_name
 from registry.schema.audiences import Audience
@@ -352,7 +352,7 @@ def viewer_of_token(session: Session, secret: str) -> Viewer:
     return Viewer(account.name, scopes, account.id, account.role, token.id)
 
 
-def used_lately(session: Session, token_id: int) -> bool:
+def was_used_lately(session: Session, token_id: int) -> bool:
     """Return whether a token's use was recorded within the last minute."""
     used = session.get_one(ApiToken, token_id).last_used_at
     now = session.scalar(select(database_now()))
@@ -417,7 +417,7 @@ AUDIT: Final = ("id", "at", "actor", "action", "target", "outcome", "address", "
 
 def account_row(account: Account) -> dict[str, Any]:
     """Return the public fields of an account."""
-    return picked(account, ACCOUNT) | {
+    return pick(account, ACCOUNT) | {
         "account": account.name,
         "password": account.password_hash is not None,
         "disabled": account.disabled_at is not None,
@@ -426,9 +426,9 @@ def account_row(account: Account) -> dict[str, Any]:
 
 def token_row(token: ApiToken, account: str) -> dict[str, Any]:
     """Return the public fields of a token."""
-    return picked(token, TOKEN) | {"account": account, "begins": token.hint}
+    return pick(token, TOKEN) | {"account": account, "begins": token.hint}
 
 
 def audit_row(event: AuditEvent) -> dict[str, Any]:
     """Return the public fields of an event."""
-    return picked(event, AUDIT)
+    return pick(event, AUDIT)

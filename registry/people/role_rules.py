@@ -49,8 +49,8 @@ class _Rule(BaseModel):
 
     @field_validator("role")
     @classmethod
-    def _known(cls, role: str) -> str:
-        return _known_role(role)
+    def _check_role(cls, role: str) -> str:
+        return _check_role_name(role)
 
     @field_validator("values")
     @classmethod
@@ -70,14 +70,14 @@ class _File(BaseModel):
 
     @field_validator("otherwise")
     @classmethod
-    def _below_admin(cls, role: str | None) -> str | None:
+    def _check_default(cls, role: str | None) -> str | None:
         if role == "admin":
             message = "everyone at the provider would be an admin; name them by a rule"
             raise ValueError(message)
-        return role and _known_role(role)
+        return role and _check_role_name(role)
 
 
-def _known_role(role: str) -> str:
+def _check_role_name(role: str) -> str:
     if role not in ROLES:
         message = f"no role {role[:40]!r}; use one of {', '.join(ROLES)}"
         raise ValueError(message)

@@ -135,7 +135,7 @@ def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any
 
 
 @contextmanager
-def opened(store: Store, name: str, *, checked: bool = True) -> Iterator[pq.ParquetFile]:
+def open_predictions(store: Store, name: str, *, checked: bool = True) -> Iterator[pq.ParquetFile]:
     """Open the predictions of a folder. name: of folder and file.
 
     checked: refuse a page that does not match its checksum, and a file of another evaluation than its name, which
@@ -163,7 +163,7 @@ def opened(store: Store, name: str, *, checked: bool = True) -> Iterator[pq.Parq
                 )
             yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise damaged(store, name, error) from None
+        raise damage_error(store, name, error) from None
 
 
 def _description_in(file: pq.ParquetFile) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _description_in(file: pq.ParquetFile) -> dict[str, Any]:
     return {}
 
 
-def damaged(store: Store, name: str, error: Exception) -> ArchiveError:
+def damage_error(store: Store, name: str, error: Exception) -> ArchiveError:
     """Return the error about a damaged file."""
     reason = " ".join(str(error).split())[:200]
     return ArchiveError(f"{store.url_of(name)}: is damaged ({reason}); bring it back from a backup")
@@ -191,7 +191,7 @@ def _require_columns(names: Sequence[str], url: str) -> None:
         raise ArchiveError(f"{url}: lacks columns ({', '.join(missing)}); bring back the right one")
 
 
-def completed(table: pa.Table) -> pa.Table:
+def complete_columns(table: pa.Table) -> pa.Table:
     """Return a table of a file with the columns of SCHEMA, in its order; missing ones are as in ABSENT."""
     present = set(table.column_names)
     arrays = [
@@ -204,15 +204,15 @@ def completed(table: pa.Table) -> pa.Table:
 
 
 def groups(store: Store, name: str) -> Iterator[pa.Table]:
-    """Yield the archive's row groups, one after the other, as `completed`."""
-    with opened(store, name) as file:
+    """Yield the archive's row groups, one after the other, as `complete_columns`."""
+    with open_predictions(store, name) as file:
         for number in range(file.num_row_groups):
-            yield completed(file.read_row_group(number))
+            yield complete_columns(file.read_row_group(number))
 
 
 def copy_completed(store: Store, name: str, path: Path) -> None:
     """Put an archive's file at a place of this disk, by a link if it can; with all columns if it lacks some."""
-    with opened(store, name) as file:
+    with open_predictions(store, name) as file:
         if file.schema_arrow.names == SCHEMA.names:
             store.copy(name, path)
             return
@@ -220,19 +220,19 @@ def copy_completed(store: Store, name: str, path: Path) -> None:
         write(stream, groups(store, name), {})
 
 
-def salvaged(store: Store, name: str) -> Iterator[pa.Table]:
+def salvage(store: Store, name: str) -> Iterator[pa.Table]:
     """Yield the readable groups of a damaged archive, ignoring checksums of pages.
 
     For naming the changed questions. Raises ArchiveError if the file cannot be opened.
     """
-    with opened(store, name, checked=False) as file:
+    with open_predictions(store, name, checked=False) as file:
         for number in range(file.num_row_groups):
             try:
                 table = file.read_row_group(number)
                 table.validate(full=True)
             except (pa.ArrowException, OSError, UnicodeDecodeError):
                 continue
-            yield completed(table)
+            yield complete_columns(table)
 
 
 def values(table: pa.Table, column: str) -> list[Any]:
@@ -255,7 +255,7 @@ _DIGESTS: Final = frozenset(field.name for field in SCHEMA if field.type == pa.b
 # From the database
 
 
-def described(evaluation: Evaluation) -> dict[str, Any]:
+def describe_file(evaluation: Evaluation) -> dict[str, Any]:
     """Return the description of a file: its evaluation, and the meaning of its columns."""
     documented = columns_of("prediction_detail")
     meanings = {}
@@ -331,13 +331,13 @@ def rows_of(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterato
         found = binary_copy.read(connection, query, SCHEMA)
     else:
         rows = session.execute(query).all()
-        arrays = map(_of_sqlite, zip(*rows, strict=True) if rows else [()] * len(SCHEMA), SCHEMA.types)
+        arrays = map(_convert_from_sqlite, zip(*rows, strict=True) if rows else [()] * len(SCHEMA), SCHEMA.types)
         found = pa.Table.from_arrays(list(arrays), schema=SCHEMA)
     if len(found):
         yield found.sort_by([("question_id", "ascending"), ("variant", "ascending")])
 
 
-def _of_sqlite(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def _convert_from_sqlite(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_list(kind):
         listed = ",".join("null" if value is None else value for value in values)
         return pa.array(json.loads(f"[{listed}]"), kind)  # noqa: TID251 - our own column
@@ -376,14 +376,14 @@ def relation(name: str, source: str) -> str:
     source: a relation with the columns of SCHEMA and `evaluation_id`.
     """
     if name == "prediction":
-        listed = [_typed(one, one) for one in ("question_id", *PREDICTION_COLUMNS)]
+        listed = [_cast_column(one, one) for one in ("question_id", *PREDICTION_COLUMNS)]
         return f"SELECT evaluation_id, {', '.join(listed)} FROM {source}"
     if name == "generation":
         names = {"question_id": "question_id", "variant": "variant"} | {f"{TEXT}{one}": one for one in TEXT_COLUMNS}
-        listed = [_typed(one, given) for one, given in names.items()]
+        listed = [_cast_column(one, given) for one, given in names.items()]
         return f"SELECT evaluation_id, {', '.join(listed)} FROM {source} WHERE {TEXT}text IS NOT NULL"
     state = "coalesce(state, CASE WHEN chosen_position IS NULL THEN 'unread' ELSE 'answered' END) AS state"
-    listed = [state if one == "state" else _typed(_in_file(one), one) for one in columns_of(name)]
+    listed = [state if one == "state" else _cast_column(_in_file(one), one) for one in columns_of(name)]
     return f"SELECT {', '.join(listed)} FROM {source}"
 
 
@@ -393,7 +393,7 @@ def _in_file(column: str) -> str:
     return renamed.get(column) or (column if column in SCHEMA.names else f"{TEXT}{column}")
 
 
-def _typed(column: str, name: str) -> str:
+def _cast_column(column: str, name: str) -> str:
     kind = None if column == "evaluation_id" else SCHEMA.field(column).type
     default = ABSENT.get(column)
     value = column if default is None else f"coalesce({column}, {_literal(default)})"

@@ -67,7 +67,7 @@ def binaries(content: Bytes, ends: NDArray[Any] | None = None, known: pa.Array |
     return pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, [mask, offsets, data])
 
 
-def joined(parts: Sequence[pa.Array], *, missing: str = "skip") -> pa.Array:
+def join_bytes(parts: Sequence[pa.Array], *, missing: str = "skip") -> pa.Array:
     """Return the concatenated byte strings of each row; missing: the effect of a NULL, Arrow's `null_handling`."""
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()), null_handling=missing)
 
@@ -129,10 +129,10 @@ def read(connection: Connection, query: Select[Any], schema: pa.Schema) -> pa.Ta
             rows.append(row)
         # Reads the statement's result, and raises its error.
         copy.read()
-    return decoded(rows, schema)
+    return decode_rows(rows, schema)
 
 
-def decoded(rows: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+def decode_rows(rows: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     """Rows as a table."""
     data = np.frombuffer(b"".join(rows), np.uint8)
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
@@ -143,16 +143,16 @@ def decoded(rows: Sequence[bytes], schema: pa.Schema) -> pa.Table:
         size = _integers(data, place)
         place = place + 4
         known = size >= 0
-        arrays.append(_decoded(data, place[known], size[known].astype(np.int64), known, field.type))
+        arrays.append(_decode_column(data, place[known], size[known].astype(np.int64), known, field.type))
         place = place + np.maximum(size, 0)
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _integers(data: Bytes, places: Places) -> NDArray[np.int32]:
-    return _taken(data, places, 4).view(">i4").reshape(-1).astype(np.int32)
+    return _take(data, places, 4).view(">i4").reshape(-1).astype(np.int32)
 
 
-def _taken(data: Bytes, places: Places, width: int) -> Bytes:
+def _take(data: Bytes, places: Places, width: int) -> Bytes:
     """So many bytes from each place, (places, width)."""
     found: Bytes = data[places[:, None] + np.arange(width)]
     return found
@@ -164,7 +164,7 @@ def _strings(data: Bytes, places: Places, sizes: Places) -> tuple[Bytes, Places]
     return data[np.repeat(places - ends[:-1], sizes) + np.arange(ends[-1])], ends
 
 
-def _decoded(data: Bytes, places: Places, sizes: Places, known: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+def _decode_column(data: Bytes, places: Places, sizes: Places, known: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
     if pa.types.is_list(kind):
         return _lists(data, places, known, kind)
     if pa.types.is_string(kind):
@@ -174,7 +174,7 @@ def _decoded(data: Bytes, places: Places, sizes: Places, known: NDArray[np.bool_
         content, ends = _strings(data, places, sizes)
         found = binaries(content, ends).cast(kind)
     elif pa.types.is_fixed_size_binary(kind):
-        content = _taken(data, places, kind.byte_width)
+        content = _take(data, places, kind.byte_width)
         found = pa.Array.from_buffers(kind, len(places), [None, pa.py_buffer(content)])
     elif pa.types.is_boolean(kind):
         found = pa.array(data[places].astype(bool))
@@ -185,7 +185,7 @@ def _decoded(data: Bytes, places: Places, sizes: Places, known: NDArray[np.bool_
 
 def _numbers(data: Bytes, places: Places, kind: pa.DataType) -> pa.Array:
     letter = NUMBERS[kind]
-    raw = _taken(data, places, int(letter[1]))
+    raw = _take(data, places, int(letter[1]))
     return pa.array(raw.view(f">{letter}").reshape(-1).astype(f"<{letter}"), kind)
 
 
@@ -223,7 +223,7 @@ def write(connection: Connection, table: Table, columns: Mapping[str, Any]) -> N
         for start in range(0, len(given[0]), _SENT):
             parts = [_fields(values.slice(start, _SENT)) for values in given]
             heads = pa.repeat(pa.scalar(struct.pack(">h", len(given)), pa.large_binary()), len(parts[0]))
-            copy.write(contiguous(joined([heads, *parts])))
+            copy.write(contiguous(join_bytes([heads, *parts])))
         copy.write(END)
 
 
@@ -254,7 +254,7 @@ def _fields(values: pa.Array) -> pa.Array:
     else:
         content = values.cast(pa.large_binary())
         sizes = pc.fill_null(pc.binary_length(content), 0).cast(pa.int32())
-        found = joined([binaries(big_endian(sizes), known=known), content], missing="emit_null")
+        found = join_bytes([binaries(big_endian(sizes), known=known), content], missing="emit_null")
     return pc.fill_null(found, pa.scalar(_NULL, pa.large_binary()))
 
 
@@ -272,7 +272,7 @@ def _arrays(values: pa.Array, known: pa.Array) -> pa.Array:
     numbers = big_endian(items, _length(size))
     ends = np.concatenate([[0], np.cumsum(counts)]) * numbers.shape[1]
     parts = [binaries(heads.view(np.uint8), known=known), binaries(shapes, known=pa.array(counts > 0))]
-    return pc.if_else(known, joined([*parts, binaries(numbers.reshape(-1), ends)]), None)
+    return pc.if_else(known, join_bytes([*parts, binaries(numbers.reshape(-1), ends)]), None)
 
 
 def _length(size: int) -> bytes:

@@ -45,7 +45,8 @@ def insert_columns(session: Session, of: type[Base], columns: Mapping[str, Any])
     listed, marks = ", ".join(table.columns.keys()), ", ".join("?" * len(table.columns))
     statement = f"INSERT INTO {table.name} ({listed}) VALUES ({marks})"  # noqa: S608 - our own columns
     of_driver = [
-        _of_driver(column.type, columns.get(column.name), length, connection.dialect) for column in table.columns
+        _convert_for_driver(column.type, columns.get(column.name), length, connection.dialect)
+        for column in table.columns
     ]
     # exec_driver_sql hands the rows to executemany and turns the driver's errors into SQLAlchemy's.
     connection.exec_driver_sql(statement, list(zip(*of_driver, strict=True)))
@@ -94,7 +95,7 @@ def renew_statistics(session: Session, rows: int) -> None:
     session.execute(text(statement), {"tables": tables})
 
 
-def _of_driver(kind: TypeEngine[Any], values: Any, length: int, dialect: Dialect) -> Sequence[Any]:
+def _convert_for_driver(kind: TypeEngine[Any], values: Any, length: int, dialect: Dialect) -> Sequence[Any]:
     """Values of a column as SQLite's driver takes them."""
     if values is None:
         return [None] * length

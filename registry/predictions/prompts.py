@@ -18,7 +18,7 @@ from registry.prompting.prompts import (
     question_shape,
     question_text,
 )
-from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, stored_variants
+from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, load_variants
 from registry.tables import Evaluation, Question
 
 
@@ -38,7 +38,7 @@ class ShardPrompt:
         """Return the prediction for log-probabilities by position, with and without the question."""
         return self._row(logprobs=logprobs, logprobs_without_question=without_question)
 
-    def stated_row(
+    def build_stated_row(
         self, position: int | None, extraction_rule: str | None = None, state: str | None = None
     ) -> dict[str, object]:
         """Return the prediction for an answer without probabilities; position None: there is no valid answer."""
@@ -61,7 +61,7 @@ class ShardPrompt:
 def prompts_of(session: Session, evaluation: Evaluation, questions: list[Question]) -> Iterator[ShardPrompt]:
     """Yield the prompts of some of an evaluation's questions, exactly as the model reads them."""
     definition = evaluation.protocol.definition
-    variant_set = stored_variants(evaluation.variant_set)
+    variant_set = load_variants(evaluation.variant_set)
     inserted = {int(ordinal): text for ordinal, text in evaluation.variant_set.inserted.items()}
     pool = few_shot_pool(session, evaluation.benchmark_version_id) if definition["shots"] else []
     for row in questions:
@@ -110,11 +110,11 @@ def variants_of(evaluation: Evaluation, question: Question) -> dict[int, Variant
     """Return the variants of a question by ordinal; none if the orders were recorded by others."""
     if evaluation.variant_set.kind == "imported":
         return {}
-    variants = stored_variants(evaluation.variant_set).variants(question_shape(question))
+    variants = load_variants(evaluation.variant_set).variants(question_shape(question))
     return {variant.ordinal: variant for variant in variants}
 
 
-def shown_in(
+def list_shown(
     evaluation: Evaluation, question: Question, variant: VariantShown | None, row: Any
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the options' texts and the labels by which an answer can name them, if any, by position.

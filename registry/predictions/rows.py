@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from registry.metrics.npsq import choice_scores, highest, per_byte
-from registry.metrics.probability import brier, normalised_entropy, renormalise
+from registry.metrics.probability import brier, compute_entropy, renormalise
 from registry.prompting.variants import VariantShown
 from registry.tables import UNANSWERED_STATES
 
@@ -71,13 +71,13 @@ def prediction_row(
         "label_mass": mass_of(weights, logprobs),
     }
     if probabilities is not None:
-        row["entropy"] = normalised_entropy(probabilities)
+        row["entropy"] = compute_entropy(probabilities)
     if logprobs_without_question is not None and logprobs is not None:
         row["logprobs_without_question"] = list(logprobs_without_question)
-    return row | keyed_columns(row, options, answer, inserted or {})
+    return row | compute_keyed_columns(row, options, answer, inserted or {})
 
 
-def keyed_columns(
+def compute_keyed_columns(
     row: Mapping[str, Any], options: Sequence[str], answer: int, inserted: Mapping[int, str]
 ) -> dict[str, Any]:
     """Return the columns of a prediction that depend on which option is right.

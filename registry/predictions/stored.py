@@ -10,7 +10,7 @@ from registry.errors import ArchivedError
 from registry.tables import Archive, Evaluation
 
 
-def archived_among(session: Session, evaluation_ids: Iterable[int]) -> list[int]:
+def filter_archived(session: Session, evaluation_ids: Iterable[int]) -> list[int]:
     """Return the archived ones among these evaluations, by id."""
     ids = set(evaluation_ids)
     query = select(Archive.evaluation_id).where(is_in(Archive.evaluation_id, ids), Archive.state == "archived")
@@ -22,7 +22,7 @@ def require_rows(session: Session, *evaluation_ids: int) -> None:
 
     Call it before a query over predictions, texts or views of them: an archived evaluation has no rows there.
     """
-    if archived := archived_among(session, evaluation_ids):
+    if archived := filter_archived(session, evaluation_ids):
         raise ArchivedError(archived)
 
 

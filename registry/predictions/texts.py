@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from registry.digests import sha256_text
 from registry.prompting.reading import Reading
-from registry.prompting.thoughts import Finish, Output, divide, known_markers
+from registry.prompting.thoughts import Finish, Output, divide, load_markers
 from registry.settings import get_settings
 
 _LEVEL: Final = 6
@@ -67,10 +67,10 @@ def text_columns(
     return columns
 
 
-def imported_text(text: str, reasoning: str | None = None, *, opened: bool = False) -> dict[str, Any]:
+def build_imported_text(text: str, reasoning: str | None = None, *, opened: bool = False) -> dict[str, Any]:
     """Return the columns of an imported output; the reason for its end and its cost are unknown."""
     output = Output(text, reasoning, opened=opened)
-    columns = text_columns(output, Reading("unread", divide(output, known_markers())))
+    columns = text_columns(output, Reading("unread", divide(output, load_markers())))
     return columns | {"finished": None}
 
 
@@ -101,7 +101,7 @@ def digest_of(packed: bytes) -> str | None:
     return None if thought is None else sha256_text(thought)
 
 
-def stored_output(row: StoredText, state: str) -> Output:
+def rebuild_output(row: StoredText, state: str) -> Output:
     """Rebuild a model's output from its row and its prediction's state.
 
     If the thought was not kept, the text is read as an answer, or as a thought that did not end.

@@ -61,7 +61,7 @@ _ANSWER_COLON: Final = re.compile(r"[aA]nswer:")
 _BLANKS: Final = re.compile(r"\s*")
 
 
-def _after_answer_is(text: str, _options: Sequence[str]) -> Iterator[str]:
+def _find_after_answer_is(text: str, _options: Sequence[str]) -> Iterator[str]:
     """Yield the text after the last "answer is " of each line."""
     for line in text.split("\n"):
         _, lead_in, rest = line.rpartition(_ANSWER_IS)
@@ -69,7 +69,7 @@ def _after_answer_is(text: str, _options: Sequence[str]) -> Iterator[str]:
             yield rest
 
 
-def _after_answer_colon(text: str, _options: Sequence[str]) -> Iterator[str]:
+def _find_after_answer_colon(text: str, _options: Sequence[str]) -> Iterator[str]:
     """Yield the text after the last "Answer:" of each line, on that line or on the next that is not blank.
 
     A line with its own "Answer:" does not count as the next line of another one.
@@ -123,8 +123,8 @@ def _last_sentence(text: str, _options: Sequence[str]) -> Iterator[str]:
 
 
 _TEXT_RULES: Final[Mapping[str, Rule]] = {
-    "answer-is": _after_answer_is,
-    "answer-colon": _after_answer_colon,
+    "answer-is": _find_after_answer_is,
+    "answer-colon": _find_after_answer_colon,
     "option": _option_verbatim,
     "last-sentence": _last_sentence,
 }

@@ -55,11 +55,11 @@ def _data() -> tuple[Mapping[str, Any], Mapping[str, str]]:
     lists = {name: texts for name, texts in data.items() if name not in ("cleaning", "parts", "patterns", "languages")}
     parts = {name: "|".join(map(re.escape, sorted(texts, key=len, reverse=True))) for name, texts in lists.items()}
     for name, text in data["parts"].items():
-        parts[name] = _filled(text, parts)
+        parts[name] = _fill(text, parts)
     return data, parts
 
 
-def _filled(text: str, parts: Mapping[str, str]) -> str:
+def _fill(text: str, parts: Mapping[str, str]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
 
 
@@ -67,7 +67,7 @@ def _filled(text: str, parts: Mapping[str, str]) -> str:
 def _p(name: str) -> re.Pattern[str]:
     """Return the pattern of a name."""
     data, parts = _data()
-    return re.compile(_filled(data["patterns"][name], parts), re.IGNORECASE if name not in _CASED else 0)
+    return re.compile(_fill(data["patterns"][name], parts), re.IGNORECASE if name not in _CASED else 0)
 
 
 _CASED: Final = frozenset({"part_of_word", "unknown", "goes_on", "stated_of"})
@@ -76,7 +76,7 @@ _CASED: Final = frozenset({"part_of_word", "unknown", "goes_on", "stated_of"})
 @cache
 def _cleaning() -> list[tuple[re.Pattern[str], str]]:
     data, parts = _data()
-    return [(re.compile(_filled(find, parts), re.IGNORECASE | re.MULTILINE), put) for find, put in data["cleaning"]]
+    return [(re.compile(_fill(find, parts), re.IGNORECASE | re.MULTILINE), put) for find, put in data["cleaning"]]
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class _Language:
 def _languages() -> list[_Language]:
     data, parts = _data()
 
-    def compiled(text: str) -> re.Pattern[str]:
-        return re.compile(unicodedata.normalize("NFKC", _filled(text, parts)), re.IGNORECASE)
+    def compile_pattern(text: str) -> re.Pattern[str]:
+        return re.compile(unicodedata.normalize("NFKC", _fill(text, parts)), re.IGNORECASE)
 
     found = []
     for entry in data["languages"]:
@@ -111,12 +111,12 @@ def _languages() -> list[_Language]:
         found.append(
             _Language(
                 tuple(unicodedata.normalize("NFKC", stem).casefold() for stem in entry["stems"]),
-                compiled(rf"{{{{begin}}}}[\[【]?(?:{answer})(?:{{{{colon}}}}|[\]】] ?:?)"),
-                compiled(rf"{{{{begin}}}}(?:{said}{pick})"),
-                compiled(rf"[^\w\"'{{]*(?:{answer})[^\w\"'=]*"),
-                compiled(entry.get("right", never)),
-                compiled(entry.get("before", "")),
-                compiled(entry.get("unsure", never)),
+                compile_pattern(rf"{{{{begin}}}}[\[【]?(?:{answer})(?:{{{{colon}}}}|[\]】] ?:?)"),
+                compile_pattern(rf"{{{{begin}}}}(?:{said}{pick})"),
+                compile_pattern(rf"[^\w\"'{{]*(?:{answer})[^\w\"'=]*"),
+                compile_pattern(entry.get("right", never)),
+                compile_pattern(entry.get("before", "")),
+                compile_pattern(entry.get("unsure", never)),
             )
         )
     return found
@@ -184,7 +184,7 @@ class Shown:
 
 
 @lru_cache(maxsize=1024)
-def shown_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Shown:
+def make_forms(labels: tuple[str, ...], options: tuple[str, ...]) -> Shown:
     """Return the forms of labels and options; labels may be empty if only texts are answered with."""
     cores = tuple(plain(label).strip(_AROUND) or label for label in labels)
     by_label: dict[str, int] = {core: position for position, core in enumerate(cores)}
@@ -453,14 +453,14 @@ def _answer_lines(shown: Shown, text: _Text) -> Iterator[Claim]:
     """Yield a claim for each lead-in of the text."""
     leads = 0
     for number in range(len(text.lines) - 1, -1, -1):
-        claims, found = _of_line(shown, text, number)
+        claims, found = _read_line(shown, text, number)
         yield from claims
         leads += found
         if leads > MAX_LEADS or any(claim.explicit for claim in claims):
             return  # nothing before the last `Answer:` decides
 
 
-def _of_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int]:
+def _read_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int]:
     """Return the claims of a line, and its number of lead-ins."""
     start, end = text.lines[number]
     claims: list[Claim] = []
@@ -477,11 +477,11 @@ def _of_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int]:
             foreign = "praised" in match.re.groupindex and _has_owner(shown, before, lead, match)
             if not supposed and not foreign and not language.unsure.search(before):
                 claims += _led_to(shown, text, number, match, explicit=explicit)
-        claims += _turned_round(language, shown, text, number)
+        claims += _read_turned_round(language, shown, text, number)
         if not leads and end - start < MAX_HEADER:
             header = language.header.match(text.text, start, end)
             if header is not None and header.end() == end:
-                claims += _below(shown, text, number, end, header=True)
+                claims += _read_below(shown, text, number, end, header=True)
             elif header is not None:
                 label = _bare(text.text[header.end() : end])
                 if (position := shown.position_of_label(label)) is not None:
@@ -489,7 +489,7 @@ def _of_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int]:
     return claims, found
 
 
-def _turned_round(language: _Language, shown: Shown, text: _Text, number: int) -> Iterator[Claim]:
+def _read_turned_round(language: _Language, shown: Shown, text: _Text, number: int) -> Iterator[Claim]:
     """Yield claims of the form `B is the correct answer`, as a sentence of its own."""
     start, end = text.lines[number]
     for match in deque(language.right.finditer(text.text, start, end), LAST):
@@ -497,7 +497,7 @@ def _turned_round(language: _Language, shown: Shown, text: _Text, number: int) -
         subject = _bare(_p("sentence").split(before)[-1])
         subject = _bare(subject[language.before.match(subject).end() :])  # type: ignore[union-attr]
         label, option = shown.position_of_label(subject), shown.position_of_text(subject)
-        position = _labelled_option(shown, subject) if label is None and option is None else label
+        position = _match_labelled_option(shown, subject) if label is None and option is None else label
         position = option if position is None else position
         if position is not None and (label is None or subject == shown.labels[label]):
             yield Claim("answer-line", match.start(), number, position, subject, explicit=False)
@@ -522,7 +522,7 @@ def _led_to(shown: Shown, text: _Text, number: int, match: re.Match[str], *, exp
         if again is not None and (shown.word.match(again[0]) is None or _p("no_label").match(again[0])):
             start = again.end()
     if not text.text[start:end].strip(_AROUND):
-        yield from _below(shown, text, number, start, header=False)
+        yield from _read_below(shown, text, number, start, header=False)
         return
     negation = None if explicit else _p("not").match(text.text, start, end)
     if negation is not None:
@@ -549,12 +549,12 @@ def _led_to(shown: Shown, text: _Text, number: int, match: re.Match[str], *, exp
 
 def _begins_options(shown: Shown, text: _Text, number: int, said: str) -> bool:
     """Check whether a label with its own option is the first of the options, which the next line goes on listing."""
-    first = _labelled_option(shown, said)
-    following = _labelled_option(shown, text.of(number + 1)) if number + 1 < len(text.lines) else None
+    first = _match_labelled_option(shown, said)
+    following = _match_labelled_option(shown, text.of(number + 1)) if number + 1 < len(text.lines) else None
     return first is not None and following is not None and first != following
 
 
-def _below(shown: Shown, text: _Text, number: int, start: int, *, header: bool) -> Iterator[Claim]:
+def _read_below(shown: Shown, text: _Text, number: int, start: int, *, header: bool) -> Iterator[Claim]:
     """Yield the answer alone on the line below a lead-in that nothing follows."""
     following = next((n for n in range(number + 1, min(number + 4, len(text.lines))) if text.of(n).strip()), None)
     if following is None:
@@ -570,7 +570,7 @@ def _below(shown: Shown, text: _Text, number: int, start: int, *, header: bool) 
         yield named.claim("answer-line", start, following)
 
 
-def _boxed(shown: Shown, text: _Text) -> Iterator[Claim]:
+def _read_boxes(shown: Shown, text: _Text) -> Iterator[Claim]:
     for match in deque(_p("boxed").finditer(text.text), LAST):
         end: int | None = match.end() + 1
         if match[0].endswith("{"):
@@ -580,7 +580,7 @@ def _boxed(shown: Shown, text: _Text) -> Iterator[Claim]:
             end = end or min(text.lines[text.line_at(match.start())][1], match.end() + MAX_STATED)
         if not _p("rejected").match(text.text, end or 0):
             inner = text.text[match.end() : end]
-            claim = _stated("boxed", shown, text, match.start(), inner)
+            claim = _make_claim("boxed", shown, text, match.start(), inner)
             if claim.says is not None or _names_labels(shown, inner):
                 yield claim
 
@@ -608,12 +608,12 @@ def _json(shown: Shown, text: _Text) -> Iterator[Claim]:
             continue
         items = [item.strip() for item in value[1:-1].split(",") if item.strip()] if value[0] == "[" else [value]
         value = items[0].strip("\"'") if len(items) == 1 else ""
-        yield _stated("json", shown, text, match.start(), re.sub(r"\\[ntr]", " ", value).replace("\\", ""))
+        yield _make_claim("json", shown, text, match.start(), re.sub(r"\\[ntr]", " ", value).replace("\\", ""))
 
 
 def _tags(shown: Shown, text: _Text) -> Iterator[Claim]:
     if text.marked:
-        claim = _stated("tag", shown, text, 0, text.text)
+        claim = _make_claim("tag", shown, text, 0, text.text)
         if claim.says is not None:
             yield claim
         return
@@ -621,13 +621,13 @@ def _tags(shown: Shown, text: _Text) -> Iterator[Claim]:
         touches = text.cut and match.end() == len(text.text) and not text.text.endswith(">")
         if touches or _p("rejected").match(text.text, match.end()):
             continue
-        claim = _stated("tag", shown, text, match.start(), match["inner"])
+        claim = _make_claim("tag", shown, text, match.start(), match["inner"])
         inner = _text_of(match["inner"], cut=False, marked=False)
-        if claim.says is not None or not any(list(find(shown, inner)) for find in (_answer_lines, _boxed, _json)):
+        if claim.says is not None or not any(list(find(shown, inner)) for find in (_answer_lines, _read_boxes, _json)):
             yield claim
 
 
-def _stated(rule: str, shown: Shown, text: _Text, start: int, inner: str) -> Claim:
+def _make_claim(rule: str, shown: Shown, text: _Text, start: int, inner: str) -> Claim:
     """Return the claim of a box, a JSON value or a tag, which is a label, an option or both."""
     said = " ".join(plain(inner[:MAX_STATED]).split())
     # A lead-in may be within, such as \boxed{\text{Answer: B}}.
@@ -647,11 +647,11 @@ def _lone_answer(shown: Shown, text: _Text, number: int) -> _Said | None:
     label, option = shown.position_of_label(bare), shown.position_of_text(line)
     if label is not None or option is not None:
         return _Said(label, bare) if label is not None else _Said(option, _bare(line))
-    named = _labelled_option(shown, line)
+    named = _match_labelled_option(shown, line)
     return _option_with_label(shown, line) if named is None else _Said(named, shown.labels[named])
 
 
-def _labelled_option(shown: Shown, line: str) -> int | None:
+def _match_labelled_option(shown: Shown, line: str) -> int | None:
     """Return the position of a line that is a label with its own option's text, and a remark in brackets if any."""
     start = _p("label_start").match(line)
     match = shown.label.match(line, 0 if start is None else start.end())
@@ -707,7 +707,7 @@ def _option_alone(shown: Shown, text: _Text) -> Iterator[Claim]:
         yield Claim("option-alone", text.lines[text.last_line][0], text.last_line, option, _bare(line))
 
 
-_FINDERS: Final = dict(zip(RULES, (_answer_lines, _boxed, _json, _tags, _label_alone, _option_alone), strict=True))
+_FINDERS: Final = dict(zip(RULES, (_answer_lines, _read_boxes, _json, _tags, _label_alone, _option_alone), strict=True))
 
 
 def final_answer(
@@ -717,7 +717,7 @@ def final_answer(
 
     cut: the answer was cut off at a limit. marked: it was between its own markers, which count as a tag.
     """
-    shown = shown_of(tuple(labels), tuple(options))
+    shown = make_forms(tuple(labels), tuple(options))
     text = _text_of(answer, cut=cut, marked=marked)
     stated = [claim for rule in rules if (claim := _deciding(list(_FINDERS[rule](shown, text)))) is not None]
     formal = [claim for claim in stated if claim.explicit]

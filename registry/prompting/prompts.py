@@ -150,7 +150,7 @@ def labels_shown(
         return tuple(LETTERS[:n_shown])
     if "labels" not in definition:
         return None
-    labelled = _labelled(definition, variant, n_shown, external_id)
+    labelled = _choose_labels(definition, variant, n_shown, external_id)
     if definition.get("answer") == "label" or "{label}" in definition["continuation"]:
         return labelled.answers
     return labelled.shown if "{label}" in (labelled.option or "") else None
@@ -175,14 +175,14 @@ def build_prompt(
             "asked; use another, such as symbols"
         )
     shown = [question.options[option] if option >= 0 else (inserted or {})[option] for option in variant.order]
-    labelled = _labelled(definition, variant, len(shown), question.external_id)
-    definition = _worded(definition, variant.template, question.subject, labelled)
+    labelled = _choose_labels(definition, variant, len(shown), question.external_id)
+    definition = _apply_wording(definition, variant.template, question.subject, labelled)
     instruction = _instruction(definition, question.subject, labelled)
     answered: list[tuple[str, str]] = []
     for example in examples:
         order = _example_order(example, variant.examples_position)
         options = [example.options[option] for option in order]
-        of_example = _labelled(definition, variant, len(options), example.external_id)
+        of_example = _choose_labels(definition, variant, len(options), example.external_id)
         block = _block(definition, example.text, example.context, options, of_example)
         right = order.index(example.answer)
         answered.append((block, _continuation(definition, of_example.answers[right], options[right])))
@@ -215,13 +215,13 @@ def _messages(
     """
     cue = definition["cue"] if "answer" not in definition else ""
 
-    def asked(block: str) -> Message:
+    def user_message(block: str) -> Message:
         return Message("user", block.removesuffix(cue).removesuffix("\n") if cue else block)
 
     turns = [] if instruction is None else [Message("system", instruction)]
     for block, answer in answered:
-        turns += [asked(block), Message("assistant", cue + answer if cue else answer.lstrip(" "))]
-    turns.append(asked(last))
+        turns += [user_message(block), Message("assistant", cue + answer if cue else answer.lstrip(" "))]
+    turns.append(user_message(last))
     return (*turns, Message("assistant", cue)) if cue else tuple(turns)
 
 
@@ -258,7 +258,7 @@ class _Labelled:
 _LETTER: Final = re.compile(r"\(?[A-Za-z]\)?")
 
 
-def _labelled(definition: Mapping[str, Any], variant: VariantShown, n_shown: int, external_id: str) -> _Labelled:
+def _choose_labels(definition: Mapping[str, Any], variant: VariantShown, n_shown: int, external_id: str) -> _Labelled:
     """Return the protocol's own labels, or a scheme's labels in their place, and the template of options."""
     scheme = variant.labels
     what, name = f"question {external_id}", definition["name"]
@@ -298,7 +298,7 @@ _TASK: Final = "Answer the multiple choice question."
 """The task in the presets' instructions, before the form of the answer."""
 
 
-def _worded(
+def _apply_wording(
     definition: Mapping[str, Any], template: Template | None, subject: str | None, labelled: _Labelled
 ) -> Mapping[str, Any]:
     """Return the definition with its task in a template's words; its form of the answer stays."""
@@ -321,13 +321,13 @@ def _worded(
     before = template.place == "before"
     return {
         **{key: value for key, value in definition.items() if key not in ("header", "header_without_subject")},
-        "instruction": _escaped(words) if before else None,
+        "instruction": _escape(words) if before else None,
         "closing": None if before else words,
         "question": template.question,
     }
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 

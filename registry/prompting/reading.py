@@ -75,7 +75,7 @@ def read(
         return Reading("unread", divided, remark=f"unknown marker {divided.unknown}; add it to SHUFFLEBOARD_MARKERS")
     else:
         text = divided.answer
-    found = _extracted(definition, text, answers, options, cut_off=cut_off, marked=divided.marked and apart)
+    found = _extract(definition, text, answers, options, cut_off=cut_off, marked=divided.marked and apart)
     if isinstance(found, Extracted):
         return Reading("answered", divided, found.rule, found.text, found.position)
     if cut_off:
@@ -86,7 +86,7 @@ def read(
     return Reading("empty", divided, remark=IN_THE_THOUGHT if off and divided.thought else None)
 
 
-def _extracted(
+def _extract(
     definition: Mapping[str, Any],
     text: str,
     answers: Sequence[str],

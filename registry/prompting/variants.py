@@ -22,7 +22,7 @@ from registry.digests import specification_digest
 from registry.errors import VariantError
 from registry.names import suggestion
 from registry.prompting.labels import DISTINCT_SCHEMES, LABEL_SCHEMES
-from registry.prompting.templates import ANSWER_FORMATS, OWN, Template, read_templates, shipped, templates_of
+from registry.prompting.templates import ANSWER_FORMATS, OWN, Template, load_shipped, read_templates, templates_of
 
 if TYPE_CHECKING:
     from registry.tables import VariantSet
@@ -108,25 +108,25 @@ def permutation_of_rank(n_options: int, rank: int) -> tuple[int, ...]:
     return tuple(order)
 
 
-def _named(orders: Mapping[str, tuple[int, ...]]) -> list[VariantShown]:
+def _number_orders(orders: Mapping[str, tuple[int, ...]]) -> list[VariantShown]:
     return [VariantShown(ordinal, name, order) for ordinal, (name, order) in enumerate(orders.items())]
 
 
 def original(question: QuestionShape) -> list[VariantShown]:
     """Return the benchmark's own order."""
-    return _named({"original": tuple(range(question.n_options))})
+    return _number_orders({"original": tuple(range(question.n_options))})
 
 
 def original_inverse(question: QuestionShape) -> list[VariantShown]:
     """Return the benchmark's order and its reverse."""
     identity = tuple(range(question.n_options))
-    return _named({"original": identity, "inverse": identity[::-1]})
+    return _number_orders({"original": identity, "inverse": identity[::-1]})
 
 
 def cyclic(question: QuestionShape) -> list[VariantShown]:
     """Return the L left rotations, identity first: every option is at every position once."""
     L = question.n_options
-    return _named({f"rotation {k}": tuple((position + k) % L for position in range(L)) for k in range(L)})
+    return _number_orders({f"rotation {k}": tuple((position + k) % L for position in range(L)) for k in range(L)})
 
 
 def random2(question: QuestionShape) -> list[VariantShown]:
@@ -146,7 +146,7 @@ def _random(question: QuestionShape, size: int) -> list[VariantShown]:
             f"question {question.external_id} has {question.n_options} options; random orders are drawn for 2 to "
             f"{max(RANDOM_RANKS)} only: use cyclic"
         )
-    return _named({f"rank {rank}": permutation_of_rank(question.n_options, rank) for rank in ranks[:size]})
+    return _number_orders({f"rank {rank}": permutation_of_rank(question.n_options, rank) for rank in ranks[:size]})
 
 
 def full(question: QuestionShape) -> list[VariantShown]:
@@ -160,12 +160,12 @@ def full(question: QuestionShape) -> list[VariantShown]:
             f"question {question.external_id} has {L} options, which makes {math.factorial(L):,} orders; full is "
             f"limited to {MAX_FULL_OPTIONS} options: use cyclic or randomL"
         )
-    return _named({f"rank {rank}": order for rank, order in enumerate(itertools.permutations(range(L)))})
+    return _number_orders({f"rank {rank}": order for rank, order in enumerate(itertools.permutations(range(L)))})
 
 
-def seeded_order(items: Sequence[int], *, seed: int, kind: str, question_id: str, variant: int) -> tuple[int, ...]:
+def draw_order(items: Sequence[int], *, seed: int, kind: str, question_id: str, variant: int) -> tuple[int, ...]:
     """`items` in an order drawn by hashing; an inserted option hashes under its name."""
-    names = {ordinal: name for name, ordinal in inserted_ordinals(kind).items()}
+    names = {ordinal: name for name, ordinal in number_inserted(kind).items()}
 
     def key(item: int) -> str:
         text = f"{seed}:{kind}:{question_id}:{variant}:{names.get(item, item)}"
@@ -178,10 +178,12 @@ def shuffle(question: QuestionShape, m: int, seed: int) -> list[VariantShown]:
     """Variant 0 is the original, 1 … m are shuffles, drawn with return: one may equal the original."""
     identity = tuple(range(question.n_options))
     orders = [
-        seeded_order(identity, seed=seed, kind="shuffle", question_id=question.external_id, variant=variant)
+        draw_order(identity, seed=seed, kind="shuffle", question_id=question.external_id, variant=variant)
         for variant in range(1, m + 1)
     ]
-    return _named({"original": identity} | {f"shuffle {draw}": order for draw, order in enumerate(orders, start=1)})
+    return _number_orders(
+        {"original": identity} | {f"shuffle {draw}": order for draw, order in enumerate(orders, start=1)}
+    )
 
 
 def divergent(question: QuestionShape, seed: int, subset: str) -> list[VariantShown]:
@@ -206,7 +208,7 @@ def divergent(question: QuestionShape, seed: int, subset: str) -> list[VariantSh
     shown = []
     for ordinal, (type_, name, order) in enumerate(items):
         if type_.endswith("shuffled"):
-            order = seeded_order(  # noqa: PLW2901
+            order = draw_order(  # noqa: PLW2901
                 order, seed=seed, kind="divergent", question_id=question.external_id, variant=ordinal
             )
         if type_ in wanted:
@@ -311,9 +313,9 @@ def adversarial(question: QuestionShape) -> list[VariantShown]:
     last = max(option for option in identity if option != question.answer)
     orders = {"original": identity} | {
         name: tuple(ordinal if option == last else option for option in identity)
-        for name, ordinal in inserted_ordinals("adversarial").items()
+        for name, ordinal in number_inserted("adversarial").items()
     }
-    with_question = _named(orders)
+    with_question = _number_orders(orders)
     return with_question + [
         VariantShown(
             shown.ordinal + len(orders), f"{shown.name} without the question", shown.order, question_shown=False
@@ -322,7 +324,7 @@ def adversarial(question: QuestionShape) -> list[VariantShown]:
     ]
 
 
-def imported(question: QuestionShape, inserted: str) -> list[VariantShown]:  # noqa: ARG001
+def reject_imported(question: QuestionShape, inserted: str) -> list[VariantShown]:  # noqa: ARG001
     """Raise VariantError: imported orders come with their outputs and cannot be requested."""
     raise VariantError("variants 'imported' are only for imported outputs; to ask a model, use another kind")
 
@@ -344,15 +346,15 @@ def wording(
             f"wording: seed {seed}: use 0, the protocol's own answer format, to {len(ANSWER_FORMATS) - 1}"
         )
     identity = tuple(range(question.n_options))
-    listed = shipped(set) if content is None else templates_of(content)
+    listed = load_shipped(set) if content is None else templates_of(content)
     found = [VariantShown(0, OWN, identity)]
     for ordinal, template in enumerate(listed, start=1):
         found.append(VariantShown(ordinal, template.name, identity, template=replace(template, seed=seed)))
-    chosen = _chosen_ordinals(templates, len(listed))
+    chosen = _parse_ordinals(templates, len(listed))
     return [variant for variant in found if variant.ordinal in chosen]
 
 
-def _chosen_ordinals(text: str, last: int) -> range | frozenset[int]:
+def _parse_ordinals(text: str, last: int) -> range | frozenset[int]:
     """Return the ordinals in "all", or in a list such as 0+2+5-7."""
     if text == "all":
         return range(last + 1)
@@ -424,7 +426,7 @@ VARIANT_KINDS: Final[Mapping[str, VariantKind]] = {
         parameters={"file": "", "set": "score", "templates": "all", "seed": 0},
         reads=read_templates,
     ),
-    "imported": VariantKind(imported, "whatever was recorded", parameters={"inserted": ""}),
+    "imported": VariantKind(reject_imported, "whatever was recorded", parameters={"inserted": ""}),
 }
 
 
@@ -441,7 +443,7 @@ def only_orders(kind: str) -> bool:
     return kind not in VARIANT_KINDS or VARIANT_KINDS[kind].varies in (None, "order", "options")
 
 
-def inserted_ordinals(kind: str) -> dict[str, int]:
+def number_inserted(kind: str) -> dict[str, int]:
     """Return the ordinal (−1, −2, …) of each option that a kind inserts, by name."""
     inserted = VARIANT_KINDS[kind].inserted if kind in VARIANT_KINDS else ()
     return {name: -number for number, name in enumerate(inserted, start=1)}
@@ -484,7 +486,7 @@ class VariantSetDefinition:
         """Version of the kind's function."""
         return VARIANT_KINDS[self.kind].version
 
-    def made_by(self, version: int) -> bool:
+    def is_current(self, version: int) -> bool:
         """Return whether the code still makes the same variants as when the set was stored under `version`."""
         return self.kind in VARIANT_KINDS and self.version == version
 
@@ -517,7 +519,7 @@ class VariantSetDefinition:
             names = [name for name in str(self.parameters["inserted"]).split("+") if name]
             return {-number: name for number, name in enumerate(names, start=1)}
         texts = VARIANT_KINDS[self.kind].inserted
-        return {ordinal: texts[name] for name, ordinal in inserted_ordinals(self.kind).items()}
+        return {ordinal: texts[name] for name, ordinal in number_inserted(self.kind).items()}
 
     def is_of_its_files(self) -> bool:
         """Return whether the content read from files matches the digest in the parameters."""
@@ -566,7 +568,7 @@ class VariantSetDefinition:
         return kind.variants(question, **given, content=self.content)
 
 
-def stored_variants(row: "VariantSet") -> VariantSetDefinition:
+def load_variants(row: "VariantSet") -> VariantSetDefinition:
     """Return the definition of a stored variant set."""
     return VariantSetDefinition(row.kind, row.parameters, row.content)
 

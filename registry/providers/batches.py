@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from registry.db import changed_one, database_now
+from registry.db import database_now, update_one
 from registry.providers import budgets, calls
 from registry.tables import EvaluationQuestion
 from registry.tables.providers import ProviderBatch, ProviderCall
@@ -27,7 +27,7 @@ class Failure:
 
 
 Result = Mapping[str, Any] | Failure
-"""The values that `calls.answered` stores of an answer, or why there is none."""
+"""The values that `calls.record_answer` stores of an answer, or why there is none."""
 
 
 def write_down(
@@ -57,7 +57,7 @@ def begin_sending(session: Session, journal: calls.Journal, batch_id: int) -> No
         raise calls.LostClaimError
 
 
-def submitted(session: Session, batch_id: int, remote_id: str) -> bool:
+def record_submitted(session: Session, batch_id: int, remote_id: str) -> bool:
     """Store the provider's name for a batch; return False if it was given up in the meantime."""
     if _move(session, batch_id, ("sent",), state="submitted", remote_id=remote_id):
         return True
@@ -66,7 +66,7 @@ def submitted(session: Session, batch_id: int, remote_id: str) -> bool:
 
 def _move(session: Session, batch_id: int, states: Sequence[str], **values: Any) -> bool:
     moved = update(ProviderBatch).where(ProviderBatch.id == batch_id, ProviderBatch.state.in_(states))
-    return changed_one(session, moved.values(**values))
+    return update_one(session, moved.values(**values))
 
 
 def end(
@@ -98,9 +98,9 @@ def end(
     for call_id in begun:
         result = results.get(call_id, otherwise)
         if isinstance(result, Failure):
-            calls.failed(session, journal, call_id, result.error, result.cost)
+            calls.record_failure(session, journal, call_id, result.error, result.cost)
         else:
-            calls.answered(session, journal, call_id, **result)
+            calls.record_answer(session, journal, call_id, **result)
             answered += 1
     batch.state, batch.ended_at = "ended", database_now()
     session.flush()
@@ -113,7 +113,7 @@ def waits(session: Session, evaluation_id: int) -> bool:
     return session.scalar(query.limit(1)) is not None
 
 
-def known(session: Session) -> tuple[frozenset[str], datetime]:
+def list_known(session: Session) -> tuple[frozenset[str], datetime]:
     """Return the providers' names of all batches that have one, and the database's time before the query."""
     now = session.scalars(select(database_now())).one()
     found = session.scalars(select(ProviderBatch.remote_id).where(ProviderBatch.remote_id.is_not(None)))

@@ -72,7 +72,7 @@ def set_budget(session: Session, kind: str, subject: str, amount: float | None) 
         raise UsageError(f"budget kind {kind!r}: use one of {', '.join(BUDGET_KINDS)}")
     if amount is not None and not 0 <= amount <= MOST:
         raise UsageError(f"budget {amount:g}: give an amount from 0 to {MOST:g}")
-    subject = _checked(session, kind, subject)
+    subject = _check_subject(session, kind, subject)
     row = session.get(Budget, (kind, subject), with_for_update=True)
     if amount is None:
         if row is not None:
@@ -87,7 +87,7 @@ def set_budget(session: Session, kind: str, subject: str, amount: float | None) 
     return row
 
 
-def _checked(session: Session, kind: str, subject: str) -> str:
+def _check_subject(session: Session, kind: str, subject: str) -> str:
     if kind == "account":
         if session.scalar(select(Account.id).where(Account.name == subject)) is None:
             raise NotFoundError(f"account {subject!r} does not exist; see: shuffleboard accounts list")
@@ -106,12 +106,12 @@ def _so_far(session: Session, kind: str, subject: str) -> tuple[float, float]:
         select(
             func.coalesce(func.sum(case((begun, 0.0), else_=ended)), 0.0),
             func.coalesce(func.sum(case((begun, ProviderCall.cost_limit), else_=0.0)), 0.0),
-        ).where(_of(kind, subject))
+        ).where(_match_subject(kind, subject))
     ).one()
     return float(spent), float(held)
 
 
-def _of(kind: str, subject: str) -> ColumnElement[bool]:
+def _match_subject(kind: str, subject: str) -> ColumnElement[bool]:
     if kind == "evaluation":
         return ProviderCall.evaluation_id == int(subject)
     if kind == "submission":

@@ -93,7 +93,7 @@ def begin(session: Session, journal: Journal, key: Key, cost_limit: float | None
     return call.id
 
 
-def answered(session: Session, journal: Journal, call_id: int, **values: Any) -> None:
+def record_answer(session: Session, journal: Journal, call_id: int, **values: Any) -> None:
     """Store an answer: its text, outcome, tokens, cost and source.
 
     If the shard's new worker got an answer in the meantime, only the cost counts.
@@ -111,7 +111,7 @@ def answered(session: Session, journal: Journal, call_id: int, **values: Any) ->
         _end(session, journal, call, state="failed", error="answered meanwhile", cost=values.get("cost"))
 
 
-def failed(session: Session, journal: Journal, call_id: int, error: str, cost: float | None) -> None:
+def record_failure(session: Session, journal: Journal, call_id: int, error: str, cost: float | None) -> None:
     """Store that a call had no answer. cost: 0 if the provider refused it; None if unknown."""
     call = session.get_one(ProviderCall, call_id, with_for_update=True)
     _end(session, journal, call, state="failed", error=error, cost=cost)

@@ -45,7 +45,7 @@ def reserve(session: Session, key: str, limits: Limits, tokens: int) -> float:
 
     tokens: of the prompt and the longest answer; `refund` returns the unused ones.
     """
-    row, now = _locked(session, key)
+    row, now = _lock(session, key)
     return place(row, limits, tokens, now)
 
 
@@ -76,20 +76,20 @@ def _share(limit: int, amount: int) -> timedelta:
 def refund(session: Session, key: str, limits: Limits, reserved: int, used: int) -> None:
     """Replace the tokens reserved for an answer by its real tokens."""
     if limits.tokens_per_minute is not None and used != reserved:
-        row, _ = _locked(session, key)
+        row, _ = _lock(session, key)
         row.tokens_free_at += _share(limits.tokens_per_minute, used) - _share(limits.tokens_per_minute, reserved)
 
 
 def hold(session: Session, key: str, seconds: float) -> None:
     """Block all requests with a key for some seconds, as its provider requires."""
-    row, now = _locked(session, key)
+    row, now = _lock(session, key)
     until = now + timedelta(seconds=seconds)
     row.not_before = max(until, row.not_before or until)
     # Requests with earlier slots reserve again. The new slots follow one another as usual.
     row.requests_free_at = max(row.requests_free_at, until)
 
 
-def held_for(session: Session, key: str) -> float:
+def seconds_held(session: Session, key: str) -> float:
     """Seconds for which no request with a key may begin."""
     found = session.execute(select(RateLimit.not_before, database_now()).where(RateLimit.key == key)).one_or_none()
     if found is None or found[0] is None:
@@ -97,7 +97,7 @@ def held_for(session: Session, key: str) -> float:
     return max(0.0, (found[0] - found[1]).total_seconds())
 
 
-def _locked(session: Session, key: str) -> tuple[RateLimit, datetime]:
+def _lock(session: Session, key: str) -> tuple[RateLimit, datetime]:
     """Return the locked row of a key, and the time after locking."""
     query = select(RateLimit).where(RateLimit.key == key).with_for_update()
     row = session.scalar(query)

@@ -31,7 +31,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased
 
-from registry.db import changed_one, database_now, insert_ignoring, registry_place
+from registry.db import database_now, insert_ignoring, registry_place, update_one
 from registry.digests import specification_digest
 from registry.predictions.bulk import insert_predictions
 from registry.queue import exclusions
@@ -119,7 +119,7 @@ def claim(
                 Shard.evaluation_id == evaluation.id,
                 Shard.queue == evaluation.queue,
                 _is_free(),
-                ~exclusions.excluded(scopes, Exclusion.shard_id == Shard.id),
+                ~exclusions.match_excluded(scopes, Exclusion.shard_id == Shard.id),
             )
             .order_by(Shard.id)
             .limit(1)
@@ -164,13 +164,13 @@ def _best_first(
             Shard.evaluation_id == Evaluation.id,
             Shard.queue == queue,
             _is_free(),
-            ~exclusions.excluded(scopes, Exclusion.shard_id == Shard.id),
+            ~exclusions.match_excluded(scopes, Exclusion.shard_id == Shard.id),
         )
         columns = (Evaluation.id, Evaluation.model_revision_id, Evaluation.priority, Evaluation.max_workers)
         of_queues.append(
             select(*columns, literal(queue).label("queue")).where(
                 _goes_on(),
-                ~exclusions.excluded(scopes, Exclusion.model_revision_id == Evaluation.model_revision_id),
+                ~exclusions.match_excluded(scopes, Exclusion.model_revision_id == Evaluation.model_revision_id),
                 free.exists(),
             )
         )
@@ -245,7 +245,7 @@ def is_of(shard_claim: Claim, state: str = "leased") -> ColumnElement[bool]:
 
 def _update_held(session: Session, shard_claim: Claim, **values: object) -> bool:
     """Update the shard if the claim is still valid; return whether it was."""
-    return changed_one(session, update(Shard).where(is_of(shard_claim)).values(**values))
+    return update_one(session, update(Shard).where(is_of(shard_claim)).values(**values))
 
 
 def heartbeat(session: Session, shard_claim: Claim, lease_seconds: float) -> bool:
@@ -469,12 +469,14 @@ def work_remains(session: Session, queues: Sequence[str]) -> bool:
 def live_workers(session: Session, silent_seconds: float = ALIVE_SECONDS) -> int:
     """Return the number of workers that were seen within `silent_seconds` and did not stop."""
     query = (
-        select(func.count()).select_from(Worker).where(worker_is_live(silent_seconds), Worker.id.not_in(gone(session)))
+        select(func.count())
+        .select_from(Worker)
+        .where(worker_is_live(silent_seconds), Worker.id.not_in(list_gone(session)))
     )
     return session.scalar(query) or 0
 
 
-def gone(session: Session) -> list[str]:
+def list_gone(session: Session) -> list[str]:
     """Return the workers of this host that missed a heartbeat and whose process has ended.
 
     A worker with a recent heartbeat is left alone: its process may be in a container, under another number.
@@ -507,7 +509,7 @@ def worker_is_live(silent_seconds: float = ALIVE_SECONDS) -> ColumnElement[bool]
 def queues_without_worker(session: Session) -> list[str]:
     """Queues on which work waits although no live worker serves them, by name."""
     served: set[str] = set()
-    for queues in session.scalars(select(Worker.queues).where(worker_is_live(), Worker.id.not_in(gone(session)))):
+    for queues in session.scalars(select(Worker.queues).where(worker_is_live(), Worker.id.not_in(list_gone(session)))):
         served.update(QUEUES if queues is None else queues)
     waiting = (
         select(Shard.queue)

@@ -51,7 +51,9 @@ def _bars(unit: Callable[[Hashable], str]) -> Iterator[Show]:
         def show(key: Hashable, what: str, done: int, total: int | None, note: str) -> None:
             if key not in tasks:
                 tasks[key] = bars.add_task(what, total=total, counted="", note="")
-            bars.update(tasks[key], completed=done, total=total, counted=_counted(done, total, unit(key)), note=note)
+            bars.update(
+                tasks[key], completed=done, total=total, counted=_format_count(done, total, unit(key)), note=note
+            )
 
         yield show
 
@@ -65,7 +67,7 @@ class _Lines:
         self._said: dict[Hashable, tuple[float, str]] = {}
 
     def show(self, key: Hashable, what: str, done: int, total: int | None, note: str) -> None:
-        counted = _counted(done, total, self._unit(key))
+        counted = _format_count(done, total, self._unit(key))
         line = ": ".join(part for part in (what, ", ".join(part for part in (counted, note) if part)) if part)
         now = self._clock()
         at, before = self._said.get(key, (float("-inf"), ""))
@@ -74,7 +76,7 @@ class _Lines:
             print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is what the module is for
 
 
-def _counted(done: int, total: int | None, unit: str) -> str:
+def _format_count(done: int, total: int | None, unit: str) -> str:
     if total is None:
         return f"{done:,} {unit}" if done else ""
     return f"{done:,} of {total:,} {unit}"

@@ -17,7 +17,7 @@ Key = tuple[int, int]
 """Question id and variant."""
 
 
-def of_shard(session: Session, claim: Claim, fingerprint: str) -> dict[Key, Mapping[str, Any]]:
+def load_drafts(session: Session, claim: Claim, fingerprint: str) -> dict[Key, Mapping[str, Any]]:
     """Return the stored answers to a shard's prompts that were written under this fingerprint."""
     found = session.scalars(
         select(Draft).where(

@@ -14,7 +14,7 @@ from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import live_workers
-from registry.queue.money import Charge, charge, measured, service_of
+from registry.queue.money import Charge, charge, measure_tokens, service_of
 from registry.queue.shards import shard_prompts
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision, Shard
@@ -92,7 +92,7 @@ def estimates(engine: Engine, plan: Plan, queue: str, tokeniser: Callable[[Model
             rate = tokens_per_second(session, item.revision.id, queue)
             found.append(_estimate(item, tokenisers.get(item.revision.id, ""), rate, queue))
         workers = live_workers(session)
-    sums = {name: known_sum(getattr(item, name) for item in found) for name in ESTIMATED}
+    sums = {name: sum_known(getattr(item, name) for item in found) for name in ESTIMATED}
     currency = next((item.charge.currency for item in planned if item.charge is not None), None)
     return {"estimates": [asdict(item) for item in found], **sums, "currency": currency, "workers": workers}
 
@@ -122,7 +122,7 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                 definition = evaluation.protocol.definition
                 shards = [
                     [item.prompt for item in shard_prompts(session, shard.id)][:SAMPLE_PROMPTS]
-                    for shard in sampled_shards(undone)
+                    for shard in sample_shards(undone)
                 ]
                 texts = [[text for prompt in prompts for text in _read(definition, prompt)] for prompts in shards]
                 sampled = sum(map(len, shards))
@@ -143,11 +143,11 @@ def _charge(session: Session, evaluation: Evaluation, texts: Sequence[str], prom
     service = service_of(revision.kind, revision.location, revision.requested_revision, settings)
     if service is None:
         return None
-    known = measured(session, revision.id, evaluation.protocol_id, evaluation.benchmark_version_id)
+    known = measure_tokens(session, revision.id, evaluation.protocol_id, evaluation.benchmark_version_id)
     return charge(service, evaluation.protocol.definition, known, texts, prompts, settings)
 
 
-def sampled_shards(shards: Sequence[Shard]) -> list[Shard]:
+def sample_shards(shards: Sequence[Shard]) -> list[Shard]:
     """Return whole shards, evenly spread, of about SAMPLE_PROMPTS prompts together; at least one if there is any."""
     total = sum(shard.prompts for shard in shards)
     if total <= SAMPLE_PROMPTS:
@@ -233,7 +233,7 @@ def tokens_per_second(session: Session, model_revision_id: int, queue: str) -> f
     return float(tokens) / float(seconds) if tokens and seconds else None
 
 
-def known_sum(values: Iterable[float | None]) -> float | None:
+def sum_known(values: Iterable[float | None]) -> float | None:
     """Return the sum; None if a value is unknown."""
     listed = list(values)
     known = [value for value in listed if value is not None]

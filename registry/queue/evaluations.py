@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import case, insert, select, update
 from sqlalchemy.orm import Session
 
-from registry.db import MAX_INTEGER, changed_one, one_at_a_time
+from registry.db import MAX_INTEGER, one_at_a_time, update_one
 from registry.digests import sha256_text, specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, not_withdrawn
@@ -19,10 +19,10 @@ from registry.prompting.variants import VariantSetDefinition, parse_variants
 from registry.queue import exclusions
 from registry.queue.hints import hint_at
 from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, store_shards
-from registry.queue.thinking import shown_by_server, shown_by_template, why_not_honoured
+from registry.queue.thinking import read_server, read_template, why_not_honoured
 from registry.revisions.endpoints import endpoint_of, provider_of
 from registry.revisions.store import model_identity
-from registry.scores.asked import as_specified, asked_digest
+from registry.scores.asked import as_specified, compute_asked_digest
 from registry.settings import get_settings
 from registry.tables import (
     BenchmarkVersion,
@@ -124,7 +124,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     evaluation = Evaluation(
         specification=specification,
         specification_digest=digest,
-        asked_digest=asked_digest(specification, len(planned), version.questions),
+        asked_digest=compute_asked_digest(specification, len(planned), version.questions),
         replicate=replicates[-1].replicate + 1 if replicates else 0,
         model_revision=revision,
         benchmark_version=version,
@@ -211,9 +211,9 @@ def _check_thinking(name: str, revision: ModelRevision, protocol: dict[str, Any]
     """Check that the model supports the protocol's settings of thinking. Raises ProtocolError."""
     if revision.kind == "openai":
         endpoint = endpoint_of(revision.location or "", get_settings())
-        shown = shown_by_server(revision.thinking)
+        shown = read_server(revision.thinking)
     else:
-        endpoint, shown = None, shown_by_template(revision.chat_template)
+        endpoint, shown = None, read_template(revision.chat_template)
     why = why_not_honoured(protocol, shown, endpoint, revision.requested_revision or "")
     if why is not None:
         raise ProtocolError(f"protocol {protocol['name']}: {name}: {why}")
@@ -436,7 +436,7 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
     ended = Evaluation.state.in_(("failed", "cancelled"))
     state = case((ended, target), else_=Evaluation.state) if action == "retry" else target
     # Conditional, and after the shards: a worker that seals or fails the evaluation locks them in this order.
-    moved = changed_one(
+    moved = update_one(
         session,
         update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(allowed)).values(state=state),
     )

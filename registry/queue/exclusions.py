@@ -41,7 +41,7 @@ def exclude(
     session.execute(insert(Exclusion).values(row | {"model_revision_id": model_revision_id, "shard_id": shard_id}))
 
 
-def excluded(scopes: Sequence[str], of_it: ColumnElement[bool]) -> ColumnElement[bool]:
+def match_excluded(scopes: Sequence[str], of_it: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return the condition that workers of these scopes are excluded. of_it: matches exclusions with the work."""
     if not scopes:
         return false()
@@ -73,7 +73,7 @@ def fail_unservable(session: Session, live: ColumnElement[bool], most_failures: 
     for model_revision_id, shard_id in excluded_work:
         of_it = Exclusion.shard_id == shard_id if shard_id else Exclusion.model_revision_id == model_revision_id
         reasons = session.scalars(select(Exclusion).where(of_it, _holds()).order_by(Exclusion.id)).all()
-        queued = _queued(shard_id, model_revision_id)
+        queued = _match_queued(shard_id, model_revision_id)
         for queue in session.scalars(select(Shard.queue).where(queued).distinct()).all():
             serving = [set(scopes) for queues, scopes in workers if queue in queues]
             covering = {reason.scope for reason in reasons}
@@ -83,7 +83,7 @@ def fail_unservable(session: Session, live: ColumnElement[bool], most_failures: 
     return touched
 
 
-def _queued(shard_id: int | None, model_revision_id: int | None) -> ColumnElement[bool]:
+def _match_queued(shard_id: int | None, model_revision_id: int | None) -> ColumnElement[bool]:
     going_on = select(Evaluation.id).where(Evaluation.state.in_(("queued", "running")))
     if shard_id is not None:
         return and_(Shard.state == "queued", Shard.id == shard_id, Shard.evaluation_id.in_(going_on))

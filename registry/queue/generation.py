@@ -74,7 +74,7 @@ def draw(session: Session, reason: str) -> str:
     return drawn
 
 
-def of_generation(engine: Engine, generation: str, worker_id: str | None = None) -> Engine:
+def bind_generation(engine: Engine, generation: str, worker_id: str | None = None) -> Engine:
     """Return the engine for a process that works in this generation, such as on claims or results.
 
     Each of its write transactions begins with a check of the database's generation and raises GenerationError, with

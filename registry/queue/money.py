@@ -58,7 +58,7 @@ class Measured:
     written: float
 
 
-def measured(session: Session, revision_id: int, protocol_id: int, benchmark_version_id: int) -> Measured | None:
+def measure_tokens(session: Session, revision_id: int, protocol_id: int, benchmark_version_id: int) -> Measured | None:
     """Return the mean tokens of earlier answers; None if there are none."""
     prompt, cached, written = session.execute(
         select(

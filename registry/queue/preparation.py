@@ -6,7 +6,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, and_, delete, or_, select, update
 from sqlalchemy.orm import Session
 
-from registry.db import changed_one, database_now
+from registry.db import database_now, update_one
 from registry.queue import exclusions
 from registry.revisions.store import ModelFiles
 from registry.tables import Exclusion, ModelRevision, Worker
@@ -22,7 +22,7 @@ def next_to_prepare(
     free = and_(
         ModelRevision.state == "registered",
         or_(ModelRevision.prepare_until.is_(None), ModelRevision.prepare_until < database_now()),
-        ~exclusions.excluded(scopes, Exclusion.model_revision_id == ModelRevision.id),
+        ~exclusions.match_excluded(scopes, Exclusion.model_revision_id == ModelRevision.id),
     )
     query = select(ModelRevision).where(free).order_by(ModelRevision.id).limit(1)
     revision = session.scalars(query.with_for_update(of=ModelRevision, skip_locked=True)).first()
@@ -37,7 +37,7 @@ def keep_preparing(session: Session, worker_id: str, lease_seconds: float) -> No
     session.execute(update(ModelRevision).where(own).values(prepare_until=database_now(lease_seconds)))
 
 
-def prepared(session: Session, revision_id: int, files: ModelFiles) -> None:
+def finish_preparation(session: Session, revision_id: int, files: ModelFiles) -> None:
     """Makes a revision usable."""
     revision = session.get_one(ModelRevision, revision_id)
     files.record(revision)
@@ -56,7 +56,7 @@ def not_prepared(
         ModelRevision.prepared_by == worker_id,
         ModelRevision.state == "registered",
     )
-    if not changed_one(session, held.values(prepared_by=None, prepare_until=None)):
+    if not update_one(session, held.values(prepared_by=None, prepare_until=None)):
         return False
     host = scopes[1]
     exclusions.exclude(session, host, problem, model_revision_id=revision_id)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Double, Engine, Text, and_, column, distinct, func, or_, select, table
 from sqlalchemy.orm import Session
 
-from registry.db import database_now, picked, read_session
+from registry.db import database_now, pick, read_session
 from registry.lookups import find_evaluation
 from registry.names import plural
 from registry.providers.budgets import full_budget
@@ -128,7 +128,7 @@ class Progress:
         """Return the progress as JSON values."""
         rate, left = self.prompts_per_second, self.seconds_left
         return {"evaluation": self.evaluation_id} | {
-            **picked(self, PROGRESS),
+            **pick(self, PROGRESS),
             "waits": [wait.document() for wait in self.waits],
             "prompts_per_second": None if rate is None else round(rate, 3),
             "seconds_left": None if left is None else round(left, 1),

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
 from registry.predictions.prompts import ShardPrompt, prompts_of
-from registry.revisions.endpoints import answered_from_partial
+from registry.revisions.endpoints import choose_from_partial
 from registry.tables import Evaluation, EvaluationQuestion, Question
 
 
@@ -25,9 +25,9 @@ def rows_of(prompts: Sequence[ShardPrompt], logprobs: Sequence[Sequence[float | 
     rows = []
     for item, values, partial in zip(prompts, known, logprobs, strict=True):
         if values is None:
-            position, _ = answered_from_partial(partial)
+            position, _ = choose_from_partial(partial)
             tied = position is not None and partial.count(partial[position]) > 1
-            rows.append(item.stated_row(position) | {"tied": tied})
+            rows.append(item.build_stated_row(position) | {"tied": tied})
         else:
             pair = (item.question_id, item.variant.with_question())
             counterpart = without.get(pair) if item.variant.question_shown else None

@@ -50,7 +50,7 @@ class Sizes:
         revision = evaluation.model_revision
         if revision.kind == "openai" and provider_of(revision.location or "", get_settings()):
             return  # its prompts are requested together as a batch, whatever their time
-        rate = self._rates.get(evaluation_id) or self._measured(session, evaluation)
+        rate = self._rates.get(evaluation_id) or self._measure_speed(session, evaluation)
         if rate is None:
             return
         of_evaluation = Shard.evaluation_id == evaluation_id
@@ -69,7 +69,7 @@ class Sizes:
         elif shard.fence == 0:  # a shard that failed stays alone
             _join(session, shard, wanted)
 
-    def _measured(self, session: Session, evaluation: Evaluation) -> float | None:
+    def _measure_speed(self, session: Session, evaluation: Evaluation) -> float | None:
         """Prompts a second of the last shards under the model and protocol on this kind of device; None without any."""
         last = (
             select(Shard.prompts, Shard.elapsed_s)

@@ -94,7 +94,7 @@ def overdue(session: Session, settings: Settings) -> list[Overdue]:
     return found
 
 
-def stalled(session: Session, within_seconds: float) -> list[Stalled]:
+def list_stalled(session: Session, within_seconds: float) -> list[Stalled]:
     """Return the shards that were taken from hung workers within this time, the newest first."""
     query = (
         select(Shard.id, Shard.evaluation_id, Shard.stalled_worker_id, Shard.stalled_at)

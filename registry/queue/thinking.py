@@ -38,7 +38,7 @@ class Shown:
         return asdict(self)
 
 
-def shown_by_template(template: str | None) -> Shown:
+def read_template(template: str | None) -> Shown:
     """Return the settings that the template of a locally loaded model mentions; it is read, not run."""
     text = template or ""
     return Shown(
@@ -49,7 +49,7 @@ def shown_by_template(template: str | None) -> Shown:
     )
 
 
-def shown_by_server(document: Mapping[str, Any] | None) -> Shown | None:
+def read_server(document: Mapping[str, Any] | None) -> Shown | None:
     """Return the settings that a model revision stores about its server; None if the server reveals none."""
     return None if document is None else Shown(**{name: bool(document.get(name)) for name in Shown.__annotations__})
 
@@ -68,7 +68,7 @@ def why_not_honoured(
     if not thinking.asked:
         return None
     if endpoint is not None and endpoint.provider is not None:
-        return _of_provider(thinking, endpoint, model)
+        return _check_provider(thinking, endpoint, model)
     told = thinking.thinking != "default" or thinking.effort is not None
     if told and not definition["chat_template"]:
         return "thinking and effort are told to the chat template, and the protocol has none; set chat_template = true"
@@ -82,10 +82,10 @@ def why_not_honoured(
             "its server does not show what its template writes, so that nobody knows whether it would heed thinking, "
             "effort or max_thought_tokens; serve it with vLLM or llama.cpp and register it again, or leave them out"
         )
-    return _of_template(thinking, shown)
+    return _check_template(thinking, shown)
 
 
-def _of_template(thinking: Thinking, shown: Shown) -> str | None:
+def _check_template(thinking: Thinking, shown: Shown) -> str | None:
     if thinking.thinking != "default" and not shown.switch:
         return f"its template writes the same with thinking = {thinking.thinking} as without; leave thinking out"
     if isinstance(thinking.effort, str) and not shown.effort:
@@ -100,7 +100,7 @@ def _of_template(thinking: Thinking, shown: Shown) -> str | None:
     return None
 
 
-def _of_provider(thinking: Thinking, endpoint: Endpoint, model: str) -> str | None:
+def _check_provider(thinking: Thinking, endpoint: Endpoint, model: str) -> str | None:
     provider = endpoint.provider
     if thinking.max_thought_tokens is not None or thinking.at_limit != "stop":
         return f"{provider} cannot continue a text; leave out max_thought_tokens and at_limit, or use effort"

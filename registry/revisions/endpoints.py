@@ -226,7 +226,7 @@ def provider_of(location: str, settings: Settings) -> str | None:
     return None if endpoint is None else endpoint.provider
 
 
-def answered_from_partial(logprobs: Sequence[float | None]) -> tuple[int | None, bool]:
+def choose_from_partial(logprobs: Sequence[float | None]) -> tuple[int | None, bool]:
     """Return (position of the answer, whether all is known) from log-probabilities, some of which may be unknown.
 
     logprobs: by position; None if a label is not among the most probable tokens that an endpoint lists. Such a label is

@@ -84,7 +84,7 @@ class RevisionRequest:
         if self.kind == "external":
             return RevisionRequest("external", self.location, self.revision, self.dtype, self.quantisation)
         if self.kind == "openai":
-            return self._checked_endpoint()
+            return self._check_endpoint()
         if not self.location:
             raise UsageError(f"a {self.kind} model needs --location: a folder, a file or a hub name")
         dtype = self.dtype or "float32"
@@ -100,7 +100,7 @@ class RevisionRequest:
             self.kind, location, self.revision, dtype, self.quantisation, adapter, merged=bool(self.merged)
         )
 
-    def _checked_endpoint(self) -> "RevisionRequest":
+    def _check_endpoint(self) -> "RevisionRequest":
         if not self.location:
             raise UsageError("an openai model needs --location: the URL of its server, such as https://host/v1")
         if not self.revision:

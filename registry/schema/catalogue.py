@@ -20,7 +20,7 @@ from registry import tables
 from registry.db import Base
 from registry.errors import DatabaseError
 from registry.schema import audiences, history, repeatable
-from registry.schema.history import shown
+from registry.schema.history import name_database
 
 TABLE: Final = "schema_catalogue"
 OWN_TABLES: Final = frozenset({TABLE, repeatable.TABLE, history.STAMP, "alembic_version"})
@@ -101,12 +101,12 @@ def record(connection: Connection) -> None:
 def find_differences(connection: Connection) -> list[Difference]:
     """Compare the catalogue with the record of the last upgrade and with the code, sorted by name."""
     found = read_catalogue(connection)
-    expected = _recorded(connection)
+    expected = _read_recorded(connection)
     differences = {difference.name: difference for difference in _compare(expected, found)}
     if not expected:
         differences[f"table {TABLE}"] = Difference("missing", f"table {TABLE}")
     in_tables = {name for name in found if name.partition(" ")[0] not in (*_REPEATABLE, EXPRESSIONS)}
-    ours = set(_named_by_code(connection))
+    ours = set(_list_code_names(connection))
     for name in ours - in_tables:
         differences.setdefault(name, Difference("missing", name))
     for name in in_tables - ours:
@@ -119,7 +119,7 @@ def find_differences(connection: Connection) -> list[Difference]:
 
 def find_changes(connection: Connection) -> list[Difference]:
     """Compare the catalogue with the record of the last upgrade alone: for a database at an earlier revision."""
-    return sorted(_compare(_recorded(connection), read_catalogue(connection)), key=lambda each: each.name)
+    return sorted(_compare(_read_recorded(connection), read_catalogue(connection)), key=lambda each: each.name)
 
 
 def require_intact(engine: Engine) -> None:
@@ -131,7 +131,7 @@ def require_intact(engine: Engine) -> None:
         found = find_differences(connection)
     wrong = [each for each in found if each.kind != "extra" and not each.name.startswith("role ")]
     if wrong:
-        raise DatabaseError(f"database {shown(engine)} is not as this code made it: {describe(wrong)}")
+        raise DatabaseError(f"database {name_database(engine)} is not as this code made it: {describe(wrong)}")
 
 
 def describe(differences: list[Difference]) -> str:
@@ -147,7 +147,7 @@ def differences_of(engine: Engine) -> list[Difference]:
         return find_differences(connection) if history.revision_of(connection) == history.head() else []
 
 
-def _recorded(connection: Connection) -> dict[str, str]:
+def _read_recorded(connection: Connection) -> dict[str, str]:
     if not inspect(connection).has_table(TABLE):
         return {}
     rows = connection.execute(text(f"SELECT name, definition FROM {TABLE}"))  # noqa: S608 - our own name
@@ -169,7 +169,7 @@ def _compare(expected: Mapping[str, str], found: Mapping[str, str]) -> Iterator[
             yield Difference("changed", name, expected[name], found[name])
 
 
-def _named_by_code(connection: Connection) -> Iterator[str]:
+def _list_code_names(connection: Connection) -> Iterator[str]:
     """Yield the names of columns, constraints and indices that the tables of the code have on this engine."""
     for module in iter_modules(tables.__path__):
         import_module(f"{tables.__name__}.{module.name}")

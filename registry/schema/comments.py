@@ -6,7 +6,7 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from registry.schema.audiences import AUDIENCES, schema
-from registry.schema.documented import documented_views
+from registry.schema.documented import load_documented_views
 
 
 def comment_on_views(connection: Connection) -> int:
@@ -36,7 +36,7 @@ def comment_on_views(connection: Connection) -> int:
 
 
 def _comments(of_schema: str, there: dict[tuple[str, str], set[str]]) -> Iterator[sql.Composed]:
-    for view in documented_views():
+    for view in load_documented_views():
         columns = there.get((of_schema, view.name))
         if columns is None:
             continue

@@ -67,10 +67,10 @@ class ViewDocument:
 
 
 @cache
-def documented_views(*, markdown: bool = False) -> tuple[ViewDocument, ...]:
+def load_documented_views(*, markdown: bool = False) -> tuple[ViewDocument, ...]:
     """Return every documented view, the most used first; as plain text, or with Markdown's links and code."""
     if not markdown:
-        return tuple(_plain(view) for view in documented_views(markdown=True))
+        return tuple(_plain(view) for view in load_documented_views(markdown=True))
     views = tomllib.loads((Path(__file__).parent / "columns.toml").read_text(encoding="utf-8"))  # noqa: TID251 - our own
     return tuple(
         ViewDocument(
@@ -83,7 +83,7 @@ def documented_views(*, markdown: bool = False) -> tuple[ViewDocument, ...]:
 @cache
 def columns_of(view: str) -> Mapping[str, ColumnDocument]:
     """Name → column of a documented view."""
-    (found,) = (document for document in documented_views() if document.name == view)
+    (found,) = (document for document in load_documented_views() if document.name == view)
     return {column.name: column for column in found.columns}
 
 
@@ -124,22 +124,22 @@ def _column(view: str, pattern: str, given: Mapping[str, Any], metric: Metric | 
 def _plain(view: ViewDocument) -> ViewDocument:
     return ViewDocument(
         view.name,
-        _without_marks(view.one_row_per),
-        _without_marks(view.use_it_for),
-        _without_marks(view.text),
+        _strip_marks(view.one_row_per),
+        _strip_marks(view.use_it_for),
+        _strip_marks(view.text),
         tuple(
             replace(
                 column,
-                meaning=_without_marks(column.meaning),
-                unit=_without_marks(column.unit),
-                null=_without_marks(column.null),
+                meaning=_strip_marks(column.meaning),
+                unit=_strip_marks(column.unit),
+                null=_strip_marks(column.null),
             )
             for column in view.columns
         ),
     )
 
 
-def _without_marks(text: str) -> str:
+def _strip_marks(text: str) -> str:
     return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
 
 
@@ -151,6 +151,6 @@ def datasette_metadata(database: str) -> dict[str, Any]:
             "description": f"One row per {view.one_row_per}.",
             "columns": {column.name: column.sentence for column in view.columns},
         }
-        for view in documented_views()
+        for view in load_documented_views()
     }
     return {"databases": {database: {"tables": tables}}}

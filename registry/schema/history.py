@@ -72,7 +72,8 @@ def current(engine: Engine) -> str | None:
         reason = str(error.orig).splitlines()[0]
         kind = UnreachableError if isinstance(error, OperationalError) else DatabaseError
         raise kind(
-            f"database {shown(engine)} cannot be opened ({reason}); check SHUFFLEBOARD_DATABASE_URL and that it runs"
+            f"database {name_database(engine)} cannot be opened ({reason}); check SHUFFLEBOARD_DATABASE_URL and "
+            "that it runs"
         ) from None
 
 
@@ -101,7 +102,7 @@ class Made:
     version: str
 
 
-def made(connection: Connection) -> Made:
+def read_made(connection: Connection) -> Made:
     """Return how the schema was made that a transaction sees."""
     at = revision_of(connection)
     if at is None or not inspect(connection).has_table(STAMP):
@@ -122,7 +123,7 @@ def require_unchanged(connection: Connection, before: Made) -> None:
 
     A database that is empty in the meantime is being restored, which its generation shows.
     """
-    now = made(connection)
+    now = read_made(connection)
     if now.revision is not None and now != before:
         by = f" by Shuffleboard {now.version}" if now.version else ""
         raise UpgradedError(
@@ -138,17 +139,17 @@ def require_current(engine: Engine) -> None:
     """
     at = current(engine)
     if at is None:
-        raise DatabaseError(f"database {shown(engine)} is empty; run: shuffleboard db upgrade")
+        raise DatabaseError(f"database {name_database(engine)} is empty; run: shuffleboard db upgrade")
     with engine.execution_options(read_only=True).connect() as connection:
-        require_known(shown(engine), made(connection))
+        require_known(name_database(engine), read_made(connection))
     if at != head():
         raise DatabaseError(
-            f"database {shown(engine)} is at revision {at}, not {head()}; run: shuffleboard db upgrade "
+            f"database {name_database(engine)} is at revision {at}, not {head()}; run: shuffleboard db upgrade "
             f"({upgrade_time(engine)})"
         )
     if other := not_todays(engine):
         raise DatabaseError(
-            f"database {shown(engine)} has other views or triggers than this code ({listed(other)}); "
+            f"database {name_database(engine)} has other views or triggers than this code ({join_names(other)}); "
             "run: shuffleboard db upgrade"
         )
 
@@ -169,7 +170,7 @@ def upgrade_time(engine: Engine) -> str:
     return f"takes up to {minutes} min for {total / 1e9:.1f} GB" if minutes > 1 else "takes less than a minute"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names as a message has room for them."""
     return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
@@ -218,6 +219,6 @@ def is_too_old(at: str) -> bool:
     return at < min(revisions())
 
 
-def shown(engine: Engine) -> str:
+def name_database(engine: Engine) -> str:
     """Return the database's name in messages: its URL without the password."""
     return make_url(engine.url).render_as_string(hide_password=True)

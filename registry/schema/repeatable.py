@@ -74,7 +74,7 @@ def digests(dialect: str) -> Mapping[str, str]:
     return MappingProxyType({name: definition.digest for name, definition in definitions(dialect).items()})
 
 
-def stored(connection: Connection) -> dict[str, str]:
+def read_stored_digests(connection: Connection) -> dict[str, str]:
     """Return the stored digests by name; empty if the database has none."""
     if not inspect(connection).has_table(TABLE):
         return {}
@@ -86,7 +86,7 @@ def not_todays(connection: Connection) -> list[str]:
 
     Changes by hand are not included: they need a look at the catalogue, see `absent`.
     """
-    here, today = stored(connection), digests(connection.dialect.name)
+    here, today = read_stored_digests(connection), digests(connection.dialect.name)
     if here == today:
         return []
     return sorted(name for name in here.keys() | today.keys() if here.get(name) != today.get(name))

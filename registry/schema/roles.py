@@ -106,7 +106,7 @@ def reader_settings(schema: str) -> dict[str, str]:
     }
 
 
-def changed_settings(expected: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+def compare_settings(expected: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
     """Return the differences between a reader's settings and its limits, a phrase for each setting.
 
     Settings that only a superuser may set may be missing: `db roles` may have run without one, and no reader can remove
@@ -164,7 +164,7 @@ def apply_roles(engine: Engine, names: RoleNames, passwords: Mapping[str, str]) 
     return superuser
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -190,9 +190,9 @@ def _schemas() -> tuple[str, ...]:
 
 def _hand_over(names: RoleNames, database: str) -> Iterator[str]:
     """Yield statements that transfer ownership to the owner, and revoke PostgreSQL's default rights of everyone."""
-    yield f"REVOKE CREATE, TEMPORARY ON DATABASE {_quoted(database)} FROM PUBLIC"
-    yield f"GRANT CONNECT ON DATABASE {_quoted(database)} TO {', '.join(names.all)}"
-    yield f"GRANT CREATE, TEMPORARY ON DATABASE {_quoted(database)} TO {names.owner}"
+    yield f"REVOKE CREATE, TEMPORARY ON DATABASE {_quote(database)} FROM PUBLIC"
+    yield f"GRANT CONNECT ON DATABASE {_quote(database)} TO {', '.join(names.all)}"
+    yield f"GRANT CREATE, TEMPORARY ON DATABASE {_quote(database)} TO {names.owner}"
     for name in _schemas():
         yield f"ALTER SCHEMA {name} OWNER TO {names.owner}"
         yield f"REVOKE ALL ON SCHEMA {name} FROM PUBLIC"

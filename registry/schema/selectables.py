@@ -60,10 +60,10 @@ option_probability: Final = _view("option_probability")
 
 def rows_of(session: Session, query: Executable) -> list[Row]:
     """Return a query's rows by column name, numbers as plain Python numbers."""
-    return listed(session.execute(query))
+    return list_rows(session.execute(query))
 
 
-def listed(result: Result[Any]) -> list[Row]:
+def list_rows(result: Result[Any]) -> list[Row]:
     """Return a result's rows in the form of `rows_of`."""
     names = tuple(result.keys())
     return [dict(zip(names, map(_number, row), strict=True)) for row in result]

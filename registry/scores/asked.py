@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.metrics import METRICS
-from registry.prompting.protocols.answering import drawn, lists_options
+from registry.prompting.protocols.answering import are_drawn, lists_options
 from registry.prompting.protocols.replayed import asking_name
 from registry.prompting.variants import only_orders
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, QuestionScore, VariantSet
@@ -31,7 +31,7 @@ ASKED: Final = (
 """Columns of `evaluation` with facts about its prompts."""
 
 
-def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
+def compute_asked(session: Session, evaluation_id: int) -> dict[str, Any]:
     """Return the columns in `ASKED` for an evaluation, computed from its stored questions.
 
     distinct_prompts_min, distinct_prompts_max: different prompts that show a question. variants_max: the most prompts
@@ -70,8 +70,8 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
     found = dict(row)
     own_only, probable = found.pop("own_only"), bool(found.pop("probable"))
     orders_only = None if own_only is None else bool(own_only) and only_orders(kind or "")
-    if _recorded(specification):
-        samples = drawn(specification["protocol"], recorded=True, probable=probable)
+    if _is_recorded(specification):
+        samples = are_drawn(specification["protocol"], recorded=True, probable=probable)
     said = {"orders_only": orders_only, "lists_options": listed, "samples": samples}
     return found | said | sample_columns(specification)
 
@@ -81,13 +81,13 @@ def as_specified(specification: Mapping[str, Any]) -> dict[str, Any]:
     protocol = specification["protocol"]
     return {
         "lists_options": lists_options(protocol),
-        "samples": drawn(protocol, recorded=_recorded(specification), probable=False),
+        "samples": are_drawn(protocol, recorded=_is_recorded(specification), probable=False),
         "replayed_from": specification["engine"].get("replayed_from"),
         **sample_columns(specification),
     }
 
 
-def _recorded(specification: Mapping[str, Any]) -> bool:
+def _is_recorded(specification: Mapping[str, Any]) -> bool:
     return bool(specification.get("engine", {}).get("name") == "replay")
 
 
@@ -97,7 +97,7 @@ def sample_columns(specification: Mapping[str, Any]) -> dict[str, int | None]:
     return {"sampled_from": sample.get("of"), "sample_seed": sample.get("seed")}
 
 
-def asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> str:
+def compute_asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> str:
     """Return the digest that evaluations of any model share if they have the same questions and the same prompts.
 
     It is the digest of the specification without model and engine. A filter that keeps all of the benchmark's questions
@@ -116,21 +116,21 @@ def first_answers(session: Session, evaluation_id: int) -> ColumnElement[bool]:
 
 
 def distinct_prompts(row: Mapping[str, Any]) -> dict[str, int | None]:
-    """`{"min": …, "max": …}` over the questions, from a row with the columns of `asked`."""
+    """`{"min": …, "max": …}` over the questions, from a row with the columns of `compute_asked`."""
     return {"min": row["distinct_prompts_min"], "max": row["distinct_prompts_max"]}
 
 
-def asked_how(row: Mapping[str, Any]) -> str | None:
-    """Describe the number of orders from a row with the columns of `asked`; None if nothing is stored.
+def describe_orders(row: Mapping[str, Any]) -> str | None:
+    """Describe the number of orders from a row with the columns of `compute_asked`; None if nothing is stored.
 
     >>> orders = {"distinct_prompts_min": 4, "distinct_prompts_max": 4, "variants_max": 4, "orders_only": True}
-    >>> asked_how(orders)
+    >>> describe_orders(orders)
     '4 orders'
-    >>> asked_how(orders | {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 1})
+    >>> describe_orders(orders | {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 1})
     'asked in one order'
-    >>> asked_how(orders | {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 11})
+    >>> describe_orders(orders | {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 11})
     '11 repeats of one prompt'
-    >>> asked_how(orders | {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "lists_options": False})
+    >>> describe_orders(orders | {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "lists_options": False})
     'asked without listing the options'
     """
     low, high, most = row["distinct_prompts_min"], row["distinct_prompts_max"], row["variants_max"]
@@ -154,7 +154,9 @@ def one_order(row: Mapping[str, Any]) -> bool:
 
 
 def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
-    """Explain why an evaluation has no value of a metric, and so no rank by it. row: with the columns of `asked`.
+    """Explain why an evaluation has no value of a metric, and so no rank by it.
+
+    row: with the columns of `compute_asked`.
 
     >>> row = {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 1, "orders_only": True}
     >>> why_undefined("worst_accuracy", row)
@@ -164,7 +166,7 @@ def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
         return "Not scored completely yet"
     label = METRICS[metric].label if metric in METRICS else metric
     if metric in METRICS and METRICS[metric].needs_two_prompts and one_order(row):
-        return f"{label} needs two orders or more; {asked_how(row)}"
+        return f"{label} needs two orders or more; {describe_orders(row)}"
     return f"{label} is undefined here: no question has the answers it needs"
 
 

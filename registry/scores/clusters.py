@@ -57,7 +57,9 @@ def clusters_of(session: Session, question_ids: Sequence[int], *, by_subject: bo
     return None if len(numbers) == len(labels) else clusters
 
 
-def clustered_intervals(session: Session, evaluation_id: int, *, by_subject: bool = False) -> dict[str, Any] | None:
+def compute_clustered_intervals(
+    session: Session, evaluation_id: int, *, by_subject: bool = False
+) -> dict[str, Any] | None:
     """Return intervals of an evaluation's metrics over resampled clusters; None if no two questions share one.
 
     `questions`, `clusters`, `largest` (questions of the largest cluster), and for each metric `interval`, None if none
@@ -80,13 +82,13 @@ def clustered_intervals(session: Session, evaluation_id: int, *, by_subject: boo
         "clusters": int(clusters.max()) + 1,
         "largest": int(np.bincount(clusters).max()),
         "metrics": {
-            name: _stated(name, samples, alone[name][0], clusters[defined])
+            name: _describe_metric(name, samples, alone[name][0], clusters[defined])
             for name, (samples, defined) in together.items()
         },
     }
 
 
-def _stated(name: str, samples: Array, alone: Array, clusters: Clusters) -> dict[str, Any]:
+def _describe_metric(name: str, samples: Array, alone: Array, clusters: Clusters) -> dict[str, Any]:
     number = np.unique(clusters).size
     interval = percentile_interval(samples, number)
     if interval is not None and name == ORDER_LOSS:

@@ -12,7 +12,7 @@ from registry.schema.selectables import run_accuracy
 from registry.tables import EvaluationMetric
 
 
-def computed_metrics(session: Session, evaluation_id: int, scope: str | None = None) -> dict[str, dict[str, Any]]:
+def compute_metrics(session: Session, evaluation_id: int, scope: str | None = None) -> dict[str, dict[str, Any]]:
     """Return for each scope each metric, `<metric>_n`, `questions` and `scored`; only for `scope` if given.
 
     Means come from the view scope_metrics. Comparisons of runs are made here from run_accuracy: the view run_metrics
@@ -33,8 +33,8 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
     return found
 
 
-def stored_metrics(session: Session, evaluation_id: int, scope: str) -> dict[str, dict[str, Any]]:
-    """Return `computed_metrics` of a sealed evaluation as it was stored at sealing, which needs no predictions."""
+def load_metrics(session: Session, evaluation_id: int, scope: str) -> dict[str, dict[str, Any]]:
+    """Return `compute_metrics` of a sealed evaluation as it was stored at sealing, which needs no predictions."""
     parameters = {"evaluation_id": evaluation_id, "scope": scope}
     query = text("SELECT questions, scored FROM scope_metrics WHERE evaluation_id = :evaluation_id AND scope = :scope")
     counts = session.execute(query, parameters).mappings().one_or_none()

@@ -19,9 +19,9 @@ from registry.statistics.bootstrap import (
     SEED,
     Interval,
     UpperBound,
-    combined,
+    combine,
     percentile_interval,
-    resampled_means,
+    resample_means,
     sampling_factor,
 )
 from registry.statistics.order_loss import FEWEST_ORDERS, state_order_loss
@@ -144,7 +144,7 @@ def metric_intervals_together(
         places.append(own)
     nothing = np.empty((0, 0))
     stacked = np.stack(columns, axis=1) if columns else nothing
-    samples = resampled_means(stacked, resamples=resamples, seed=seed, factor=factor) if columns else nothing
+    samples = resample_means(stacked, resamples=resamples, seed=seed, factor=factor) if columns else nothing
     found = [
         {
             name: _interval(name, stacked, samples, own[name]) if name in own else None
@@ -166,7 +166,7 @@ def column_samples(
 
     values: of one evaluation, as for `metric_intervals_together`. Metrics that are defined for fewer than
     `least_questions` are left out.
-    clusters, factor: as for `resampled_means`.
+    clusters, factor: as for `resample_means`.
     """
     columns: list[Array] = []
     places: dict[str, int] = {}
@@ -180,12 +180,12 @@ def column_samples(
             columns += [np.where(lacking, np.nan, values[part]) for part in parts]
     if not columns:
         return {}
-    samples = resampled_means(np.stack(columns, axis=1), resamples=resamples, clusters=clusters, factor=factor)
+    samples = resample_means(np.stack(columns, axis=1), resamples=resamples, clusters=clusters, factor=factor)
     found: dict[str, tuple[Array, NDArray[np.bool_]]] = {}
     for name, place in places.items():
         drawn, function = samples[:, place], FUNCTIONS_OF_TWO_MEANS.get(name)
         if function is not None:
-            drawn = combined(function.function, drawn, samples[:, place + 1])
+            drawn = combine(function.function, drawn, samples[:, place + 1])
         found[name] = (drawn, resting[name])
     return found
 
@@ -198,7 +198,7 @@ def _interval(metric: str, values: Array, samples: Array, places: Sequence[int])
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     drawn = samples[:, places[0]]
     if function is not None:
-        drawn = combined(function.function, samples[:, places[0]], samples[:, places[1]])
+        drawn = combine(function.function, samples[:, places[0]], samples[:, places[1]])
     return percentile_interval(drawn, n)
 
 

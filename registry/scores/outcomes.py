@@ -19,7 +19,7 @@ from registry.tables import (
 )
 
 
-def stored_outcomes(
+def load_outcomes(
     session: Session,
     evaluation: Evaluation,
     answers: Mapping[int, int],

@@ -72,7 +72,7 @@ def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) ->
     require_rows(session, evaluation_id)
     for shown in session.execute(originals):
         if shown.question_id in by_id:
-            outcomes[shown.question_id] = [_of_row(by_id[shown.question_id], shown)]
+            outcomes[shown.question_id] = [_build_outcome(by_id[shown.question_id], shown)]
     estimation = [row.id for row in questions if row.external_id in chosen]
     for start in range(0, len(estimation), _CHUNK):
         part = estimation[start : start + _CHUNK]
@@ -86,11 +86,11 @@ def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) ->
             first_answers(session, evaluation_id),
         )
         for shown in session.execute(own):
-            outcomes[shown.question_id].append(_of_row(by_id[shown.question_id], shown))
+            outcomes[shown.question_id].append(_build_outcome(by_id[shown.question_id], shown))
     return pride(list(outcomes.values()), alpha=alpha)
 
 
-def _of_row(question: Any, row: Any) -> VariantOutcome:
+def _build_outcome(question: Any, row: Any) -> VariantOutcome:
     return _outcome(
         question, row.variant, row.shown, row.chosen_option, row.label_probabilities, original=bool(row.unchanged)
     )

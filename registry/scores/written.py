@@ -25,7 +25,7 @@ SAID: Final = 0.01
 """Above this share of unread or unfinished answers, pages state it next to every accuracy."""
 
 
-def written(session: Session, evaluation_id: int) -> dict[str, Any]:
+def compute_written(session: Session, evaluation_id: int) -> dict[str, Any]:
     """Return the columns WRITTEN of an evaluation, from its stored predictions and texts.
 
     unread, unfinished: number of answers in these states. tokens_per_answer: mean of thought and answer;

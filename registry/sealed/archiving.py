@@ -69,7 +69,7 @@ class Policy:
     larger_than: int | None = None
 
 
-def chosen(session: Session, policy: Policy) -> list[int]:
+def choose_evaluations(session: Session, policy: Policy) -> list[int]:
     """Return the evaluations that a policy archives and that are not archived, by id.
 
     Raises UsageError for an empty policy, or numbers out of range; NotFoundError and QueueError for a named evaluation
@@ -103,7 +103,7 @@ def plan(session: Session, ids: Sequence[int], to: str = "") -> Iterator[Moved]:
     store = store_at(to)
     for evaluation_id in ids:
         find_sealed(session, evaluation_id)
-        yield Moved(evaluation_id, *_stored(session, evaluation_id), store.url)
+        yield Moved(evaluation_id, *_count_stored(session, evaluation_id), store.url)
 
 
 class Shared:
@@ -185,7 +185,7 @@ def _is_in_place(row: Archive, seal: str, store: Store) -> bool:
     if row.state == "archived":
         place_of(row, seal)
         return True
-    return row.location == store.url and not folder.changed(store, folder_name(seal, row.digest), row.digest)
+    return row.location == store.url and not folder.find_changed_files(store, folder_name(seal, row.digest), row.digest)
 
 
 def copy(session: Session, evaluation: Evaluation, to: Path) -> None:
@@ -213,7 +213,7 @@ def copy(session: Session, evaluation: Evaluation, to: Path) -> None:
 def _whole(row: Archive, seal: str) -> tuple[Store, str]:
     """Return the place of a folder whose predictions are unchanged. Raises ArchiveError otherwise."""
     store, name = place_of(row, seal)
-    wrong = sorted({PREDICTIONS, EVALUATION}.intersection(folder.changed(store, name, row.digest)))
+    wrong = sorted({PREDICTIONS, EVALUATION}.intersection(folder.find_changed_files(store, name, row.digest)))
     if wrong:
         url = store.url_of(f"{name}/{wrong[0]}")
         raise ArchiveError(f"{url}: is not the file that was archived; bring that back from a backup")
@@ -297,7 +297,7 @@ def take_along(session: Session, target: Store) -> tuple[int, list[str]]:
         assert seal is not None
         try:
             store, name = place_of(row, seal)
-            found = [store.url_of(f"{name}/{file}") for file in folder.changed(store, name, row.digest)]
+            found = [store.url_of(f"{name}/{file}") for file in folder.find_changed_files(store, name, row.digest)]
             said = f"evaluation {row.evaluation_id} is archived, but {', '.join(found)} is not what was written"
         except ArchiveError as error:
             found, said = [row.location], str(error)
@@ -316,7 +316,7 @@ def bring_along(session: Session, source: Store) -> None:
         name, target = folder_name(seal, row.digest), store_at()
         with suppress(ArchiveError):
             target, _ = place_of(row, seal)
-            if not folder.changed(target, name, row.digest):
+            if not folder.find_changed_files(target, name, row.digest):
                 continue
         if source.has(f"{name}/{EVALUATION}"):
             _carry(source, name, target)
@@ -386,7 +386,7 @@ def open_predictions(session: Session, seconds: float) -> tuple[int, list[str]]:
             if not store.has(file := f"{name}/{PREDICTIONS}"):
                 continue
             try:
-                with archive_files.opened(store, file):
+                with archive_files.open_predictions(store, file):
                     count += 1
             except ArchiveError as error:
                 problems.append(str(error))
@@ -407,7 +407,7 @@ def _is_seal(name: str) -> bool:
     return set(name[:64]) <= set("0123456789abcdef") and name[64:65] in ("-", ".")
 
 
-def _stored(session: Session, evaluation_id: int) -> tuple[int, int]:
+def _count_stored(session: Session, evaluation_id: int) -> tuple[int, int]:
     """Return the numbers of predictions and texts of an evaluation in their tables."""
     counts = [
         session.scalar(select(func.count()).select_from(table).where(table.evaluation_id == evaluation_id)) or 0

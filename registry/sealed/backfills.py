@@ -4,7 +4,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
-from registry.predictions.stored import archived_among
+from registry.predictions.stored import filter_archived
 from registry.scores.pride import write_question_pride
 from registry.sealed.seal import metric_rows
 from registry.tables import EvaluationMetric
@@ -23,7 +23,7 @@ def add_missing_metrics(session: Session, evaluation_id: int | None = None) -> l
     for row in rows:
         known.setdefault(row.evaluation_id, set()).add((row.metric, row.definition_version))
     lacking = {number for number, have in known.items() if not set(newest.items()) <= have}
-    archived = archived_among(session, lacking)
+    archived = filter_archived(session, lacking)
     for number in sorted(lacking.difference(archived)):
         write_question_pride(session, number)
         have = set(

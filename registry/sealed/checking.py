@@ -27,7 +27,7 @@ from registry.predictions.archive_files import EVALUATION, PREDICTIONS
 from registry.sealed import files, folder, sites
 from registry.sealed.files import CHAIN, QUESTIONS, RECORDED, read_json, require_file
 from registry.sealed.folder_check import check_folder
-from registry.sealed.manifest import QUESTION_COLUMNS, question_hash, sealed_columns
+from registry.sealed.manifest import QUESTION_COLUMNS, list_sealed_columns, question_hash
 from registry.sealed.statements import Signed, is_digest, read_signed
 from registry.untrusted import decode
 
@@ -207,7 +207,7 @@ def _check_sealed(
         if covered.links:
             found.problems.append(f"{at}{EVALUATION}: is not one that the signed chain has")
         return None
-    wrong = folder.changed(store, name, digest)
+    wrong = folder.find_changed_files(store, name, digest)
     if wrong:  # nothing of it is read: nobody signed it
         found.add([f"{at}{file}: is not the file that its {EVALUATION} lists" for file in wrong])
         return None
@@ -222,7 +222,7 @@ def _check_sealed(
     elif covered.find("seal", report.seal) is None:
         found.problems.append(f"{at}{EVALUATION}: its seal {report.seal} is not in the signed chain")
     else:
-        newer = sorted({*sealed_columns(formats.SEAL)} - {*sealed_columns(report.number)})
+        newer = sorted({*list_sealed_columns(formats.SEAL)} - {*list_sealed_columns(report.number)})
         if newer:
             found.unchecked.append(f"{at}{PREDICTIONS}: a seal of format {report.number} lacks {', '.join(newer)}")
         return report.count
@@ -241,7 +241,7 @@ def _hash(row: Mapping[str, Any]) -> Any:
 
 
 def _check_evaluation(root: Path, trust: Trust, found: Checked, now: datetime) -> None:
-    wrong = files.changed_files(root)
+    wrong = files.find_changed_files(root)
     found.add([f"{name}: {problem}" for name, problem in wrong.items()])
     if CHAIN in wrong:
         return
@@ -264,7 +264,7 @@ def _check_tables(root: Path, trust: Trust, found: Checked, now: datetime) -> No
     formats.require_known(MANIFEST, "export", manifest.get(formats.NUMBER), formats.EXPORT)
     listed = [*manifest["files"], *manifest["documents"]]
     names = {entry["file"] for entry in listed}
-    found.add([f"{name}: {problem}" for name, problem in files.changed_listed(root, listed).items()])
+    found.add([f"{name}: {problem}" for name, problem in files.find_changed_entries(root, listed).items()])
     others = sorted({*_all_files(root)} - {*names, MANIFEST})
     found.add([f"{name}: is not a file that {MANIFEST} lists" for name in others])
     if CHAIN not in names:

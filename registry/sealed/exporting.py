@@ -22,7 +22,7 @@ from registry.sealed.files import (
     manifest_of,
     write_json,
 )
-from registry.sealed.folder import schema_of, stored_values, write_table
+from registry.sealed.folder import convert_values, schema_of, write_table
 from registry.sealed.manifest import compute_seal, row_document
 from registry.sealed.signing import sign_if_possible, signed_chain
 from registry.sealed.withdrawals import withdrawals_of
@@ -55,7 +55,7 @@ def export_evaluation(
         with new_folder(out) as folder:
             copy(session, evaluation, folder)
             _write_questions(session, evaluation, folder / QUESTIONS)
-            write_json(folder / RECORDED, _recorded(session, evaluation))
+            write_json(folder / RECORDED, _read_records(session, evaluation))
             write_json(folder / CHAIN, signed_chain(session))
             manifest = manifest_of(folder, evaluation.seal)
             write_json(folder / MANIFEST, manifest)
@@ -74,7 +74,7 @@ def _require_exportable(session: Session, evaluation: Evaluation, audience: Audi
         )
 
 
-def _recorded(session: Session, evaluation: Evaluation) -> dict[str, Any]:
+def _read_records(session: Session, evaluation: Evaluation) -> dict[str, Any]:
     """Return the records that the registry added after sealing."""
     return {
         "analyses": [
@@ -102,7 +102,7 @@ def _write_questions(session: Session, evaluation: Evaluation, path: Path) -> No
         path,
         schema_of(Question, QUESTION_COLUMNS, options=pa.list_(pa.string())),
         (
-            {"options": options[row.id], **stored_values(Question, row, QUESTION_COLUMNS)}
+            {"options": options[row.id], **convert_values(Question, row, QUESTION_COLUMNS)}
             for row in session.execute(questions)
         ),
     )

@@ -62,7 +62,7 @@ def manifest_of(root: Path, seal: str) -> dict[str, Any]:
     return {"format": FORMAT, formats.NUMBER: formats.EXPORT, "seal": seal, "files": files}
 
 
-def changed_files(root: Path) -> dict[str, str]:
+def find_changed_files(root: Path) -> dict[str, str]:
     """Return the files of an exported evaluation that are not as they were written, each with the difference.
 
     Raises IngestError if the manifest cannot be read, or has another format or number.
@@ -76,7 +76,7 @@ def changed_files(root: Path) -> dict[str, str]:
         isinstance(entry, dict) and entry.keys() >= _ENTRY for entry in entries
     ):
         reject(MANIFEST, "does not list its files as this program does; fetch the folder again")
-    found = changed_listed(root, entries)
+    found = find_changed_entries(root, entries)
     found |= {name: f"is missing in {MANIFEST}" for name in FILES if name not in {*found, *_names(entries)}}
     listed = {*_names(entries), MANIFEST}
     for path in sorted(root.iterdir()):
@@ -90,7 +90,7 @@ def changed_files(root: Path) -> dict[str, str]:
     return found
 
 
-def changed_listed(root: Path, entries: Any) -> dict[str, str]:
+def find_changed_entries(root: Path, entries: Any) -> dict[str, str]:
     """Return the files that are missing or differ from these entries of a manifest, each with the difference."""
     found = {}
     for entry in entries:

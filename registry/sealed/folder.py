@@ -59,12 +59,12 @@ def write(session: Session, evaluation: Evaluation, store: Store, name: str) -> 
     Raises ArchiveError if the store cannot be written to.
     """
     with store.writing(f"{name}/{ASKED}") as stream:
-        write_table(stream, ASKED_SCHEMA, asked_rows(session, evaluation.id))
+        write_table(stream, ASKED_SCHEMA, read_question_rows(session, evaluation.id))
     with store.writing(f"{name}/{METRICS}") as stream:
         write_table(stream, schema_of(EvaluationMetric, METRIC_COLUMNS), metrics(session, evaluation.id))
     with store.writing(f"{name}/{PREDICTIONS}") as stream:
         rows = archive_files.tables(session, evaluation.id)
-        counts = archive_files.write(stream, rows, archive_files.described(evaluation))
+        counts = archive_files.write(stream, rows, archive_files.describe_file(evaluation))
     listed = {file: store.digest(f"{name}/{file}") for file in FILES[:-1]}
     files = {file: {"sha256": digest, "bytes": size} for file, (digest, size) in listed.items()}
     document = evaluation_document(session, evaluation) | {"files": files}
@@ -75,7 +75,7 @@ def write(session: Session, evaluation: Evaluation, store: Store, name: str) -> 
     return sha256_text(text), size, *counts
 
 
-def changed(store: Store, name: str, digest: str) -> list[str]:
+def find_changed_files(store: Store, name: str, digest: str) -> list[str]:
     """Return the files of a folder that are missing or changed; only `evaluation.json` if that file is changed."""
     try:
         if store.digest(f"{name}/{EVALUATION}")[0] != digest:
@@ -91,7 +91,7 @@ def _is_as_written(store: Store, name: str, digest: str) -> bool:
     return store.has(name) and store.digest(name)[0] == digest
 
 
-def asked_rows(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
+def read_question_rows(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
     """Yield each question and each few-shot example with its leaf of the seal."""
     asked = and_(
         EvaluationQuestion.evaluation_id == evaluation_id, EvaluationQuestion.question_id == QuestionSeal.question_id
@@ -125,16 +125,16 @@ def metrics(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
     query = select(EvaluationMetric).filter_by(evaluation_id=evaluation_id)
     ordered = query.order_by(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version)
     for row in session.scalars(ordered):
-        yield stored_values(EvaluationMetric, row, METRIC_COLUMNS)
+        yield convert_values(EvaluationMetric, row, METRIC_COLUMNS)
 
 
-def stored_metrics(store: Store, name: str) -> list[dict[str, Any]]:
+def read_folder_metrics(store: Store, name: str) -> list[dict[str, Any]]:
     """Return the metrics in a folder. Raises ArchiveError if their file is missing or damaged."""
     try:
         with store.reading(f"{name}/{METRICS}") as stream:
             found: list[dict[str, Any]] = pq.read_table(stream).to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise archive_files.damaged(store, f"{name}/{METRICS}", error) from None
+        raise archive_files.damage_error(store, f"{name}/{METRICS}", error) from None
     return found
 
 
@@ -165,7 +165,7 @@ def _to_file(table: Any, name: str, value: Any) -> Any:
     return value
 
 
-def stored_values(table: Any, row: Any, names: Iterable[str]) -> dict[str, Any]:
+def convert_values(table: Any, row: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return columns of a row in the form of a file."""
     return {name: _to_file(table, name, getattr(row, name)) for name in names}
 

@@ -15,9 +15,9 @@ from registry import formats
 from registry.digests import specification_digest
 from registry.errors import ArchiveError
 from registry.files.stores import Store
-from registry.predictions.archive_files import EVALUATION, PREDICTIONS, damaged, salvaged
-from registry.sealed.folder import ASKED, changed
-from registry.sealed.manifest import asked_header, leaves_of_tables, manifest_of
+from registry.predictions.archive_files import EVALUATION, PREDICTIONS, damage_error, salvage
+from registry.sealed.folder import ASKED, find_changed_files
+from registry.sealed.manifest import encode_header, leaves_of_tables, manifest_of
 from registry.untrusted import decode
 
 Hashes = Mapping[tuple[bool, str], Any]
@@ -51,7 +51,7 @@ def check_folder(store: Store, name: str, digest: str, hashes: Hashes) -> Folder
     Rows are read past damaged parts, so that their questions are named. Raises ArchiveError if a file cannot
     be opened, or has a format that this version does not know.
     """
-    files = changed(store, name, digest)
+    files = find_changed_files(store, name, digest)
     if {EVALUATION, ASKED}.intersection(files):
         return FolderReport(files, [], None)
     with store.reading(f"{name}/{EVALUATION}") as stream:
@@ -61,7 +61,7 @@ def check_folder(store: Store, name: str, digest: str, hashes: Hashes) -> Folder
     asked = _read_asked(store, name)
     readable = store.has(f"{name}/{PREDICTIONS}")
     number = document["evaluation"]["seal_version"]
-    questions = _changed(store, name, asked, hashes, number) if readable else []
+    questions = _find_changed_leaves(store, name, asked, hashes, number) if readable else []
     leaves: dict[bool, dict[str, str]] = {False: {}, True: {}}
     for row in asked:
         leaves[row["few_shot"]][row["question"]] = row["leaf"]
@@ -74,21 +74,23 @@ def _read_asked(store: Store, name: str) -> list[dict[str, Any]]:
         with store.reading(f"{name}/{ASKED}") as stream:
             rows: list[dict[str, Any]] = pq.read_table(stream).to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise damaged(store, f"{name}/{ASKED}", error) from None
+        raise damage_error(store, f"{name}/{ASKED}", error) from None
     return rows
 
 
-def _changed(store: Store, name: str, asked: list[dict[str, Any]], hashes: Hashes, number: int) -> list[str]:
+def _find_changed_leaves(
+    store: Store, name: str, asked: list[dict[str, Any]], hashes: Hashes, number: int
+) -> list[str]:
     """Return the questions and examples whose leaves differ from the folder's.
 
     asked: rows of its questions. number: of its seal's format.
     """
     headers = {
-        row["question"]: (0, asked_header(hashes[False, row["question"]], row["n_variants"], row["shard"]))
+        row["question"]: (0, encode_header(hashes[False, row["question"]], row["n_variants"], row["shard"]))
         for row in asked
         if (False, row["question"]) in hashes and not row["few_shot"]
     }
-    found = leaves_of_tables(headers, salvaged(store, f"{name}/{PREDICTIONS}"), number)
+    found = leaves_of_tables(headers, salvage(store, f"{name}/{PREDICTIONS}"), number)
     leaves = {(False, leaf.external_id): leaf.leaf for leaf in found}
     leaves |= {(True, question): known.hexdigest() for (few_shot, question), known in hashes.items() if few_shot}
     return [row["question"] for row in asked if leaves.get((row["few_shot"], row["question"])) != row["leaf"]]

@@ -27,11 +27,11 @@ from registry.predictions.archive_files import EVALUATION, PREDICTIONS, TEXT, TE
 from registry.predictions.bulk import insert_predictions, renew_statistics
 from registry.prompting.prompts import PromptKeys, question_shape
 from registry.prompting.protocols.store import store_protocol
-from registry.prompting.variants import VariantSetDefinition, stored_variants
+from registry.prompting.variants import VariantSetDefinition, load_variants
 from registry.queue.claims import fingerprint_id
 from registry.revisions.store import model_identity
 from registry.scores.analyses import store_analysis
-from registry.scores.asked import as_specified, asked_digest
+from registry.scores.asked import as_specified, compute_asked_digest
 from registry.scores.pride import write_question_pride
 from registry.scores.question_scores import write_question_scores
 from registry.sealed import files
@@ -71,7 +71,7 @@ def import_evaluation(engine: Engine, folder: Path) -> tuple[int, bool]:
     metrics do not match.
     """
     try:
-        for name, problem in files.changed_files(folder).items():
+        for name, problem in files.find_changed_files(folder).items():
             files.reject(name, f"{problem}; fetch the folder again")
         document = _read_document(folder)
         with write_session(engine) as session:
@@ -116,7 +116,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
     return document
 
 
-def _batched(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _batch_rows(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows, BATCH at a time."""
     while listed := list(islice(rows, BATCH)):
         yield listed
@@ -160,7 +160,7 @@ class _Import:
             **facts,
             **said,
             specification=self.specification,
-            asked_digest=asked_digest(self.specification, facts["questions"], version.questions),
+            asked_digest=compute_asked_digest(self.specification, facts["questions"], version.questions),
             model_revision=revision,
             benchmark_version=version,
             protocol=protocol,
@@ -169,7 +169,7 @@ class _Import:
         )
         self.session.add(evaluation)
         self.session.flush()
-        ids = self._asked(evaluation, version)
+        ids = self._store_shards(evaluation, version)
         self._predictions(evaluation, ids)
         renew_statistics(self.session, evaluation.prompts)
         write_question_scores(self.session, evaluation.id)
@@ -295,7 +295,7 @@ class _Import:
 
     # Its rows
 
-    def _asked(self, evaluation: Evaluation, version: BenchmarkVersion) -> dict[str, int]:
+    def _store_shards(self, evaluation: Evaluation, version: BenchmarkVersion) -> dict[str, int]:
         """Store the shards and their questions; return external question id to question id."""
         shards: dict[int, int] = {}
         for item in self.document["shards"]:
@@ -339,14 +339,14 @@ class _Import:
 
     def _predictions(self, evaluation: Evaluation, ids: Mapping[str, int]) -> None:
         sources = dict[str | None, int | None]({None: None})
-        variant_set = stored_variants(evaluation.variant_set)
+        variant_set = load_variants(evaluation.variant_set)
         of_version = (Question.benchmark_version_id == evaluation.benchmark_version_id, ~Question.few_shot)
         with_options = select(Question).where(*of_version).options(selectinload(Question.options))
         questions = self.session.scalars(with_options.execution_options(yield_per=500))
         asked = {question.id: question_shape(question) for question in questions}
         keys: dict[int, PromptKeys] = {}
         left_out = () if get_settings().keep_thoughts else ("thought",)
-        for listed in _batched(map(plain, parquet_rows(self.folder / PREDICTIONS))):
+        for listed in _batch_rows(map(plain, parquet_rows(self.folder / PREDICTIONS))):
             predictions, texts = [], []
             for row in listed:
                 if row["question"] not in ids:

@@ -18,7 +18,7 @@ from registry.predictions.binary_copy import (
     contiguous,
     ends_of,
     items_of,
-    joined,
+    join_bytes,
     lengths_of,
 )
 
@@ -60,10 +60,10 @@ def records(table: pa.Table, names: Sequence[tuple[bytes, str]]) -> pa.Array:
     present = [(before, values) for before, values in columns if values.null_count < len(values)]
     counts = sum((np.asarray(pc.is_valid(values), np.int64) for _, values in present), np.zeros(len(table), np.int64))
     head = big_endian(pa.array(counts, pa.int32()), b"R")
-    return joined([binaries(head), *(_named(before, values) for before, values in present)])
+    return join_bytes([binaries(head), *(_encode_named(before, values) for before, values in present)])
 
 
-def _named(name: bytes, values: pa.Array) -> pa.Array:
+def _encode_named(name: bytes, values: pa.Array) -> pa.Array:
     """Return each value in the encoding of `manifest.encode`, after the name; NULL stays."""
     kind, known = values.type, pc.is_valid(values)
     if pa.types.is_list(kind):
@@ -71,15 +71,15 @@ def _named(name: bytes, values: pa.Array) -> pa.Array:
         heads = binaries(big_endian(pa.array(counts, pa.int32()), name + b"L"), known=known)
         items = _numbers(items_of(values))
         ends = np.concatenate([[0], np.cumsum(counts * items.shape[1])])
-        return joined([heads, binaries(items.reshape(-1), ends)], missing="emit_null")
+        return join_bytes([heads, binaries(items.reshape(-1), ends)], missing="emit_null")
     if kind in NUMBERS:
-        return binaries(_before(name, _numbers(values)), known=known)
+        return binaries(_prefix(name, _numbers(values)), known=known)
     if pa.types.is_boolean(kind):
         letters = np.where(np.asarray(pc.fill_null(values, False)), ord("T"), ord("F")).astype(np.uint8)
-        return binaries(_before(name, letters[:, None]), known=known)
+        return binaries(_prefix(name, letters[:, None]), known=known)
     content = _hexadecimal(values) if pa.types.is_fixed_size_binary(kind) else values.cast(pa.large_binary())
     sizes = pc.fill_null(pc.binary_length(content), 0).cast(pa.int32())
-    return joined([binaries(big_endian(sizes, name + b"S"), known=known), content], missing="emit_null")
+    return join_bytes([binaries(big_endian(sizes, name + b"S"), known=known), content], missing="emit_null")
 
 
 def _numbers(values: pa.Array) -> Bytes:
@@ -89,7 +89,7 @@ def _numbers(values: pa.Array) -> Bytes:
     return big_endian(pc.fill_null(values, 0).cast(pa.int64()), b"I")
 
 
-def _before(name: bytes, values: Bytes) -> Bytes:
+def _prefix(name: bytes, values: Bytes) -> Bytes:
     return np.hstack([np.broadcast_to(np.frombuffer(name, np.uint8), (len(values), len(name))), values])
 
 
@@ -104,4 +104,4 @@ def _prompts(table: pa.Table) -> pa.Array:
     """Return the bytes of each row that the digest of a question's prompts covers."""
     variants = column(table, "variant").cast(pa.string()).cast(pa.large_binary())
     colon, line = (pa.scalar(text, pa.large_binary()) for text in (b":", b"\n"))
-    return joined([variants, colon, _hexadecimal(column(table, "prompt_digest")), line])
+    return join_bytes([variants, colon, _hexadecimal(column(table, "prompt_digest")), line])

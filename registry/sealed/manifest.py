@@ -150,7 +150,7 @@ def question_hash(row: Any, options: Sequence[tuple[int, str]]) -> Any:
     return hashlib.sha256(_question_record(row, options))
 
 
-def asked_header(question: Any, n_variants: int, shard: int | None) -> bytes:
+def encode_header(question: Any, n_variants: int, shard: int | None) -> bytes:
     """Return the bytes with which a leaf begins. question: of `question_hash`."""
     header = question.copy()
     header.update(_record(b"A", _ASKED_NAMES, (n_variants, shard)))
@@ -186,13 +186,13 @@ def question_leaves(
     archives (`archive_files.SCHEMA`), in whole questions; None reads them from the database or the folder.
     """
     yield from _few_shot_leaves(session, evaluation_id)
-    asked = _asked(session, evaluation_id, {} if records is None else records)
+    asked = _hash_questions(session, evaluation_id, {} if records is None else records)
     if tables is None:
         from registry.predictions import archive_files
         from registry.predictions.archived import archive_of
 
         archive, rows = archive_of(session, evaluation_id), archive_files.tables(session, evaluation_id)
-        tables = rows if archive is None else archive_files.salvaged(*archive)
+        tables = rows if archive is None else archive_files.salvage(*archive)
     number = session.get_one(Evaluation, evaluation_id).seal_version
     yield from leaves_of_tables(asked, tables, formats.SEAL if number is None else number)
 
@@ -223,7 +223,7 @@ _NONE: Final = (0, b"")
 
 
 @cache
-def sealed_columns(number: int) -> tuple[str, ...]:
+def list_sealed_columns(number: int) -> tuple[str, ...]:
     """Return the columns of a prediction and of its text that a seal of this format covers, as files name them."""
     found = []
     for table, names, prefix in ((Prediction, LEAF_COLUMNS, ""), (Generation, GENERATION_COLUMNS, "generation_")):
@@ -235,10 +235,10 @@ def sealed_columns(number: int) -> tuple[str, ...]:
 @cache
 def _columns_of(number: int) -> list[tuple[bytes, str]]:
     """Return the encoded name in a record, and the name in a file, of the columns of a leaf in this format."""
-    return [(encode(name.replace("generation_", "generation.", 1)), name) for name in sealed_columns(number)]
+    return [(encode(name.replace("generation_", "generation.", 1)), name) for name in list_sealed_columns(number)]
 
 
-if sealed_columns(formats.SEAL) != sealed_columns(sys.maxsize):
+if list_sealed_columns(formats.SEAL) != list_sealed_columns(sys.maxsize):
     raise LookupError("a column of predictions is sealed since a number above formats.SEAL; raise that")
 
 
@@ -249,7 +249,7 @@ def leaves(session: Session, evaluation_id: int) -> Iterator[tuple[str, str]]:
             yield leaf.external_id, leaf.leaf
 
 
-def _asked(session: Session, evaluation_id: int, records: QuestionRecords) -> dict[str, tuple[int, bytes]]:
+def _hash_questions(session: Session, evaluation_id: int, records: QuestionRecords) -> dict[str, tuple[int, bytes]]:
     """Map external ids to question id and digest of the question."""
     query = (
         select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants, Shard.ordinal.label("shard"))
@@ -264,7 +264,7 @@ def _asked(session: Session, evaluation_id: int, records: QuestionRecords) -> di
     found = {}
     for row in asked:
         external_id, record = records[row.question_id]
-        found[external_id] = (row.question_id, asked_header(record, row.n_variants, row.shard))
+        found[external_id] = (row.question_id, encode_header(record, row.n_variants, row.shard))
     return found
 
 

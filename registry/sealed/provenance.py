@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from registry.db import picked
+from registry.db import pick
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_evaluation
@@ -181,7 +181,7 @@ def link_document(session: Session, subject: str | None, kind: str = "seal") -> 
     link = session.scalar(query)
     if link is None:
         return None
-    return picked(link, PLACE)
+    return pick(link, PLACE)
 
 
 def evaluation_of_seal(session: Session, seal: str | None) -> int | None:

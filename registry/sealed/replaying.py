@@ -19,14 +19,14 @@ from registry.errors import QueueError, UsageError
 from registry.lookups import find_evaluation, find_sealed, find_version, not_withdrawn
 from registry.names import plural
 from registry.predictions.bulk import insert_predictions, insert_rows, renew_statistics
-from registry.predictions.rows import keyed_columns
+from registry.predictions.rows import compute_keyed_columns
 from registry.predictions.stored import require_rows
 from registry.prompting.protocols.replayed import read_by, reading_rules
 from registry.prompting.protocols.store import find_definition, store_protocol
-from registry.prompting.variants import QuestionShape, stored_variants
+from registry.prompting.variants import QuestionShape, load_variants
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import choose_again
-from registry.scores.asked import as_specified, asked_digest
+from registry.scores.asked import as_specified, compute_asked_digest
 from registry.scores.question_scores import write_question_scores
 from registry.sealed.rereading import CHUNK, LISTED, Match, Readings, Report, StoredReading, read_texts
 from registry.sealed.seal import seal_together
@@ -130,8 +130,8 @@ def _plan(session: Session, request: ReplayRequest) -> _Plan:
     version = source.benchmark_version if request.benchmark is None else find_version(session, request.benchmark)
     if version.id == source.benchmark_version_id and definition == asked:
         raise UsageError(
-            f"evaluation {source.id} is on {_named(version)} and read by {reading_rules(asked)['name']} already, so "
-            "nothing would differ; give another --benchmark NAME@VERSION or another --protocol"
+            f"evaluation {source.id} is on {_name_version(version)} and read by {reading_rules(asked)['name']} "
+            "already, so nothing would differ; give another --benchmark NAME@VERSION or another --protocol"
         )
     keys, question_filter = _match_questions(session, source, version)
     specification = source.specification | {
@@ -163,7 +163,7 @@ def _find_known(session: Session, plan: _Plan) -> int | None:
     return session.scalar(query.order_by(Evaluation.replicate.desc()).limit(1))
 
 
-def _named(version: BenchmarkVersion) -> str:
+def _name_version(version: BenchmarkVersion) -> str:
     return f"{version.benchmark.name}@{version.version}"
 
 
@@ -194,10 +194,10 @@ def _match_questions(
         _require_same(source, version, reason, [name for name, pair in pairs.items() if differs(*pair)])
     if source.protocol.shots and examples_of(session, before.id) != examples_of(session, version.id):
         raise UsageError(
-            f"evaluation {source.id} cannot be replayed on {_named(version)}: it was shown examples, and the few-shot "
-            "pool is another one; give a version with the same pool"
+            f"evaluation {source.id} cannot be replayed on {_name_version(version)}: it was shown examples, and the "
+            "few-shot pool is another one; give a version with the same pool"
         )
-    _require_same(source, version, "whose orders follow the key", _moved_by_key(source, pairs))
+    _require_same(source, version, "whose orders follow the key", _find_moved_by_key(source, pairs))
     keys = {one.question_id: _Key(new.question_id, new.answer, one.answer != new.answer) for one, new in pairs.values()}
     return keys, question_filter
 
@@ -208,15 +208,16 @@ def _require_same(source: Evaluation, version: BenchmarkVersion, reason: str, na
         return
     more = f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
     raise UsageError(
-        f"evaluation {source.id} cannot be replayed on {_named(version)}: {plural(len(listed), 'question')} {reason}: "
+        f"evaluation {source.id} cannot be replayed on {_name_version(version)}: {plural(len(listed), 'question')} "
+        f"{reason}: "
         f"{', '.join(listed[:LISTED])}{more}; give a version with the same questions, options and order of options, or "
         "ask the model again: shuffleboard evaluations submit"
     )
 
 
-def _moved_by_key(source: Evaluation, pairs: Mapping[str, tuple[Content, Content]]) -> Iterator[str]:
+def _find_moved_by_key(source: Evaluation, pairs: Mapping[str, tuple[Content, Content]]) -> Iterator[str]:
     """Yield the questions whose variants follow the key, so that a new key would need other orders than the stored."""
-    definition = stored_variants(source.variant_set)
+    definition = load_variants(source.variant_set)
     if definition.kind == "imported":
         return
     for name, (one, other) in pairs.items():
@@ -238,7 +239,7 @@ def _store_evaluation(session: Session, plan: _Plan, requester: str | None) -> E
     evaluation = Evaluation(
         specification=plan.specification,
         specification_digest=plan.digest,
-        asked_digest=asked_digest(plan.specification, source.questions, version.questions),
+        asked_digest=compute_asked_digest(plan.specification, source.questions, version.questions),
         replicate=0 if latest is None else latest + 1,
         model_revision=source.model_revision,
         benchmark_version=version,
@@ -295,7 +296,7 @@ def _store_answers(
     """Store the source's predictions and texts under the replay's key and reading."""
     inserted = {int(ordinal): text for ordinal, text in evaluation.variant_set.inserted.items()}
     done = 0
-    for ids in _batched(plan.keys):
+    for ids in _batch_keys(plan.keys):
         options = _options(session, [number for number in ids if plan.keys[number].changed])
         predictions = list(_rows(session, Prediction, plan.source, ids))
         for row in predictions:
@@ -304,7 +305,7 @@ def _store_answers(
             if readings is not None:
                 row.update(_read_columns(row, readings[number, row["variant"]], key.answer))
             if key.changed:
-                row.update(keyed_columns(row, options[number], key.answer, inserted))
+                row.update(compute_keyed_columns(row, options[number], key.answer, inserted))
             row.update(evaluation_id=evaluation.id, question_id=key.question_id)
         insert_predictions(session, predictions)
         texts = list(_rows(session, Generation, plan.source, ids))
@@ -318,7 +319,7 @@ def _store_answers(
         tell("storing", done, evaluation.prompts)
 
 
-def _batched(keys: Mapping[int, _Key]) -> Iterator[list[int]]:
+def _batch_keys(keys: Mapping[int, _Key]) -> Iterator[list[int]]:
     numbers = list(keys)
     for start in range(0, len(numbers), CHUNK):
         yield numbers[start : start + CHUNK]

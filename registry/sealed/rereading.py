@@ -11,8 +11,8 @@ from registry.db import is_in
 from registry.errors import ProtocolError, UsageError
 from registry.lookups import find_evaluation
 from registry.names import plural
-from registry.predictions.prompts import shown_in, variants_of
-from registry.predictions.texts import storable, stored_output
+from registry.predictions.prompts import list_shown, variants_of
+from registry.predictions.texts import rebuild_output, storable
 from registry.prompting.reading import Reading, read
 from registry.prompting.thoughts import reads_apart
 from registry.prompting.variants import VariantShown
@@ -138,7 +138,7 @@ def _read(
     row: Any,
     match: Match,
 ) -> Reading:
-    options, labels = shown_in(source, question, variant, row)
+    options, labels = list_shown(source, question, variant, row)
     answers = labels if rules["answer"] == "label" else options
     if not answers:
         raise ProtocolError(
@@ -146,7 +146,7 @@ def _read(
             f"name, and {rules['name']} reads labels; use final-answer-text or match-dash"
         )
     state = row.state or ("unread" if row.chosen_option is None else "answered")
-    reading = read(rules, stored_output(row, state), answers, options)
+    reading = read(rules, rebuild_output(row, state), answers, options)
     if reading.to_match:
         assert reading.text is not None
         reading = reading.matched(match(reading.text, options))

@@ -14,15 +14,15 @@ from registry.digests import specification_digest
 from registry.errors import SealError
 from registry.metrics import METRICS
 from registry.predictions.bulk import insert_rows, renew_statistics
-from registry.scores.asked import asked
-from registry.scores.computed import computed_metrics
+from registry.scores.asked import compute_asked
+from registry.scores.computed import compute_metrics
 from registry.scores.intervals import (
     evaluation_intervals,
     interval_columns,
     intervals_together,
 )
 from registry.scores.pride import write_question_pride
-from registry.scores.written import written
+from registry.scores.written import compute_written
 from registry.sealed.manifest import Leaf, QuestionRecords, local_labels, manifest, question_leaves
 from registry.statistics.bootstrap import Interval
 from registry.tables import (
@@ -60,7 +60,7 @@ def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], 
         renew_statistics(session, evaluation.prompts)
         _require_predictions(session, evaluation.id)
         write_question_pride(session, evaluation.id)
-        evaluation.samples = asked(session, evaluation.id)["samples"]
+        evaluation.samples = compute_asked(session, evaluation.id)["samples"]
     session.flush()  # the values that intervals are drawn from depend on it
     intervals = intervals_together(session, [evaluation.id for evaluation in unsealed])
     records: QuestionRecords = {}
@@ -109,7 +109,7 @@ def complete(
     intervals: of `evaluation_intervals`, if they are known.
     """
     # Read before the first change: once the seal is stored, triggers refuse any other.
-    for name, value in (asked(session, evaluation.id) | written(session, evaluation.id)).items():
+    for name, value in (compute_asked(session, evaluation.id) | compute_written(session, evaluation.id)).items():
         setattr(evaluation, name, value)
     evaluation.seal, evaluation.sealed_at, evaluation.state = digest, sealed_at, "complete"
     session.flush()
@@ -128,13 +128,13 @@ def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf])
     insert_rows(session, QuestionSeal, rows)
     sources = [
         {"evaluation_id": evaluation_id, "seal": source, "predictions": predictions}
-        for source, predictions in copied_from(session, evaluation_id).items()
+        for source, predictions in list_copied_from(session, evaluation_id).items()
     ]
     if sources:
         session.execute(insert(EvaluationSource), sources)
 
 
-def copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
+def list_copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
     """Return each other evaluation's seal with the number of predictions copied from it; a replay copies all."""
     replayed_from = select(Evaluation.replayed_from).where(Evaluation.id == evaluation_id).scalar_subquery()
     source = func.coalesce(Prediction.reused_from_seal, replayed_from, type_=Digest())
@@ -167,6 +167,6 @@ def metric_rows(
             **interval_columns(scope, intervals[scope].get(metric.name), sampled=sampled),
             "code_version": code_version(),
         }
-        for scope, values in computed_metrics(session, evaluation_id).items()
+        for scope, values in compute_metrics(session, evaluation_id).items()
         for metric in METRICS.values()
     ]

@@ -22,7 +22,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry import chain, formats
-from registry.db import database_now, one_at_a_time, picked
+from registry.db import database_now, one_at_a_time, pick
 from registry.errors import NotFoundError, UsageError
 from registry.files.storage import writing
 from registry.private import make_folder
@@ -208,4 +208,4 @@ def signed_chain(session: Session) -> dict[str, Any]:
 
 
 def _link(link: ChainLink) -> dict[str, Any]:
-    return picked(link, chain.LINK) | {"at": link.at.isoformat()}
+    return pick(link, chain.LINK) | {"at": link.at.isoformat()}

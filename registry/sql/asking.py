@@ -181,7 +181,7 @@ class Queries:
             raise QueryRefusedError("the query has a NUL character or half of a surrogate pair; remove it")
         self.files.current(audience)  # waiting here blocks no other query
         with self._places.take(client):
-            listed = self._listed(audience)
+            listed = self._find_list(audience)
             if listed is None:
                 raise NotReadyError("the files that queries read are being written; try again in a moment")
             answer = self._answer(audience, listed, sql)
@@ -197,7 +197,7 @@ class Queries:
         )
         return Answered(result, listed)
 
-    def _listed(self, audience: Audience) -> Listed | None:
+    def _find_list(self, audience: Audience) -> Listed | None:
         """Return the list for a query: the previous one while a process opens newer files, which takes seconds."""
         listed, before = self.files.current(audience), self._opened.get(audience)
         if listed is None or before is None or before.key == listed.key or not self.files.may_answer(audience, before):

@@ -164,7 +164,7 @@ class Files:
 
     def _sees_less(self, audience: Audience, listed: Listed) -> bool:
         with read_session(audience_engine(self._engine, audience)) as session:
-            return any(not set(listed.seen[name]) <= set(ids) for name, ids in _seen(session).items())
+            return any(not set(listed.seen[name]) <= set(ids) for name, ids in _list_seen(session).items())
 
     def renew(self, audience: Audience) -> threading.Thread:
         """Write an audience's missing files, in this process's writing thread."""
@@ -179,7 +179,7 @@ class Files:
     def _write(self, audience: Audience) -> None:
         """Write the files in another process, which takes no time from this process's pages."""
         url = self._engine.url.render_as_string(hide_password=False)
-        job = Job(f"{__name__}:written", WRITING_SECONDS, WRITING_BYTES, dict(os.environ))
+        job = Job(f"{__name__}:write_files", WRITING_SECONDS, WRITING_BYTES, dict(os.environ))
         try:
             run(job, {"url": url, "home": str(self._home), "audience": audience})
         except Exception:  # noqa: BLE001 - whoever waits finds no list, and says so
@@ -188,7 +188,7 @@ class Files:
     def write(self, audience: Audience) -> Listed:
         """Write missing files, and list them; one process at a time. Raises StorageError, ArchiveError."""
         asked = time.time()
-        with self._locked():
+        with self._lock():
             listed = self.listed(audience)
             if listed is not None and not listed.waiting and listed.as_of.timestamp() > asked:
                 return listed  # another process has written them in the meantime
@@ -213,7 +213,7 @@ class Files:
                 shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         make_folder(self.folder)
         with (self.folder / "lock").open("ab") as file:
             close(self.folder / "lock")
@@ -298,7 +298,7 @@ class Files:
         with read_session(audience_engine(self._engine, audience)) as session:
             as_of = session.scalar(select(database_now()))
             assert as_of is not None
-            seen = _seen(session)
+            seen = _list_seen(session)
             unsealed = (
                 session.scalar(select(func.count()).select_from(Evaluation).where(Evaluation.seal.is_(None))) or 0
             )
@@ -375,7 +375,7 @@ def save(session: Session, name: str, path: Path, part: Part | None = None, *, b
             append(rows)
 
 
-def written(order: Mapping[str, Any]) -> None:
+def write_files(order: Mapping[str, Any]) -> None:
     """Writes an audience's files, in a process of its own. order: url, home and audience."""
     engine = get_engine(order["url"])
     settings = Settings(database_url=order["url"], home=Path(order["home"]))
@@ -387,6 +387,6 @@ def _name(path: Path) -> str:
     return f"{SCHEME}://{path}"
 
 
-def _seen(session: Session) -> dict[str, list[int]]:
+def _list_seen(session: Session) -> dict[str, list[int]]:
     """Table → the numbers of the rows that this session's audience sees."""
     return {table.__tablename__: list(session.scalars(select(table.id))) for table in _SEEN}

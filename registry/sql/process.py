@@ -185,7 +185,7 @@ class Positioned(FileIO):
         return data
 
 
-def opened(opening: Opening) -> Any:
+def open_connection(opening: Opening) -> Any:
     """Return a connection that can read these files and nothing else."""
     import duckdb
     from fsspec import AbstractFileSystem
@@ -244,7 +244,7 @@ def opened(opening: Opening) -> Any:
             connection.execute(statement)
         connection.execute("SET lock_configuration = true")
     except duckdb.Error as error:
-        raise RefusedError("set-up", LOST[0] if LOST else said(error)) from None
+        raise RefusedError("set-up", LOST[0] if LOST else describe_error(error)) from None
     return connection
 
 
@@ -279,13 +279,13 @@ def ask(connection: Any, question: Question) -> Answer:
     except duckdb.Error as error:
         if LOST:
             raise RefusedError("set-up", LOST[0]) from None
-        raise RefusedError("refused", said(error)) from None
+        raise RefusedError("refused", describe_error(error)) from None
     finally:
         watchdog.cancel()
     return answer
 
 
-def said(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return an error of DuckDB without its kind: the problem, similar names, and the line with the place."""
     # Python's errors contain paths.
     text = str(error).partition("Traceback (most")[0].strip()
@@ -317,7 +317,7 @@ def main() -> None:
         document = json.loads(line)  # noqa: TID251 - our own process's
         try:
             if "statements" in document:
-                connection = opened(document)
+                connection = open_connection(document)
                 reply("{}")
             else:
                 reply(ask(connection, document).document())

@@ -24,7 +24,7 @@ from sqlalchemy import ColumnElement, Select, false, select, true
 from registry.db import is_in
 from registry.exchange.exports.relations import BOOLEAN, DIGEST, DOUBLES, INTEGER, INTEGERS, JSON, TEXT, TIME
 from registry.predictions.archive_files import SCHEMA, relation
-from registry.schema.documented import columns_of, documented_views
+from registry.schema.documented import columns_of, load_documented_views
 from registry.schema.selectables import relation_of
 from registry.schema.views import VIEWS, view_sql
 from registry.sql.process import SCHEME
@@ -93,7 +93,9 @@ class Part:
 def small_views() -> tuple[str, ...]:
     """Return the documented views whose files contain the database's rows."""
     return tuple(
-        view.name for view in documented_views() if view.name not in (*OF_EVALUATION, *COMPUTED, "prediction_detail")
+        view.name
+        for view in load_documented_views()
+        if view.name not in (*OF_EVALUATION, *COMPUTED, "prediction_detail")
     )
 
 
@@ -109,10 +111,10 @@ def query_of(name: str, part: Part | None = None) -> Select[Any]:
     # Stored statistics are used: predictions may be archived, so no view can compute them.
     rows = relation_of("question_score" if name == "question_statistics" else name, types)
     query = select(rows).order_by(*(rows.c[column] for column, kind in types.items() if kind not in _UNORDERED))
-    return query if part is None else query.where(_within(name, rows.c, part))
+    return query if part is None else query.where(_match_part(name, rows.c, part))
 
 
-def _within(name: str, columns: Any, part: Part) -> ColumnElement[bool]:
+def _match_part(name: str, columns: Any, part: Part) -> ColumnElement[bool]:
     """Return the condition that a row belongs to a part. Raises KeyError for a relation without a rule."""
     if "evaluation_id" in columns:
         printed = columns.evaluation_id.is_(None) if name == "measured_and_published" else false()

@@ -108,7 +108,7 @@ def sampling_factor(questions: int, of: int | None) -> float:
     return 1.0 if of is None else math.sqrt(max(0.0, 1 - questions / of))
 
 
-def _checked(values: Floats, dimensions: int) -> Floats:
+def _check_values(values: Floats, dimensions: int) -> Floats:
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != dimensions:
         raise MetricInputError(f"values of shape {values.shape}; {dimensions} dimension(s) expected")
@@ -117,7 +117,7 @@ def _checked(values: Floats, dimensions: int) -> Floats:
     return values
 
 
-def resampled_means(
+def resample_means(
     values: Floats,
     *,
     resamples: int = RESAMPLES,
@@ -135,7 +135,7 @@ def resampled_means(
     that are defined, NaN if there is none. The same seed and number of questions give the same numbers.
     Raises MetricInputError on infinite values.
     """
-    values = _checked(values, 2)
+    values = _check_values(values, 2)
     questions, columns = values.shape
     if not questions or not columns:
         return np.full((resamples, columns), np.nan)
@@ -151,7 +151,7 @@ def resampled_means(
     factors = np.concatenate([coarse, patterns, rest[:, split]], axis=1)
     known, counted = distinct.shape[1], distinct.shape[1] + patterns.shape[1]
     if clusters is not None:
-        factors = _summed(factors, clusters)
+        factors = _sum_clusters(factors, clusters)
     chunks = []
     for drawn in _draws(len(factors), resamples, seed):
         counts = np.empty(drawn.shape)
@@ -168,7 +168,7 @@ def resampled_means(
     return np.asarray((1 - factor) * (np.nansum(values, axis=0) / counts) + factor * means)
 
 
-def _summed(factors: Floats, clusters: NDArray[np.intp]) -> Floats:
+def _sum_clusters(factors: Floats, clusters: NDArray[np.intp]) -> Floats:
     """Sum the rows of each cluster, shape (clusters, columns)."""
     if clusters.shape != (len(factors),):
         raise MetricInputError(
@@ -182,7 +182,7 @@ def _summed(factors: Floats, clusters: NDArray[np.intp]) -> Floats:
 def design_effect(clustered: Floats, alone: Floats) -> float | None:
     """Divide the variance over resampled clusters by that over resampled questions; None if either is missing.
 
-    clustered, alone: shape (resamples,), from `resampled_means` with and without clusters; NaN if undefined.
+    clustered, alone: shape (resamples,), from `resample_means` with and without clusters; NaN if undefined.
     An evaluation of n questions is as informative as n / (design effect) independent questions.
     Source: Kish, *Survey Sampling* (1965), ch. 5.
     """
@@ -200,9 +200,9 @@ def _distinct_columns(table: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int
     return table[:, first], np.array(place_of, dtype=np.intp)
 
 
-def resampled_means_reference(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
-    """Compute `resampled_means` one resample after the other; slow."""
-    values = _checked(values, 2)
+def resample_means_reference(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
+    """Compute `resample_means` one resample after the other; slow."""
+    values = _check_values(values, 2)
     questions, columns = values.shape
     result = np.full((resamples, columns), np.nan)
     if not questions:
@@ -217,14 +217,14 @@ def resampled_means_reference(values: Floats, *, resamples: int = RESAMPLES, see
     return result
 
 
-def combined(function: Callable[..., Floats], *means: Floats) -> Floats:
+def combine(function: Callable[..., Floats], *means: Floats) -> Floats:
     """Combine several means into a value, resample by resample.
 
-    means: columns of one `resampled_means`, shape (resamples,), over the questions that all of them have
+    means: columns of one `resample_means`, shape (resamples,), over the questions that all of them have
     (docs/decisions/0008-combined-means.md); function takes them as arrays.
     Returns shape (resamples,); NaN if the value is undefined, for example after a division by zero.
 
-    >>> combined(lambda one, other: one / other, np.array([0.5, 0.5]), np.array([0.25, 0.0]))
+    >>> combine(lambda one, other: one / other, np.array([0.5, 0.5]), np.array([0.25, 0.0]))
     array([ 2., nan])
     """
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -248,12 +248,12 @@ def percentile_interval(samples: Floats, questions: int | None = None) -> Interv
     Teachers Should Know about the Bootstrap* (2015), the widening; Parzen, *Quantile probability and statistical data
     modeling* (2004), mid-distribution.
     """
-    return percentile_intervals(_checked(samples, 1)[np.newaxis], [questions])[0]
+    return percentile_intervals(_check_values(samples, 1)[np.newaxis], [questions])[0]
 
 
 def percentile_intervals(samples: Floats, questions: Sequence[int | None]) -> list[Interval | None]:
     """Return `percentile_interval` for each row of samples, shape (rows, resamples). questions: for each row."""
-    samples = _checked(samples, 2)
+    samples = _check_values(samples, 2)
     found: list[Interval | None] = [None] * len(samples)
     enough = np.array([of is None or of >= MINIMUM_QUESTIONS for of in questions], dtype=np.bool_)
     undefined = np.isnan(samples)
@@ -297,7 +297,7 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
         below, until = places.T.reshape(2, *values.shape)
         return below, until, (below + until) / 2 / resamples
 
-    def between(x: Floats, left: tuple[Floats, Floats], right: tuple[Floats, Floats]) -> Floats:
+    def interpolate(x: Floats, left: tuple[Floats, Floats], right: tuple[Floats, Floats]) -> Floats:
         """Interpolate like `np.interp` between two points (x, y) that may coincide."""
         (x0, y0), (x1, y1) = left, right
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -306,7 +306,7 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
     until = level(means[np.newaxis])[1][0]
     around = np.stack([ordered[every, np.maximum(until - 1, 0)], ordered[every, np.minimum(until, resamples - 1)]])
     left, right = zip(around, level(around)[2], strict=True)
-    shift = 2 * ndtri(between(np.clip(means, *around), left, right))
+    shift = 2 * ndtri(interpolate(np.clip(means, *around), left, right))
     tail = (1 - CONFIDENCE) / 2
     widths = {
         n: float(ndtri(tail) if n is None else np.sqrt(n / (n - 1)) * stdtrit(n - 1, tail)) for n in set(questions)
@@ -321,7 +321,7 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
     points = ((own, near), (level(other)[2], other))
     lower = [np.where(up, one, two) for one, two in zip(*points, strict=True)]
     upper = [np.where(up, two, one) for one, two in zip(*points, strict=True)]
-    ends = between(np.clip(share, lower[0], upper[0]), (lower[0], lower[1]), (upper[0], upper[1])).tolist()
+    ends = interpolate(np.clip(share, lower[0], upper[0]), (lower[0], lower[1]), (upper[0], upper[1])).tolist()
     with np.errstate(divide="ignore", invalid="ignore"):
         stated = (ordered[:, 0] < ordered[:, -1]) & (np.abs(third / second**1.5) <= LARGEST_SKEWNESS)
     return [Interval(low, high) if said else None for low, high, said in zip(*ends, stated.tolist(), strict=True)]
@@ -332,9 +332,9 @@ def mean_intervals(
 ) -> list[Interval | None]:
     """Return the interval of each column's mean; None if none is stated (see `percentile_interval`).
 
-    values, factor: as for `resampled_means`.
+    values, factor: as for `resample_means`.
     """
-    samples = resampled_means(values, resamples=resamples, seed=seed, factor=factor)
+    samples = resample_means(values, resamples=resamples, seed=seed, factor=factor)
     counts = (~np.isnan(values)).sum(axis=0)
     return percentile_intervals(samples.T, counts.tolist())
 
@@ -351,8 +351,8 @@ def cora_over_variants(
     Raises MetricInputError without questions or variants.
     Source: Cavalin et al., Table 6.
     """
-    hits = _checked_hits(hits)
-    drawn = _drawn_variants(hits.shape[1], resamples, draws, seed)
+    hits = _check_hits(hits)
+    drawn = _draw_variants(hits.shape[1], resamples, draws, seed)
     # A question is right on all drawn variants if none that it misses was drawn. Questions that miss the same ones,
     # and resamples that drew the same ones, are counted once.
     misses, questions_with = np.unique(~hits, axis=0, return_counts=True)
@@ -370,20 +370,20 @@ def cora_over_variants_reference(
     hits: NDArray[np.bool_], mcqa: float, *, resamples: int = RESAMPLES, draws: int = 100, seed: int = SEED
 ) -> VariantBootstrap:
     """Compute `cora_over_variants` one resample after the other; slow."""
-    hits = _checked_hits(hits)
-    drawn = _drawn_variants(hits.shape[1], resamples, draws, seed)
+    hits = _check_hits(hits)
+    drawn = _draw_variants(hits.shape[1], resamples, draws, seed)
     bmca = np.array([hits[:, variants].all(axis=1).mean() for variants in drawn])
     return _cora_bootstrap(bmca, mcqa, resamples, draws, seed)
 
 
-def _checked_hits(hits: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _check_hits(hits: NDArray[np.bool_]) -> NDArray[np.bool_]:
     hits = np.asarray(hits, dtype=np.bool_)
     if hits.ndim != 2 or not hits.size:
         raise MetricInputError(f"hits of shape {hits.shape}; give one row per question and one column per variant")
     return hits
 
 
-def _drawn_variants(M: int, resamples: int, draws: int, seed: int) -> NDArray[np.bool_]:
+def _draw_variants(M: int, resamples: int, draws: int, seed: int) -> NDArray[np.bool_]:
     """Draw variants and return whether each resample drew each of them at least once, shape (resamples, M)."""
     indices = np.random.default_rng(seed).integers(0, M, (resamples, draws), dtype=np.int32)
     drawn = np.zeros((resamples, M), dtype=np.bool_)

@@ -80,13 +80,13 @@ def minimum_success_rate(p: int, M: int, k: int) -> float:
     return max(1 / k, float(betaincinv(p, M - p + 1, float(CERTAINTY)))) if p else 1 / k
 
 
-def corrected(value: float | None, chance: float | None) -> float | None:
+def correct_for_guessing(value: float | None, chance: float | None) -> float | None:
     """Rescale a share of right answers so that guessing is 0 and perfect is 1: (x − c) / (1 − c).
 
     value: x in [0, 1]; chance: c in [0, 1), the accuracy of guessing on the same questions. The result is in [−c/(1 −
     c), 1]; below 0 is worse than guessing. None if either is None.
 
-    >>> corrected(0.625, 0.25), corrected(0.25, 0.25), corrected(1.0, 0.25), corrected(None, 0.25)
+    >>> tuple(correct_for_guessing(share, 0.25) for share in (0.625, 0.25, 1.0, None))
     (0.5, 0.0, 1.0, None)
     """
     return None if value is None or chance is None else (value - chance) / (1 - chance)
@@ -120,10 +120,10 @@ def compare_with_guessing(
     )
 
 
-def rounded_up(rate: float) -> float:
+def round_up(rate: float) -> float:
     """Round a rate up to the next hundredth, as it is shown.
 
-    >>> rounded_up(0.532), rounded_up(0.2)
+    >>> round_up(0.532), round_up(0.2)
     (0.54, 0.2)
     """
     return math.ceil(100 * rate - 1e-9) / 100
@@ -135,4 +135,4 @@ def guessing_table(M: int, k: int) -> list[GuessingRow]:
     Raises MetricInputError for fewer than two options.
     """
     rates = [minimum_success_rate(p, M, k) for p in range(M + 1)]
-    return [GuessingRow(p, at_least(p, M, Fraction(1, k)), rate, rounded_up(rate)) for p, rate in enumerate(rates)]
+    return [GuessingRow(p, at_least(p, M, Fraction(1, k)), rate, round_up(rate)) for p, rate in enumerate(rates)]

@@ -160,7 +160,7 @@ def paired(
     scales = [1.0] * len(tasks) if factors is None else list(factors)
     if zero_or_one:
         values = [base[0] for base in tasks]
-        together = _of_tasks_answered if not any(np.isnan(of).any() for of in values) else _of_tasks
+        together = _sum_answered_tasks if not any(np.isnan(of).any() for of in values) else _sum_tasks
         enough = np.ones((values[0].shape[1],) * 2, dtype=np.bool_)
         return _paired(enough, together(values, times, scales), times)
     enough = enough_differ([differing(base) for base in tasks]).enough
@@ -175,7 +175,7 @@ def with_errors(
     enough: as in Paired; the other parameters as for `paired`.
     """
     largest = max((float(np.nanmax(of) - np.nanmin(of)) for of in values if (~np.isnan(of)).any()), default=0.0)
-    return _paired(enough, _of_tasks_measured(values, times, factors, largest), times, max(1.0, largest))
+    return _paired(enough, _sum_measured_tasks(values, times, factors, largest), times, max(1.0, largest))
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def enough_differ(counts: Sequence[NDArray[np.uint16]]) -> Paired:
     return Paired(np.add.reduce(counts, dtype=np.uint16) >= DIFFERING)
 
 
-def _of_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]) -> _Sums:
+def _sum_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]) -> _Sums:
     """Add up over tasks of 0/1 values.
 
     values: of each task, shape (questions, models). times: how much each counts.
@@ -214,7 +214,7 @@ def _of_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence[
         right = np.where(known, answers, 0.0)
         only_first = right.T @ (known - right)
         questions = known.astype(np.float64).T @ known
-        off, error, own = adjusted(only_first, only_first.T, questions)
+        off, error, own = adjust(only_first, only_first.T, questions)
         difference += of * off
         at_most = (of * factor) ** 2 / (questions + 2)
         scaled = (of * factor * error) ** 2
@@ -225,8 +225,8 @@ def _of_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence[
     return _Sums(difference, variance, squares, slack)
 
 
-def _of_tasks_answered(values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]) -> _Sums:
-    """Compute `_of_tasks` for models that all answered all questions, hundreds of them in some milliseconds.
+def _sum_answered_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]) -> _Sums:
+    """Compute `_sum_tasks` for models that all answered all questions, hundreds of them in some milliseconds.
 
     With r questions right on n, b − c is the difference of two r, and b + c = (n − Σ xy)/2 of answers x, y = ±1: so
     the sums over tasks are products of matrices.
@@ -271,10 +271,10 @@ def _of_tasks_answered(values: Sequence[Floats], times: Sequence[int], factors: 
     return _Sums(np.subtract.outer(share, share), variance, squared, slack)
 
 
-def _of_tasks_measured(
+def _sum_measured_tasks(
     values: Sequence[Floats], times: Sequence[int], factors: Sequence[float], largest: float
 ) -> _Sums:
-    """Add up over tasks of values that are not all 0 or 1, as `_of_tasks` does. largest: difference of two values.
+    """Add up over tasks of values that are not all 0 or 1, as `_sum_tasks` does. largest: difference of two values.
 
     Sums of powers of differences are products of matrices of powers: Σ(x − y)² = Σx² − 2Σxy + Σy².
     """
@@ -314,12 +314,12 @@ def _of_tasks_measured(
     return _Sums(difference, one + typical * other, squares, np.zeros_like(difference))
 
 
-def adjusted(only_first: Floats, only_second: Floats, questions: Floats) -> tuple[Floats, Floats, Floats]:
+def adjust(only_first: Floats, only_second: Floats, questions: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the adjusted difference of 0/1 values, its standard error, and its correction, shaped like the counts.
 
     only_first, only_second: questions that only one of the two has right, among `questions` that both have a value for.
 
-    >>> [round(float(part), 4) for part in adjusted(*map(np.float64, (3, 0, 98)))]
+    >>> [round(float(part), 4) for part in adjust(*map(np.float64, (3, 0, 98)))]
     [0.03, 0.0222, 0.0]
     """
     one, other = (only_first + 1) / (questions + 2), (only_second + 1) / (questions + 2)

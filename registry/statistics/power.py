@@ -67,7 +67,7 @@ def power_of(difference: float, spread: float, questions: int, *, critical: floa
     from scipy.special import nctdtr
 
     _check_spread(spread)
-    limit = _widened(critical, questions)
+    limit = _widen(critical, questions)
     effect = abs(difference) * math.sqrt(questions) / spread
     if effect > NO_DOUBT:
         return 1.0
@@ -119,7 +119,7 @@ def power_of_differing(difference: float, differing: float, questions: int, *, c
     spread = spread_of_differing(differing, difference)
     if questions * differing > MANY_DIFFERING:
         return power_of(difference, spread, questions, critical=critical)
-    limit = _widened(critical, questions)
+    limit = _widen(critical, questions)
     fewest, most = binom.ppf([1e-9, 1 - 1e-9], questions, differing)
     differ = np.arange(max(int(fewest), 1), int(most) + 1)
     least = _fewest_right(differ, questions, limit, pair=critical == ONE_PAIR)
@@ -136,12 +136,12 @@ def _fewest_right(differ: Counts, questions: int, limit: float, *, pair: bool) -
     low, high = differ // 2, differ + 1
     while (high - low > 1).any():
         middle = (low + high) // 2
-        told = _told(middle, differ, questions, limit, pair=pair)
+        told = _is_distinguished(middle, differ, questions, limit, pair=pair)
         low, high = np.where(told, low, middle), np.where(told, middle, high)
     return high
 
 
-def _told(right: Counts, differ: Counts, questions: int, limit: float, *, pair: bool) -> NDArray[np.bool_]:
+def _is_distinguished(right: Counts, differ: Counts, questions: int, limit: float, *, pair: bool) -> NDArray[np.bool_]:
     """Return whether a model that alone is right on `right` of the `differ` questions is shown to be better.
 
     A pair by its bias-corrected percentile interval, from the cumulants of the bootstrap's draws (Cornish and Fisher
@@ -226,7 +226,7 @@ def _effect(questions: int, power: float, critical: float) -> float:
     from scipy.special import nctdtrinc
 
     check_power(power)
-    return float(nctdtrinc(questions - 1, 1 - power, _widened(critical, questions)))
+    return float(nctdtrinc(questions - 1, 1 - power, _widen(critical, questions)))
 
 
 def check_power(power: float) -> None:
@@ -235,7 +235,7 @@ def check_power(power: float) -> None:
         raise MetricInputError(f"power {power:g}; give a probability from {LEAST_POWER} to {MOST_POWER}")
 
 
-def _widened(critical: float, questions: int) -> float:
+def _widen(critical: float, questions: int) -> float:
     """Return the limit of a ratio on this many questions that is as improbable as `critical` is on many."""
     from scipy.special import ndtr, stdtrit
 

@@ -30,7 +30,7 @@ class Tier:
 def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int, int] | None]:
     """Return the 95 % percentile interval of each model's rank over resamples, as (best, worst).
 
-    samples: shape (resamples, models), one `resampled_means` of all models on the same questions, so that they are
+    samples: shape (resamples, models), one `resample_means` of all models on the same questions, so that they are
     ranked within each draw; NaN if a value is undefined: the model has no rank in that resample.
     Both ends are ranks that occur. None for a model without any rank, and for all models if neither direction is
     better.
@@ -95,22 +95,22 @@ def tiers(
     The best model opens tier 1. A model is in its leader's tier unless the 95 % interval of the paired difference
     between the two lies on one side of 0; the first model that is not in it opens the next tier.
     values: shape (models,); samples: as for `rank_intervals`; questions: as for `percentile_interval`; pairs: as for
-    `separated`.
+    `are_separated`.
     Raises MetricInputError when values and samples are not of the same models.
     """
     check_samples(values, samples)
     order = [place for _, place in _best_first(values, better)]
     found: dict[tuple[int, int], bool] = {}
 
-    def told_apart(leader: int, model: int) -> bool:
+    def are_distinguished(leader: int, model: int) -> bool:
         if (leader, model) not in found:
             start = order.index(model)
             coming = order[start : start + COMPARED_AT_ONCE]
-            apart = separated_from(values, samples, leader, coming, questions, pairs)
+            apart = find_separated(values, samples, leader, coming, questions, pairs)
             found.update(zip(((leader, one) for one in coming), apart, strict=True))
         return found[leader, model]
 
-    return tiers_where(values, better, told_apart)
+    return tiers_where(values, better, are_distinguished)
 
 
 def tiers_where(
@@ -142,7 +142,7 @@ def check_samples(values: Sequence[float | None], samples: NDArray[np.float64]) 
         raise MetricInputError(f"samples of shape {samples.shape} for {len(values)} models; give one column per model")
 
 
-def separated(
+def are_separated(
     values: Sequence[float | None],
     samples: NDArray[np.float64],
     first: int,
@@ -155,10 +155,10 @@ def separated(
     values, samples, questions: as for `tiers`; first, second: positions of models. pairs: the result of `paired` for
     all models and these questions; it decides for 0/1 values. None: only the resamples are known.
     """
-    return separated_from(values, samples, first, [second], questions, pairs)[0]
+    return find_separated(values, samples, first, [second], questions, pairs)[0]
 
 
-def separated_from(
+def find_separated(
     values: Sequence[float | None],
     samples: NDArray[np.float64],
     first: int,
@@ -166,7 +166,7 @@ def separated_from(
     questions: int | None,
     pairs: Paired | None = None,
 ) -> list[bool]:
-    """Return `separated` for one model and each of the others."""
+    """Return `are_separated` for one model and each of the others."""
     value = values[first]
     if value is None:
         return [False] * len(others)
@@ -196,7 +196,7 @@ def paired_interval(
 ) -> Interval | None:
     """Return the 95 % interval of the difference of two models; None if none is stated.
 
-    pairs, first, second: as for `separated`. For 0/1 values it is the interval of `pairs`, otherwise that of the
+    pairs, first, second: as for `are_separated`. For 0/1 values it is the interval of `pairs`, otherwise that of the
     resampled differences, shape (resamples,), if enough questions differ.
     """
     if pairs is None:

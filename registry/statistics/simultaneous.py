@@ -121,7 +121,7 @@ def compare_all(
 ) -> Comparisons:
     """Compare every model with every other.
 
-    values: shape (models,); samples: shape (resamples, models), one `resampled_means` of all models on the same
+    values: shape (models,); samples: shape (resamples, models), one `resample_means` of all models on the same
     questions; NaN if a value is undefined.
     questions: the number behind the values; the critical value and the p-values are widened for few as intervals are.
     None: many. pairs: the result of `paired` for all models and these questions; None: only the resamples are known.
@@ -257,7 +257,7 @@ def _p_values(ratios: Floats, questions: int | None) -> Floats:
     )
 
 
-def _widened(critical: float, questions: int | None) -> float:
+def _widen(critical: float, questions: int | None) -> float:
     """Widen a normal quantile as the interval of a difference on this many questions is widened."""
     from scipy.special import ndtr, stdtrit
 
@@ -279,7 +279,7 @@ def _step_down(
     while left.any():
         critical = critical_value(left)
         first = critical if first is None else first
-        found = left & (family.ratios > _widened(critical, questions))
+        found = left & (family.ratios > _widen(critical, questions))
         if not found.any():
             break
         rejected |= found
@@ -343,9 +343,9 @@ class _Blocks:
         maxima = np.full(self.low.shape[1], -np.inf, dtype=np.float32)
         np.maximum.at(maxima, resample[kept], ratios[kept])
         known = _upper_quantile(maxima)
-        return known if known >= self.floor else self._looked_for(left)
+        return known if known >= self.floor else self._recompute_quantile(left)
 
-    def _looked_for(self, left: Pairs) -> float:
+    def _recompute_quantile(self, left: Pairs) -> float:
         """Recompute the quantile and store all ratios from a floor on, unless there are too many."""
         shape, resamples = self.order.shape, np.arange(self.low.shape[1])
         flat = self.order.ravel()

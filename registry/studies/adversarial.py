@@ -8,7 +8,7 @@ from registry.lookups import find_evaluation
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect, adversarial_effect
 from registry.metrics.outcome import VariantOutcome
 from registry.predictions.stored import require_rows
-from registry.prompting.variants import inserted_ordinals
+from registry.prompting.variants import number_inserted
 from registry.scores.asked import first_answers
 from registry.tables import EvaluationQuestion, Prediction, Question, QuestionOption
 
@@ -29,7 +29,7 @@ def adversarial_effects(session: Session, evaluation_id: int) -> list[Adversaria
     inserted = {int(ordinal): len(text.encode()) for ordinal, text in evaluation.variant_set.inserted.items()}
     outcomes = _outcomes(session, evaluation_id, inserted)
     found, times = [], evaluation.repeats or 1
-    for name, option in inserted_ordinals(KIND).items():
+    for name, option in number_inserted(KIND).items():
         # Variant k, before repeats, shows the k-th inserted option, −k; variant 0 is the original.
         altered = -option * times
         pairs = [(shown[0], shown[altered]) for shown in outcomes.values() if shown.keys() >= {0, altered}]

@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, case, func, select
 from sqlalchemy.orm import Session, aliased
 
-from registry.predictions.stored import archived_among
+from registry.predictions.stored import filter_archived
 from registry.prompting.protocols.replayed import asking_name, reading_rules
 from registry.tables import Evaluation, Prediction, Question
 
@@ -37,7 +37,7 @@ def causes_of_flips(session: Session, first: Evaluation, second: Evaluation) -> 
     another one: then `undivided` names these causes and `together` is their number. `remedy` explains how to separate
     them, or the reason why nothing can be counted.
     """
-    archived = archived_among(session, [first.id, second.id])
+    archived = filter_archived(session, [first.id, second.id])
     if archived:
         listed = " ".join(map(str, archived))
         return _document(None, (), f"the answers are archived; restore them: shuffleboard evaluations restore {listed}")
@@ -156,18 +156,18 @@ def describe_causes(document: dict[str, Any]) -> str | None:
     if not flips:
         return None
     parts = [
-        f"{_counted(document[name])} because of {_SAID[name]} ({document['shares'][name]:.1%})"
+        f"{_format_count(document[name])} because of {_SAID[name]} ({document['shares'][name]:.1%})"
         for name in CAUSES
         if document[name]
     ]
     if document["together"]:
         share = document["together"] / flips
-        parts.append(f"{_counted(document['together'])} because of the model or the reading ({share:.1%})")
+        parts.append(f"{_format_count(document['together'])} because of the model or the reading ({share:.1%})")
     said = f"{flips:,} of {document['prompts']:,} answers are right in only one of the two: {', '.join(parts)}."
     remedy = document["remedy"]
     return said if remedy is None else f"{said} To tell model and reading apart: {remedy}."
 
 
-def _counted(number: float) -> str:
+def _format_count(number: float) -> str:
     """Return a count, which may be of halves, as text."""
     return f"{number:,.1f}".removesuffix(".0")

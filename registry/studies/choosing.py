@@ -21,7 +21,9 @@ def part_label(question_filter: Mapping[str, Any]) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def chosen(items: Sequence[T], label: Callable[[T], str], wanted: Sequence[str], what: str, lacks: str) -> list[T]:
+def choose_labelled(
+    items: Sequence[T], label: Callable[[T], str], wanted: Sequence[str], what: str, lacks: str
+) -> list[T]:
     """Return the items whose label is wanted, in their order; all if no label is given.
 
     what, lacks: parts of the message for a label without an item: "{what} X {lacks}; there are: …" (NotFoundError).

@@ -20,9 +20,9 @@ from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RESAMPLES,
     SEED,
-    combined,
+    combine,
     cora_over_variants,
-    resampled_means,
+    resample_means,
     sampling_factor,
 )
 from registry.statistics.comparison import mcnemar
@@ -65,8 +65,8 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
     values = [question_values(session, first.id, ids), question_values(session, second.id, ids_of_second)]
     metrics = metric_differences(*values, factor=_factor([first, second], len(ids)))
     return {
-        "first": _described(first),
-        "second": _described(second),
+        "first": _describe(first),
+        "second": _describe(second),
         "relation": _relation(first, second),
         "questions": len(ids),
         "resamples": RESAMPLES,
@@ -144,7 +144,7 @@ def compare_several(session: Session, evaluation_ids: Sequence[int], metric: str
     ids = common_questions(session, *evaluation_ids)
     values = [question_values(session, item.id, ids) for item in found]
     return {
-        "evaluations": [_described(item) for item in found],
+        "evaluations": [_describe(item) for item in found],
         "questions": len(ids),
         "resamples": RESAMPLES,
         "seed": SEED,
@@ -174,7 +174,7 @@ def several_differences(values: Array, metric: str, factor: float = 1.0) -> list
     questions, columns = int(np.count_nonzero(~undefined)), values.shape[1]
     pairs = paired([[values]], zero_or_one=METRICS[metric].zero_or_one, factors=[factor])
     enough = questions >= MINIMUM_QUESTIONS
-    samples = resampled_means(values, factor=factor) if enough else np.full((1, columns), np.nan)
+    samples = resample_means(values, factor=factor) if enough else np.full((1, columns), np.nan)
     means = [_mean(values[:, column]) for column in range(columns)]
     together = compare_all(means, samples, METRICS[metric].better, questions, pairs).told_apart if enough else None
     found: list[list[dict[str, Any] | None]] = [[None] * columns for _ in range(columns)]
@@ -194,7 +194,7 @@ def several_differences(values: Array, metric: str, factor: float = 1.0) -> list
     return found
 
 
-def _described(evaluation: Evaluation) -> dict[str, Any]:
+def _describe(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "evaluation": evaluation.id,
         "model": evaluation.model_revision.model.name,
@@ -256,7 +256,7 @@ def metric_differences(
     samples = _samples(columns, factor)
     for name, item in found.items():
         if item["difference"] is not None:
-            drawn, questions = _drawn(name, columns[name], samples[name])
+            drawn, questions = _difference_samples(name, columns[name], samples[name])
             interval = paired_interval(pairs[name], 0, 1, questions, drawn)
             item["interval"] = None if interval is None else [interval.low, interval.high]
     return found
@@ -292,17 +292,17 @@ def _samples(columns: Mapping[str, Sequence[Array]], factor: float) -> dict[str,
     """Map each metric to the resampled means of its columns, shape (resamples, columns), all from the same draws."""
     stacked = np.stack([column for own in columns.values() for column in own], axis=1)
     enough = len(stacked) >= MINIMUM_QUESTIONS  # with fewer no interval is stated
-    means = resampled_means(stacked, factor=factor) if enough else np.full((1, stacked.shape[1]), np.nan)
+    means = resample_means(stacked, factor=factor) if enough else np.full((1, stacked.shape[1]), np.nan)
     ends = np.cumsum([len(own) for own in columns.values()])
     return dict(zip(columns, np.split(means, ends[:-1], axis=1), strict=True))
 
 
-def _drawn(name: str, columns: Sequence[Array], samples: Array) -> tuple[Array, int]:
+def _difference_samples(name: str, columns: Sequence[Array], samples: Array) -> tuple[Array, int]:
     """Return a metric's difference in each resample, from its columns' resampled means, and its number of questions."""
     function = FUNCTIONS_OF_TWO_MEANS.get(name)
     if function is None:
         return samples[:, 0], int(np.count_nonzero(~np.isnan(columns[0])))
-    one, other = (combined(function.function, *samples[:, place : place + 2].T) for place in (0, 2))
+    one, other = (combine(function.function, *samples[:, place : place + 2].T) for place in (0, 2))
     return one - other, min(resting_on(name, columns[place : place + 2]) for place in (0, 2))
 
 
@@ -337,12 +337,12 @@ def cora_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     Raises QueueError if it is not sealed, UsageError if questions have different numbers of variants or no original.
     """
     evaluation = find_sealed(session, evaluation_id)
-    mcqa, parameters, result = computed_cora(session, evaluation_id)
+    mcqa, parameters, result = compute_cora_analysis(session, evaluation_id)
     store_analysis(session, evaluation.id, CORA, parameters, result)
     return {"evaluation": evaluation_id, "accuracy": mcqa, **result, **parameters}
 
 
-def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str, Any], dict[str, Any]]:
+def compute_cora_analysis(session: Session, evaluation_id: int) -> tuple[float, dict[str, Any], dict[str, Any]]:
     """Return accuracy on the originals, and CoRA's parameters and result as an analysis stores them."""
     query = (
         select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)

@@ -96,13 +96,13 @@ def _harness_options(evaluation: Evaluation, rows: Mapping[int, Sequence[Any]]) 
         return None
     equal = pairs = 0
     for moved in moves.values():
-        letters = [_mapped_back(row) for row in moved]
+        letters = [_map_back(row) for row in moved]
         equal += _equal_pairs(letters)
         pairs += len(moved) * (len(moved) - 1) // 2
     return equal / pairs if pairs else None
 
 
-def _mapped_back(row: Any) -> Any:
+def _map_back(row: Any) -> Any:
     """Read a letter as the harness does, under the variant that moves the right option to position p."""
     if row.chosen_position is None:
         return row.text or ""

@@ -85,9 +85,9 @@ def noise_source(session: Session, evaluation_id: int, noise_from: int | None = 
     candidates = _candidates(session, evaluation_id)
     if not candidates:
         return None
-    repeated = _repeated(session, evaluation_id, candidates)
+    repeated = _count_repeated(session, evaluation_id, candidates)
     if noise_from is not None:
-        return NoiseSource(candidates[0], _named(session, evaluation_id, noise_from, candidates, repeated))
+        return NoiseSource(candidates[0], _find_named(session, evaluation_id, noise_from, candidates, repeated))
     most = max(repeated)
     return NoiseSource(candidates[0], candidates[repeated.index(most)]) if most else None
 
@@ -198,10 +198,10 @@ def _candidates(session: Session, evaluation_id: int) -> list[Members]:
                 return []
     own = groups.pop(key_of_own)
     others = sorted(groups.values(), key=lambda members: -max(member.id for member in members))
-    return _without_copies(session, evaluation_id, [own, *others])
+    return _drop_copies(session, evaluation_id, [own, *others])
 
 
-def _without_copies(session: Session, evaluation_id: int, groups: Sequence[Sequence[Member]]) -> list[Members]:
+def _drop_copies(session: Session, evaluation_id: int, groups: Sequence[Sequence[Member]]) -> list[Members]:
     """Drop copies: the same answers, imported twice, are one replicate; of equal ones the evaluation itself stays."""
     ids = [member.id for members in groups if len(members) > 1 for member in members if member.recorded]
     if not ids:
@@ -221,7 +221,7 @@ def _without_copies(session: Session, evaluation_id: int, groups: Sequence[Seque
     return kept
 
 
-def _repeated(session: Session, evaluation_id: int, candidates: Sequence[Members]) -> list[int]:
+def _count_repeated(session: Session, evaluation_id: int, candidates: Sequence[Members]) -> list[int]:
     """Count for each candidate the evaluation's questions that it repeats in one prompt."""
     able = [
         members[0].id for members in candidates if len(members) > 1 or (members[0].asks_again and members[0].may_repeat)
@@ -247,7 +247,7 @@ def _repeated(session: Session, evaluation_id: int, candidates: Sequence[Members
     return found
 
 
-def _named(
+def _find_named(
     session: Session, evaluation_id: int, noise_from: int, candidates: Sequence[Members], repeated: Sequence[int]
 ) -> Members:
     """Return the named evaluation with its replicates. Raises UsageError if its repeats do not apply to the other."""

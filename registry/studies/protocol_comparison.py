@@ -17,7 +17,7 @@ from registry.errors import NotFoundError, UsageError
 from registry.lookups import NAMES, not_withdrawn, with_names
 from registry.prompting.variants import parse_variants
 from registry.statistics.comparison import cohens_d, geometric_mean, kendall, spearman, variance_ratio, wilcoxon
-from registry.studies.choosing import chosen, part_label
+from registry.studies.choosing import choose_labelled, part_label
 from registry.tables import (
     Evaluation,
     Protocol,
@@ -65,7 +65,7 @@ def compare(pairs: Sequence[Pair]) -> dict[str, Any]:
     by_benchmark = {name: [pair for pair in pairs if pair.benchmark == name] for name in benchmarks}
     return {
         "complete": len(pairs) == len(models) * len(benchmarks),
-        "pairs": [_of_pair(pair) for pair in pairs],
+        "pairs": [_describe_pair(pair) for pair in pairs],
         "models": [
             {"model": name, "benchmarks": len(of_model), "variance_ratio": geometric_mean(of_model)}
             for name in models
@@ -89,7 +89,7 @@ def compare(pairs: Sequence[Pair]) -> dict[str, Any]:
     }
 
 
-def _of_pair(pair: Pair) -> dict[str, Any]:
+def _describe_pair(pair: Pair) -> dict[str, Any]:
     scores = _both(pair, "score")
     return {
         "model": pair.model,
@@ -134,7 +134,7 @@ def _agreement(one: Iterable[Pair], other: Iterable[Pair]) -> dict[str, Any]:
     )
     shared = [model for model in ones if model in others]
 
-    def under_both(correlation: Callable[[Sequence[float], Sequence[float]], float | None]) -> dict[str, Any]:
+    def correlate_both(correlation: Callable[[Sequence[float], Sequence[float]], float | None]) -> dict[str, Any]:
         first, second = (
             correlation([ones[model][protocol] for model in shared], [others[model][protocol] for model in shared])
             for protocol in (0, 1)
@@ -142,7 +142,7 @@ def _agreement(one: Iterable[Pair], other: Iterable[Pair]) -> dict[str, Any]:
         difference = None if first is None or second is None else second - first
         return {"first": first, "second": second, "difference": difference}
 
-    return {"models": len(shared), "spearman": under_both(spearman), "kendall": under_both(kendall)}
+    return {"models": len(shared), "spearman": correlate_both(spearman), "kendall": correlate_both(kendall)}
 
 
 # From a registry
@@ -186,8 +186,8 @@ def compare_protocols(
     if not found:
         raise NotFoundError(_nothing_to_compare(session, names, definition.name, digest))
     lacks = "has not been evaluated under both protocols"
-    of_models = chosen(list(found.items()), lambda item: item[0][0], models, "model", lacks)
-    kept = dict(chosen(of_models, lambda item: item[0][1], benchmarks, "benchmark", lacks))
+    of_models = choose_labelled(list(found.items()), lambda item: item[0][0], models, "model", lacks)
+    kept = dict(choose_labelled(of_models, lambda item: item[0][1], benchmarks, "benchmark", lacks))
     values = _values(session, [evaluation_id for pair in kept.values() for evaluation_id in pair])
     pairs = [
         Pair(model, benchmark, values[one], values[other], (one, other))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.errors import IngestError
-from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RANK_RESAMPLES, SEED, percentile_intervals, resampled_means
+from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RANK_RESAMPLES, SEED, percentile_intervals, resample_means
 from registry.statistics.competition_ranks import ranks
 from registry.statistics.paired import paired
 from registry.statistics.simultaneous import compare_all
@@ -76,8 +76,8 @@ def read_scores(path: Path) -> Scores:
     else:
         _reject(
             path,
-            f"its columns are {_listed(headings)}; name three of them model, question and score, or the first of a "
-            "wide table model (or question)",
+            f"its columns are {_join_headings(headings)}; name three of them model, question and score, or the "
+            "first of a wide table model (or question)",
         )
     return _complete(path, table, derived)
 
@@ -214,7 +214,7 @@ def _complete(path: Path, table: "pd.DataFrame", derived: tuple[str, ...]) -> Sc
     return Scores(models, kept, values[whole], len(questions) - len(kept), fewest, derived)
 
 
-def _listed(headings: Sequence[str]) -> str:
+def _join_headings(headings: Sequence[str]) -> str:
     return ", ".join(headings[:8])[:200] + (", …" if len(headings) > 8 else "")
 
 
@@ -222,7 +222,7 @@ def _reject(path: Path, problem: str) -> NoReturn:
     raise IngestError(f"{path.name}: {problem}")
 
 
-def ranked_scores(scores: Scores) -> dict[str, Any]:
+def rank_scores(scores: Scores) -> dict[str, Any]:
     """Rank the models of a table, as a board with one task ranks them; higher scores are better.
 
     models: from the best to the worst, each with `mean`, `interval` (95 %; None if none can be given), `rank`,
@@ -231,7 +231,7 @@ def ranked_scores(scores: Scores) -> dict[str, Any]:
     """
     values, number = scores.scores, len(scores.questions)
     means = [float(mean) for mean in values.mean(axis=0)]
-    samples = np.asfortranarray(resampled_means(values, resamples=RANK_RESAMPLES, seed=SEED))
+    samples = np.asfortranarray(resample_means(values, resamples=RANK_RESAMPLES, seed=SEED))
     zero_or_one = bool(((values == 0.0) | (values == 1.0)).all())
     pairs = paired([[values]], zero_or_one=zero_or_one)
     compared = compare_all(means, samples, "higher", number, pairs)

@@ -44,12 +44,12 @@ def spread_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     return {
         "evaluation": evaluation.id,
         "questions": len(set(questions)),
-        "position_bias": _stated(position_bias, *_counted(questions, positions, right)),
-        "order_shift": _stated(order_shift, *_counted(questions, orders, right)),
+        "position_bias": _describe_spread(position_bias, *_count_by_group(questions, positions, right)),
+        "order_shift": _describe_spread(order_shift, *_count_by_group(questions, orders, right)),
     }
 
 
-def _counted(questions: Sequence[int], groups: Sequence[int], right: Sequence[bool]) -> tuple[Floats, Floats]:
+def _count_by_group(questions: Sequence[int], groups: Sequence[int], right: Sequence[bool]) -> tuple[Floats, Floats]:
     """Return right answers and all answers of each question in each group, both of shape (questions, groups)."""
     known, row = np.unique(questions, return_inverse=True)
     names, column = np.unique(groups, return_inverse=True)
@@ -59,7 +59,9 @@ def _counted(questions: Sequence[int], groups: Sequence[int], right: Sequence[bo
     return hits, counts
 
 
-def _stated(function: Callable[[Floats, Floats], Spread | None], hits: Floats, counts: Floats) -> dict[str, Any] | None:
+def _describe_spread(
+    function: Callable[[Floats, Floats], Spread | None], hits: Floats, counts: Floats
+) -> dict[str, Any] | None:
     found = function(hits, counts)
     if found is None:
         return None

@@ -45,7 +45,7 @@ QUEUES = ("cpu", "gpu", "gpu-16", "gpu-24", "gpu-40", "gpu-80", "gpu-140")
 """Kinds of device: any GPU, or one sold as having so many GB of memory or more."""
 
 
-def _between(column: str, low: float, high: float) -> CheckConstraint:
+def _check_between(column: str, low: float, high: float) -> CheckConstraint:
     """Two-sided, because PostgreSQL sorts NaN above every number and a one-sided check lets it in."""
     return CheckConstraint(f"{column} >= {low} AND {column} <= {high}", name=column)
 
@@ -325,7 +325,7 @@ class Evaluation(Base):
     specification_digest: Mapped[str] = mapped_column(Digest)
     asked_digest: Mapped[str] = mapped_column(Digest)
     """Equal for evaluations of the same questions and variants under the same protocol:
-    `registry.scores.asked.asked_digest`.
+    `registry.scores.asked.compute_asked_digest`.
     """
     replicate: Mapped[int] = mapped_column(Integer, default=0)
     """0 for the first; repeating the same specification on purpose gives the next."""
@@ -503,10 +503,10 @@ class Prediction(Base):
         CheckConstraint("chosen_position IS NOT NULL OR NOT correct", name="correct"),
         CheckConstraint("state IS NULL OR chosen_position IS NULL", name="unanswered"),
         one_of("state", UNANSWERED_STATES),
-        _between("answer_probability", 0, 1),
-        _between("brier_score", 0, 2),
-        _between("entropy", 0, 1),
-        _between("label_mass", 0, 1.000001),
+        _check_between("answer_probability", 0, 1),
+        _check_between("brier_score", 0, 2),
+        _check_between("entropy", 0, 1),
+        _check_between("label_mass", 0, 1.000001),
         CheckConstraint(
             "0 <= ALL (label_probabilities) AND 1 >= ALL (label_probabilities)", name="label_probabilities"
         ).ddl_if(dialect="postgresql"),

@@ -184,7 +184,7 @@ class Facts:
         return one.value - other.value
 
 
-def widened_low(number: Number, among: int) -> float | None:
+def widen_low(number: Number, among: int) -> float | None:
     """Return the lower end of an interval for one of `among` statements made together (Bonferroni), as if normal."""
     if number.low is None:
         return None

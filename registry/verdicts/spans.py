@@ -10,7 +10,15 @@ from statistics import fmean
 from typing import Final
 
 from registry.verdicts.facts import MANY_TIED, SAID_FIRST, Asked, Facts, Number
-from registry.verdicts.wording import between, interval_text, one_level, points, several_levels, share, varied
+from registry.verdicts.wording import (
+    format_interval,
+    interval_text,
+    name_varied,
+    one_level,
+    points,
+    several_levels,
+    share,
+)
 
 _METRICS: Final = (
     "accuracy",
@@ -80,15 +88,15 @@ def mean_span(
         unlisted = not asked.lists_options and asked.varied is None
         how = "options not listed" if unlisted else f"asked in one {one_level(asked)}"
         how = "many of its answers are tied" if tied else how
-        words = f"Right {share(dot.value)}{between('accuracy', dot)}; {how}.{after}"
+        words = f"Right {share(dot.value)}{format_interval('accuracy', dot)}; {how}.{after}"
         return Span(dot.value, interval, None, None, guessing, one_level(asked), words)
     two, cost, chance = across.value, numbers.get("order_loss"), numbers.get("chance_loss")
     if cost is None or chance is None:
-        words = _unseparated(asked, average, across) + after
+        words = _describe_unseparated(asked, average, across) + after
         return Span(average.value, None, two, None, guessing, one_level(asked), words)
     # A loss below 0 is chance; a loss above the whole loss is that of the few orders with repeats.
     same = max(two, min(two + cost.value, average.value))
-    words = _separated(asked, across, cost, chance, average) + after
+    words = _describe_separated(asked, across, cost, chance, average) + after
     return Span(average.value, None, two, same, guessing, one_level(asked), words)
 
 
@@ -116,9 +124,9 @@ _SEEN: Final = 0.0005
 """Differences below are 0.0 points."""
 
 
-def _separated(asked: Asked, across: Number, cost: Number, chance: Number, average: Number) -> str:
+def _describe_separated(asked: Asked, across: Number, cost: Number, chance: Number, average: Number) -> str:
     """Describe how much order and chance cost, with the numbers that are drawn."""
-    one, several, cause = one_level(asked), several_levels(asked), varied(asked)
+    one, several, cause = one_level(asked), several_levels(asked), name_varied(asked)
     same = across.value + cost.value
     interval = ""
     if cost.low is not None and cost.high is not None:
@@ -135,11 +143,11 @@ def _separated(asked: Asked, across: Number, cost: Number, chance: Number, avera
     return said
 
 
-def _unseparated(asked: Asked, average: Number, across: Number) -> str:
+def _describe_unseparated(asked: Asked, average: Number, across: Number) -> str:
     return (
         f"Right {share(average.value)}, once in each of two {several_levels(asked)} {share(across.value)}: chance and "
-        f"{varied(asked)} together cost {points(max(0.0, average.value - across.value))} of that; without repeats they "
-        "are not told apart."
+        f"{name_varied(asked)} together cost {points(max(0.0, average.value - across.value))} of that; without "
+        "repeats they are not told apart."
     )
 
 
@@ -174,11 +182,11 @@ def line(span: Span | None, cells: int = CELLS) -> str:
     if span is None:
         return ""
 
-    def at(value: float) -> int:
+    def cell_of(value: float) -> int:
         return min(cells - 1, max(0, round(value * (cells - 1))))
 
     def fill(sign: str, low: float, high: float) -> None:
-        for place in range(at(low), at(high) + 1):
+        for place in range(cell_of(low), cell_of(high) + 1):
             drawn[place] = sign
 
     drawn = [" "] * cells
@@ -191,9 +199,9 @@ def line(span: Span | None, cells: int = CELLS) -> str:
             fill("░", span.same, span.right)
             fill("▓", span.two, span.same)
     if span.guessing is not None:
-        drawn[at(span.guessing)] = "┊"
+        drawn[cell_of(span.guessing)] = "┊"
     for end in (span.same, span.two):
         if end is not None:
-            drawn[at(end)] = "┃"
-    drawn[at(span.right)] = "●"
+            drawn[cell_of(end)] = "┃"
+    drawn[cell_of(span.right)] = "●"
     return "".join(drawn).rstrip()

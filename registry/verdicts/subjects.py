@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
-from registry.verdicts.facts import MANY_TIED, NO_VERDICT, SAID_FIRST, Facts, Number, widened_low
+from registry.verdicts.facts import MANY_TIED, NO_VERDICT, SAID_FIRST, Facts, Number, widen_low
 
 CLEARLY: Final = 2.6
 """Standard errors by which a position is chosen more often than it is right: one in a hundred by chance."""
@@ -30,7 +30,7 @@ def clear_loss(facts: Facts, among: int = 1) -> bool:
     The limit is that of a 99 % interval: the 95 % interval of a small loss lies above 0 too often.
     """
     number = facts.number("order_loss")
-    low = None if number is None else widened_low(number, SURE * max(1, among))
+    low = None if number is None else widen_low(number, SURE * max(1, among))
     return low is not None and low > facts.spoilt
 
 
@@ -125,7 +125,7 @@ class OnBoard:
     def loses(self, among: int) -> bool:
         """Check that the order clearly costs it right answers, as one of so many statements."""
         cost = self.numbers.get("order_loss")
-        low = None if cost is None else widened_low(cost, SURE * among)
+        low = None if cost is None else widen_low(cost, SURE * among)
         return low is not None and low > max(facts.spoilt for facts in self.parts)
 
 

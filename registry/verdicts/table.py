@@ -60,7 +60,7 @@ _TWICE: Final = (
 TABLE: Final[Mapping[str, Subject]] = {
     "evaluation": Subject(
         "The page of an evaluation and `shuffleboard metrics`",
-        words.of_evaluation,
+        words.evaluation_words,
         (
             Sentence(
                 when.mostly_unread,
@@ -121,7 +121,7 @@ TABLE: Final[Mapping[str, Subject]] = {
     ),
     "model": Subject(
         "The page of a model",
-        words.of_model,
+        words.model_words,
         (
             Sentence(when.not_evaluated, "Not evaluated yet."),
             Sentence(
@@ -135,12 +135,12 @@ TABLE: Final[Mapping[str, Subject]] = {
     ),
     "list": Subject(
         "Above the leaderboard",
-        words.of_listed,
+        words.listed_words,
         (Sentence(when.listed_order_costs, "{model}, {benchmark}{variants}: {conclusion}"),),
     ),
     "board": Subject(
         "Above a board, on pages and in the terminal",
-        words.of_board,
+        words.board_words,
         (
             Sentence(
                 when.board_unread,
@@ -165,7 +165,7 @@ TABLE: Final[Mapping[str, Subject]] = {
     ),
     "pair": Subject(
         "The comparison of two evaluations",
-        words.of_pair,
+        words.pair_words,
         (
             Sentence(when.pair_unread, "{unread} are missing and count as wrong.", topic="unread"),
             Sentence(
@@ -183,7 +183,7 @@ TABLE: Final[Mapping[str, Subject]] = {
     ),
     "several": Subject(
         "The comparison of several models",
-        words.of_several,
+        words.several_words,
         (
             Sentence(
                 when.several_unread, "More than half of the answers of {unread} are missing, so none is called better."
@@ -198,7 +198,7 @@ TABLE: Final[Mapping[str, Subject]] = {
     ),
     "neighbours": Subject(
         "Below a board, on pages and in the terminal",
-        words.of_neighbours,
+        words.neighbours_words,
         (
             Sentence(when.two_neighbours, "The two models {can} be distinguished."),
             Sentence(
@@ -210,7 +210,7 @@ TABLE: Final[Mapping[str, Subject]] = {
     ),
     "position": Subject(
         "Above the chart of positions",
-        words.of_position,
+        words.position_words,
         (
             Sentence(
                 when.position_preferred,
@@ -225,7 +225,7 @@ TABLE: Final[Mapping[str, Subject]] = {
     ),
     "cell": Subject(
         "Below an accuracy in a table",
-        words.of_cell,
+        words.cell_words,
         (
             Sentence(when.cell_guesses, "no better than guessing"),
             Sentence(when.cell_may_guess, "cannot be distinguished from guessing"),
@@ -234,7 +234,7 @@ TABLE: Final[Mapping[str, Subject]] = {
     ),
     "chart": Subject(
         "Below the chart of accuracy and worst accuracy, for those without a point",
-        words.of_evaluation,
+        words.evaluation_words,
         (
             Sentence(when.chart_unread, UNREADABLE),
             Sentence(when.chart_unlisted, "Its protocol does not list the options, so no order was shown"),
@@ -279,7 +279,7 @@ def no_point(facts: Facts) -> str | None:
     return None if said is None else said.text
 
 
-def of_model(evaluations: Sequence[Facts]) -> Said | None:
+def judge_model(evaluations: Sequence[Facts]) -> Said | None:
     """Return the sentence about a model, from its complete evaluations."""
     return conclude("model", ModelFacts([Concluded(facts, _text(facts)) for facts in evaluations]))
 
@@ -289,7 +289,7 @@ def _text(facts: Facts) -> str | None:
     return None if said is None else said.text
 
 
-def of_listed(evaluations: Sequence[Facts]) -> list[tuple[Facts, Said]]:
+def judge_listed(evaluations: Sequence[Facts]) -> list[tuple[Facts, Said]]:
     """Return the sentences above a list, one for each model that the order clearly costs something, most first."""
     looked_at = sum(facts.tested and not facts.guesses and not facts.unreadable for facts in evaluations)
     found: dict[str, tuple[Facts, Said]] = {}
@@ -305,12 +305,12 @@ def _loss(facts: Facts) -> float:
     return 0.0 if cost is None else cost.value
 
 
-def of_uncertainty(together: Mapping[str, Any]) -> str | None:
+def judge_uncertainty(together: Mapping[str, Any]) -> str | None:
     """Return the sentence that names the small task most of the uncertainty comes from; None: there is none.
 
     together: as a snapshot's document has it for a column.
 
-    >>> of_uncertainty({"uncertainty": {"task": "tiny", "questions": 12, "share": 0.71}})
+    >>> judge_uncertainty({"uncertainty": {"task": "tiny", "questions": 12, "share": 0.71}})
     'tiny (12 questions) carries 71\u202f% of the uncertainty.'
     """
     found = together.get("uncertainty")
@@ -320,7 +320,7 @@ def of_uncertainty(together: Mapping[str, Any]) -> str | None:
     return f"{found['task']} ({asked}) carries {100 * found['share']:.0f}\u202f% of the uncertainty."
 
 
-def of_neighbours(together: Mapping[str, Any]) -> Said | None:
+def judge_neighbours(together: Mapping[str, Any]) -> Said | None:
     """Return the sentence about a board's neighbours. together: as a snapshot's document has it for a column."""
     keys = ("neighbours", "neighbours_told_apart", "pairs", "pairs_told_apart")
     return conclude("neighbours", Neighbours(*(together[key] for key in keys)))

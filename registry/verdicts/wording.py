@@ -68,35 +68,35 @@ def interval_text(metric: str, low: float, high: float) -> str:
     return f"{first} to {value_text(metric, high)}"
 
 
-def between(metric: str, number: Number) -> str:
+def format_interval(metric: str, number: Number) -> str:
     """Return a number's interval in parentheses, after a space; empty if none is stated."""
     if number.low is None or number.high is None:
         return ""
     return f" ({interval_text(metric, number.low, number.high).removesuffix(' points').removesuffix(' point')})"
 
 
-def _named(asked: Asked) -> tuple[str, str, str]:
+def _find_names(asked: Asked) -> tuple[str, str, str]:
     return _VARIED.get(asked.varied or "", _VARIED["order"])
 
 
-def varied(asked: Asked) -> str:
+def name_varied(asked: Asked) -> str:
     """Return the name of the varied part, such as "the order"."""
-    return _named(asked)[2]
+    return _find_names(asked)[2]
 
 
 def one_level(asked: Asked) -> str:
     """Return the name of one prompt's share of it, such as "order"."""
-    return _named(asked)[0]
+    return _find_names(asked)[0]
 
 
 def several_levels(asked: Asked) -> str:
     """Return the name for several prompts, such as "orders"."""
-    return _named(asked)[1]
+    return _find_names(asked)[1]
 
 
 def every_level(asked: Asked) -> str:
     """Return the prompts that worst accuracy is over: "every one of 4 orders" or "every one of 8 to 12 orders"."""
-    one, several, _ = _named(asked)
+    one, several, _ = _find_names(asked)
     if not asked.own_only:
         return f"every {one} of its own options"
     fewest = max(2, asked.fewest)  # it is over the questions with two or more

@@ -18,16 +18,16 @@ from registry.verdicts.subjects import (
     Several,
 )
 from registry.verdicts.wording import (
-    between,
     count,
     every_level,
+    format_interval,
     missing,
+    name_varied,
     one_level,
     points,
     several_levels,
     share,
     value_text,
-    varied,
 )
 
 Words = dict[str, str]
@@ -37,7 +37,7 @@ def _numbers(numbers: Mapping[str, Number]) -> Words:
     found = {}
     for metric, number in numbers.items():
         found[metric] = value_text(metric, number.value)
-        found[f"{metric}_between"] = between(metric, number)
+        found[f"{metric}_between"] = format_interval(metric, number)
         found[f"{metric}_most"] = "" if number.high is None else value_text(metric, number.high)
     same, across, cost = map(numbers.get, ("right_twice_same_order", "right_twice_across_orders", "order_loss"))
     if across is not None and cost is not None and (same is None or same.n != across.n):
@@ -46,7 +46,7 @@ def _numbers(numbers: Mapping[str, Number]) -> Words:
     return found
 
 
-def of_evaluation(facts: Facts) -> Words:
+def evaluation_words(facts: Facts) -> Words:
     """Return the words of sentences about an evaluation."""
     accuracy = facts.number("accuracy") or facts.number("average_accuracy")
     noise, interval = facts.noise, None if facts.noise is None else facts.noise.interval
@@ -57,25 +57,25 @@ def of_evaluation(facts: Facts) -> Words:
         "unread": share(facts.reading.share),
         "missing": missing(facts.reading),
         "tied": share(facts.reading.share_tied),
-        "right": "" if accuracy is None else share(accuracy.value) + between("accuracy", accuracy),
+        "right": "" if accuracy is None else share(accuracy.value) + format_interval("accuracy", accuracy),
         "as_printed": " as printed" if facts.tested else "",
         "level": one_level(facts.asked),
         "levels": several_levels(facts.asked),
         "every_level": every_level(facts.asked),
-        "varied": varied(facts.asked),
-        "asked": _asked(facts),
+        "varied": name_varied(facts.asked),
+        "asked": _describe_prompting(facts),
         "unsure": "ties or missing answers leave too much open" if facts.spoilt else "too few questions differ",
         "sampled": "its answers are sampled" if facts.samples else "nothing says whether its answers were sampled",
         "elsewhere": " (in another evaluation)" if noise is not None and noise.elsewhere else "",
         "repeats_differ": share(noise.repeats if noise else 0),
         "orders_differ": share((noise.orders if noise else None) or 0),
         "net_effect": points((noise.effect if noise else None) or 0),
-        "net_effect_between": "" if interval is None else between("order_loss", Number(0, 0, *interval)),
+        "net_effect_between": "" if interval is None else format_interval("order_loss", Number(0, 0, *interval)),
         "net_questions": plural(noise.n if noise else 0, "question"),
     }
 
 
-def _asked(facts: Facts) -> str:
+def _describe_prompting(facts: Facts) -> str:
     if facts.asked.most == 0:
         return "Asked without the question"
     if not facts.asked.lists_options:
@@ -89,7 +89,7 @@ def _where(found: Sequence[Concluded]) -> str:
     return names([one.facts.benchmark for one in found]) if found else ""
 
 
-def of_model(of: ModelFacts) -> Words:
+def model_words(of: ModelFacts) -> Words:
     """Return the words of sentences about a model."""
     return {
         "unread_on": _where(of.evaluations),
@@ -100,7 +100,7 @@ def of_model(of: ModelFacts) -> Words:
     }
 
 
-def of_listed(one: Listed) -> Words:
+def listed_words(one: Listed) -> Words:
     """Return the words of sentences about an evaluation of a list."""
     return {
         "model": one.facts.model,
@@ -110,7 +110,7 @@ def of_listed(one: Listed) -> Words:
     }
 
 
-def of_board(of: BoardFacts) -> Words:
+def board_words(of: BoardFacts) -> Words:
     """Return the words of sentences about a board."""
     models = len(of.models)
     most = next(iter(of.costly), None)
@@ -131,7 +131,7 @@ def _so_many(some: int, models: int) -> str:
     return plural(models, "model") if some == models else f"{count(some)} of {plural(models, 'model')}"
 
 
-def of_pair(pair: Pair) -> Words:
+def pair_words(pair: Pair) -> Words:
     """Return the words of sentences about two evaluations."""
     shares = {name: share(facts.reading.share) for name, facts in zip(pair.names, pair.facts, strict=True)}
     return {
@@ -141,7 +141,7 @@ def of_pair(pair: Pair) -> Words:
         "value": pair.values[0],
         "better": pair.names[pair.better or 0],
         "difference": points(pair.difference.value),
-        "difference_between": between("order_loss", pair.difference),
+        "difference_between": format_interval("order_loss", pair.difference),
         "few": _few(pair.difference.n),
     }
 
@@ -150,7 +150,7 @@ def _few(n: int) -> str:
     return f"{plural(n, 'question')} are too few" if n < FEW else "too few questions differ"
 
 
-def of_several(of: Several) -> Words:
+def several_words(of: Several) -> Words:
     """Return the words of sentences about several models."""
     return {
         "unread": names(of.unread) if of.unread else "",
@@ -164,7 +164,7 @@ def of_several(of: Several) -> Words:
     }
 
 
-def of_neighbours(of: Neighbours) -> Words:
+def neighbours_words(of: Neighbours) -> Words:
     """Return the words of sentences about neighbours on a board."""
     return {
         "can": "can" if of.apart else "cannot",
@@ -175,12 +175,12 @@ def of_neighbours(of: Neighbours) -> Words:
     }
 
 
-def of_cell(of: Cell) -> Words:
+def cell_words(of: Cell) -> Words:
     """Return the words of notes below an accuracy."""
     return {"above": points(of.accuracy.value - (of.chance or 0))}
 
 
-def of_position(of: Position) -> Words:
+def position_words(of: Position) -> Words:
     """Return the words of sentences about positions."""
     return {
         "letter": letter(of.position),

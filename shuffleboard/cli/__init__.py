@@ -184,9 +184,9 @@ def main() -> None:
         click.echo(f"Error: {missing}", err=True)
         sys.exit(missing.exit_status)
     except Exception as error:
-        from registry.files.storage import explained  # SQLAlchemy comes with it
+        from registry.files.storage import explain  # SQLAlchemy comes with it
 
-        known = explained(error)
+        known = explain(error)
         if known is None:
             raise
         _forget_output()

@@ -29,7 +29,7 @@ def backup_command(file: Path) -> None:
     """
     from registry.operations.backup import FOLDERS, backup
 
-    made = backup(settings_of().resolved_direct_url(), file)
+    made = backup(settings_of().resolve_direct_url(), file)
     document = {
         "file": str(made.path),
         "bytes": made.size,
@@ -58,7 +58,7 @@ def restore_command(file: Path) -> None:
     from registry.operations.backup import restore
 
     require_kind(file, "db restore")
-    restored = restore(settings_of().resolved_direct_url(), file)
+    restored = restore(settings_of().resolve_direct_url(), file)
     document = {
         "revision": restored.revision,
         "from_revision": restored.from_revision,
@@ -94,14 +94,14 @@ def move_command(target: str) -> None:
     from registry.operations.moving import move
     from registry.settings import Settings
 
-    source = settings_of().resolved_database_url()
+    source = settings_of().resolve_database_url()
     if not target.startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+psycopg://")):
         raise UsageError("--to is not a sqlite:/// or postgresql:// URL; give that of the database to fill")
     with read_session(get_engine(source)) as session:
         alive = live_workers(session)
     if alive:
         note(f"{plural(alive, 'worker')} alive; later results are not moved: stop all workers, then move again")
-    moved = move(source, Settings(database_url=target).resolved_database_url(), note)
+    moved = move(source, Settings(database_url=target).resolve_database_url(), note)
     document = {
         "revision": head(),
         "rows": sum(moved.rows.values()),

@@ -134,7 +134,9 @@ def _silence_of_worker(engine: Engine) -> float | None:
     """Seconds, by the database's clock, since a worker of this host that has not signed off was last seen."""
     with read_session(engine) as session:
         query = select(func.max(Worker.last_seen), database_now()).where(
-            Worker.host == socket.gethostname(), Worker.stopped_at.is_(None), Worker.id.not_in(claims.gone(session))
+            Worker.host == socket.gethostname(),
+            Worker.stopped_at.is_(None),
+            Worker.id.not_in(claims.list_gone(session)),
         )
         seen, now = session.execute(query).one()
     return None if seen is None else float((now - seen).total_seconds())

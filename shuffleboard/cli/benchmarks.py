@@ -7,7 +7,7 @@ import click
 from sqlalchemy import func, select
 
 from registry.benchmarks.contract import BenchmarkFile
-from registry.db import MAX_INTEGER, picked, read_session, utc_text, write_session
+from registry.db import MAX_INTEGER, pick, read_session, utc_text, write_session
 from registry.errors import UsageError
 from registry.lookups import find_version
 from registry.operations.opening import engine_of
@@ -176,8 +176,8 @@ def _document(row: BenchmarkVersion) -> dict[str, Any]:
     return {
         "name": row.benchmark.name,
         "benchmark": row.benchmark.name,
-        **picked(row, ("version", "questions", "few_shot_examples", "language", "split", "licence", "source")),
-        **picked(row, ("visibility", "public_from", "content_digest", "created_at")),
+        **pick(row, ("version", "questions", "few_shot_examples", "language", "split", "licence", "source")),
+        **pick(row, ("visibility", "public_from", "content_digest", "created_at")),
     }
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import evaluations_asked, read_board_file, read_suite_file
-from registry.boards.reading import models_counted, shown_document, snapshot_as_of, snapshots_of
+from registry.boards.reading import models_counted, report_document, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import board_definition, current_boards, import_board, import_suite, suite_definition
 from registry.boards.ways import Way, way_of, ways_of, who
@@ -22,8 +22,8 @@ from registry.operations.opening import engine_of
 from registry.tables import Suite
 from registry.verdicts.facts import Number
 from registry.verdicts.spans import HEADING, legend, line
-from registry.verdicts.table import of_neighbours, of_uncertainty
-from registry.verdicts.wording import between, share, value_text
+from registry.verdicts.table import judge_neighbours, judge_uncertainty
+from registry.verdicts.wording import format_interval, share, value_text
 from shuffleboard.cli.common import (
     json_option,
     note,
@@ -226,7 +226,7 @@ def show_board(name: str, as_of: str | None) -> None:
     with read_session(engine_of(settings_of())) as session:
         find_board(session, name)
         snapshot = snapshot_as_of(session, name, parse_time(as_of))
-        document = shown_document(session, snapshot)
+        document = report_document(session, snapshot)
         way = None if wants_json() else drawn_way(session, document)
     if way is None:
         print_json(document)
@@ -245,7 +245,7 @@ def board_pairs(name: str, column: str | None) -> None:
     NAME, or NAME@VERSION. With up to 40 models, --json also has a matrix of all pairs.
     """
     with read_session(engine_of(settings_of())) as session:
-        document = shown_document(session, snapshot_as_of(session, name))
+        document = report_document(session, snapshot_as_of(session, name))
     column = column or str(document["sort"])
     columns = [item["name"] for item in document["columns"]]
     if column not in columns:
@@ -263,7 +263,7 @@ def board_pairs(name: str, column: str | None) -> None:
 
 
 def _note_uncertainty(together: dict[str, Any]) -> None:
-    if (sentence := of_uncertainty(together)) is not None:
+    if (sentence := judge_uncertainty(together)) is not None:
         note(sentence)
 
 
@@ -301,7 +301,7 @@ def cite_board(name: str, as_of: str | None) -> None:
     settings = settings_of()
     with read_session(engine_of(settings)) as session:
         find_board(session, name)
-        document = shown_document(session, snapshot_as_of(session, name, parse_time(as_of)))
+        document = report_document(session, snapshot_as_of(session, name, parse_time(as_of)))
     base = settings.public_url.rstrip("/")
     address = f"{base}/snapshots/{document['digest']}" if base else None
     if address is None:
@@ -406,7 +406,7 @@ def print_board(document: dict[str, Any], way: Way) -> None:
         note_below(legend(row["drawn"] for row in rows))
     together = document["together"].get(document["sort"])
     if together is not None and together["neighbours"]:
-        note(f"{document['sort']}: {of_neighbours(together)}")
+        note(f"{document['sort']}: {judge_neighbours(together)}")
         _note_uncertainty(together)
     for name, chance in document["chance"].items():
         note(f"guessing gives {share(chance)} in {name}")
@@ -440,5 +440,5 @@ def _value(value: dict[str, Any], metric: str) -> Detailed | Measure | None:
     if value["interval"] is None:
         return None if value["value"] is None else Measure(value["value"], metric)
     estimate = "≈ " if "estimated" in value else ""
-    ends = between(metric, Number(value["value"], value["n"], *value["interval"]))
+    ends = format_interval(metric, Number(value["value"], value["n"], *value["interval"]))
     return Detailed(f"{estimate}{value_text(metric, value['value'])}", ends.strip())

@@ -28,7 +28,7 @@ def upgrade_command() -> None:
     """Bring the database to the newest schema, and update the suites and published results that ship with it."""
     from registry.operations.migrate import upgrade
 
-    revision = upgrade(settings_of().resolved_database_url())
+    revision = upgrade(settings_of().resolve_database_url())
     tell({"revision": revision}, f"database is at revision {revision}")
 
 
@@ -36,7 +36,7 @@ def upgrade_command() -> None:
 @json_option
 def current_command() -> None:
     """Show the schema's revision, the newest one, and the migrations and views that `db upgrade` would make."""
-    engine = get_engine(settings_of().resolved_database_url())
+    engine = get_engine(settings_of().resolve_database_url())
     state = _state(engine)
     if not printed(state):
         click.echo(f"{state['revision'] or 'empty'} (newest: {head()})")
@@ -47,7 +47,7 @@ def current_command() -> None:
 @json_option
 def check_command() -> None:
     """Compare the database with this code; print every difference with its remedy, and exit with status 1 if any."""
-    engine = get_engine(settings_of().resolved_database_url())
+    engine = get_engine(settings_of().resolve_database_url())
     state = _state(engine)
     found = catalogue.differences_of(engine)
     state["differences"] = [{**asdict(each), "remedy": each.remedy} for each in found]
@@ -143,7 +143,7 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
 
     settings = settings_of()
     names = RoleNames(prefix)
-    url = make_url(settings.resolved_database_url())
+    url = make_url(settings.resolve_database_url())
     if url.get_backend_name() != "postgresql" or url.database is None:
         raise UsageError("only PostgreSQL has roles; set SHUFFLEBOARD_DATABASE_URL to a PostgreSQL database")
     if only_print:
@@ -156,7 +156,7 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
             for role in names.all
             if role not in given
         }
-    engine = get_engine(settings.resolved_database_url())
+    engine = get_engine(settings.resolve_database_url())
     require_current(engine)
     superuser = apply_roles(engine, names, given)
     place = f"PASSWORD@{url.host or 'localhost'}{f':{url.port}' if url.port else ''}/{url.database}"

@@ -33,7 +33,7 @@ def doctor(free_gib: float) -> None:
     from web.who.doctor import CHECKS as OF_THE_WEBSITE
 
     settings = settings_of()
-    engine = get_engine(settings.resolved_database_url())
+    engine = get_engine(settings.resolve_database_url())
     version = code_version()
     context = Context(settings, engine, version, Limits(free_bytes=int(free_gib * 2**30)))
     findings = []

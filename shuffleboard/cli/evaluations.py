@@ -695,11 +695,11 @@ def archive_command(
     or options, which all apply; archived ones are left as they are.
     """
     from registry.files.stores import store_at
-    from registry.sealed.archiving import Policy, Shared, archive, chosen, plan, remove_parts
+    from registry.sealed.archiving import Policy, Shared, archive, choose_evaluations, plan, remove_parts
 
     engine = engine_of(settings_of())
     with read_session(engine) as session:
-        listed = chosen(session, Policy(ids, board, days, larger_than))
+        listed = choose_evaluations(session, Policy(ids, board, days, larger_than))
         if dry_run:
             _moved(plan(session, listed, to), "would be archived", dry_run=True)
             return

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.benchmarks.recipes import Recipe
-from registry.db import MAX_INTEGER, picked, read_session, write_session
+from registry.db import MAX_INTEGER, pick, read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.operations.opening import engine_of
 from registry.prompting.labels import letter
@@ -171,7 +171,7 @@ def _recipe_of(
     repo: str, files: str | None, columns: Iterable[str], as_name: str | None, given: Mapping[str, Any]
 ) -> Recipe:
     """Return a recipe from options, checked like a file's."""
-    from registry.benchmarks.recipes.recipe import checked_recipe
+    from registry.benchmarks.recipes.recipe import parse_recipe
 
     if files is None:
         raise UsageError("--repo: say which files hold the questions, such as --files 'data/test-*.parquet'")
@@ -200,14 +200,14 @@ def _recipe_of(
         **({} if seed is None else {"shuffle_seed": seed}),
         **given,
     }
-    return checked_recipe("--columns", document)
+    return parse_recipe("--columns", document)
 
 
 def _preview(recipe: Recipe, revision: str | None) -> None:
-    from registry.benchmarks.recipes import fetch, shown
+    from registry.benchmarks.recipes import fetch, sample_rows
 
     found = fetch(recipe, revision=revision)
-    rows = shown(found.content)
+    rows = sample_rows(found.content)
     for remark in found.remarks:
         note(f"{recipe.name}: {remark}")
     places = Counter(question.answer for question in found.content.questions)
@@ -240,9 +240,9 @@ def list_available(word: str | None, language: str | None, licence: str | None) 
 
     Similar ones share a line of the table, unless a word or a language is given.
     """
-    from registry.benchmarks.recipes import shipped_recipes
+    from registry.benchmarks.recipes import load_shipped_recipes
 
-    found = [recipe for recipe in shipped_recipes().values() if _fits(recipe, word, language, licence)]
+    found = [recipe for recipe in load_shipped_recipes().values() if _fits(recipe, word, language, licence)]
     if not found:
         asked = {"word": word, "--language": language, "--licence": licence}
         told = ", ".join(f"{name} {value!r}" for name, value in asked.items() if value is not None)
@@ -294,9 +294,9 @@ _SAME: Final = re.findall(
 
 def _listed(recipe: Recipe, here: Collection[str]) -> dict[str, Any]:
     return {
-        **picked(recipe, ("name", "title", "family", "language")),
+        **pick(recipe, ("name", "title", "family", "language")),
         "questions": recipe.questions.count,
-        **picked(recipe, ("licence", "gated", "repository", "revision", "citation")),
+        **pick(recipe, ("licence", "gated", "repository", "revision", "citation")),
         "here": recipe.name in here,
     }
 
@@ -335,14 +335,14 @@ def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | N
       shuffleboard evaluations submit --suite goliakova-17 --model owner/model --wait
       shuffleboard leaderboard --board goliakova-17
     """  # noqa: D301
-    from registry.benchmarks.recipes import fetch_to, shipped_recipes
+    from registry.benchmarks.recipes import fetch_to, load_shipped_recipes
     from registry.boards.store import board_of_suite, suite_definition
     from registry.lookups import find_suite
 
     with read_session(engine_of(settings_of())) as session:
         wanted = suite_definition(find_suite(session, name)).benchmarks
         here = set(session.scalars(select(Benchmark.name)))
-    recipes = shipped_recipes()
+    recipes = load_shipped_recipes()
     lacking = [benchmark for benchmark in wanted if benchmark not in {*here, *recipes, NONSENSE}]
     rows: list[dict[str, Any]] = []
     for benchmark in wanted:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from sqlalchemy import Engine, select
 
-from registry.db import MAX_ROW_ID, picked, read_session, write_session
+from registry.db import MAX_ROW_ID, pick, read_session, write_session
 from registry.errors import ModelError, NotFoundError, UsageError
 from registry.lookups import find_of_hub, find_revision, is_hub_name, model_named
 from registry.names import split_reference
@@ -267,13 +267,13 @@ def _document(row: ModelRevision) -> dict[str, Any]:
         "name": row.model.name,
         "model": row.model.name,
         "revision": row.number,
-        **picked(row, ("kind", "state", "location")),
+        **pick(row, ("kind", "state", "location")),
         "served_model": row.requested_revision if row.kind == "openai" else None,
         "commit": row.revision,
-        **picked(row, ("dtype", "quantisation", "adapter", "adapter_commit", "adapter_merged")),
-        **picked(row, ("base_digest", "adapter_digest")),
-        **picked(row.model, ("family", "developer", "parameters", "licence", "released", "url")),
-        **picked(row, ("weights_digest", "tokenizer_digest", "chat_template_digest", "error", "created_at")),
+        **pick(row, ("dtype", "quantisation", "adapter", "adapter_commit", "adapter_merged")),
+        **pick(row, ("base_digest", "adapter_digest")),
+        **pick(row.model, ("family", "developer", "parameters", "licence", "released", "url")),
+        **pick(row, ("weights_digest", "tokenizer_digest", "chat_template_digest", "error", "created_at")),
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from registry.verdicts.facts import Number
-from registry.verdicts.wording import between, value_text
+from registry.verdicts.wording import format_interval, value_text
 
 noise_from_option = click.option(
     "--noise-from",
@@ -26,7 +26,7 @@ def print_noise(document: Mapping[str, Any]) -> None:
     ):
         value, bounds = document[name], document[interval]
         unit = " of pairs differ" if value is not None and metric != "order_loss" else ""
-        ends = "" if bounds is None else between(metric, Number(value, 0, *bounds))
+        ends = "" if bounds is None else format_interval(metric, Number(value, 0, *bounds))
         click.echo(f"  {label:28} {value_text(metric, value)}{unit}{ends}")
     if document["noise_from"] not in ([], document["evaluations"]):
         click.echo(f"  the repeats are those of evaluation {', '.join(map(str, document['noise_from']))}")

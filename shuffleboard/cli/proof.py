@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from registry import chain as chains
-from registry.db import picked, read_session, utc_text, write_session
+from registry.db import pick, read_session, utc_text, write_session
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.operations.opening import engine_of
@@ -342,4 +342,4 @@ def show_chain_key() -> None:
 
 def link_row(link: ChainLink) -> dict[str, Any]:
     """Return a link as plain JSON, with everything its digest covers."""
-    return picked(link, chains.LINK)
+    return pick(link, chains.LINK)

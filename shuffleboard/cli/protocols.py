@@ -20,7 +20,12 @@ from registry.predictions.prompts import prompts_of_question
 from registry.prompting.labels import letter
 from registry.prompting.protocols.custom import read_protocol_file
 from registry.prompting.protocols.presets import PRESETS, RECORDED
-from registry.prompting.protocols.store import find_definition, import_protocol, known_definitions, protocol_definition
+from registry.prompting.protocols.store import (
+    find_definition,
+    import_protocol,
+    load_known_definitions,
+    protocol_definition,
+)
 from registry.prompting.reading import STATES
 from registry.prompting.variants import VARIANT_KINDS, VariantSetDefinition, parse_variants
 from registry.tables import Protocol, Question
@@ -47,8 +52,8 @@ def list_command() -> None:
     A name means its newest definition. Protocols that workers do not support yet can be used for imported outputs.
     """
     with read_session(engine_of(settings_of())) as session:
-        imported = set(session.scalars(select(Protocol.name))) - set(known_definitions())
-        names = [*known_definitions(), *sorted(imported)]
+        imported = set(session.scalars(select(Protocol.name))) - set(load_known_definitions())
+        names = [*load_known_definitions(), *sorted(imported)]
         rows = [_document(find_definition(session, name)) for name in names]
     if printed({"protocols": rows}):
         return
@@ -64,7 +69,7 @@ def _document(definition: dict[str, Any]) -> dict[str, Any]:
         "kind": "preset"
         if name in {*PRESETS, RECORDED["format"]}
         else "shipped"
-        if name in known_definitions()
+        if name in load_known_definitions()
         else "imported",
         "format": definition["format"],
         "shots": definition["shots"],
@@ -207,7 +212,7 @@ def read_command(name: str, file: Path) -> None:
 
 def _definition_to_read_by(name: str) -> dict[str, Any]:
     """Return a definition, without a database if it comes with the code."""
-    if name in known_definitions():
+    if name in load_known_definitions():
         return protocol_definition(name)
     with read_session(engine_of(settings_of())) as session:
         return find_definition(session, name)

@@ -4,7 +4,7 @@ import click
 
 from registry.db import read_session
 from registry.operations.opening import engine_of
-from registry.studies.published import published_rows
+from registry.studies.published import list_published
 from shuffleboard.cli.common import json_option, printed, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import headed, print_table, table_options
@@ -27,7 +27,7 @@ def list_command(paper: str | None, metric: str | None) -> None:
     shown next to it.
     """
     with read_session(engine_of(settings_of())) as session:
-        rows = published_rows(session, paper=paper, metric=metric)
+        rows = list_published(session, paper=paper, metric=metric)
     if printed({"published": rows}):
         return
     headings = headed(

@@ -34,10 +34,10 @@ def ranks(scores: Path) -> None:
     Questions may be tasks. Higher scores are better. The rank intervals are simultaneous; models in one tier
     cannot be distinguished from the best one in it. No registry is needed, and nothing is registered.
     """  # noqa: D301
-    from registry.studies.score_tables import ranked_scores, read_scores, remarks_on
+    from registry.studies.score_tables import rank_scores, read_scores, remarks_on
 
     table = read_scores(scores)
-    document = ranked_scores(table)
+    document = rank_scores(table)
     for remark in remarks_on(table):
         note(remark)
     if printed(document):

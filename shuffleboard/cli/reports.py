@@ -16,12 +16,12 @@ from registry.metrics import METRICS
 from registry.metrics.catalogue import SHOWN
 from registry.names import plural
 from registry.operations.opening import engine_of
-from registry.scores.asked import asked_how
+from registry.scores.asked import describe_orders
 from registry.studies.noise import repeat_noise
 from registry.verdicts.facts import SAID_FIRST, Facts, Number
 from registry.verdicts.spans import HEADING, legend, line, span_of
 from registry.verdicts.table import say
-from registry.verdicts.wording import between, interval_text, share, value_text
+from registry.verdicts.wording import format_interval, interval_text, share, value_text
 from shuffleboard.cli.common import (
     json_option,
     note,
@@ -69,9 +69,9 @@ def metrics(
         facts = None if without_flagged else facts_of(session, [evaluation_id]).get(evaluation_id)
         document["clustered"] = None
         if document["complete"]:
-            from registry.scores.clusters import clustered_intervals  # and numpy
+            from registry.scores.clusters import compute_clustered_intervals  # and numpy
 
-            document["clustered"] = clustered_intervals(session, evaluation_id)
+            document["clustered"] = compute_clustered_intervals(session, evaluation_id)
     if printed(document):
         return
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
@@ -108,7 +108,7 @@ def _print_values(document: dict[str, Any]) -> None:
     for name in (name for name, value in values.items() if value is not None):
         together = _clustered(name, clustered["metrics"].get(name))
         interval = document["intervals"][name]
-        bounds = "" if interval is None else between(name, Number(values[name], 0, *interval))
+        bounds = "" if interval is None else format_interval(name, Number(values[name], 0, *interval))
         click.echo(f"  {name:32} {value_text(name, values[name])}{bounds}{together}")
     click.echo(f" undefined here: {', '.join(name for name, value in values.items() if value is None)}")
 
@@ -188,7 +188,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     above = {f"{name}_above_chance": scaled.get(name, {}).get("value") for name in CORRECTED}
     missing = row["missing_answers"]
     unread = None if missing is None else Measure(missing)
-    return row | above | {"asked": asked_how(row), "unread": unread}
+    return row | above | {"asked": describe_orders(row), "unread": unread}
 
 
 def _measures(row: dict[str, Any]) -> dict[str, Measure]:
@@ -197,11 +197,11 @@ def _measures(row: dict[str, Any]) -> dict[str, Measure]:
 
 
 def _board(name: str, as_of: str | None, *, as_csv: bool) -> None:
-    from registry.boards.reading import board_table, shown_document, snapshot_as_of
+    from registry.boards.reading import board_table, report_document, snapshot_as_of
     from shuffleboard.cli.boards import drawn_way, parse_time, print_board
 
     with read_session(engine_of(settings_of())) as session:
-        document = shown_document(session, snapshot_as_of(session, name, parse_time(as_of)))
+        document = report_document(session, snapshot_as_of(session, name, parse_time(as_of)))
         way = None if wants_json() or as_csv else drawn_way(session, document)
     if wants_json():
         print_json(document)

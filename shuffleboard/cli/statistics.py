@@ -202,12 +202,12 @@ def clusters_command(evaluation_id: int, by_subject: bool) -> None:
 
     Questions are a cluster that have the same context, or the same `cluster` in the benchmark's file.
     """
-    from registry.scores.clusters import clustered_intervals
+    from registry.scores.clusters import compute_clustered_intervals
 
     with read_session(engine_of(settings_of())) as session:
         find_sealed(session, evaluation_id)
         alone = evaluation_metrics(session, evaluation_id)
-        found = clustered_intervals(session, evaluation_id, by_subject=by_subject)
+        found = compute_clustered_intervals(session, evaluation_id, by_subject=by_subject)
     if printed({"evaluation": evaluation_id, "by_subject": by_subject, "clustered": found}):
         return
     if found is None:

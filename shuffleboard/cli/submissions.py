@@ -7,7 +7,7 @@ import click
 from registry.boards.submissions import (
     approve,
     find_submission,
-    listed_submissions,
+    list_submissions,
     problem_of,
     reject,
     revision_request,
@@ -38,7 +38,7 @@ def submissions() -> None:
 def list_command(state: str | None) -> None:
     """List submissions, those awaiting a decision first."""
     with read_session(engine_of(settings_of())) as session:
-        found, _ = listed_submissions(session, OPERATOR, state=state, limit=MAX_INTEGER)
+        found, _ = list_submissions(session, OPERATOR, state=state, limit=MAX_INTEGER)
         rows = [submission_document(session, row) for row in found]
     if printed({"submissions": rows}):
         return

@@ -10,9 +10,9 @@ import pytest
 
 from registry.errors import SealError
 from registry.metrics import METRICS, VariantOutcome
-from registry.metrics.probability import brier, normalised_entropy, renormalise
+from registry.metrics.probability import brier, compute_entropy, renormalise
 from registry.prompting.variants import permutation_of_rank
-from registry.studies.assessment.orders import DRAWS, SUBSETS, drawn_ranks, rank_of, subset_ranks
+from registry.studies.assessment.orders import DRAWS, SUBSETS, draw_ranks, rank_of, subset_ranks
 from registry.studies.assessment.tables import OVER_ORDERS, metric_values, order_tables, question_metrics
 
 
@@ -45,7 +45,7 @@ def random_rows(random: Random, question_id: int, L: int, answer: int) -> tuple[
                 option,
                 None if p is None else p[right],
                 None if p is None else brier(p, right),
-                None if p is None else normalised_entropy(p),
+                None if p is None else compute_entropy(p),
             )
         )
         outcomes.append(
@@ -83,8 +83,8 @@ def drawn():
 def ranks_under_test(L: int):
     yield from (subset_ranks(subset, L) for subset in SUBSETS)
     yield range(math.factorial(L))
-    yield from drawn_ranks("pair", L)[:5]
-    yield from drawn_ranks("L-tuple", L)[:5]
+    yield from draw_ranks("pair", L)[:5]
+    yield from draw_ranks("L-tuple", L)[:5]
 
 
 def test_each_question_has_the_values_of_the_definitions(drawn):
@@ -148,7 +148,7 @@ def test_subsets_show_the_orders_of_the_contract():
 
 @pytest.mark.parametrize("L", [2, 3, 4, 5, 6])
 def test_draws_are_a_hundred_sets_of_distinct_orders_and_begin_with_random_l(L: int):
-    tuples, pairs = drawn_ranks("L-tuple", L), drawn_ranks("pair", L)
+    tuples, pairs = draw_ranks("L-tuple", L), draw_ranks("pair", L)
     assert tuples[0] == subset_ranks("randomL", L)
     assert len(tuples) == len(pairs) == DRAWS == 100
     assert all(len(set(draw)) == L for draw in tuples)

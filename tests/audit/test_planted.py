@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.logs.audit.known import Benchmark
-from registry.logs.audit.prompts import named_labels
+from registry.logs.audit.prompts import count_named_labels
 from registry.logs.audit.report import Report, audit
 from tests.audit.logs import WRITERS, clean, prompt_of
 
@@ -120,13 +120,13 @@ def test_prompts_that_were_cut_at_their_beginning(tmp_path, format_):
 def test_a_task_that_names_a_subject_should_have_all_of_it():
     mmlu = Benchmark("mmlu", 14_042, {"law": 100, "international_law": 121, "anatomy": 135}, 20, ())
     tasks = ("mmlu:subject=anatomy", "mmlu_international-law", "mmlu_law", "mmlu")
-    assert [mmlu.asked_by(task) for task in tasks] == [135, 121, 100, 14_042]
+    assert [mmlu.count_expected(task) for task in tasks] == [135, 121, 100, 14_042]
 
 
 def test_questions_about_persons_a_and_b_name_no_labels():
     instruction = "Answer with one letter, A, B, C, D or E.\n\n"
-    assert named_labels(instruction) == named_labels("LETTER is one of ABCDE.") == 5
-    assert named_labels("Figures A and B show his heart. A or B is a thief. GETEDIT(A, B, C)") == 0
+    assert count_named_labels(instruction) == count_named_labels("LETTER is one of ABCDE.") == 5
+    assert count_named_labels("Figures A and B show his heart. A or B is a thief. GETEDIT(A, B, C)") == 0
 
 
 def test_questions_that_end_alike_are_no_examples_of_each_other(tmp_path):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from registry.logs.imports.importer import ImportRequest, import_outputs
-from registry.prompting.variants import QuestionShape, inserted_ordinals, parse_variants
+from registry.prompting.variants import QuestionShape, number_inserted, parse_variants
 from tests.outputs.conftest import Registry
 
 HEADLINE = (
@@ -25,7 +25,7 @@ def lines(
 ) -> list[dict[str, Any]]:
     """Return a line for each prompt; log-probabilities favour the right option and the first place."""
     found = []
-    names = {ordinal: name for name, ordinal in inserted_ordinals(kind.partition(":")[0]).items()}
+    names = {ordinal: name for name, ordinal in number_inserted(kind.partition(":")[0]).items()}
     for question in questions:
         shape = QuestionShape(question["id"], len(question["options"]), question["answer"])
         draw = random.Random(f"{seed}:{question['id']}")

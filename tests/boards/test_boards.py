@@ -30,9 +30,9 @@ from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_suite
 from registry.metrics import METRICS
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.scores.clusters import clustered_intervals
+from registry.scores.clusters import compute_clustered_intervals
 from registry.settings import Settings
-from registry.studies.score_tables import ranked_scores, read_scores
+from registry.studies.score_tables import rank_scores, read_scores
 from registry.tables import Board, BoardSnapshot, ChainLink, Evaluation, Suite
 from tests.boards.outputs import HEADLINE, KINDS, import_all
 from tests.conftest import FilledDatabases
@@ -171,7 +171,7 @@ def test_a_table_of_the_same_scores_has_the_ranks_of_a_board(registry: Registry)
     column = "accuracy@cyclic"
     load(registry, BoardDefinition(name="other", suite="orders", benchmarks=("first",), columns=(column,)))
     rows = {name: row["values"][column] for name, row in rows_of(registry, "other").items()}
-    for row in ranked_scores(read_scores(registry.file("scores.csv", table)))["models"]:
+    for row in rank_scores(read_scores(registry.file("scores.csv", table)))["models"]:
         on_board = rows[row["model"]]
         assert row["mean"] == pytest.approx(on_board["value"], abs=1e-12)
         assert row["interval"] == pytest.approx(on_board["interval"], abs=1e-12)
@@ -209,8 +209,8 @@ def test_questions_that_belong_together_are_drawn_together_for_intervals_and_ran
     assert "clusters" not in by_itself
     assert "clusters" not in values["first"]["accuracy_mean_all@cyclic"]
     with read_session(registry.engine) as session:
-        assert clustered_intervals(session, found[0]) is None
-        by_subject = clustered_intervals(session, found[0], by_subject=True)
+        assert compute_clustered_intervals(session, found[0]) is None
+        by_subject = compute_clustered_intervals(session, found[0], by_subject=True)
         assert by_subject["questions"] == 40 > by_subject["clusters"]
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.reading import snapshot_as_of
-from registry.boards.selected import models_of, narrowed, selected_document, values_of
+from registry.boards.selected import build_selection, models_of, narrow_board, values_of
 from registry.boards.snapshots import refresh_boards, snapshot_document
 from registry.boards.store import board_definition, import_board, import_suite
 from registry.db import read_session, write_session
@@ -86,8 +86,8 @@ def drawn(seed: int) -> dict[str, Any]:
 
 
 def select(session: Session, snapshot: BoardSnapshot, choice: dict[str, Any]) -> dict[str, Any]:
-    definition = narrowed(board_definition(snapshot.board), choice, "own")
-    return selected_document(
+    definition = narrow_board(board_definition(snapshot.board), choice, "own")
+    return build_selection(
         snapshot,
         definition,
         models_of(session, snapshot),
@@ -102,7 +102,7 @@ def assert_equal_to_boards(engine: Engine, seeds: range) -> None:
         with read_session(engine) as session:
             found = select(session, snapshot_as_of(session, "main"), choice)
         with write_session(engine) as session:
-            definition = narrowed(BoardDefinition(name="main", suite="three", columns=COLUMNS), choice, "own")
+            definition = narrow_board(BoardDefinition(name="main", suite="three", columns=COLUMNS), choice, "own")
             expected = snapshot_document(session, import_board(session, definition)[0])
         for key in ("rows", "together", "columns", "entries", "sort"):
             assert found[key] == expected[key], (seed, key)
@@ -122,8 +122,8 @@ def test_a_hundred_selections_have_the_ranks_intervals_and_tiers_of_boards_made_
 def test_the_digest_of_a_selection_is_of_its_text_which_names_the_snapshot(board: Engine) -> None:
     with read_session(board) as session:
         snapshot = snapshot_as_of(session, "main")
-        definition = narrowed(board_definition(snapshot.board), drawn(0), "own")
-        document = selected_document(
+        definition = narrow_board(board_definition(snapshot.board), drawn(0), "own")
+        document = build_selection(
             snapshot, definition, models_of(session, snapshot), partial(values_of, session, snapshot)
         )
     assert document["digest"] == sha256_text(document["selection"])
@@ -133,9 +133,9 @@ def test_the_digest_of_a_selection_is_of_its_text_which_names_the_snapshot(board
 def test_models_are_compared_in_the_columns_that_are_asked_for(board: Engine) -> None:
     with read_session(board) as session:
         snapshot = snapshot_as_of(session, "main")
-        definition = narrowed(board_definition(snapshot.board), {}, "own")
+        definition = narrow_board(board_definition(snapshot.board), {}, "own")
         given = snapshot, definition, models_of(session, snapshot), cache(partial(values_of, session, snapshot))
-        every, one = selected_document(*given), selected_document(*given, ("accuracy@cyclic",))
+        every, one = build_selection(*given), build_selection(*given, ("accuracy@cyclic",))
     assert one["together"] == {"accuracy@cyclic": every["together"]["accuracy@cyclic"]}
     assert (one["unranked"], one["digest"]) == (every["unranked"], every["digest"])
     for found, expected in zip(one["rows"], every["rows"], strict=True):

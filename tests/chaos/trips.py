@@ -106,7 +106,7 @@ def remove_generation() -> None:
     claims.is_of = lambda held, state="leased": and_(
         Shard.id == held.shard_id, Shard.fence == held.fence, Shard.state == state
     )
-    generation.of_generation = lambda engine, *_: engine
+    generation.bind_generation = lambda engine, *_: engine
 
 
 def end_celery() -> None:

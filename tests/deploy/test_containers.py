@@ -219,7 +219,7 @@ def test_the_settings_of_a_service_can_be_read(name: str, monkeypatch: pytest.Mo
     for key, value in compose.environment(name).items():
         monkeypatch.setenv(key, value.replace("/run/secrets", str(tmp_path / "secrets")))
     role = {"upgrade": "postgres"}.get(name, "shuffleboard_app")
-    assert get_settings().resolved_database_url().startswith(f"postgresql+psycopg://{role}:")
+    assert get_settings().resolve_database_url().startswith(f"postgresql+psycopg://{role}:")
     assert get_settings().lease_seconds == Settings.model_fields["lease_seconds"].default
 
 

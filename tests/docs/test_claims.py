@@ -13,7 +13,7 @@ import click
 import pytest
 
 from registry.benchmarks import recipes
-from registry.benchmarks.recipes import shipped_recipes
+from registry.benchmarks.recipes import load_shipped_recipes
 from registry.exchange.exports.writing import FORMATS
 from registry.metrics import METRICS
 from registry.prompting.protocols.presets import PRESETS
@@ -88,7 +88,7 @@ CLAIMS: list[tuple[str, str, Callable[[], bool]]] = [
     (COMPARED, '"none of the above", one distractor', kinds("divergent")),
     (COMPARED, "other labels, adversarial options", kinds("relabel", "adversarial")),
     (COMPARED, "the question left out", kinds("choice-only")),
-    (COMPARED, "more than a hundred [recipes]", lambda: len(shipped_recipes()) > 100),
+    (COMPARED, "more than a hundred [recipes]", lambda: len(load_shipped_recipes()) > 100),
     (COMPARED, "a generator of nonsense", commands("benchmarks", "generate")),
     (COMPARED, "tasks of lm-evaluation-harness", lambda: "harness_task" in options("benchmarks", "import")),
     (COMPARED, "LoRA adapters", modules("workers.engine.adapters")),

@@ -7,7 +7,7 @@ import pytest
 from registry.prompting.prompts import QuestionText, build_prompt
 from registry.prompting.protocols.custom import read_protocol_file
 from registry.prompting.protocols.presets import PRESETS, RECORDED, SAMPLINGS, SIMILARITIES
-from registry.prompting.protocols.store import known_definitions
+from registry.prompting.protocols.store import load_known_definitions
 from registry.prompting.variants import QuestionShape, parse_variants
 from tests.docs.pages import DOCS, blocks, code, first_cells, read, sections
 
@@ -19,7 +19,7 @@ def test_every_preset_has_a_row_and_every_shipped_protocol_too() -> None:
     known = [*PRESETS, RECORDED["format"]]
     assert list(dict.fromkeys(name for name in presets if name in known)) == known
     shipped = {name for cell in first_cells(sections(PAGE)["Your own protocols"]) for name in code(cell)}
-    assert shipped == set(known_definitions()) - set(known)
+    assert shipped == set(load_known_definitions()) - set(known)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -17,7 +17,7 @@ from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES, SHOWN
 from registry.predictions.prompts import prompts_of
 from registry.queue.evaluations import select_questions
-from registry.sealed.manifest import sealed_columns
+from registry.sealed.manifest import list_sealed_columns
 from tests.support.commands import ROOT, shuffleboard, shuffleboard_json, shuffleboard_process
 from tests.support.population import MMLU, add_benchmark, add_model, question, queue_evaluation, table_counts
 
@@ -116,7 +116,7 @@ def test_the_whole_path_with_a_worker_of_its_own(
         "evaluation": evaluation_id,
         "seal": provenance["seal"],
         "seal_version": 1,
-        "sealed_columns": list(sealed_columns(1)),
+        "sealed_columns": list(list_sealed_columns(1)),
         "ok": True,
         "problems": [],
         "questions": [],

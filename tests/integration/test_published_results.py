@@ -13,7 +13,7 @@ from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.metrics import METRICS
 from registry.operations import migrate
 from registry.schema import history
-from registry.studies.published import load_published, published_rows
+from registry.studies.published import list_published, load_published
 from registry.tables import PublishedResult
 from tests.outputs.conftest import Registry, four_options
 from tests.spec.published import rows as transcribed
@@ -210,7 +210,7 @@ def test_the_view_has_every_row_and_the_command_its_columns(database: str) -> No
     with read_session(get_engine(database)) as session:
         view = session.execute(text("SELECT * FROM published_results"))
         columns, shown = list(view.keys()), [dict(row) for row in view.mappings()]
-        listed = published_rows(session)
+        listed = list_published(session)
     assert [list(row) for row in listed] == [columns] * len(listed)
     assert len(listed) == sum(NUMBERS.values())
     assert Counter(map(str, listed)) == Counter(map(str, shown))
@@ -251,4 +251,4 @@ def test_an_unknown_paper_or_metric_is_named_with_what_there_is(
     database: str, given: dict[str, str], message: str
 ) -> None:
     with read_session(get_engine(database)) as session, pytest.raises(NotFoundError, match=message):
-        published_rows(session, **given)
+        list_published(session, **given)

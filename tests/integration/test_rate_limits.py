@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from registry.db import get_engine, read_session, write_session
-from registry.providers.limits import WINDOW_SECONDS, Limits, held_for, hold, place, refund, reserve
+from registry.providers.limits import WINDOW_SECONDS, Limits, hold, place, refund, reserve, seconds_held
 from registry.revisions.endpoints import Endpoint
 from registry.tables.providers import RateLimit
 from workers.endpoint.pacing import exhausted_for, stated_limits
@@ -73,8 +73,8 @@ def test_tokens_that_were_not_needed_make_room_and_a_held_key_lets_nothing_throu
         hold(session, "env:A", 1)
         assert reserve(session, "env:A", limits, 1) == pytest.approx(100, abs=20)
     with read_session(engine) as session:
-        assert held_for(session, "env:A") > 80
-        assert held_for(session, "env:B") == 0.0
+        assert seconds_held(session, "env:A") > 80
+        assert seconds_held(session, "env:B") == 0.0
 
 
 def test_workers_share_the_places_of_a_key(database: str) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import text as sqlalchemy_text
 from registry.db import database_now, get_engine, read_session, write_session
 from registry.errors import ProtocolError
 from registry.operations.migrate import upgrade
-from registry.predictions.texts import stored_output, thought_of
+from registry.predictions.texts import rebuild_output, thought_of
 from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.protocols.store import import_protocol, protocol_definition
 from registry.prompting.reading import read
@@ -218,7 +218,7 @@ def test_thoughts_are_stored_beside_their_answers_and_sealed_by_their_digests(
     assert thoughts == (["Perhaps the answer is A.", "<think>The answer is A, or"] if kept else [None, None])
     # Reading the stored text again gives the same result.
     for prediction, row in ((answered, text), (unfinished, cut)):
-        again = read(FINAL, stored_output(row, prediction.state or "answered"), "ABCD", ("a", "b", "c", "d"))
+        again = read(FINAL, rebuild_output(row, prediction.state or "answered"), "ABCD", ("a", "b", "c", "d"))
         assert (again.position, again.state) == (prediction.chosen_position, prediction.state or "answered")
     assert {"thought_digest", "thought_tokens", "seconds", "forced"} <= set(GENERATION_COLUMNS)
     with read_session(registry.engine) as session:

@@ -586,7 +586,7 @@ def test_it_says_which_engine_scores_on_the_gpus_of_a_host(
     )
     answers = {"-c": "1 2.13.0", "-L": slices}
     monkeypatch.setattr(
-        host, "_said", lambda command: answers.get(command[1], "NVIDIA A100-SXM4-40GB, 580, 40960 MiB, 0 MiB")
+        host, "_run_program", lambda command: answers.get(command[1], "NVIDIA A100-SXM4-40GB, 580, 40960 MiB, 0 MiB")
     )
     monkeypatch.setattr(host, "installed", installed)
     outcome = host.accelerator(Context(Settings(), make_engine("sqlite://"), CODE))

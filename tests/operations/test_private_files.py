@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.files.remembered import remembered_sha256
+from registry.files.remembered import remember_sha256
 from registry.private import close, make_folder, open_to_others
 from registry.settings import Settings
 from registry.sql import Queries
@@ -52,7 +52,7 @@ def test_everything_in_the_data_directory_is_private(tmp_path: Path, monkeypatch
     queries = Queries(app.extensions["shuffleboard_engine"], settings)
     queries.ask("public", "SELECT * FROM leaderboard", "me")
     queries.files.write("public")
-    remembered_sha256(ROOT / "LICENSE")
+    remember_sha256(ROOT / "LICENSE")
     _join([tmp_path / "answers.jsonl"], home / "models" / "joined.gguf")
 
     found = modes(home)

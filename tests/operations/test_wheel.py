@@ -160,7 +160,7 @@ for command in ("db upgrade", "benchmarks generate nonsenseqa --name drawn --que
     cli.main(command.split(), standalone_mode=False)
 print("answers:")
 settings = get_settings()
-queries = Queries(get_engine(settings.resolved_database_url()), settings)
+queries = Queries(get_engine(settings.resolve_database_url()), settings)
 print(queries.ask("public", "SELECT * FROM leaderboard", "me").result.rows)
 print(create_app(get_settings()).test_client().get("/").status_code)
 print(code_version())

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from registry.logs.documents import Log, archived_json, open_archive
+from registry.logs.documents import Log, open_archive, read_archived_json
 from registry.logs.imports.agreement import Agreement, order_by_key, settle
 from registry.logs.imports.repeats import Prompts
 from registry.logs.recognition import log_file, read_log
@@ -92,8 +92,8 @@ def inspect_document(name: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return document
     archive = open_archive(path)
-    samples = [archived_json(archive, entry) for entry in archive.names() if entry.startswith("samples/")]
-    return {**archived_json(archive, "header.json"), "samples": samples}
+    samples = [read_archived_json(archive, entry) for entry in archive.names() if entry.startswith("samples/")]
+    return {**read_archived_json(archive, "header.json"), "samples": samples}
 
 
 def inspect_copy(folder: Path, name: str, change: Callable[[dict[str, Any]], Any]) -> Path:

@@ -12,7 +12,7 @@ from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect
 from registry.prompting.variants import ADVERSARIAL_TEXTS
 from registry.schema.selectables import adversarial_effects as effects_view
-from registry.schema.selectables import listed
+from registry.schema.selectables import list_rows
 from registry.studies.adversarial import adversarial_effects
 from tests.outputs.conftest import Registry
 
@@ -137,7 +137,7 @@ def test_the_view_says_what_the_definition_says(registry: Registry, evaluation: 
 def viewed(session: Session, evaluation: int) -> list[dict[str, Any]]:
     c = effects_view.c
     query = select(effects_view).where(c.evaluation_id == evaluation).order_by(c.variant)
-    return listed(session.execute(query))
+    return list_rows(session.execute(query))
 
 
 def test_questions_with_a_prompt_missing_do_not_count(registry: Registry) -> None:

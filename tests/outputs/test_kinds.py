@@ -12,7 +12,7 @@ from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.repeats import right_twice_same_order
 from registry.prompting.variants import ADVERSARIAL_TEXTS, QuestionShape, parse_variants
-from registry.scores.outcomes import stored_outcomes
+from registry.scores.outcomes import load_outcomes
 from registry.tables import Question, Shard
 from tests.outputs.conftest import Registry, four_options
 
@@ -59,7 +59,7 @@ def test_recorded_repeats_of_a_kind_are_repeats_though_their_prompts_are_not_kno
         evaluation_id = import_outputs(registry.engine, request)
         metrics = evaluation_metrics(session, evaluation_id)["metrics"]
         evaluation = find_evaluation(session, evaluation_id)
-        (of_reference,) = stored_outcomes(session, evaluation, {session.scalars(query(Question.id)).one(): 0}).values()
+        (of_reference,) = load_outcomes(session, evaluation, {session.scalars(query(Question.id)).one(): 0}).values()
     prompts = len(variants) // 2
     assert metrics["right_in_every_order"] == pytest.approx(0.5)
     assert metrics["right_twice_same_order"] == pytest.approx(1 - 1 / prompts)

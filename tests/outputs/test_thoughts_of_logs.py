@@ -14,7 +14,7 @@ from registry.logs.formats.every_eval_ever import read_every_eval_ever
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.logs.recognition import log_file, read_log
 from registry.logs.record import Recorded
-from registry.predictions.texts import stored_output, thought_of
+from registry.predictions.texts import rebuild_output, thought_of
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.tables import Generation, Prediction
@@ -112,7 +112,7 @@ def test_where_most_texts_only_end_a_thought_one_without_an_end_is_a_thought(reg
     one = import_outputs(registry.engine, ImportRequest(registry.file("o.jsonl", lines), "m", "b", "original"))
     with read_session(registry.engine) as session:
         rows = session.scalars(select(Generation).filter_by(evaluation_id=one).order_by(Generation.question_id)).all()
-        found = [read(FINAL, stored_output(row, "answered"), "ABCD", ("a", "b", "c", "d")) for row in rows]
+        found = [read(FINAL, rebuild_output(row, "answered"), "ABCD", ("a", "b", "c", "d")) for row in rows]
     assert [(one.state, one.position) for one in found] == [("answered", 1), ("answered", 1), ("unfinished", None)]
 
 

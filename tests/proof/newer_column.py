@@ -49,13 +49,13 @@ def read_folder(kind: str, url: str, evaluation_id: int, folder: Path) -> None:
     from registry.sealed.archiving import archive, restore
     from registry.sealed.exporting import export_evaluation
     from registry.sealed.importing import import_evaluation
-    from registry.sealed.manifest import sealed_columns
+    from registry.sealed.manifest import list_sealed_columns
     from registry.sealed.verification import verify_evaluation
     from web.publishing.queries import answers_of, made
 
     before = BEFORE[kind]
     assert COLUMN in archive_files.SCHEMA.names
-    assert {*sealed_columns(2)} - {*sealed_columns(1)} == {COLUMN}
+    assert {*list_sealed_columns(2)} - {*list_sealed_columns(1)} == {COLUMN}
     engine = get_engine(url)
     upgrade(url)
 

@@ -35,7 +35,7 @@ from registry.predictions.archive_files import EVALUATION, METADATA, PREDICTIONS
 from registry.predictions.archived import folder_name
 from registry.predictions.stored import unwritten
 from registry.schema.audiences import audience_engine
-from registry.scores.computed import computed_metrics
+from registry.scores.computed import compute_metrics
 from registry.scores.pride import pride_document
 from registry.sealed import archiving
 from registry.sealed.archiving import Shared, archive, open_predictions, restore, strays, write
@@ -117,7 +117,7 @@ def readers(found: Population) -> dict[str, Callable[[Session], Any]]:
         "written": lambda session: chart_data.written(session, other, ["stated"]),
         "fails at": lambda session: list(session.scalars(chart_data.fails_at(session, other, 0))),
         "pride": lambda session: pride_document(session, other),
-        "metrics": lambda session: {scope: rounded(found) for scope, found in computed_metrics(session, other).items()},
+        "metrics": lambda session: {scope: rounded(found) for scope, found in compute_metrics(session, other).items()},
     }
 
 

@@ -19,7 +19,7 @@ from registry.files.manifests import MANIFEST
 from registry.leaderboard.rows import leaderboard_page
 from registry.scores.clusters import clusters_of
 from registry.sealed.exporting import export_evaluation
-from registry.sealed.files import FILES, changed_files, manifest_of, write_json
+from registry.sealed.files import FILES, find_changed_files, manifest_of, write_json
 from registry.sealed.importing import import_evaluation
 from registry.sealed.provenance import provenance_document
 from registry.sealed.verification import alike, verify_all, verify_evaluation
@@ -494,7 +494,7 @@ def test_an_export_that_is_killed_leaves_no_folder_or_a_whole_one(proof: Registr
         folder = tmp_path / str(number) / "exported"
         at = max(1, steps * number // POINTS)
         assert killed_at(engine, at, exporting, population.evaluation, folder) == 0
-        assert not folder.exists() or changed_files(folder) == {}, at
+        assert not folder.exists() or find_changed_files(folder) == {}, at
         if not folder.exists():
             exporting(engine, population.evaluation, folder)
         assert json.loads((folder / MANIFEST).read_text())["seal"] == seal_of(engine, population.evaluation)

@@ -27,7 +27,7 @@ from registry.operations.maintenance import Maintenance
 from registry.predictions.archived import folder_name
 from registry.sealed.archiving import archive, restore, strays, write
 from registry.sealed.exporting import export_evaluation
-from registry.sealed.files import changed_files
+from registry.sealed.files import find_changed_files
 from registry.sealed.importing import import_evaluation
 from registry.sealed.verification import verify_all, verify_evaluation
 from registry.settings import get_settings
@@ -204,7 +204,7 @@ def require_complete(move: Move, engine: Engine, evaluation_id: int, folder: Pat
             assert restored(f"sqlite:///{folder / 'restored.db'}", folder / "file").problems == []
     if move is exporting:
         if (folder / EXPORTED).exists():
-            assert changed_files(folder / EXPORTED) == {}, "only a whole folder has its name"
+            assert find_changed_files(folder / EXPORTED) == {}, "only a whole folder has its name"
         else:
             move(engine, evaluation_id, folder)
         assert json.loads((folder / EXPORTED / MANIFEST).read_text())["seal"] == seals_in(engine)[evaluation_id]

@@ -19,7 +19,7 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.schema.triggers import trigger_names
 from registry.sealed.archiving import archive, restore
-from registry.sealed.verification.rescoring import TOLERANCE, _compared, largest_change, rescore_evaluation
+from registry.sealed.verification.rescoring import TOLERANCE, _compare, largest_change, rescore_evaluation
 from registry.settings import Settings
 from registry.tables import Generation, Question
 from tests.engine.tiny import COMMON
@@ -107,7 +107,7 @@ def test_another_thought_before_the_same_answer_is_not_the_same_text() -> None:
     before = {"external_id": "q0", "chosen_option": 1, "label_logprobs": None, "label_probabilities": None}
     written = [before | {"text": "Answer: B", "thought_digest": digest * 64} for digest in "ab"]
     for exact, problems in ((True, 1), (False, 0)):
-        report = _compared([(1, 0)], {(1, 0): written[0]}, {(1, 0): written[1]}, exact=exact, tolerance=TOLERANCE)
+        report = _compare([(1, 0)], {(1, 0): written[0]}, {(1, 0): written[1]}, exact=exact, tolerance=TOLERANCE)
         assert (report["unequal"], len(report["problems"])) == (1, problems)
 
 

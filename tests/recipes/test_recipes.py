@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from registry.benchmarks.recipes import Recipe, fetch, fetch_to, recipe_named, shipped_recipes
+from registry.benchmarks.recipes import Recipe, fetch, fetch_to, load_shipped_recipes, recipe_named
 from registry.boards.store import suite_definition
 from registry.db import get_engine, read_session
 from registry.errors import IngestError, NotFoundError
@@ -40,7 +40,7 @@ def serve(hub: Hub, *names: str) -> list[Recipe]:
     return recipes
 
 
-@pytest.mark.parametrize("name", [name for name in shipped_recipes() if not LIKE_OTHERS.match(name)])
+@pytest.mark.parametrize("name", [name for name in load_shipped_recipes() if not LIKE_OTHERS.match(name)])
 def test_a_recipe_reads_its_dataset_in_the_form_that_the_hub_has(name: str, hub: Hub) -> None:
     [recipe] = serve(hub, name)
     found = fetch(recipe)
@@ -63,7 +63,7 @@ def test_a_recipe_reads_its_dataset_in_the_form_that_the_hub_has(name: str, hub:
 def test_every_dataset_has_a_row_of_its_form() -> None:
     repositories = {
         recipe.repository.partition("-")[0] if "agieval" in recipe.repository else recipe.repository
-        for recipe in shipped_recipes().values()
+        for recipe in load_shipped_recipes().values()
     }
     assert repositories == set(ROWS)
 
@@ -71,7 +71,7 @@ def test_every_dataset_has_a_row_of_its_form() -> None:
 def test_every_benchmark_of_a_shipped_suite_has_a_recipe(sqlite_database: str) -> None:
     with read_session(get_engine(sqlite_database)) as session:
         named = {name for suite in session.scalars(select(Suite)) for name in suite_definition(suite).benchmarks}
-    assert named - set(shipped_recipes()) == {"nonsenseqa"}
+    assert named - set(load_shipped_recipes()) == {"nonsenseqa"}
 
 
 def test_a_sample_comes_back_question_by_question(hub: Hub) -> None:
@@ -83,11 +83,11 @@ def test_a_sample_comes_back_question_by_question(hub: Hub) -> None:
 
 
 def test_a_suite_is_one_command_away(hub: Hub, sqlite_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks = [recipe.name for recipe in shipped_recipes().values() if recipe.name.startswith("agieval")]
+    tasks = [recipe.name for recipe in load_shipped_recipes().values() if recipe.name.startswith("agieval")]
     recipes = {
         recipe.name: recipe for recipe in serve(hub, "arc-challenge", "commonsenseqa", "winogrande", "mmlu", *tasks)
     }
-    monkeypatch.setattr("registry.benchmarks.recipes.shipped_recipes", lambda: recipes)
+    monkeypatch.setattr("registry.benchmarks.recipes.load_shipped_recipes", lambda: recipes)
     fetched = shuffleboard_json("suites", "fetch", "goliakova-17", database_url=sqlite_database)
     assert {row["benchmark"] for row in fetched["benchmarks"] if row["fetched"]} == set(recipes)
     again = shuffleboard_json("suites", "fetch", "goliakova-17", database_url=sqlite_database)
@@ -268,7 +268,7 @@ def test_what_can_be_fetched_is_a_screen_and_filtered_by_word_language_and_licen
     assert [line.split()[0] for line in german[1:]] == ["belebele-deu", "global-mmlu-de"]
     assert [line.split()[0] for line in listed("truthful", "--licence", "apache")[1:]] == ["truthfulqa-mc1"]
     every = shuffleboard_json("benchmarks", "fetch", "list", database_url=sqlite_database)["benchmarks"]
-    assert {row["name"] for row in every} == set(shipped_recipes())
+    assert {row["name"] for row in every} == set(load_shipped_recipes())
     done = shuffleboard("benchmarks", "list", "--available", "nowhere", status=1, database_url=sqlite_database)
     assert "no benchmark that can be fetched has word 'nowhere'" in done.stderr
 

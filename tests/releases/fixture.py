@@ -56,7 +56,7 @@ def make(home: Path, folder: Path) -> None:
     """Fill a registry in `home`, the data directory of this process, and write everything into the folder."""
     settings = get_settings()
     assert settings.home == home
-    url = settings.resolved_database_url()
+    url = settings.resolve_database_url()
     upgrade(url)
     engine = get_engine(url)
     with tempfile.TemporaryDirectory() as scratch:

@@ -37,7 +37,7 @@ def read_state(settings: Settings, tokens: Mapping[str, str]) -> State:
 
     tokens: by role.
     """
-    url = settings.resolved_database_url()
+    url = settings.resolve_database_url()
     engine = get_engine(url)
     with read_session(engine) as session:
         sealed = session.execute(select(Evaluation.id, Evaluation.seal).where(Evaluation.seal.is_not(None))).all()

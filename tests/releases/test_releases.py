@@ -93,7 +93,7 @@ class Release:
 
     @property
     def url(self) -> str:
-        return self.settings.resolved_database_url()
+        return self.settings.resolve_database_url()
 
     @property
     def engine(self) -> Engine:
@@ -168,11 +168,11 @@ def test_backup_export_and_site_of_a_release_are_read(
     folder = contents(name)
     state = json.loads((folder / STATE).read_text(encoding="utf-8"))
     monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "restored"))
-    restored = backup.restore(get_settings().resolved_database_url(), folder / "backup" / "sqlite.backup")
+    restored = backup.restore(get_settings().resolve_database_url(), folder / "backup" / "sqlite.backup")
     assert (restored.problems, restored.sealed) == ([], len(state["seals"]))
 
     monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "other"))
-    other = get_settings().resolved_database_url()
+    other = get_settings().resolve_database_url()
     upgrade(other)
     number, _ = import_evaluation(get_engine(other), folder / "export" / "evaluation")
     with read_session(get_engine(other)) as session:

@@ -17,7 +17,7 @@ from registry.prompting.prompts import PromptKeys
 from registry.prompting.protocols.store import protocol_definition, store_protocol
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, parse_variants
 from registry.queue.evaluations import store_variant_set
-from registry.scores.computed import computed_metrics
+from registry.scores.computed import compute_metrics
 from registry.scores.pride import write_question_pride
 from registry.scores.question_scores import write_question_scores
 from registry.tables import (
@@ -172,7 +172,7 @@ def _prediction_rows(evaluation_id: int, question_id: int, case: Case) -> Iterab
 
 def database_answers(session: Session, evaluation_id: int, engine: str) -> list[Answers]:
     """Return the values that the registry reports, and those in the views."""
-    reported = computed_metrics(session, evaluation_id)
+    reported = compute_metrics(session, evaluation_id)
     over_questions = _rows(session, "scope_metrics", evaluation_id, "scope")
     over_runs = _rows(session, "run_metrics", evaluation_id, "scope")
     viewed = {

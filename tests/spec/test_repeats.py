@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from registry.metrics import VariantOutcome, repeats
 from registry.metrics.permutation import fluctuation_rate, score, worst_accuracy
-from registry.metrics.repeats import across_orders, repeated, same_order
+from registry.metrics.repeats import compute_across_orders, group_repeated, same_order
 from tests.spec.random_tables import sample_tables
 from tests.spec.stores import question_rows, store
 from tests.spec.tables import Case, Prompt, read_table, same
@@ -97,8 +97,8 @@ def test_one_prompt_says_nothing_of_chance_and_order(answers, sampled):
 def test_right_in_two_orders_is_unbiased_for_every_four_of_24_orders(right):
     # All 10,626 sets of four orders of a question that is right in so many of its 24.
     hits = [(int(place < right), 1) for place in range(24)]
-    found = [across_orders(chosen) for chosen in itertools.combinations(hits, 4)]
-    assert fmean(found) == pytest.approx(across_orders(hits), abs=1e-12)
+    found = [compute_across_orders(chosen) for chosen in itertools.combinations(hits, 4)]
+    assert fmean(found) == pytest.approx(compute_across_orders(hits), abs=1e-12)
 
 
 def by_counting(answers: list[list[int]], *, sampled: bool) -> list[Fraction | None]:
@@ -159,9 +159,9 @@ def test_where_repeats_stand_among_the_variants_makes_no_difference_to_what_coun
 def test_more_than_two_right_answers_are_counted_like_two():
     counts = [(3, 4), (2, 3), (4, 4), (1, 1)]
     triples = [Fraction(3, 4) * Fraction(2, 3) * 1, Fraction(3, 4) * Fraction(2, 3), Fraction(3, 4), Fraction(2, 3)]
-    assert across_orders(counts, 3) == pytest.approx(float(sum(triples) / 4))
+    assert compute_across_orders(counts, 3) == pytest.approx(float(sum(triples) / 4))
     assert same_order(counts, 3) == pytest.approx((1 / 4 + 0 + 1) / 3)
-    assert (same_order(counts, 5), across_orders(counts, 5)) == (None, None)
+    assert (same_order(counts, 5), compute_across_orders(counts, 5)) == (None, None)
 
 
 def test_repeated_answers_are_none_of_the_papers():
@@ -176,7 +176,7 @@ def test_repeated_answers_are_none_of_the_papers():
 def test_a_copied_answer_is_no_repeat():
     first, other = asked("1", "1")
     copy = VariantOutcome(**{**vars(first), "variant": 2, "copied": True})
-    assert repeated([first, other, copy]) is None
+    assert group_repeated([first, other, copy]) is None
     assert repeats.average_accuracy([first, other, copy]) == 1
 
 
@@ -190,7 +190,7 @@ def test_recorded_repeats_of_the_original_order_tell_chance_from_order(model, sa
                 of_question = questions.setdefault(line["question_id"], {})
                 of_question.setdefault(tuple(line["options"]), []).append(line["chosen"] == line["correct"])
     counts = [[(sum(answers), len(answers)) for answers in orders.values()] for orders in questions.values()]
-    found = [(same_order(one, 11), across_orders(one, 11)) for one in counts if len(one) > 10]
+    found = [(same_order(one, 11), compute_across_orders(one, 11)) for one in counts if len(one) > 10]
     assert fmean(one for one, _ in found) == pytest.approx(same, abs=0.001)
     assert fmean(other for _, other in found) == pytest.approx(across, abs=0.0015)
 

@@ -67,7 +67,7 @@ def sqlite_asked(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 
 def run_query(settings: Settings, audience: Audience, sql: str, client: str = "someone") -> QueryResult:
     """Return the rows of a query, run as by the website."""
-    queries = Queries(get_engine(settings.resolved_database_url()), settings)
+    queries = Queries(get_engine(settings.resolve_database_url()), settings)
     return queries.ask(audience, sql, client).result
 
 
@@ -97,7 +97,7 @@ def postgresql_asked(
     settings = Settings(database_url=role_url(url, names.app), home=folder, **LIMITS)
     yield Asked("postgresql", settings, url, names)
     engine.dispose()
-    get_engine(settings.resolved_database_url()).dispose()
+    get_engine(settings.resolve_database_url()).dispose()
     services.postgres_execute(
         postgres_server.url,
         f"DROP DATABASE {database} WITH (FORCE)",

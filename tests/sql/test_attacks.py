@@ -27,7 +27,7 @@ MOST_MIB = 500
 
 def filled(sql: str, asked: Asked) -> str:
     """Return the attack with the names of its targets."""
-    engine = get_engine(asked.settings.resolved_database_url())
+    engine = get_engine(asked.settings.resolve_database_url())
     files = Files(engine, asked.settings)
     files.write("all")
     query = select(Evaluation.id).join(BenchmarkVersion).where(BenchmarkVersion.visibility == "hidden")

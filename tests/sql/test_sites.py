@@ -11,7 +11,7 @@ from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, write_session
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.schema.documented import documented_views
+from registry.schema.documented import load_documented_views
 from registry.settings import get_settings
 from registry.sql import Queries
 from registry.sql.examples import EXAMPLES
@@ -97,7 +97,7 @@ def test_a_registry_that_is_published_whole_has_the_same_views_and_answers(chrom
             rows, types = opened.evaluate(asked, query)
             return [row[1] for row in types], in_order(rows)
 
-        for view in documented_views():
+        for view in load_documented_views():
             columns = ", ".join(f'"{column.name}"' for column in view.columns)
             of = " WHERE board = 'whole'" if "board" in columns.split('"') else ""
             types, rows = here(f"SELECT {columns} FROM {view.name}")

@@ -11,12 +11,12 @@ from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RESAMPLES,
     Interval,
-    combined,
+    combine,
     mean_intervals,
     percentile_interval,
     percentile_intervals,
-    resampled_means,
-    resampled_means_reference,
+    resample_means,
+    resample_means_reference,
 )
 
 NAN = np.nan
@@ -42,7 +42,7 @@ def right(count, questions):
 @pytest.mark.parametrize(("questions", "columns"), [(1, 1), (2, 3), (7, 4), (50, 9), (333, 2)])
 def test_the_fast_bootstrap_is_the_slow_one(questions, columns):
     values = some_values(questions, columns)
-    fast, slow = resampled_means(values, resamples=60), resampled_means_reference(values, resamples=60)
+    fast, slow = resample_means(values, resamples=60), resample_means_reference(values, resamples=60)
     assert np.array_equal(np.isnan(fast), np.isnan(slow))
     assert np.nanmax(np.abs(fast - slow), initial=0) < 1e-12
 
@@ -50,29 +50,29 @@ def test_the_fast_bootstrap_is_the_slow_one(questions, columns):
 @pytest.mark.parametrize("at_once", [1, 40, 41, 100, 10_000])
 def test_chunks_change_nothing(monkeypatch, at_once):
     values = some_values(20, 3)
-    whole = resampled_means(values, resamples=50)
+    whole = resample_means(values, resamples=50)
     monkeypatch.setattr(bootstrap, "DRAWS_AT_ONCE", at_once)
-    np.testing.assert_allclose(resampled_means(values, resamples=50), whole, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(resample_means(values, resamples=50), whole, rtol=0, atol=1e-15)
 
 
 def test_a_seed_is_repeatable_and_another_differs():
     values = some_values(30, 2)
-    assert np.array_equal(resampled_means(values, resamples=20), resampled_means(values, resamples=20), equal_nan=True)
-    assert not np.array_equal(resampled_means(values, resamples=20), resampled_means(values, resamples=20, seed=1))
+    assert np.array_equal(resample_means(values, resamples=20), resample_means(values, resamples=20), equal_nan=True)
+    assert not np.array_equal(resample_means(values, resamples=20), resample_means(values, resamples=20, seed=1))
 
 
 def test_no_questions_and_no_columns():
-    assert np.isnan(resampled_means(np.empty((0, 2)), resamples=5)).all()
-    assert resampled_means(np.empty((0, 2)), resamples=5).shape == (5, 2)
-    assert resampled_means(np.empty((4, 0)), resamples=5).shape == (5, 0)
-    assert np.isnan(resampled_means_reference(np.empty((0, 2)), resamples=5)).all()
+    assert np.isnan(resample_means(np.empty((0, 2)), resamples=5)).all()
+    assert resample_means(np.empty((0, 2)), resamples=5).shape == (5, 2)
+    assert resample_means(np.empty((4, 0)), resamples=5).shape == (5, 0)
+    assert np.isnan(resample_means_reference(np.empty((0, 2)), resamples=5)).all()
 
 
 def test_infinite_values_and_wrong_shapes_are_refused():
     with pytest.raises(MetricInputError, match="infinite"):
-        resampled_means(np.array([[np.inf]]))
+        resample_means(np.array([[np.inf]]))
     with pytest.raises(MetricInputError, match=r"shape \(3,\)"):
-        resampled_means(np.zeros(3))
+        resample_means(np.zeros(3))
 
 
 # Intervals of means
@@ -94,7 +94,7 @@ def test_intervals_are_close_to_scipys_percentile_intervals(seed):
 def test_resampled_means_are_distributed_like_scipys():
     values = np.random.default_rng(5).exponential(size=150)
     theirs = stats.bootstrap((values,), np.mean, method="percentile", rng=np.random.default_rng(6))
-    ours = resampled_means(values[:, None])[:, 0]
+    ours = resample_means(values[:, None])[:, 0]
     # Two samples of 10,000 from one distribution are this close in 999 of 1,000 cases.
     assert stats.ks_2samp(ours, theirs.bootstrap_distribution).pvalue > 0.001
 
@@ -128,7 +128,7 @@ def test_intervals_of_many_rows_are_those_of_each_to_the_last_digit(resamples):
     generator = np.random.default_rng(resamples)
     shares = np.concatenate([generator.random(60), [0.01, 0.03, 0.99]])
     values = (generator.random((40, 63)) < shares).astype(float)
-    samples = resampled_means(values, resamples=resamples).T
+    samples = resample_means(values, resamples=resamples).T
     samples[:20][generator.random((20, resamples)) < 0.004] = NAN
     samples[20:30] = generator.normal(size=(10, resamples))
     found = percentile_intervals(samples, [40] * 63)
@@ -137,7 +137,7 @@ def test_intervals_of_many_rows_are_those_of_each_to_the_last_digit(resamples):
 
 
 def test_an_interval_scales_with_its_values():
-    samples = resampled_means(some_values(200, 1, undefined=0))[:, 0]
+    samples = resample_means(some_values(200, 1, undefined=0))[:, 0]
     one, other = percentile_interval(samples, 200), percentile_interval(100 * samples - 7, 200)
     assert (other.low, other.high) == pytest.approx((100 * one.low - 7, 100 * one.high - 7))
 
@@ -151,7 +151,7 @@ def test_fewer_questions_widen_the_same_samples():
 
 
 def test_last_bits_change_nothing():
-    samples = resampled_means(right(70, 200)[:, None].astype(float))[:, 0]
+    samples = resample_means(right(70, 200)[:, None].astype(float))[:, 0]
     noise = np.random.default_rng(0).choice([-1e-16, 0, 1e-16], samples.size)
     one, other = percentile_interval(samples, 200), percentile_interval(samples + noise, 200)
     assert (other.low, other.high) == pytest.approx((one.low, one.high), abs=1e-12)
@@ -198,8 +198,8 @@ def test_cora_is_combined_resample_by_resample():
     generator = np.random.default_rng(0)
     original = generator.random(300) < 0.7
     consistent = original & (generator.random(300) < 0.8)
-    means = resampled_means(np.column_stack([original, consistent]).astype(float))
-    samples = combined(lambda mcqa, bmca: mcqa * (1 - (mcqa - bmca)), means[:, 0], means[:, 1])
+    means = resample_means(np.column_stack([original, consistent]).astype(float))
+    samples = combine(lambda mcqa, bmca: mcqa * (1 - (mcqa - bmca)), means[:, 0], means[:, 1])
     assert samples[17] == pytest.approx(cora(means[17, 0], means[17, 1]))
     interval = percentile_interval(samples, 300)
     assert interval.low < cora(original.mean(), consistent.mean()) < interval.high
@@ -207,10 +207,10 @@ def test_cora_is_combined_resample_by_resample():
 
 def test_a_combined_value_that_is_undefined_is_dropped():
     accuracy, retest = np.array([0.5, 0.0, 0.25]), np.array([0.25, 0.0, 0.25])
-    drop = combined(lambda a, r: 100 * (a - r) / a, accuracy, retest)
+    drop = combine(lambda a, r: 100 * (a - r) / a, accuracy, retest)
     assert drop[[0, 2]].tolist() == [50, 0]
     assert np.isnan(drop[1])
-    assert np.isnan(combined(lambda a: 1 / a, np.zeros(1)))[0]
+    assert np.isnan(combine(lambda a: 1 / a, np.zeros(1)))[0]
 
 
 def test_an_interval_is_plain_numbers():

@@ -5,15 +5,15 @@ import pytest
 
 from bench.bench_clusters import study
 from registry.errors import MetricInputError
-from registry.statistics.bootstrap import design_effect, resampled_means
+from registry.statistics.bootstrap import design_effect, resample_means
 
 NAN = np.nan
 
 
 def test_clusters_of_one_question_are_questions():
     values = np.random.default_rng(0).random((50, 2))
-    alone = resampled_means(values, resamples=100)
-    together = resampled_means(values, resamples=100, clusters=np.arange(50))
+    alone = resample_means(values, resamples=100)
+    together = resample_means(values, resamples=100, clusters=np.arange(50))
     assert together == pytest.approx(alone, abs=1e-12)
     assert design_effect(together[:, 0], alone[:, 0]) == pytest.approx(1)
 
@@ -27,7 +27,7 @@ def test_a_drawn_cluster_brings_all_of_its_defined_questions():
     for _ in range(40):
         drawn = generator.integers(0, 3, 3, dtype=np.int32)
         expected.append(sums[drawn].sum() / defined[drawn].sum())
-    assert resampled_means(values, resamples=40, seed=3, clusters=clusters)[:, 0] == pytest.approx(expected)
+    assert resample_means(values, resamples=40, seed=3, clusters=clusters)[:, 0] == pytest.approx(expected)
 
 
 def test_only_intervals_over_clusters_hold_what_is_correlated_and_they_are_those_of_statsmodels():
@@ -47,4 +47,4 @@ def test_what_does_not_vary_has_no_design_effect():
 
 def test_clusters_of_other_questions_are_refused():
     with pytest.raises(MetricInputError, match="for 3 questions; give each question one"):
-        resampled_means(np.zeros((3, 1)), resamples=2, clusters=np.array([0, 1]))
+        resample_means(np.zeros((3, 1)), resamples=2, clusters=np.array([0, 1]))

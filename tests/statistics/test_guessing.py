@@ -15,7 +15,7 @@ from registry.statistics.guessing import (
     compare_with_guessing,
     guessing_table,
     minimum_success_rate,
-    rounded_up,
+    round_up,
 )
 from tests.spec.published import printed, rows
 
@@ -64,7 +64,7 @@ def test_guessing_can_be_enough():
     ("rate", "shown"), [(0.5, 0.5), (0.2, 0.2), (0.201, 0.21), (1 / 3, 0.34), (0.29, 0.29), (0.99995, 1.0), (1.0, 1.0)]
 )
 def test_rates_are_shown_rounded_up(rate, shown):
-    assert rounded_up(rate) == shown
+    assert round_up(rate) == shown
 
 
 def test_the_printed_chances_are_reproduced():

@@ -8,9 +8,9 @@ from scipy.stats import binom
 
 from bench.bench_pairs import EQUALS, SHARES, simulated, told_apart
 from registry.statistics import paired as module
-from registry.statistics.bootstrap import resampled_means
-from registry.statistics.paired import _of_tasks, _of_tasks_answered, adjusted, paired, quantile
-from registry.statistics.ranks import separated, tiers
+from registry.statistics.bootstrap import resample_means
+from registry.statistics.paired import _sum_answered_tasks, _sum_tasks, adjust, paired, quantile
+from registry.statistics.ranks import are_separated, tiers
 from registry.statistics.simultaneous import compare_all
 from registry.studies.comparing import metric_differences
 
@@ -31,7 +31,7 @@ def test_equal_models_that_sample_are_told_apart_in_at_most_five_percent(worlds)
 
 def test_three_to_nothing_tells_nothing():
     # (4 − 1)/102 less 1.994 · √(.05 − .0294²)/√102: below 0, as McNemar's p-value of .25 would have it.
-    difference, error, slack = (float(part) for part in adjusted(*map(np.float64, (3, 0, 100))))
+    difference, error, slack = (float(part) for part in adjust(*map(np.float64, (3, 0, 100))))
     assert difference - quantile(100) * error - slack == pytest.approx(0.02941 - 1.99416 * 0.02174, abs=1e-4)
     assert difference - quantile(100) * error - slack < 0
 
@@ -52,10 +52,10 @@ def two_models(seed, differing, tilt):
 def test_comparisons_and_tiers_agree_and_ranks_at_once_claim_no_more(seed):
     generator = np.random.default_rng(seed)
     values = two_models(seed, int(generator.integers(0, QUESTIONS)), generator.random())
-    samples = resampled_means(values, resamples=2000)
+    samples = resample_means(values, resamples=2000)
     means = values.mean(axis=0).tolist()
     pairs = paired([[values]], zero_or_one=True)
-    apart = separated(means, samples, 0, 1, QUESTIONS, pairs)
+    apart = are_separated(means, samples, 0, 1, QUESTIONS, pairs)
     low, high = metric_differences({"accuracy": values[:, 0]}, {"accuracy": values[:, 1]})["accuracy"]["interval"]
     assert apart == (not low <= 0 <= high)
     numbers = [tier.number for tier in tiers(means, samples, "higher", QUESTIONS, pairs)]
@@ -75,9 +75,9 @@ def test_other_values_are_resampled_from_ten_differing_questions_on(differing, s
     assert (found["interval"] is not None) == stated
     values = np.stack([first, second], axis=1)
     pairs = paired([[values]], zero_or_one=False)
-    samples = resampled_means(values, resamples=2000)
+    samples = resample_means(values, resamples=2000)
     means = values.mean(axis=0).tolist()
-    assert separated(means, samples, 0, 1, QUESTIONS, pairs) == stated
+    assert are_separated(means, samples, 0, 1, QUESTIONS, pairs) == stated
     assert compare_all(means, samples, "higher", QUESTIONS, pairs).told_apart[0, 1] == stated
 
 
@@ -112,7 +112,7 @@ def test_where_all_answered_pairs_are_those_of_one_task_after_the_other(weights)
     generator = np.random.default_rng(6)
     tasks = [generator.integers(0, 2, (size, 9)).astype(float) for size in (40, 40, 7)]
     given = tasks, weights, (0.5, 1.0, 0.8)
-    expected, found = asdict(_of_tasks(*given)), asdict(_of_tasks_answered(*given))
+    expected, found = asdict(_sum_tasks(*given)), asdict(_sum_answered_tasks(*given))
     for name, part in found.items():
         assert part == pytest.approx(expected[name], abs=1e-9 if name == "squares" else 1e-14), name
 
@@ -177,7 +177,7 @@ def test_the_size_of_the_bench_is_that_of_all_outcomes():
     size = 0.0
     for b in range(31):
         for c in range(31 - b):
-            difference, error, slack = (float(part) for part in adjusted(*map(np.float64, (b, c, 30))))
+            difference, error, slack = (float(part) for part in adjust(*map(np.float64, (b, c, 30))))
             if abs(difference) - slack > quantile(30) * error:
                 size += binom.pmf(b + c, 30, 0.2) * binom.pmf(b, b + c, 0.5)
     assert told_apart(30, [0.2])[0] == pytest.approx(size, abs=1e-9)

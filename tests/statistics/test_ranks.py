@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from registry.errors import MetricInputError
-from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
+from registry.statistics.bootstrap import RANK_RESAMPLES, resample_means
 from registry.statistics.competition_ranks import ranks
 from registry.statistics.ranks import Tier, rank_intervals, tiers
 
@@ -70,7 +70,7 @@ def test_models_that_always_keep_their_distance_have_a_sure_rank():
     # The second has every question right that the first has, and ten more: it is first in every resample.
     first = np.arange(100) < 50
     second = np.arange(100) < 60
-    samples = resampled_means(np.column_stack([first, second]).astype(float), resamples=RANK_RESAMPLES)
+    samples = resample_means(np.column_stack([first, second]).astype(float), resamples=RANK_RESAMPLES)
     assert rank_intervals(samples, "higher") == [(2, 2), (1, 1)]
     # Apart, without pairs, their intervals would overlap widely.
     assert samples[:, 0].max() > samples[:, 1].min()
@@ -78,7 +78,7 @@ def test_models_that_always_keep_their_distance_have_a_sure_rank():
 
 def test_equal_models_share_all_ranks():
     generator = np.random.default_rng(0)
-    samples = resampled_means((generator.random((300, 4)) < 0.5).astype(float), resamples=RANK_RESAMPLES)
+    samples = resample_means((generator.random((300, 4)) < 0.5).astype(float), resamples=RANK_RESAMPLES)
     wide = [high - low for low, high in rank_intervals(samples, "higher")]
     assert max(wide) == 3
 
@@ -144,7 +144,7 @@ def test_what_has_no_interval_is_not_told_apart():
     first = (np.arange(200) < 100).astype(float)
     second = first.copy()
     second[0] = 0
-    samples = resampled_means(np.column_stack([first, second]), resamples=RANK_RESAMPLES)
+    samples = resample_means(np.column_stack([first, second]), resamples=RANK_RESAMPLES)
     assert numbers(tiers([0.5, 0.495], samples, "higher")) == [1, 1]
 
 

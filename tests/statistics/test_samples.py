@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bench.bench_sample import coverage, mmlu_pro
-from registry.statistics.bootstrap import mean_intervals, percentile_interval, resampled_means, sampling_factor
-from registry.statistics.paired import adjusted, paired
+from registry.statistics.bootstrap import mean_intervals, percentile_interval, resample_means, sampling_factor
+from registry.statistics.paired import adjust, paired
 from registry.statistics.proportions import half_width, sample_for, score_interval
 from registry.studies.comparing import metric_differences
 
@@ -29,10 +29,10 @@ def test_an_interval_has_a_length_where_every_answer_was_right():
 
 def test_resamples_are_drawn_towards_the_estimate_by_the_factor():
     values = np.stack([right(0.3, 200), np.where(right(0.5, 200, 1) == 1, np.nan, right(0.6, 200, 2))], axis=1)
-    plain, drawn = resampled_means(values, resamples=500), resampled_means(values, resamples=500, factor=0.5)
+    plain, drawn = resample_means(values, resamples=500), resample_means(values, resamples=500, factor=0.5)
     means = np.nanmean(values, axis=0)
     assert drawn - means == pytest.approx(0.5 * (plain - means))
-    assert resampled_means(values, resamples=500, factor=1.0).tolist() == plain.tolist()
+    assert resample_means(values, resamples=500, factor=1.0).tolist() == plain.tolist()
 
 
 @pytest.mark.parametrize(("asked", "of"), [(500, 12_032), (500, 1_000), (900, 1_000)])
@@ -46,7 +46,7 @@ def test_intervals_of_a_sample_are_shorter_by_the_finite_population_factor(asked
 
 def test_a_sample_of_all_questions_leaves_nothing_uncertain():
     assert sampling_factor(100, 100) == 0.0
-    assert percentile_interval(resampled_means(right(0.4, 100)[:, None], factor=0.0)[:, 0], 100) is None
+    assert percentile_interval(resample_means(right(0.4, 100)[:, None], factor=0.0)[:, 0], 100) is None
     assert half_width(0.25, 100, 100) == 0.0
 
 
@@ -67,7 +67,7 @@ def test_paired_errors_are_multiplied_whether_or_not_a_value_is_missing():
             both = ~np.isnan(of_task[:, 0]) & ~np.isnan(of_task[:, 1])
             one, other = of_task[both, 0], of_task[both, 1]
             counts = (np.float64((one > other).sum()), np.float64((other > one).sum()), np.float64(both.sum()))
-            errors.append(weight * factor * adjusted(*counts)[1])
+            errors.append(weight * factor * adjust(*counts)[1])
         assert mixed.error[0, 1] == pytest.approx(np.hypot(*errors) / 3)
 
 

@@ -6,7 +6,7 @@ from statsmodels.stats.multitest import multipletests
 
 from bench.bench_ranks import SETTINGS, study
 from registry.errors import MetricInputError
-from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
+from registry.statistics.bootstrap import RANK_RESAMPLES, resample_means
 from registry.statistics.simultaneous import (
     _Blocks,
     _family,
@@ -104,7 +104,7 @@ def test_p_values_are_those_of_students_test_of_the_differences():
 
     generator = np.random.default_rng(1)
     scores = generator.normal([0.5, 0.53, 0.6], 0.2, (400, 3))
-    found = compare_all(list(scores.mean(axis=0)), resampled_means(scores, resamples=20_000), "higher", 400)
+    found = compare_all(list(scores.mean(axis=0)), resample_means(scores, resamples=20_000), "higher", 400)
     for first, second in ((0, 1), (0, 2), (1, 2)):
         expected_p = ttest_rel(scores[:, first], scores[:, second]).pvalue
         assert found.p_values([first], [second])[0] == pytest.approx([expected_p], rel=0.1)

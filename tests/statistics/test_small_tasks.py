@@ -5,7 +5,7 @@ import pytest
 
 from bench.bench_small_tasks import board, column_of, ranked
 from registry.boards.standings import Precision
-from registry.verdicts.table import of_uncertainty
+from registry.verdicts.table import judge_uncertainty
 
 
 def columns_of(sizes, models=3, seed=0, metric="accuracy"):
@@ -52,7 +52,7 @@ def test_the_small_task_that_carries_most_of_the_uncertainty_is_named():
     assert (found["task"], found["questions"]) == ("task-2", 12)
     # Variances of .25/12 and three times .25/400, with two added questions: .9 or so.
     assert 0.85 < found["share"] < 0.95
-    assert of_uncertainty({"uncertainty": found}) == (
+    assert judge_uncertainty({"uncertainty": found}) == (
         f"task-2 (12 questions) carries {100 * found['share']:.0f}\u202f% of the uncertainty."
     )
 

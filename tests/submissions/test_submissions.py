@@ -17,9 +17,9 @@ from registry.boards.submissions import (
     ModelRequest,
     advance,
     approve,
-    checked_model,
+    check_model_request,
     find_submission,
-    listed_submissions,
+    list_submissions,
     problem_of,
     reject,
     submission_estimate,
@@ -131,19 +131,19 @@ def test_what_names_no_model_of_the_hub_or_of_an_allowed_endpoint_is_refused(
 ) -> None:
     monkeypatch.chdir(Path(__file__).resolve().parents[2])
     with pytest.raises(UsageError) as refused:
-        checked_model(ModelRequest(**requested), settings)
+        check_model_request(ModelRequest(**requested), settings)
     assert message in str(refused.value)
 
 
 def test_a_submission_is_stored_with_its_defaults(settings: Settings) -> None:
-    assert checked_model(ModelRequest(hub=HUB, revision="main"), settings) == {
+    assert check_model_request(ModelRequest(hub=HUB, revision="main"), settings) == {
         "name": "small-model",
         "kind": "huggingface",
         "location": HUB,
         "revision": None,
         "dtype": "float32",
     }
-    assert checked_model(ModelRequest(endpoint="local", revision="org/chat:8b", name="chat"), settings) == {
+    assert check_model_request(ModelRequest(endpoint="local", revision="org/chat:8b", name="chat"), settings) == {
         "name": "chat",
         "kind": "openai",
         "endpoint": "local",
@@ -251,8 +251,8 @@ def test_who_may_decide_and_who_may_see(lite: Engine, settings: Settings) -> Non
             withdraw(session, viewer(lite, "maintainer"), number)
     other = ask(lite, settings, "maintainer")
     with read_session(lite) as session:
-        assert [row.id for row in listed_submissions(session, viewer(lite, "submitter"), limit=9)[0]] == [number]
-        assert {row.id for row in listed_submissions(session, viewer(lite, "admin"), limit=9)[0]} == {number, other}
+        assert [row.id for row in list_submissions(session, viewer(lite, "submitter"), limit=9)[0]] == [number]
+        assert {row.id for row in list_submissions(session, viewer(lite, "admin"), limit=9)[0]} == {number, other}
 
 
 def test_a_submission_is_withdrawn_while_it_waits(lite: Engine, settings: Settings) -> None:

@@ -69,7 +69,7 @@ def main(environment: Mapping[str, str], trip: str | None, log: Path, *, torch: 
     settings = get_settings()
     scorer = (TransformersScorer if torch else WithoutTorch)(settings.home)
     scorer.budget_tokens = 1
-    loop = WorkerLoop(get_engine(settings.resolved_database_url()), settings, scorer, ["cpu"])
+    loop = WorkerLoop(get_engine(settings.resolve_database_url()), settings, scorer, ["cpu"])
     loop.start()
     try:
         loop.run(until_idle=True)

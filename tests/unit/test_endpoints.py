@@ -15,8 +15,8 @@ from registry.prompting.prompts import Prompt
 from registry.prompting.thoughts import Output
 from registry.revisions.endpoints import (
     Endpoint,
-    answered_from_partial,
     canonical_url,
+    choose_from_partial,
     find_endpoint,
     is_loopback,
     load_endpoints,
@@ -373,7 +373,7 @@ def test_a_continuation_without_tokens_of_its_own_is_refused() -> None:
     ],
 )
 def test_the_highest_known_label_is_the_answer(logprobs: list[float | None], expected: tuple[int | None, bool]) -> None:
-    assert answered_from_partial(logprobs) == expected
+    assert choose_from_partial(logprobs) == expected
 
 
 # Faults of servers

@@ -2,7 +2,7 @@
 
 import pytest
 
-from registry.benchmarks.flags import refers_to_options, sorted_numeric
+from registry.benchmarks.flags import are_sorted_numbers, refers_to_options
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_an_option_that_only_sounds_like_it_is_not_flagged(option: str) -> None:
     ],
 )
 def test_sorted_numbers_are_flagged(options: list[str], expected: bool) -> None:
-    assert sorted_numeric(options) is expected
+    assert are_sorted_numbers(options) is expected

@@ -11,9 +11,9 @@ import pytest
 from registry.boards.definition import evaluations_asked, read_suite_file
 from registry.digests import specification_digest
 from registry.errors import IngestError
-from registry.prompting.protocols.custom import custom_definition, read_protocol_file, shipped_definitions
+from registry.prompting.protocols.custom import custom_definition, load_shipped_definitions, read_protocol_file
 from registry.prompting.protocols.presets import PRESETS
-from registry.prompting.protocols.store import known_definitions, protocol_definition
+from registry.prompting.protocols.store import load_known_definitions, protocol_definition
 
 DIGESTS = {
     "symbols": "1db823e9a9449f569f8a0033e5812a47314a4cc9b7c56443454e8293fbffa904",
@@ -105,9 +105,9 @@ def test_one_number_has_one_text(given: str, stored: str, tmp_path: Path) -> Non
     assert read_protocol_file(path)["generation"]["temperature"] == stored
 
 
-@pytest.mark.parametrize("name", shipped_definitions())
+@pytest.mark.parametrize("name", load_shipped_definitions())
 def test_a_protocol_that_ships_differs_from_its_base_and_lies_in_a_file_of_its_name(name: str) -> None:
-    definition = known_definitions()[name]
+    definition = load_known_definitions()[name]
     preset = PRESETS[definition["format"]]
     assert {key for key in definition if key not in ("name", "shots") and definition[key] != preset.get(key)}
     assert name not in PRESETS
@@ -263,7 +263,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_definition_is_plain_json() -> None:
-    for definition in known_definitions().values():
+    for definition in load_known_definitions().values():
         assert json.loads(json.dumps(definition)) == definition
 
 
@@ -274,4 +274,4 @@ def suite_files() -> list[Path]:
 @pytest.mark.parametrize("path", suite_files(), ids=lambda path: path.stem)
 def test_suites_that_ship_ask_with_protocols_that_there_are(path: Path) -> None:
     asked = {evaluation.protocol for evaluation in evaluations_asked(read_suite_file(path), ["any"])}
-    assert asked <= set(known_definitions())
+    assert asked <= set(load_known_definitions())

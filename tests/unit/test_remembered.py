@@ -7,7 +7,7 @@ import pytest
 
 from registry.digests import sha256_file
 from registry.files import remembered
-from registry.files.remembered import remembered_sha256
+from registry.files.remembered import remember_sha256
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_file_is_read_once(reads: list[Path], tmp_path: Path) -> None:
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"weights")
     (tmp_path / "link").symlink_to(weights)
-    digests = {remembered_sha256(path) for path in (weights, weights, tmp_path / "link")}
+    digests = {remember_sha256(path) for path in (weights, weights, tmp_path / "link")}
     assert digests == {sha256_file(weights)}
     assert len(reads) == 1
 
@@ -38,10 +38,10 @@ def test_other_content_under_the_same_size_and_date_is_noticed(reads: list[Path]
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"weights")
     found = weights.stat()
-    remembered_sha256(weights)
+    remember_sha256(weights)
     weights.write_bytes(b"changed")
     os.utime(weights, ns=(found.st_atime_ns, found.st_mtime_ns))
-    assert remembered_sha256(weights) == sha256_file(weights)
+    assert remember_sha256(weights) == sha256_file(weights)
     assert len(reads) == 2
 
 
@@ -51,7 +51,7 @@ def test_a_file_that_has_just_changed_is_not_remembered(
     monkeypatch.setattr(remembered, "SETTLED_SECONDS", 60.0)
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"weights")
-    assert remembered_sha256(weights) == remembered_sha256(weights)
+    assert remember_sha256(weights) == remember_sha256(weights)
     assert len(reads) == 2
 
 
@@ -60,10 +60,10 @@ def test_a_memory_that_cannot_be_written_or_read_costs_only_time(reads: list[Pat
     weights.write_bytes(b"weights")
     home = tmp_path / "home"
     home.write_text("not a folder")
-    assert remembered_sha256(weights) == sha256_file(weights)
+    assert remember_sha256(weights) == sha256_file(weights)
     home.unlink()
-    remembered_sha256(weights)
+    remember_sha256(weights)
     (memory,) = (home / "digests").iterdir()
     memory.write_text("{")
-    assert remembered_sha256(weights) == sha256_file(weights)
+    assert remember_sha256(weights) == sha256_file(weights)
     assert len(reads) == 3

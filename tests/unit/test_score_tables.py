@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from registry.errors import IngestError
-from registry.studies.score_tables import Scores, ranked_scores, read_scores, remarks_on
+from registry.studies.score_tables import Scores, rank_scores, read_scores, remarks_on
 from tests.support.commands import shuffleboard, shuffleboard_json
 
 LONG = """\
@@ -86,7 +86,7 @@ def test_a_file_that_is_no_text_or_no_file_is_refused(tmp_path: Path) -> None:
 def test_ranks_have_intervals_ties_and_pairs_that_are_distinguished() -> None:
     draw = np.random.default_rng(0)
     values = (draw.random((400, 3)) < (0.9, 0.5, 0.5)).astype(float)
-    found = ranked_scores(Scores(("high", "low", "also low"), tuple(map(str, range(400))), values))
+    found = rank_scores(Scores(("high", "low", "also low"), tuple(map(str, range(400))), values))
     assert found["models"][0]["model"] == "high"
     assert [row["rank_interval"] for row in found["models"]] == [[1, 1], [2, 3], [2, 3]]
     assert [row["tier"] for row in found["models"]] == [1, 2, 2]
@@ -98,7 +98,7 @@ def test_ranks_have_intervals_ties_and_pairs_that_are_distinguished() -> None:
 
 def test_equal_means_share_a_rank_and_few_questions_are_remarked() -> None:
     scores = Scores(("b", "a"), ("q1", "q2"), np.array([[1.0, 0.0], [0.0, 1.0]]))
-    found = ranked_scores(scores)
+    found = rank_scores(scores)
     assert [(row["model"], row["rank"], row["interval"]) for row in found["models"]] == [("a", 1, None), ("b", 1, None)]
     assert [row["rank_interval"] for row in found["models"]] == [[1, 2], [1, 2]]
     assert remarks_on(scores) == [

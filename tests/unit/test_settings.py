@@ -32,11 +32,11 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_the_database_in_force(value: str, expected: str) -> None:
-    assert Settings(database_url=value).resolved_database_url() == expected
+    assert Settings(database_url=value).resolve_database_url() == expected
 
 
 def test_without_a_database_it_is_a_file_in_the_data_directory(tmp_path: Path) -> None:
-    assert Settings(home=tmp_path).resolved_database_url() == f"sqlite:///{tmp_path / 'shuffleboard.db'}"
+    assert Settings(home=tmp_path).resolve_database_url() == f"sqlite:///{tmp_path / 'shuffleboard.db'}"
 
 
 def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_a_setting_is_read_from_the_file_that_its_variable_names(
     monkeypatch.setenv("SHUFFLEBOARD_BROKER_URL_FILE", "")  # counts as unset
     monkeypatch.setenv("SHUFFLEBOARD_SECRET_KEY_FILE", "/run/secrets/key")  # the path is the setting
     settings = get_settings()
-    assert settings.resolved_database_url() == "postgresql+psycopg://u:secret@h/d"
+    assert settings.resolve_database_url() == "postgresql+psycopg://u:secret@h/d"
     assert (settings.sql_seconds, settings.broker_url) == (2.5, "")
     assert settings.secret_key_file == Path("/run/secrets/key")
 

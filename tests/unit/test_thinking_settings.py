@@ -7,7 +7,7 @@ import pytest
 
 from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.protocols.store import protocol_definition
-from registry.queue.thinking import Shown, shown_by_template, why_not_honoured
+from registry.queue.thinking import Shown, read_template, why_not_honoured
 from registry.revisions.endpoints import Endpoint, load_endpoints
 
 QWEN3 = "{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}"
@@ -42,12 +42,12 @@ def endpoint(tmp_path: Path, entry: str) -> Endpoint:
     ],
 )
 def test_a_template_honours_what_it_mentions(template: str, generation: dict[str, Any], why: str | None) -> None:
-    found = why_not_honoured(protocol(**generation), shown_by_template(template), None, "")
+    found = why_not_honoured(protocol(**generation), read_template(template), None, "")
     assert found is None if why is None else why in str(found)
 
 
 def test_without_a_conversation_nothing_is_told_to_a_template() -> None:
-    found = why_not_honoured(protocol(chat=False, thinking="on"), shown_by_template(QWEN3), None, "")
+    found = why_not_honoured(protocol(chat=False, thinking="on"), read_template(QWEN3), None, "")
     assert "set chat_template = true" in str(found)
 
 

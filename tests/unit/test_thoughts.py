@@ -16,7 +16,7 @@ from registry.prompting.thoughts import (
     Output,
     Thinking,
     divide,
-    known_markers,
+    load_markers,
     markers_of,
     opens_thought,
     thinking_of,
@@ -28,7 +28,7 @@ CHANNELS = "<|channel|>analysis<|message|>Perhaps A.<|end|><|start|>assistant<|c
 
 
 def divided(text: str, **of: Any) -> Divided:
-    return divide(Output(text, **of), known_markers())
+    return divide(Output(text, **of), load_markers())
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_an_unlisted_marker_leaves_the_answer_unread_and_is_named(text: str, unk
 
 
 def test_a_template_may_open_a_thought_in_words() -> None:
-    assert opens_thought("<|assistant|>Here are my reasoning steps:\n", known_markers())
-    assert opens_thought("<|turn>model\n<|channel>thought\n", known_markers())
+    assert opens_thought("<|assistant|>Here are my reasoning steps:\n", load_markers())
+    assert opens_thought("<|turn>model\n<|channel>thought\n", load_markers())
 
 
 def test_a_thought_handed_over_apart_leaves_the_content_and_its_markers_are_honoured() -> None:
@@ -205,15 +205,15 @@ def test_a_protocol_may_name_markers_of_its_own_and_a_file_adds_to_all(
     assert divide(Output("<think>a</think> b"), markers_of(own)).thought is None
     path = tmp_path / "markers.toml"
     path.write_text('turn_ends = ["<bye>"]\n[[markers]]\nbegin = "<mull>"\nend = "</mull>"\n')
-    before = known_markers().digest
+    before = load_markers().digest
     monkeypatch.setenv("SHUFFLEBOARD_MARKERS", str(path))
     assert divided("<mull>a</mull> b <bye>") == divided("<think>a</think> b") == Divided("a", "b")
-    assert known_markers().digest != before
+    assert load_markers().digest != before
     path = tmp_path / "wrong.toml"
     path.write_text('[[markers]]\nbegin = "<mull>"\nfinish = "</mull>"\n')
     monkeypatch.setenv("SHUFFLEBOARD_MARKERS", str(path))
     with pytest.raises(IngestError, match=r"wrong.toml: markers\[0\]: 'finish' is not a key of markers"):
-        known_markers()
+        load_markers()
 
 
 @pytest.mark.parametrize("count", [20_000])

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from registry.metrics.repeats import across_orders, once, same_order
+from registry.metrics.repeats import compute_across_orders, once, same_order
 from registry.statistics.bootstrap import mean_intervals
 from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
 
@@ -153,7 +153,9 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
         "worst_accuracy": [float(all(raw.right(index))) if tested[index] else None for index in indices],
         "fluctuation_rate": [_flips(raw, index) if tested[index] else None for index in indices],
         "accuracy_of_answered": [_of_answered(raw, index) for index in indices],
-        "right_twice_across_orders": [across_orders(raw.counts(index)) if tested[index] else None for index in indices],
+        "right_twice_across_orders": [
+            compute_across_orders(raw.counts(index)) if tested[index] else None for index in indices
+        ],
     }
     counted = [raw.counts(index) if _repeats(raw, index) else None for index in indices]
     if raw.lacks_original:

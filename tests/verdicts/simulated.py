@@ -15,7 +15,7 @@ from registry.statistics.paired import paired
 from registry.statistics.simultaneous import compare_all
 from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
 from registry.verdicts.subjects import BoardFacts, OnBoard
-from registry.verdicts.table import of_listed, of_model, say
+from registry.verdicts.table import judge_listed, judge_model, say
 
 Floats = NDArray[np.float64]
 Options = NDArray[np.int8]
@@ -148,13 +148,13 @@ def _noise(numbers: dict[str, Number]) -> Noise | None:
 
 def blamed_on_page(facts: Facts) -> bool:
     """Check that a page or a list of this evaluation alone attributes a loss to the order."""
-    said = [*say("evaluation", facts), *(sentence for _, sentence in of_listed([facts])), of_model([facts])]
+    said = [*say("evaluation", facts), *(sentence for _, sentence in judge_listed([facts])), judge_model([facts])]
     return any(one is not None and BLAME.search(one.text) for one in said)
 
 
 def blamed_on_front_page(models: Sequence[Facts]) -> bool:
     """Check that a list of these models attributes a loss of any of them to the order."""
-    return bool(of_listed(models))
+    return bool(judge_listed(models))
 
 
 def blamed_on_board(models: Sequence[Facts]) -> bool:
@@ -166,7 +166,7 @@ def blamed_on_board(models: Sequence[Facts]) -> bool:
 def in_lower_tier(losses: Floats, samples: Floats) -> int:
     """Return the number of models of a board of order losses below its first tier, all pairs compared at once.
 
-    losses: of each question and model, shape (n, models); samples: `resampled_means` of them.
+    losses: of each question and model, shape (n, models); samples: `resample_means` of them.
     """
     means: list[float | None] = losses.mean(axis=0).tolist()
     compared = compare_all(means, samples, "lower", len(losses), paired([[losses]], zero_or_one=False))

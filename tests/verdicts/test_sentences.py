@@ -12,7 +12,7 @@ import pytest
 
 from registry.verdicts.facts import Facts, Number
 from registry.verdicts.subjects import BoardFacts, Neighbours, OnBoard, Pair, Position
-from registry.verdicts.table import Said, of_listed, of_model, say
+from registry.verdicts.table import Said, judge_listed, judge_model, say
 from registry.verdicts.wording import count, interval_text, points, share
 from tests.verdicts.generated import Raw, facts_of_raw, made, pairs
 from tests.verdicts.simulated import BLAME
@@ -226,10 +226,10 @@ def check_position(raw: Raw, facts: Facts, context: str) -> None:
 def check_elsewhere(raws: list[Raw], found: list[Facts], context: str) -> None:
     """Check that a model's page, a list and a board describe an evaluation only by its own facts."""
     by_model = {facts.model: (raw, facts) for raw, facts in zip(raws, found, strict=True)}
-    for facts, said in of_listed(found):
+    for facts, said in judge_listed(found):
         check_order(*by_model[facts.model], [*unread(facts), said], context)
         assert said.text.startswith(f"{facts.model}, "), context
-    told = of_model(found)
+    told = judge_model(found)
     assert told is not None, context
     if BLAME.search(told.text):
         assert any(separated(raw) and is_tested(raw) and points(_loss(raw)) in told.text for raw in raws), context

@@ -11,7 +11,7 @@ import pytest
 
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.verdicts.facts import Number
-from registry.verdicts.wording import between, points, share, value_text
+from registry.verdicts.wording import format_interval, points, share, value_text
 from tests.outputs.conftest import Registry, four_options
 from tests.support.commands import shuffleboard
 from tests.verdicts.simulated import BLAME, Model, answers
@@ -84,13 +84,13 @@ def written(document: dict[str, Any]) -> Iterator[str]:
         yield value_text(metric, value)
         if (ends := document["intervals"].get(metric)) is not None:
             low, high = ends
-            yield between(metric, Number(value, 0, low, high)).strip()
+            yield format_interval(metric, Number(value, 0, low, high)).strip()
             yield value_text(metric, high)
     noise = document["noise"]
     yield from (share(noise[name]) for name in ("repeat_disagreement", "order_disagreement"))
     if noise["order_effect"] is not None:
         yield points(noise["order_effect"])
-        yield between("order_loss", Number(0, 0, *noise["interval"])).strip()
+        yield format_interval("order_loss", Number(0, 0, *noise["interval"])).strip()
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import write_session
 from registry.logs.imports.importer import ImportRequest, import_outputs
-from registry.prompting.variants import QuestionShape, VariantShown, inserted_ordinals, parse_variants
+from registry.prompting.variants import QuestionShape, VariantShown, number_inserted, parse_variants
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import BenchmarkVersion
 from tests.support.population import write_lines
@@ -81,7 +81,7 @@ class Outputs:
 
 def output_lines(kind: str, answer: Answer, seed: str, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a line for each prompt: the chosen position, and log-probabilities that match it."""
-    names = {ordinal: name for name, ordinal in inserted_ordinals(kind).items()}
+    names = {ordinal: name for name, ordinal in number_inserted(kind).items()}
     found = []
     for question in questions:
         shape = QuestionShape(question["id"], len(question["options"]), question["answer"])

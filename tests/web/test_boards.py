@@ -164,7 +164,7 @@ def test_snapshots_that_follow_closely_count_as_one():
     ]
     withdrawn = [start + timedelta(minutes=60.5)]
     # Nine minutes apart is close; an hour is not; nor are snapshots separated by a withdrawal or a new board version.
-    found = history.collapsed(made, withdrawn)
+    found = history.collapse_bursts(made, withdrawn)
     assert [(moment.id, moment.snapshots) for moment in found] == [(3, 3), (4, 1), (5, 1), (7, 2)]
 
 

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from pybtex.database import parse_string
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWalker
 
-from registry.boards.reading import shown_document, snapshot_as_of
+from registry.boards.reading import report_document, snapshot_as_of
 from registry.db import get_engine, read_session
 from registry.exchange.citations import snapshot_entry
 from registry.exchange.tabular import ShownTable, csv_text, latex, markdown
@@ -84,7 +84,7 @@ def test_a_sealed_evaluation_is_cited_by_its_seal(boards: Site) -> None:
 @pytest.mark.parametrize("title", ["}{", "\\", 'a "quote" {', "@misc{x,", "100 % $x_1^2$ ~ #&", HOSTILE])
 def test_no_title_breaks_a_bibtex_entry(boards: Site, title: str) -> None:
     with read_session(boards.engine) as session:
-        document = shown_document(session, snapshot_as_of(session, "main"))
+        document = report_document(session, snapshot_as_of(session, "main"))
     text = snapshot_entry(document | {"title": title}, None, "Shuffleboard")
     (entry,) = parse_string(text, "bibtex").entries.values()
     assert set(entry.fields) == {"title", "year", "month", "howpublished", "note"}

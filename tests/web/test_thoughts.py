@@ -64,7 +64,7 @@ class Thinker(FakeScorer):
         for item in prompts:
             output, tokens = self.written(item)
             reading = read(definition, output, item.prompt.answers, item.prompt.options)
-            rows.append(item.stated_row(reading.position, reading.rule, reading.state))
+            rows.append(item.build_stated_row(reading.position, reading.rule, reading.state))
             key = {name: rows[-1][name] for name in ("evaluation_id", "question_id", "variant")}
             at_limit = output.finish == "length" and item.variant.ordinal == 0
             counted = 512 if at_limit else tokens + 10

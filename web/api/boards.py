@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from registry.boards.reading import snapshot_as_of, snapshots_of
 from registry.boards.store import board_definition, current_boards, suite_definition
-from registry.db import picked
+from registry.db import pick
 from registry.lookups import find_suite
 from registry.schema.selectables import Row
 from registry.sealed.provenance import link_document
@@ -33,7 +33,7 @@ def suites() -> Response:
 
 
 def _suite(suite: Suite) -> Row:
-    return picked(suite, ("name", "version", "digest", "created_at")) | {"title": suite_definition(suite).title}
+    return pick(suite, ("name", "version", "digest", "created_at")) | {"title": suite_definition(suite).title}
 
 
 @get("/suites/<suite>", answers.SuiteDocument, tag="boards")

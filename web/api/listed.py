@@ -6,12 +6,12 @@ from flask import Response, url_for
 from pydantic import Field
 from sqlalchemy import select
 
-from registry.db import picked
+from registry.db import pick
 from registry.errors import NotFoundError
 from registry.leaderboard.rows import UNFINISHED
 from registry.leaderboard.selection import Selection
 from registry.metrics import METRICS
-from registry.studies.published import published_rows
+from registry.studies.published import list_published
 from registry.tables import Protocol
 from web.api import answers
 from web.api.operations import answer, get, page
@@ -54,11 +54,7 @@ def protocols() -> Response:
     """List every used or imported protocol."""
     rows = session().scalars(select(Protocol).order_by(Protocol.name, Protocol.shots, Protocol.id))
     return answer(
-        {
-            "items": [
-                {"protocol": row.name} | picked(row, ("shots", "digest", "definition", "created_at")) for row in rows
-            ]
-        }
+        {"items": [{"protocol": row.name} | pick(row, ("shots", "digest", "definition", "created_at")) for row in rows]}
     )
 
 
@@ -71,7 +67,7 @@ def metrics() -> Response:
     return answer(
         {
             "items": [
-                {"metric": name, "guide": url_for("pages.metrics_guide", _anchor=name)} | picked(metric, METRIC)
+                {"metric": name, "guide": url_for("pages.metrics_guide", _anchor=name)} | pick(metric, METRIC)
                 for name, metric in METRICS.items()
             ]
         }
@@ -89,7 +85,7 @@ class PublishedQuery(Paged):
 def published_results(query: PublishedQuery) -> Response:
     """Return numbers that papers print, as printed. None of them was measured here."""
     try:
-        rows = published_rows(session(), paper=query.paper, metric=query.metric)
+        rows = list_published(session(), paper=query.paper, metric=query.metric)
     except NotFoundError:  # filters that fit nothing leave nothing, as in every list
         rows = []
     return page(rows[query.offset :][: query.per_page], len(rows), query)

@@ -7,7 +7,7 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy import func, select
 
-from registry.db import picked, read_session, utc_text, write_session
+from registry.db import pick, read_session, utc_text, write_session
 from registry.errors import NotFoundError
 from registry.fields import OneOf
 from registry.people import accounts
@@ -44,7 +44,7 @@ SAVED: Final = ("slug", "name", "public", "created_at")
 
 
 def _saved(found: SavedQuery, owner: str) -> dict[str, Any]:
-    return picked(found, SAVED) | {"query": found.sql, "owner": owner}
+    return pick(found, SAVED) | {"query": found.sql, "owner": owner}
 
 
 @change("POST", "/queries", answers.SavedQuery, tag="sql", scope="sql", statuses={201: "Kept."})

@@ -5,7 +5,7 @@ from typing import Any, Final
 from flask import Response
 from sqlalchemy import func, select
 
-from registry.db import picked
+from registry.db import pick
 from registry.schema.selectables import chain_links, rows_of
 from registry.sealed.provenance import compare_provenance
 from registry.sealed.signing import newest_signature, signatures
@@ -50,4 +50,4 @@ SIGNATURE: Final = ("position", "head", "at", "key", "public_key", "statement", 
 
 def signature_document(row: ChainSignature) -> dict[str, Any]:
     """Return a signature as JSON."""
-    return picked(row, SIGNATURE)
+    return pick(row, SIGNATURE)

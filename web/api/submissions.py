@@ -10,7 +10,7 @@ from registry.boards.submissions import (
     ModelRequest,
     approve,
     find_submission,
-    listed_submissions,
+    list_submissions,
     problem_of,
     reject,
     request_submission,
@@ -47,7 +47,7 @@ class SubmissionsQuery(Paged):
 def submissions(query: SubmissionsQuery) -> Response:
     """Return submissions, pending ones first: the viewer's own, or all for maintainers."""
     with read_session(engine()) as database:
-        found, total = listed_submissions(
+        found, total = list_submissions(
             database,
             viewer(),
             state=query.state,

@@ -12,7 +12,7 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import check_hub_name
 from registry.boards.wanted import ToEstimate, Wanted
-from registry.db import MAX_INTEGER, picked, read_session, utc_text, write_session
+from registry.db import MAX_INTEGER, pick, read_session, utc_text, write_session
 from registry.errors import ModelError, UsageError
 from registry.fields import Between, OneOf
 from registry.leaderboard.reports import evaluation_metrics
@@ -87,7 +87,7 @@ def add_model(body: bodies.ModelBody) -> Response:
 
 
 def _model(row: ModelRevision) -> dict[str, Any]:
-    return picked(row, _MODEL) | {
+    return pick(row, _MODEL) | {
         "model": row.model.name,
         "revision": row.number,
         "url": url_for("pages.model", model=row.model.name),
@@ -350,7 +350,7 @@ def load_suite(body: SuiteDefinition) -> Response:
     """Load a suite: the keys of its TOML file as JSON. A changed definition is a new version of its name."""
     with write_session(engine()) as database:
         row, new = import_suite(database, body)
-        document = {"suite": row.name, "new": new} | picked(row, ("version", "digest"))
+        document = {"suite": row.name, "new": new} | pick(row, ("version", "digest"))
         audited(database, "suite.import", f"{row.name}@{row.version}", new=new)
     return answer(document, status=201 if new else 200)
 
@@ -367,7 +367,7 @@ def load_board(body: BoardDefinition) -> Response:
     """Load a board, on the newest versions of its benchmarks: the keys of its TOML file as JSON."""
     with write_session(engine()) as database:
         row, new = import_board(database, body)
-        document = {"board": row.name, "new": new} | picked(row, ("version", "digest"))
+        document = {"board": row.name, "new": new} | pick(row, ("version", "digest"))
         audited(database, "board.import", f"{row.name}@{row.version}", new=new)
     # numpy comes with it, which nothing else here needs.
     from registry.boards.snapshots import refresh_boards

@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
 from registry.boards.history import Moment, moments, moved
-from registry.boards.reading import find_snapshot, models_counted, shown_document, snapshot_as_of
+from registry.boards.reading import find_snapshot, models_counted, report_document, snapshot_as_of
 from registry.boards.store import board_definition, current_boards
 from registry.boards.ways import OrderEffect, Way, Ways, way_of, ways_of
 from registry.digests import DIGEST_LENGTH
@@ -48,7 +48,7 @@ def snapshot_document(snapshot: BoardSnapshot) -> Row:
     """Return a snapshot as JSON: definition, rows, permanent link, and the SQL that selects the same rows."""
     key = f"{viewer().audience}:{snapshot.digest}:{snapshot.id}:{snapshot.as_of}"
     return {
-        **_shown.get(key, lambda: shown_document(session(), snapshot)),
+        **_shown.get(key, lambda: report_document(session(), snapshot)),
         "permalink": url_for("boards.snapshot", digest=snapshot.digest),
         "sql": snapshot_sql(snapshot),
     }

@@ -13,7 +13,7 @@ from registry.leaderboard.facts import facts_of
 from registry.leaderboard.rows import Ordering, complete_rows, count_groups
 from registry.leaderboard.selection import Selection
 from registry.metrics import METRICS
-from registry.predictions.stored import archived_among
+from registry.predictions.stored import filter_archived
 from registry.prompting.protocols.replayed import asking_name
 from registry.schema.selectables import Row
 from registry.studies.causes import describe_causes
@@ -61,7 +61,7 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
     rows = sorted((row for row in kept.complete if chart_data.moves_answers(row)), key=_in_order)
     paging = paged(len(rows), EVALUATIONS_PER_PAGE)
     shown = rows[paging.offset : paging.offset + paging.per_page]
-    archived = archived_among(session(), [row["evaluation_id"] for row in shown])
+    archived = filter_archived(session(), [row["evaluation_id"] for row in shown])
     runs = chart_data.runs(session(), [row["evaluation_id"] for row in shown if row["evaluation_id"] not in archived])
     groups = [_spread_group(list(group), runs) for _, group in groupby(shown, key=_asked)]
     return render_template(

@@ -14,9 +14,9 @@ from registry.leaderboard.facts import facts_of, noise_facts
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES, SHOWN, Family
-from registry.predictions.stored import archived_among
+from registry.predictions.stored import filter_archived
 from registry.schema.selectables import Row
-from registry.scores.asked import asked_how, one_order
+from registry.scores.asked import describe_orders, one_order
 from registry.scores.written import lost_answers
 from registry.verdicts.facts import Facts
 from registry.verdicts.subjects import Position
@@ -49,7 +49,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     asked = parameters.paging(request.args, per_page=QUESTIONS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     place = parameters.choice(request.args, "place", PLACES, "")
-    archived = bool(archived_among(session(), [row["evaluation_id"]]))
+    archived = bool(filter_archived(session(), [row["evaluation_id"]]))
     facets = listings.Facets.asked_for(request.args)
     if facets.q is not None and not archived:
         answered = queries.questions_answered_with(session(), row["evaluation_id"], facets.q)
@@ -228,7 +228,7 @@ def _asked(row: Row) -> str:
     """Describe how many questions were used, and in which orders."""
     part = chosen_questions(row["specification"]["questions"])
     of = f"{plural(row['questions'], 'question')} of {row['benchmark']}{f' ({part})' if part else ''}"
-    how = asked_how(row) or plural(row["prompts"], "prompt")
+    how = describe_orders(row) or plural(row["prompts"], "prompt")
     how = how if how.startswith("asked") or "repeats" in how else f"each in {how}"
     return f"{of}, {how} ({row['variants']}); {row['protocol']}, {row['shots']}-shot; {count(row['prompts'])} prompts."
 

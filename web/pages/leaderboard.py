@@ -27,7 +27,7 @@ from registry.leaderboard.rows import (
 )
 from registry.leaderboard.selection import Selection
 from registry.schema.selectables import Row
-from registry.scores.asked import asked_how
+from registry.scores.asked import describe_orders
 from registry.scores.written import SAID, lost_answers
 from registry.verdicts.spans import span_of
 from web.charts.scatter import PLOTS, beside_leaderboard
@@ -237,7 +237,7 @@ def exported_table(rows: Sequence[Row], asked: Ordering, selection: Selection) -
     flat = [
         {
             **{name: row[name] for name in CSV_COLUMNS},
-            "asked": asked_how(row),
+            "asked": describe_orders(row),
             "scope": selection.scope,
             **{f"{name}{end}": value for name in asked.metrics for end, value in _exported(row, name)},
             **{f"{name}_above_chance": row.get("above_chance", {}).get(name, {}).get("value") for name in scaled},
@@ -326,7 +326,7 @@ def _unranked(rows: Sequence[Row]) -> list[list[Row]]:
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["not_ranked"]:
-            found.setdefault((*group_key(row), asked_how(row), row["not_ranked"]["reason"]), []).append(row)
+            found.setdefault((*group_key(row), describe_orders(row), row["not_ranked"]["reason"]), []).append(row)
     return list(found.values())
 
 

@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 
 from registry.schema.selectables import Row
 from registry.scores.asked import one_order
-from registry.verdicts.table import no_point, of_model
+from registry.verdicts.table import judge_model, no_point
 from web import charts
 from web.formats import chosen_questions
 from web.pages.blueprint import blueprint
@@ -37,7 +37,7 @@ def model(model: str) -> ResponseReturnValue:
         model=row,
         asked=part.asked,
         shown=part.complete,
-        verdict=of_model([item["facts"] for item in part.complete]),
+        verdict=judge_model([item["facts"] for item in part.complete]),
         profile=profile,
         label=_label,
         **_flipping(profile),

@@ -13,8 +13,8 @@ from registry.leaderboard.rows import (
     Ordering,
     complete_rows,
     count_groups,
+    filter_measured_groups,
     group_key,
-    measured_groups,
     natural_order,
     split_by_group,
 )
@@ -48,7 +48,7 @@ def overview() -> ResponseReturnValue:
     """
     metric = parameters.choice(request.args, "metric", METRICS, HEADLINES[0])
     groups = count_groups(session(), Selection())
-    measured = measured_groups(session(), groups, metric)
+    measured = filter_measured_groups(session(), groups, metric)
     way = _way(groups, measured if "metric" in request.args else [])
     if "metric" not in request.args and not any(_asked(group) == way for group in measured):
         metric = FALLBACK

@@ -114,11 +114,11 @@ def selected(board: Board, chosen: Chosen, *, all_compared: bool = True) -> tupl
     snapshot = snapshot_as_of(found, board.name) if newest else shown_snapshot(str(chosen.snapshot))
     if snapshot.board.name != board.name:
         raise UsageError(f"snapshot {chosen.snapshot} is of board {snapshot.board.name}, not of {board.name}")
-    definition = computed.narrowed(board_definition(snapshot.board), chosen.choice, "own")
+    definition = computed.narrow_board(board_definition(snapshot.board), chosen.choice, "own")
     audience = f"{viewer().audience}:{snapshot.digest}"
     with limited(SELECTIONS, "selections"):
         models = _models_of(snapshot)
-    document = computed.selected_document(
+    document = computed.build_selection(
         snapshot,
         definition,
         models,

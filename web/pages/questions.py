@@ -9,7 +9,7 @@ from typing import Final
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from registry.predictions.stored import archived_among
+from registry.predictions.stored import filter_archived
 from registry.prompting.labels import letter
 from registry.schema.selectables import Row
 from web.pages.blueprint import blueprint
@@ -31,7 +31,7 @@ def evaluation_question(evaluation_id: str, question_id: str) -> ResponseReturnV
     question, expected = queries.asked_question(
         session(), row["evaluation_id"], parameters.identifier("question", question_id)
     )
-    archived = bool(archived_among(session(), [row["evaluation_id"]]))
+    archived = bool(filter_archived(session(), [row["evaluation_id"]]))
     predictions = [] if archived else queries.predictions(session(), row["evaluation_id"], question["question_id"])
     paging = paged(len(predictions), VARIANTS_PER_PAGE, asked=asked)
     page = predictions[paging.offset : paging.offset + paging.per_page]
@@ -161,6 +161,6 @@ def question(question_id: str) -> ResponseReturnValue:
         question=row,
         outcomes=outcomes,
         choices=queries.choices(session(), row["question_id"], ids),
-        archived=archived_among(session(), ids),
+        archived=filter_archived(session(), ids),
         paging=paged(total, per_page, asked=(page, per_page)),
     )

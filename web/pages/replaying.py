@@ -5,7 +5,7 @@ from typing import Any
 from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
-from registry.prompting.protocols.store import known_definitions
+from registry.prompting.protocols.store import load_known_definitions
 from registry.schema.selectables import Row
 from web.orders import stored
 from web.pages.blueprint import blueprint
@@ -38,5 +38,7 @@ def replay_choices(row: Row) -> dict[str, Any] | None:
         if item["version"] != row["benchmark_version"]
     ]
     # Matching needs an embedder, which the website does not load.
-    protocols = [name for name, rules in known_definitions().items() if "answer" in rules and "matching" not in rules]
+    protocols = [
+        name for name, rules in load_known_definitions().items() if "answer" in rules and "matching" not in rules
+    ]
     return {"versions": versions, "protocols": protocols}

@@ -15,7 +15,7 @@ from registry.leaderboard.rows import Ordering
 from registry.leaderboard.selection import Selection
 from registry.metrics import METRICS
 from registry.schema.selectables import Row
-from registry.scores.asked import asked_how
+from registry.scores.asked import describe_orders
 from registry.tables import BoardSnapshot
 from registry.verdicts.wording import DASH
 from web.formats import scaled, with_interval
@@ -75,7 +75,9 @@ def _shown_leaderboard(rows: Sequence[Row], asked: Ordering, selection: Selectio
             row["model"],
             row["benchmark"],
             f"{row['variants']}, {row['protocol']}, {row['shots']}-shot",
-            (asked_how(row) or DASH) if row["complete"] else f"{row['scored']} of {row['questions']} questions scored",
+            (describe_orders(row) or DASH)
+            if row["complete"]
+            else f"{row['scored']} of {row['questions']} questions scored",
             *(_shown_metric(row, name) for name in asked.metrics),
         ]
         for row in rows

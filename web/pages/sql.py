@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from registry.db import database_now, read_session, write_session
 from registry.errors import ForbiddenError, NotFoundError, QueryRefusedError, UsageError
 from registry.places import BusyError
-from registry.schema.documented import documented_views
+from registry.schema.documented import load_documented_views
 from registry.sql import Answered, NotReadyError, Queries, QueryResult, as_csv, as_json, as_parquet
 from registry.sql.examples import EXAMPLES
 from registry.tables.accounts import Account, SavedQuery
@@ -111,7 +111,7 @@ def _page(text: str, saved: SavedQuery | None = None) -> ResponseReturnValue:
         error=error,
         saved=saved,
         kept=kept,
-        views=documented_views(),
+        views=load_documented_views(),
         examples=EXAMPLES,
         settings=settings_of(),
         audience=viewer().audience,

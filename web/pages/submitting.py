@@ -13,7 +13,7 @@ from registry.boards.submissions import (
     ModelRequest,
     approve,
     find_submission,
-    listed_submissions,
+    list_submissions,
     problem_of,
     reject,
     request_submission,
@@ -67,7 +67,7 @@ def submit() -> ResponseReturnValue:
 
 def _form(given: dict[str, str], error: str | None = None, status: int = 200) -> ResponseReturnValue:
     with read_session(engine()) as database:
-        own, total = listed_submissions(database, viewer(), own=True, limit=PER_PAGE)
+        own, total = list_submissions(database, viewer(), own=True, limit=PER_PAGE)
         rows = [submission_document(database, row) for row in own]
     return (
         render_template(
@@ -170,7 +170,7 @@ def submissions() -> ResponseReturnValue:
     viewer().require("maintain")
     asked = parameters.read(_Listed, request.args)
     with read_session(engine()) as database:
-        found, total = listed_submissions(
+        found, total = list_submissions(
             database, viewer(), state=asked.state, limit=PER_PAGE, offset=(asked.page - 1) * PER_PAGE
         )
         rows = [submission_document(database, row) for row in found]

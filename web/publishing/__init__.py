@@ -66,7 +66,7 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
     scope = Scope.of(document)
     folder = Folder(to)
     ids = tuple(sorted(map(int, scope.evaluations)))
-    engine = get_engine(settings.resolved_database_url())
+    engine = get_engine(settings.resolve_database_url())
     record(engine, ids)
     key = _sign(engine, settings)
     with tempfile.TemporaryDirectory(prefix="shuffleboard-publish-") as scratch:

@@ -7,7 +7,7 @@ from flask import Blueprint, Flask, current_app, render_template, request, send_
 from flask.typing import ResponseReturnValue
 
 from registry.predictions.archive_files import EVALUATION
-from registry.schema.documented import documented_views
+from registry.schema.documented import load_documented_views
 from registry.sealed.folder import FILES
 from registry.sealed.sites import OF_EVALUATION
 from registry.sql.examples import EXAMPLES
@@ -58,7 +58,7 @@ def query() -> ResponseReturnValue:
     assert isinstance(frame, Frame)
     return render_template(
         "site_query.html",
-        views=documented_views(),
+        views=load_documented_views(),
         made=queries.made(frame.evaluations),
         tables=(*queries.FILES, *queries.MORE),
         more=queries.MORE,

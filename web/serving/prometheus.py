@@ -24,7 +24,7 @@ from registry.queue.claims import (
     worker_is_live,
 )
 from registry.queue.progress import ACTIVE, overall, progress_of_several
-from registry.queue.stalls import stalled
+from registry.queue.stalls import list_stalled
 from registry.sealed.signing import newest_signature
 from registry.tables import (
     EVALUATION_STATES,
@@ -200,7 +200,7 @@ class _Queue(Collector):
 
     def _held_up(self) -> Iterator[Family]:
         """Return figures of shards, budgets and signatures that wait for a person."""
-        hung = len(stalled(self.session, A_DAY_S))
+        hung = len(list_stalled(self.session, A_DAY_S))
         yield _gauge("shards_stalled", "Shards taken from hung workers within a day.", None, {"": hung})
         paused = self.session.scalars(select(Evaluation.id).where(Evaluation.state == "paused")).all()
         full = sum(full_budget(self.session, number) is not None for number in paused)

@@ -17,7 +17,7 @@ from registry.schema.selectables import (
     adversarial_effects,
     evaluation_seconds,
     extraction_counts,
-    listed,
+    list_rows,
     option_probability,
     question_metrics,
     rows_of,
@@ -55,7 +55,7 @@ def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]
     )
     found: dict[int, list[Row]] = {}
     require_rows(session, *evaluation_ids)
-    for row in listed(session.execute(query)):
+    for row in list_rows(session.execute(query)):
         found.setdefault(row.pop("evaluation_id"), []).append(row | {"accuracy": row["correct"] / row["questions"]})
     return found
 
@@ -68,7 +68,7 @@ def adversarial(session: Session, evaluation_id: int) -> list[Row]:
         .order_by(adversarial_effects.c.variant)
     )
     require_rows(session, evaluation_id)
-    return listed(session.execute(query))
+    return list_rows(session.execute(query))
 
 
 # Written answers
@@ -78,7 +78,7 @@ def written(session: Session, evaluation_id: int, rules: Sequence[str]) -> list[
     """Return the view `extraction_counts`: rules by precedence, `stated` if there were any, then `none`."""
     query = select(extraction_counts).where(extraction_counts.c.evaluation_id == evaluation_id)
     require_rows(session, evaluation_id)
-    counted = {row["extraction_rule"]: row for row in listed(session.execute(query))}
+    counted = {row["extraction_rule"]: row for row in list_rows(session.execute(query))}
     nothing = {"prompts": 0, "correct": 0}
     return (
         [{"extraction_rule": rule, **nothing, **counted.get(rule, {})} for rule in (*rules, "none")] if counted else []
@@ -98,7 +98,7 @@ def by_subject(session: Session, evaluation_id: int) -> list[Row]:
         c.evaluation_id == evaluation_id, c.scope.like("subject:%")
     )
     require_rows(session, evaluation_id)
-    rows = listed(session.execute(query.order_by(c.scope, c.variant)))
+    rows = list_rows(session.execute(query.order_by(c.scope, c.variant)))
     times = session.get_one(Evaluation, evaluation_id).repeats or 1
     return [row | {"run": row["run"] // times, "subject": row["scope"].partition(":")[2]} for row in rows]
 
@@ -187,7 +187,7 @@ def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
         cast(func.sum(found.correct), Integer).label("correct"),
         func.count().filter(found.only_here).label("fails"),
     ).group_by(found.position)
-    right = {row["position"]: row for row in listed(session.execute(stood))}
+    right = {row["position"]: row for row in list_rows(session.execute(stood))}
     nothing = {"right_here": 0, "correct": 0, "fails": 0}
     known = [position for position in (*by_position, *right) if position is not None]
     rows = [

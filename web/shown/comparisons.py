@@ -1,6 +1,6 @@
 """Comparisons of two evaluations for the page and the API."""
 
-from registry.predictions.stored import archived_among
+from registry.predictions.stored import filter_archived
 from registry.schema.selectables import Row
 from web.serving.cache import OfSealed
 from web.serving.responses import session
@@ -16,6 +16,6 @@ def comparison_of(left: Row, right: Row) -> Row:
     seals = None
     if left["seal"] and right["seal"]:
         # Causes are counted from answers, which an archived evaluation lacks until it is restored.
-        archived = archived_among(session(), [left["evaluation_id"], right["evaluation_id"]])
+        archived = filter_archived(session(), [left["evaluation_id"], right["evaluation_id"]])
         seals = f"{left['seal']} {right['seal']} {archived}"
     return _compared.get(seals, lambda: compare_evaluations(session(), left["evaluation_id"], right["evaluation_id"]))

@@ -6,7 +6,7 @@ from flask import url_for
 
 from registry.leaderboard.facts import facts_of
 from registry.schema.selectables import Row
-from registry.verdicts.table import Said, of_listed
+from registry.verdicts.table import Said, judge_listed
 from web.serving.responses import session
 
 Told = tuple[str, str, Said]
@@ -21,7 +21,7 @@ def with_facts(rows: Sequence[Row], scope: str = "all") -> list[Row]:
 
 def told_of(rows: Sequence[Row]) -> list[Told]:
     """Return the sentences above these rows, which have `facts`."""
-    found = of_listed([row["facts"] for row in rows if row["facts"] is not None])
+    found = judge_listed([row["facts"] for row in rows if row["facts"] is not None])
     return [
         (facts.model, url_for("pages.evaluation", evaluation_id=facts.evaluation), sentence)
         for facts, sentence in found

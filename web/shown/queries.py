@@ -31,19 +31,19 @@ from registry.predictions.prompts import prompts_of
 from registry.predictions.stored import require_rows
 from registry.predictions.texts import thought_of
 from registry.prompting.prompts import Prompt
-from registry.prompting.variants import stored_variants
+from registry.prompting.variants import load_variants
 from registry.queue.progress import ACTIVE, progress_of_several
 from registry.schema.selectables import (
     Row,
     evaluation_metrics,
     evaluation_provenance,
-    listed,
+    list_rows,
     prediction_detail,
     question_metrics,
     rows_of,
 )
 from registry.scores.asked import ASKED
-from registry.scores.computed import computed_metrics
+from registry.scores.computed import compute_metrics
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -193,7 +193,7 @@ def scopes(session: Session, evaluation_id: int, *, sealed: bool) -> list[Row]:
         return sorted(rows_of(session, query), key=_scope_order)
     rows = []
     for scope in ("all", "unflagged"):
-        values = computed_metrics(session, evaluation_id, scope).get(scope, {})
+        values = compute_metrics(session, evaluation_id, scope).get(scope, {})
         rows += [
             {
                 "evaluation_id": evaluation_id,
@@ -408,7 +408,7 @@ def predictions_after(session: Session, evaluation_id: int, after: tuple[int, in
     if after is not None:
         query = query.where(tuple_(c.question_id, c.variant) > tuple_(*after))
     require_rows(session, evaluation_id)
-    return listed(session.execute(query.order_by(c.question_id, c.variant).limit(limit)))
+    return list_rows(session.execute(query.order_by(c.question_id, c.variant).limit(limit)))
 
 
 def asked_question(session: Session, evaluation_id: int, question_id: int) -> tuple[Row, int]:
@@ -429,7 +429,7 @@ def exact_prompts(session: Session, row: Row, question_id: int, asked: Sequence[
     """
     variants = {prediction["variant"] for prediction in asked if prediction["prompt_digest"] is not None}
     found = session.get_one(Evaluation, row["evaluation_id"])
-    if not variants or not stored_variants(found.variant_set).made_by(found.variant_set.version):
+    if not variants or not load_variants(found.variant_set).is_current(found.variant_set.version):
         return {}
     built = prompts_of(session, found, [session.get_one(Question, question_id)])
     return {item.variant.ordinal: item.prompt for item in built if item.variant.ordinal in variants}

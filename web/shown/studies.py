@@ -10,13 +10,13 @@ _noise: OfSealed[Row] = OfSealed()
 
 
 def clustered(evaluation_id: int, seal: str | None) -> Row | None:
-    """Return the result of `registry.scores.clusters.clustered_intervals`; None before the evaluation is sealed."""
+    """Return the intervals over clusters of an evaluation; None before the evaluation is sealed."""
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
-    from registry.scores.clusters import clustered_intervals
+    from registry.scores.clusters import compute_clustered_intervals
 
     if seal is None:
         return None
-    return _clustered.get(f"{evaluation_id} {seal}", lambda: clustered_intervals(session(), evaluation_id))
+    return _clustered.get(f"{evaluation_id} {seal}", lambda: compute_clustered_intervals(session(), evaluation_id))
 
 
 def repeat_noise(evaluation_id: int, noise_from: int | None) -> Row | None:

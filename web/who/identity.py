@@ -92,7 +92,7 @@ def _viewer() -> Viewer:
         with read_session(engine()) as session:
             found = accounts.viewer_of_token(session, token)
             assert found.token_id is not None
-            written = accounts.used_lately(session, found.token_id)
+            written = accounts.was_used_lately(session, found.token_id)
         if not written:
             with write_session(engine()) as session:
                 accounts.note_use(session, found.token_id)

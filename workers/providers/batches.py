@@ -158,14 +158,14 @@ class Batches:
 
     def _record(self, batch_id: int, remote_id: str) -> bool:
         with write_session(self._engine, IDLE_SECONDS) as session:
-            return batches.submitted(session, batch_id, remote_id)
+            return batches.record_submitted(session, batch_id, remote_id)
 
     def _find(self, batch: ProviderBatch) -> str | None:
         """Return the name of a batch whose worker was killed before storing it; None if there is no such batch."""
         assert batch.sent_at is not None
         sent_at = batch.sent_at
         with read_session(self._engine) as session:
-            others, now = batches.known(session)
+            others, now = batches.list_known(session)
         try:
             found = self._tried(lambda: self._api.find(batch.tag, batch.requests, sent_at, others))
         except UnsureError:

@@ -266,7 +266,7 @@ class ProviderModel:
                 # An error from the provider costs nothing; the cost of a lost request is unknown.
                 cost = None if error.status is None else 0.0
                 with write_session(self._engine, IDLE_SECONDS) as session:
-                    calls.failed(session, asked.journal, call_id, self._attempts.clean(str(error)), cost)
+                    calls.record_failure(session, asked.journal, call_id, self._attempts.clean(str(error)), cost)
                 wait_s = retry_after(error.headers)
                 if wait_s is not None:
                     self._pace.hold(min(wait_s, self._settings.endpoint_wait_seconds))
@@ -299,7 +299,7 @@ class ProviderModel:
 
     def _store(self, asked: Asked, call_id: int, answer: Answer) -> None:
         with write_session(self._engine, IDLE_SECONDS) as session:
-            calls.answered(session, asked.journal, call_id, **values_of(answer, asked.price))
+            calls.record_answer(session, asked.journal, call_id, **values_of(answer, asked.price))
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
         """Return provider and parameters, and the models that answered the newest shard's prompts."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.contract import FEW_SHOT, BenchmarkFile, checked_benchmark
+from registry.benchmarks.contract import FEW_SHOT, BenchmarkFile, check_benchmark
 from registry.benchmarks.lines import Place, read_lines
 from registry.benchmarks.recipes.recipe import Files, Recipe
 from registry.benchmarks.recipes.rows import documents
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError
 from registry.files.documents import as_written, read_document
-from registry.files.hub import Snapshot, Source, download, of_folder
+from registry.files.hub import Snapshot, Source, download, snapshot_folder
 
 MANIFEST: Final = "fetched.json"
 
@@ -41,7 +41,7 @@ def fetch(recipe: Recipe, *, revision: str | None = None, folder: Path | None = 
     Raises IngestError.
     """
     snapshot = _download(recipe, revision) if folder is None else _from_folder(recipe, folder)
-    content = checked_benchmark(
+    content = check_benchmark(
         _documents(recipe, snapshot),
         name=recipe.repository,
         file_digest=specification_digest({name: sha256_file(path) for name, path in snapshot.files}),
@@ -109,7 +109,7 @@ def _answers_have_no_place(recipe: Recipe, content: BenchmarkFile) -> None:
         )
 
 
-def shown(content: BenchmarkFile, rows: int = 3) -> list[dict[str, Any]]:
+def sample_rows(content: BenchmarkFile, rows: int = 3) -> list[dict[str, Any]]:
     """Return the first fetched questions in their stored form."""
     return [
         {
@@ -144,7 +144,7 @@ def _from_folder(recipe: Recipe, folder: Path) -> Snapshot:
             raise IngestError(f"{path}: is missing; fetch {recipe.name} --to the folder again")
         if sha256_file(path) != digest:
             raise IngestError(f"{path}: does not have the digest that {MANIFEST} states; copy it again")
-    snapshot = of_folder(lambda problem: IngestError(f"{there}: {problem}"), there, str(commit), recipe.patterns)
+    snapshot = snapshot_folder(lambda problem: IngestError(f"{there}: {problem}"), there, str(commit), recipe.patterns)
     unnamed = [name for name, _ in snapshot.files if name not in digests]
     if unnamed:
         raise IngestError(f"{there / unnamed[0]}: is not among the files that {MANIFEST} lists; fetch it --to again")
@@ -152,15 +152,15 @@ def _from_folder(recipe: Recipe, folder: Path) -> Snapshot:
 
 
 def _documents(recipe: Recipe, snapshot: Snapshot) -> Iterator[tuple[Place, dict[str, Any]]]:
-    yield from _marked(recipe, snapshot, recipe.questions, recipe.questions.split)
+    yield from _read_part(recipe, snapshot, recipe.questions, recipe.questions.split)
     if recipe.few_shot is not None:
-        yield from _marked(recipe, snapshot, recipe.few_shot, FEW_SHOT)
+        yield from _read_part(recipe, snapshot, recipe.few_shot, FEW_SHOT)
     if recipe.examples is not None:
         for place, document in read_lines(recipe.examples):
             yield place, document | {"split": FEW_SHOT}
 
 
-def _marked(recipe: Recipe, snapshot: Snapshot, part: Files, mark: str) -> Iterator[tuple[Place, dict[str, Any]]]:
+def _read_part(recipe: Recipe, snapshot: Snapshot, part: Files, mark: str) -> Iterator[tuple[Place, dict[str, Any]]]:
     files = snapshot.matching(part.files)
     columns = recipe.columns.model_copy(update={"id": (part.id or recipe.columns.id).replace("{split}", part.split)})
     for place, document in documents(files, part, columns, recipe.repository):

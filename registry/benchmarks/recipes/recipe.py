@@ -137,7 +137,7 @@ class Recipe(_Strict):
         return document
 
     @model_validator(mode="after")
-    def _known_visibility(self) -> "Recipe":
+    def _check_visibility(self) -> "Recipe":
         if self.visibility not in (None, *VISIBILITIES):
             message = f"visibility {self.visibility!r}: use one of {', '.join(VISIBILITIES)}"
             raise ValueError(message)
@@ -172,14 +172,14 @@ def _recipe(path: Path, document: dict[str, Any], entry: dict[str, Any] | None =
             else {name: item for name, item in entry["value"].items() if name != "value"}
         )
         value = entry["value"] if isinstance(entry["value"], str) else entry["value"].get("value", entry["key"])
-        document = _filled(document, {"key": entry["key"], "value": value})
+        document = _fill(document, {"key": entry["key"], "value": value})
         for name, item in own.items():
             document[name] = document.get(name, {}) | item if isinstance(item, dict) else item
-    recipe = checked_recipe(path.name, document if entry is None else {"family": path.stem} | document)
+    recipe = parse_recipe(path.name, document if entry is None else {"family": path.stem} | document)
     return recipe if recipe.examples is None else recipe.model_copy(update={"examples": path.parent / recipe.examples})
 
 
-def checked_recipe(place: str, document: Mapping[str, Any]) -> Recipe:
+def parse_recipe(place: str, document: Mapping[str, Any]) -> Recipe:
     """Return the recipe of a document. Raises IngestError naming place, key and problem.
 
     place: its name in messages.
@@ -198,16 +198,16 @@ def checked_recipe(place: str, document: Mapping[str, Any]) -> Recipe:
     return recipe
 
 
-def _filled(value: Any, entry: Mapping[str, str]) -> Any:
+def _fill(value: Any, entry: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return Template(value).safe_substitute(entry)
     if isinstance(value, dict):
-        return {key: _filled(item, entry) for key, item in value.items()}
-    return [_filled(item, entry) for item in value] if isinstance(value, list) else value
+        return {key: _fill(item, entry) for key, item in value.items()}
+    return [_fill(item, entry) for item in value] if isinstance(value, list) else value
 
 
 @cache
-def shipped_recipes() -> dict[str, Recipe]:
+def load_shipped_recipes() -> dict[str, Recipe]:
     """Return the recipes of this package by name, in alphabetical order."""
     found = [recipe for path in FOLDER.glob("*.toml") for recipe in read_recipe(path)]
     return {recipe.name: recipe for recipe in sorted(found, key=lambda recipe: recipe.name)}
@@ -220,7 +220,7 @@ def recipe_named(name: str) -> Recipe:
         if len(recipes) != 1:
             raise IngestError(f"{name}: holds {len(recipes)} recipes; give a file with one")
         return recipes[0]
-    known = shipped_recipes()
+    known = load_shipped_recipes()
     if name not in known:
         near = get_close_matches(name, known, 3) or [other for other in known if name in other][:3]
         meant = f"did you mean {' or '.join(near)}? " if near else ""

@@ -29,7 +29,7 @@ def documents(
     counted = 0
     of_subject: Counter[str | None] = Counter()
     for path, star, name in files:
-        for place, row in _named_rows(path, f"{repository} {name}"):
+        for place, row in _read_rows_as(path, f"{repository} {name}"):
             if part.limit is not None and counted == part.limit:
                 return
             _extract(place, row, columns)
@@ -41,7 +41,7 @@ def documents(
             of_subject[subject] += 1
 
 
-def _named_rows(path: Path, named: str) -> Iterator[tuple[Place, Row]]:
+def _read_rows_as(path: Path, named: str) -> Iterator[tuple[Place, Row]]:
     """Yield the rows of a file under this name in messages."""
     try:
         for place, row in read_rows(path):
@@ -54,12 +54,12 @@ def _document(place: Place, row: Row, columns: Columns, subject: str | None) -> 
     if isinstance(columns.options, list):
         options = [_text(place, row, template) for template in columns.options]
     else:
-        options = _listed(place, row, columns.options)
+        options = _list_texts(place, row, columns.options)
     document = {
         "id": _text(place, row, columns.id),
         "subject": subject,
         "question": _text(place, row, columns.question),
-        "options": _without_labels(place, options) if columns.labelled else options,
+        "options": _strip_labels(place, options) if columns.labelled else options,
         "answer": _answer(place, row, columns.answer, options),
     }
     if columns.context is not None:
@@ -98,13 +98,13 @@ def _value(place: Place, row: Row, path: str) -> Any:
 
 
 def _text(place: Place, row: Row, template: str) -> str:
-    def filled(found: re.Match[str]) -> str:
+    def fill(found: re.Match[str]) -> str:
         value = _value(place, row, found[1])
         if isinstance(value, bool) or not isinstance(value, str | int):
             place.reject(f"column {found[1]!r} is {shorten(value)!r}, not a text; check the dataset or the recipe")
         return str(value).zfill(int(found[2] or 0))
 
-    return _COLUMN.sub(filled, template)
+    return _COLUMN.sub(fill, template)
 
 
 def _optional_text(place: Place, row: Row, template: str | None) -> str | None:
@@ -117,7 +117,7 @@ def _optional_text(place: Place, row: Row, template: str | None) -> str | None:
     return _text(place, row, template)
 
 
-def _listed(place: Place, row: Row, path: str) -> list[str]:
+def _list_texts(place: Place, row: Row, path: str) -> list[str]:
     """Return the texts of a list, or of a record whose keys are the labels."""
     value = _value(place, row, path)
     if isinstance(value, dict):
@@ -127,7 +127,7 @@ def _listed(place: Place, row: Row, path: str) -> list[str]:
     return value
 
 
-def _without_labels(place: Place, options: Sequence[str]) -> list[str]:
+def _strip_labels(place: Place, options: Sequence[str]) -> list[str]:
     found = [_LABEL.match(option) if isinstance(option, str) else None for option in options]
     for index, (match, option) in enumerate(zip(found, options, strict=True)):
         if match is None or ord(match[1].upper()) - ord("A") != index:
@@ -211,11 +211,11 @@ def read_rows(path: Path) -> Iterator[tuple[Place, Row]]:
     elif name.endswith(".parquet"):
         from registry.files.parquet import parquet_rows  # pyarrow's start-up time is for those who need it
 
-        yield from _numbered(path, parquet_rows(path))
+        yield from _number_rows(path, parquet_rows(path))
     elif name.endswith(".arrow"):
         from registry.files.arrow import arrow_rows
 
-        yield from _numbered(path, arrow_rows(path))
+        yield from _number_rows(path, arrow_rows(path))
     elif is_table(path):
         yield from _cells(path)
     elif name.endswith(".json"):
@@ -226,7 +226,7 @@ def read_rows(path: Path) -> Iterator[tuple[Place, Row]]:
         )
 
 
-def _numbered(path: Path, rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
+def _number_rows(path: Path, rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
     yield from ((Place(path, number), row) for number, row in enumerate(rows, start=1))
 
 
@@ -246,4 +246,4 @@ def _records(path: Path) -> Iterator[tuple[Place, Row]]:
     listed = read_document(path)
     if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
         raise IngestError(f"{path.name}: is not a list of records; choose another file of the dataset")
-    yield from _numbered(path, listed)
+    yield from _number_rows(path, listed)

@@ -174,7 +174,7 @@ RELATIONS: Final[Mapping[str, Relation]] = {
 }
 
 
-def chosen_relations(selection: Selection) -> list[Relation]:
+def choose_relations(selection: Selection) -> list[Relation]:
     """Return the relations of an export. Numbers of papers belong to no evaluation, so filters leave them out."""
     wanted = [one for one in RELATIONS.values() if one.name not in selection.request.without]
     return [one for one in wanted if selection.whole or not one.whole_only]
@@ -219,7 +219,7 @@ def _rows(session: Session, relation: Relation, selection: Selection) -> Iterato
             if relation.valued:
                 query = query.where(or_(*(view.c[name].is_not(None) for name in relation.valued)))
             ordered = query.order_by(*(view.c[name] for name in relation.order.split(", ")))
-            yield from _converted(relation, session.execute(ordered.execution_options(yield_per=BATCH)))
+            yield from _convert_rows(relation, session.execute(ordered.execution_options(yield_per=BATCH)))
     elif relation.per == "selection":
         # Beyond some ten thousands neither engine takes that many parameters.
         for start in range(0, len(selection.evaluation_ids), BATCH):
@@ -233,10 +233,10 @@ def _stream(session: Session, relation: Relation, parameters: Mapping[str, Any])
     if "ids" in parameters:
         query = query.bindparams(bindparam("ids", expanding=True))
     result = session.execute(query, parameters, execution_options={"yield_per": BATCH})
-    return _converted(relation, result)
+    return _convert_rows(relation, result)
 
 
-def _converted(relation: Relation, result: Result[Any]) -> Iterator[dict[str, Any]]:
+def _convert_rows(relation: Relation, result: Result[Any]) -> Iterator[dict[str, Any]]:
     types = {column: relation.type_of(column) for column in result.keys()}  # noqa: SIM118 - not a dictionary
     if relation.name == "questions":
         # Its rows are options still, and its canary a digest.

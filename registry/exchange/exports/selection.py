@@ -12,7 +12,7 @@ from registry.db import database_now
 from registry.errors import NotFoundError
 from registry.lookups import find_evaluation, find_revision, find_version
 from registry.names import split_reference
-from registry.predictions.stored import archived_among
+from registry.predictions.stored import filter_archived
 from registry.schema.audiences import AUDIENCES, Audience, visible_to
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
 
@@ -106,7 +106,7 @@ def select_rows(session: Session, request: ExportRequest, schema_revision: str) 
         not (by_evaluation or request.benchmarks),
         tuple(row.id for row in found),
         tuple(version for version in allowed if version in asked) if by_evaluation else allowed,
-        tuple(archived_among(session, (row.id for row in found))),
+        tuple(filter_archived(session, (row.id for row in found))),
     )
 
 

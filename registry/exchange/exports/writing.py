@@ -18,7 +18,7 @@ from registry.errors import UsageError
 from registry.exchange.exports.eval_results import eval_results
 from registry.exchange.exports.every_eval_ever import every_eval_ever
 from registry.exchange.exports.readme import readme
-from registry.exchange.exports.relations import batches, chosen_relations, columns_of
+from registry.exchange.exports.relations import batches, choose_relations, columns_of
 from registry.exchange.exports.selection import OF_PREDICTIONS, ExportRequest, Selection, select_rows
 from registry.exchange.exports.tables import WRITERS, write_rows
 from registry.files.manifests import MANIFEST
@@ -41,18 +41,18 @@ README: Final = "README.md"
 def _tables(session: Session, selection: Selection, folder: Path, report: Report, *, format_: str) -> list[Entry]:
     """Write a file for each relation."""
     entries = []
-    for relation in chosen_relations(selection):
+    for relation in choose_relations(selection):
         columns = {column: relation.type_of(column) for column in columns_of(session, relation)}
         name = f"{relation.name}.{format_}"
 
-        def counted(relation: Any = relation) -> Iterator[list[dict[str, Any]]]:
+        def count_rows(relation: Any = relation) -> Iterator[list[dict[str, Any]]]:
             written = 0
             for batch in batches(session, relation, selection):
                 yield batch
                 written += len(batch)
                 report(relation.name, written, None)
 
-        rows = write_rows(WRITERS[format_], folder / name, columns, counted())
+        rows = write_rows(WRITERS[format_], folder / name, columns, count_rows())
         report(relation.name, rows, rows)
         entry: Entry = {
             "file": name,
@@ -120,7 +120,7 @@ def _documents(session: Session, folder: Path, *, signed: bool) -> list[Entry]:
     ]
 
 
-def _archived(selection: Selection, entries: list[Entry]) -> Entry | None:
+def _note_archived(selection: Selection, entries: list[Entry]) -> Entry | None:
     """Return which archived evaluations an export has without their predictions, and the command that restores them."""
     relations = [name for name in OF_PREDICTIONS if any(one.get("relation") == name for one in entries)]
     if selection.request.format == "every-eval-ever":
@@ -148,7 +148,7 @@ def _manifest(session: Session, selection: Selection, entries: list[Entry]) -> d
         "schema_revision": selection.schema_revision,
         "code_version": request.code_version,
         "evaluations": len(selection.evaluation_ids),
-        "archived": _archived(selection, entries),
+        "archived": _note_archived(selection, entries),
         "benchmarks": [
             {
                 "benchmark": row.name,

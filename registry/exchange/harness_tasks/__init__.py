@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.contract import BenchmarkFile, checked_benchmark
+from registry.benchmarks.contract import BenchmarkFile, check_benchmark
 from registry.benchmarks.lines import Place, read_lines, shorten
 from registry.digests import sha256_file
 from registry.errors import IngestError, UsageError
@@ -35,8 +35,8 @@ def harness_task(
         _, head = next(lines, (None, None))
         if head is None:
             raise IngestError(f"task {task}: the harness wrote nothing; run it with lm_eval to see why")
-        content = checked_benchmark(
-            _without_nothing(lines), name=f"task {task}", file_digest=sha256_file(written), shuffle_seed=shuffle_seed
+        content = check_benchmark(
+            _drop_empty_context(lines), name=f"task {task}", file_digest=sha256_file(written), shuffle_seed=shuffle_seed
         )
     source = (
         f"lm-evaluation-harness {head['harness']}, task {head['task']} version {head['version']}, "
@@ -45,7 +45,7 @@ def harness_task(
     return content, source
 
 
-def _without_nothing(lines: Iterator[tuple[Place, dict[str, Any]]]) -> Iterator[tuple[Place, dict[str, Any]]]:
+def _drop_empty_context(lines: Iterator[tuple[Place, dict[str, Any]]]) -> Iterator[tuple[Place, dict[str, Any]]]:
     for place, document in lines:
         yield place, {key: value for key, value in document.items() if key != "context" or value is not None}
 

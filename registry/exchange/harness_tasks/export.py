@@ -47,22 +47,22 @@ def question_of(task: Any, doc: Document, templates: Any = None) -> Document:
     templates: a few-shot configuration, whose own come first.
     """
 
-    def said(name: str) -> Any:
+    def render(name: str) -> Any:
         own = getattr(templates, name, None)
         return getattr(task, name)(doc) if own is None else getattr(task, name)(doc, own)
 
-    text = said("doc_to_text")
+    text = render("doc_to_text")
     if not isinstance(text, str):
         raise UnrepresentableError(
             "its options are the beginnings of a text that they complete (several inputs), not answers to one question"
         )
-    choices = said("doc_to_choice")
+    choices = render("doc_to_choice")
     if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(one, str) for one in choices):
         raise UnrepresentableError(f"doc_to_choice gives {choices!r:.80}, not a list of at least two texts")
-    answer = answer_of(said("doc_to_target"), choices)
+    answer = answer_of(render("doc_to_target"), choices)
     options = choices
     if all(LABEL.fullmatch(one.strip()) for one in choices):
-        options = labelled_options(doc, text, choices)
+        options = read_labelled_options(doc, text, choices)
     question, context = own_texts(doc, text, options)
     return {"question": question, "context": context, "options": options, "answer": answer}
 
@@ -82,7 +82,7 @@ def answer_of(target: Any, choices: list[str]) -> int:
     return target
 
 
-def labelled_options(doc: Document, text: str, labels: list[str]) -> list[str]:
+def read_labelled_options(doc: Document, text: str, labels: list[str]) -> list[str]:
     """Return the texts behind labels such as A and B.
 
     They are a list of the document that the prompt shows, or else the texts that the prompt lists behind the labels.
@@ -93,8 +93,8 @@ def labelled_options(doc: Document, text: str, labels: list[str]) -> list[str]:
             return list(value[: len(labels)])
     found: list[tuple[str, int]] = []
     for label, following in zip(labels, [*labels[1:], None], strict=True):
-        start = listed_at(label, text, found[-1][1] if found else 0)
-        end = None if following is None or start is None else listed_at(following, text, start[1])
+        start = find_label(label, text, found[-1][1] if found else 0)
+        end = None if following is None or start is None else find_label(following, text, start[1])
         if start is None or (following is not None and end is None):
             raise UnrepresentableError(
                 f"its choices are labels ({', '.join(labels)}), and what they stand for is found neither in the "
@@ -108,7 +108,7 @@ def labelled_options(doc: Document, text: str, labels: list[str]) -> list[str]:
     return options
 
 
-def listed_at(label: str, text: str, begin: int) -> tuple[int, int] | None:
+def find_label(label: str, text: str, begin: int) -> tuple[int, int] | None:
     """Find a label at the beginning of a line of the prompt; return the positions before and behind it."""
     found = re.compile(rf"(?:^|\n)[ \t]*\(?{re.escape(label.strip(' ().:'))}[).:][ \t]*").search(text, begin)
     return None if found is None else found.span()

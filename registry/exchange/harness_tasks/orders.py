@@ -35,7 +35,7 @@ def write_orders(
     """
     require_free(out)
     version = find_version(session, benchmark)
-    definition, asked = _scored(find_definition(session, protocol, shots)), _orders(variants)
+    definition, asked = _require_scoring(find_definition(session, protocol, shots)), _orders(variants)
     pool = few_shot_pool(session, version.id) if shots else []
     task = _OTHERS.sub("-", f"{version.benchmark.name}-{asked.name}").strip("-")
     data, mark = f"{task}.jsonl", canary(version.content_digest)
@@ -59,7 +59,7 @@ def write_orders(
     return {"task": task, "folder": str(out), "questions": n_questions, "documents": n_documents}
 
 
-def _scored(definition: dict[str, Any]) -> dict[str, Any]:
+def _require_scoring(definition: dict[str, Any]) -> dict[str, Any]:
     name = definition["name"]
     if "answer" in definition:
         raise UsageError(f"protocol {name}: its answers are generated; give one that scores, such as symbols or cloze")

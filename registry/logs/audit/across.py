@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from registry.logs.audit.catalogue import KINDS, Finding
 from registry.logs.audit.checks import Checked
-from registry.statistics.bootstrap import resampled_means
+from registry.statistics.bootstrap import resample_means
 from registry.statistics.comparison import mcnemar
 from registry.statistics.paired import Paired, paired
 from registry.statistics.power import smallest_difference_of_differing
@@ -146,7 +146,7 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
     values = [float(value) for value in accuracies]
     pairs = paired([[right]], zero_or_one=whole)
     if len(group) > 2:
-        samples = resampled_means(right, resamples=RESAMPLES)
+        samples = resample_means(right, resamples=RESAMPLES)
         comparisons = compare_all(values, samples, "higher", len(numbers), pairs)
         ranks = tuple(comparisons.rank_intervals())
         told = comparisons.told_apart
@@ -156,7 +156,7 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
     found = []
     for one, other in shown or _neighbours(values):
         first, second = right[:, one] > 0.5, right[:, other] > 0.5
-        test = _tested(right[:, one], right[:, other], pairs, (one, other), whole=whole)
+        test = _test_pairs(right[:, one], right[:, other], pairs, (one, other), whole=whole)
         differing = (test.only_first + test.only_second) / len(numbers)
         stated = pairs.interval(one, other, len(numbers))
         interval = None if stated is None else (stated.low, stated.high)
@@ -209,7 +209,9 @@ class _Test:
     only_second: int
 
 
-def _tested(first: NDArray[Any], second: NDArray[Any], pairs: Paired, places: tuple[int, int], *, whole: bool) -> _Test:
+def _test_pairs(
+    first: NDArray[Any], second: NDArray[Any], pairs: Paired, places: tuple[int, int], *, whole: bool
+) -> _Test:
     """Return McNemar's test; for shares, from several answers to a question, the test of their mean difference.
 
     pairs: the result of `paired` for all logs; places: the positions of the two among them.

@@ -135,7 +135,7 @@ def check(gathered: Gathered) -> Checked:
     source, total = gathered.source, len(gathered)
     key, right, question = gathered.column("key"), gathered.column("right"), gathered.column("question")
     asked = source.format != QUESTIONS and total > 0
-    _noted(c, total)
+    _add_noted(c, total)
     variants = _as_variants(gathered)
     again = _records(c, variants=variants)
     scored = (right >= 0) & ~again
@@ -213,7 +213,7 @@ _AT_LEAST: Final = {
 }
 
 
-def _noted(c: _Checker, total: int) -> None:
+def _add_noted(c: _Checker, total: int) -> None:
     """Add the findings noted while records were read."""
     g = c.gathered
     for noted, count in g.counts.items():
@@ -307,7 +307,7 @@ def _questions(c: _Checker, *, variants: bool) -> None:
         places = [_rows(g, q) for q in contradictory[: g.most_places]]
         c.add("contradictory-keys", "", len(contradictory), len(np.unique(question)), places)
     unique = np.unique(question)
-    near = near_pairs(g.questions, unique) if g.questions.first_told("near", unique.tobytes()) else []
+    near = find_near_pairs(g.questions, unique) if g.questions.first_told("near", unique.tobytes()) else []
     if near:
         places = [f"{_row(g, one)} and {_row(g, other)}" for one, other in near[: g.most_places]]
         c.add("near-duplicate-questions", "", len(near), len(np.unique(question)), places)
@@ -330,7 +330,7 @@ def _rows(g: Gathered, question: int) -> str:
 SIMILAR: Final = 0.75
 
 
-def near_pairs(questions: Questions, numbers: Column) -> list[tuple[int, int]]:
+def find_near_pairs(questions: Questions, numbers: Column) -> list[tuple[int, int]]:
     """Return pairs of questions, by number, whose words are nearly the same.
 
     Similar: three quarters of the smallest digests of their words, three in a row, are common to both (bottom-k sketch;
@@ -487,7 +487,7 @@ def _benchmark(c: _Checker) -> Benchmark | None:
     if found.other_keys:
         places = [_row(g, number) for number in found.other_keys[: g.most_places]]
         c.add("key-differs-from-benchmark", f"published as {found.name}", len(found.other_keys), found.matched, places)
-    whole = found.asked_by(g.source.task)
+    whole = found.count_expected(g.source.task)
     # As many ids as the benchmark has are no subset: questions repeat there, or are read otherwise than published.
     if max(found.matched, len(g.ids)) < whole and not g.source.declared:
         c.add("undeclared-subset", f"of the questions of {found.name}", found.matched, whole)

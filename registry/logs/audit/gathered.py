@@ -18,18 +18,18 @@ from registry.benchmarks.contract import MAX_OPTIONS
 from registry.benchmarks.lines import shorten
 from registry.errors import IngestError
 from registry.files.documents import as_written
-from registry.logs.audit.known import known_digest
+from registry.logs.audit.known import compute_short_digest
 from registry.logs.audit.prompts import Edges, beginning, ending, problems
 from registry.logs.files import DAMAGED, reading
 from registry.logs.format import QUESTIONS
 from registry.logs.imports.agreement import likeliest
-from registry.logs.listing import shown_labels
+from registry.logs.listing import find_listing_labels
 from registry.logs.means import Fields
 from registry.logs.record import Seen, Source, Unusable
 from registry.logs.rereading import RULES, reread
 from registry.logs.texts import digest, normal
 from registry.prompting.labels import LETTERS, letter
-from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers, opens_thought
+from registry.prompting.thoughts import OPENED_SHARE, closes_only, load_markers, opens_thought
 from registry.untrusted import LARGEST
 
 Column = NDArray[Any]
@@ -105,7 +105,9 @@ class Questions:
             found = self.index[key] = len(self.text)
             self.text.append(text if seen.text is not None else 0)
             options_shown = _contents(seen.options)[0]
-            self.known.append(known_digest(seen.text, options_shown) if seen.text is not None and seen.texts else 0)
+            self.known.append(
+                compute_short_digest(seen.text, options_shown) if seen.text is not None and seen.texts else 0
+            )
             sketched = seen.text is not None and found < SKETCHED
             self.sketches.append(_sketch(seen.text or "", seen.options) if sketched else None)
         return found
@@ -166,7 +168,7 @@ _NEGATIONS: Final = frozenset(
 )
 
 
-def _settled(seen: Seen, conventions: tuple[int, int]) -> Seen | Unusable:
+def _settle_labels(seen: Seen, conventions: tuple[int, int]) -> Seen | Unusable:
     """Return the record with its labels read under one convention each; its key must name an option."""
     if seen.keyed is not None:
         seen.key = seen.keyed.positions[conventions[0]]
@@ -179,7 +181,7 @@ def _settled(seen: Seen, conventions: tuple[int, int]) -> Seen | Unusable:
     return seen
 
 
-def _checked(seen: Seen | Unusable) -> Seen | Unusable:
+def _check_numbers(seen: Seen | Unusable) -> Seen | Unusable:
     """Check a record's numbers: readers take them as the log has them."""
     if isinstance(seen, Unusable):
         return seen
@@ -253,12 +255,12 @@ class Gathered:
         records = self._records()
         first = list(islice(records, BEGINNING))
         texts = [record.output for record in first if isinstance(record, Seen) and record.output]
-        closing = sum(closes_only(text, known_markers()) for text in texts)
+        closing = sum(closes_only(text, load_markers()) for text in texts)
         self._opened = closing >= max(1.0, OPENED_SHARE * len(texts))
-        self._labels = shown_labels([record for record in first if isinstance(record, Seen)])
+        self._labels = find_listing_labels([record for record in first if isinstance(record, Seen)])
         conventions = likeliest([record for record in first if isinstance(record, Seen)])
         for record in chain(first, records):
-            checked = record if isinstance(record, Unusable) else _checked(_settled(record, conventions))
+            checked = record if isinstance(record, Unusable) else _check_numbers(_settle_labels(record, conventions))
             if isinstance(checked, Unusable):
                 self.note(checked.name, checked.place, checked.detail)
             else:
@@ -353,7 +355,7 @@ class Gathered:
         answered = seen.position is not None
         if answered and self.texts % self._every:
             return STATES.index("answered")
-        opened = self._opened or (seen.prompt is not None and opens_thought(seen.prompt, known_markers()))
+        opened = self._opened or (seen.prompt is not None and opens_thought(seen.prompt, load_markers()))
         read = reread(
             seen.output,
             seen.options,

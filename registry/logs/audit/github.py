@@ -39,11 +39,11 @@ def _command(finding: Finding, path: str, line: str) -> str:
     counted = f"{finding.count:,} of {finding.of:,}" if finding.of else ""
     text = ": ".join(part for part in (finding.log, counted, finding.detail) if part)
     facts = {"file": path, "line": line, "title": f"{finding.kind.id} {finding.kind.name}"}
-    given = ",".join(f"{name}={_escaped(fact, ':,')}" for name, fact in facts.items() if fact)
-    return f"::{_LEVELS[finding.severity]} {given}::{_escaped(f'{text} → {finding.kind.remedy}')}"
+    given = ",".join(f"{name}={_escape(fact, ':,')}" for name, fact in facts.items() if fact)
+    return f"::{_LEVELS[finding.severity]} {given}::{_escape(f'{text} → {finding.kind.remedy}')}"
 
 
-def _escaped(text: str, more: str = "") -> str:
+def _escape(text: str, more: str = "") -> str:
     """Return a text in which the signs that end a command, and those in `more`, are written as their codes."""
     for sign in "%\r\n" + more:
         text = text.replace(sign, f"%{ord(sign):02X}")

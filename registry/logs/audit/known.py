@@ -29,7 +29,7 @@ _END: Final = 60
 _Digests = NDArray[np.uint64]
 
 
-def known_digest(text: str, options: tuple[int, ...]) -> int:
+def compute_short_digest(text: str, options: tuple[int, ...]) -> int:
     """Return 48 bits for a question: from its options in any order, by their digests, and its last 60 characters."""
     return digest(f"{normal(text)[-_END:]}|{sorted(options)}") & 0xFFFF_FFFF_FFFF
 
@@ -48,7 +48,7 @@ class Benchmark:
     matched: int
     other_keys: tuple[int, ...]
 
-    def asked_by(self, task: str) -> int:
+    def count_expected(self, task: str) -> int:
         """Return how many questions a task of this name should have: the questions of its subjects, else all."""
         name = _plain(task)
         named = [subject for subject in map(_plain, self.subjects) if subject in name]
@@ -65,7 +65,7 @@ def _plain(name: str) -> str:
 
 
 @cache
-def _known() -> list[tuple[str, Mapping[str, int], _Digests, _Digests]]:
+def _load_known() -> list[tuple[str, Mapping[str, int], _Digests, _Digests]]:
     """Return (name, subjects, digests of the questions, sorted, with their keys, and the questions alone)."""
     whole = np.fromfile(HERE / "known.bin", dtype=">u8").astype(np.uint64)
     found, start = [], 0
@@ -83,13 +83,14 @@ def benchmark_of(digests: _Digests, numbers: NDArray[Any], keyed: NDArray[Any]) 
     Of several it is the benchmark with the most of them, of these the one with the most of their keys, then the
     smallest.
 
-    digests: `known_digest` of each, 0 if unknown. numbers: of the questions; keyed: digests of their right options.
+    digests: `compute_short_digest` of each, 0 if unknown. numbers: of the questions; keyed: digests of
+    their right options.
     """
     if len(digests) < LEAST:
         return None
     best: tuple[int, int, int] | None = None
     result = None
-    for name, subjects, whole, questions in _known():
+    for name, subjects, whole, questions in _load_known():
         inside = np.isin(digests, questions) & (digests != 0)
         matched = int(inside.sum())
         if matched < LEAST or matched < SHARE * len(digests):
@@ -120,7 +121,7 @@ def _write(named: list[str]) -> None:
             if line.get("split") == "fewshot":
                 continue
             options = tuple(digest(normal(option)) for option in line["options"])
-            entry = known_digest(line["question"], options) << 16 | options[line["answer"]] & 0xFFFF
+            entry = compute_short_digest(line["question"], options) << 16 | options[line["answer"]] & 0xFFFF
             total += 1
             entries.add((entry, total))
             subjects[str(line.get("subject") or "")] += 1

@@ -57,7 +57,7 @@ def _page(report: Report) -> Iterator[str]:
         yield "<h2>Logs</h2>"
         yield from _table(logs)
     for group in report.compared:
-        yield from _compared(group)
+        yield from _compare_logs(group)
     yield "<h2>Positions</h2>"
     for log in logs:
         if sum(log.keys) or sum(log.chosen):
@@ -144,7 +144,7 @@ def _bars(caption: str, counts: Sequence[int]) -> str:
     )
 
 
-def _compared(group: Compared) -> Iterator[str]:
+def _compare_logs(group: Compared) -> Iterator[str]:
     yield f"<h2>{len(group.logs)} logs over the same {group.questions:,} questions</h2>"
     yield '<div class="table"><table><thead><tr><th>Log</th><th>Accuracy</th><th>Rank, 95 % for all at once</th></tr>'
     yield "</thead><tbody>"

@@ -39,9 +39,9 @@ _SHORTEST: Final = 24
 _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n\s*\n")
 
 
-def named_labels(instruction: str) -> int:
+def count_named_labels(instruction: str) -> int:
     """Count the labels from A on in an instruction, as "A, B, C or D", "ABCD" or "A to D"; 0 if it names none."""
-    return max((_named(part) for part in _SENTENCE.split(instruction) if CUE.search(part)), default=0)
+    return max((_count_named(part) for part in _SENTENCE.split(instruction) if CUE.search(part)), default=0)
 
 
 def label_gap(instruction: str) -> str | None:
@@ -55,7 +55,7 @@ def label_gap(instruction: str) -> str | None:
     return None
 
 
-def _named(instruction: str) -> int:
+def _count_named(instruction: str) -> int:
     most = 0
     for match in _LISTED.finditer(instruction):
         letters = re.findall(r"[A-Z]", re.sub(r"\b(?:or|and)\b", " ", match[0]))
@@ -131,7 +131,7 @@ def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]
     # The instruction is before the options of the first example, or after the last option.
     parts = re.split(r"(?m)^[ \t>*-]*[(\[]?[A-Z][.):\]*][^\n]*$", f"{around}\n")
     instruction = f"{parts[0][:600]}\n\n{parts[-1][-600:]}"
-    named = named_labels(instruction)
+    named = count_named_labels(instruction)
     if (gap := label_gap(instruction)) is not None:
         yield "labels-missing-in-instruction", f"it names {gap}, {len(seen.options)} options are shown"
     elif named and named < len(seen.options):

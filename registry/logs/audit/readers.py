@@ -30,10 +30,10 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     found: list[Path] = []
 
-    def refused(error: OSError) -> None:
+    def note_unreadable(error: OSError) -> None:
         found.append(Path(error.filename))
 
-    for folder, folders, names in os.walk(path, onerror=refused):
+    for folder, folders, names in os.walk(path, onerror=note_unreadable):
         folders.sort()
         if STATE_FILE in names:
             found.append(Path(folder, STATE_FILE))

@@ -157,7 +157,7 @@ def cut_apart(names: Sequence[str], width: int) -> list[str]:
     for name, short in zip(names, cut, strict=True):
         groups.setdefault(short, set()).add(name)
     return [
-        short if len(groups[short]) == 1 else _from(name, _common([*groups[short]]) - width // 4, width)
+        short if len(groups[short]) == 1 else _cut_from(name, _common([*groups[short]]) - width // 4, width)
         for name, short in zip(names, cut, strict=True)
     ]
 
@@ -168,7 +168,7 @@ def _common(names: Sequence[str]) -> int:
     return next(different, min(map(len, names)))
 
 
-def _from(name: str, start: int, width: int) -> str:
+def _cut_from(name: str, start: int, width: int) -> str:
     return _cut(name if start <= 0 else f"…{name[start:]}", width)
 
 
@@ -202,18 +202,18 @@ def _finding(name: str, findings: Sequence[Finding], width: int) -> Iterator[str
     yield _cut(f"{severity.upper()} {kind.id} {name}{logs}", width)
     for finding in findings[:3]:
         counted = f"{finding.count:,} of {finding.of:,}" if finding.of else ""
-        yield from _wrapped(": ".join(part for part in (finding.log, counted, finding.detail) if part), width, "  ")
+        yield from _wrap(": ".join(part for part in (finding.log, counted, finding.detail) if part), width, "  ")
         if len(finding.places) > PLACES:
             for place in finding.places:
                 yield from textwrap.wrap(place, width, initial_indent="    ", subsequent_indent="      ")
         elif finding.places:
-            yield from _wrapped(f"at {'; '.join(finding.places)}", width, "    ")
+            yield from _wrap(f"at {'; '.join(finding.places)}", width, "    ")
     if len(findings) > 3:
         yield f"  … and {len(findings) - 3} more"
-    yield from _wrapped(f"→ {kind.remedy}", width, "  ")
+    yield from _wrap(f"→ {kind.remedy}", width, "  ")
 
 
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
+def _wrap(text: str, width: int, indent: str) -> list[str]:
     return textwrap.wrap(
         text, width, initial_indent=indent, subsequent_indent=indent + "  ", max_lines=3, placeholder=" …"
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, read_lines, shorten, shown
+from registry.benchmarks.lines import Place, quote, read_lines, shorten
 from registry.errors import UsageError
 from registry.logs.files import records_of
 from registry.logs.format import CAT, Format
@@ -127,11 +127,11 @@ def _divergent(place: Place, question: KnownQuestion, type_: str, order: tuple[i
 def _order(place: Place, question: KnownQuestion, line: Mapping[str, Any]) -> tuple[int | str, ...]:
     texts = line["options"]
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        place.reject(f"options {shown(texts)} is not a list of the texts shown")
+        place.reject(f"options {quote(texts)} is not a list of the texts shown")
     own = [text for text in texts if text.strip().lower().rstrip(".") != NOTA or text in question.options]
     matched = match_options(question, own)
     if matched is None:
-        place.reject(f"options {shown(texts)} are not those of question {question.external_id}; check --benchmark")
+        place.reject(f"options {quote(texts)} are not those of question {question.external_id}; check --benchmark")
     rest = iter(matched)
     order: tuple[int | str, ...] = tuple(next(rest) if text in own else "nota" for text in texts)
     correct = line.get("correct")

@@ -17,14 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, read_lines, shorten, shown
+from registry.benchmarks.lines import Place, quote, read_lines, shorten
 from registry.logs.beside import RESULT, every_eval_ever_overall, every_eval_ever_results
 from registry.logs.files import lines_of, records_of, results_beside
 from registry.logs.format import EVERY_EVAL_EVER, Format
 from registry.logs.labels import Written, answer_label, are_one, read_label
 from registry.logs.listing import listing
 from registry.logs.means import fields_of
-from registry.logs.prompts import said
+from registry.logs.prompts import prompt_text
 from registry.logs.record import (
     MAX_VARIANT,
     NOT_MULTIPLE_CHOICE,
@@ -66,11 +66,11 @@ def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> 
         evaluation = evaluation or record.get("evaluation_id")
         if record.get("evaluation_id") != evaluation:
             place.reject(
-                f"evaluation_id {shown(record.get('evaluation_id'))} is not that of the first record, "
-                f"{shown(evaluation)}; import one evaluation at a time"
+                f"evaluation_id {quote(record.get('evaluation_id'))} is not that of the first record, "
+                f"{quote(evaluation)}; import one evaluation at a time"
             )
         if record["interaction_type"] != "single_turn":
-            place.reject(f"interaction_type {shown(record['interaction_type'])}: only single_turn can be imported")
+            place.reject(f"interaction_type {quote(record['interaction_type'])}: only single_turn can be imported")
         if record.get("error") or _counted_again(record, first_results):
             continue
         sample = _sample(place.describe(), record)
@@ -79,7 +79,7 @@ def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> 
         question, order, right = _question(place, record, sample, finder, questions)
         variant = _variant(place, record, counts.get(question.question_id, 0))
         counts[question.question_id] = counts.get(question.question_id, 0) + 1
-        yield _recorded(place, record, sample, question, variant, order, right)
+        yield _read_record(place, record, sample, question, variant, order, right)
 
 
 FirstResults = dict[tuple[str, str], str]
@@ -109,7 +109,7 @@ def _variant(place: Place, record: Mapping[str, Any], following: int) -> int:
         if key in metadata:
             text = str(metadata[key])
             if not _ORDINAL.fullmatch(text) or not first <= int(text) <= MAX_VARIANT + first:
-                place.reject(f"metadata.{key} {shown(metadata[key])} is not a whole number from {first}")
+                place.reject(f"metadata.{key} {quote(metadata[key])} is not a whole number from {first}")
             return int(text) - first
     return following
 
@@ -142,9 +142,9 @@ def _own_order(
     try:
         ordinals = decode(stated)
     except ValueError:
-        place.reject(f"metadata.order {shown(stated)} is not a list of ordinals")
+        place.reject(f"metadata.order {quote(stated)} is not a list of ordinals")
     if not isinstance(ordinals, list) or len(ordinals) != len(choices):
-        place.reject(f"metadata.order {shown(stated)} has not one ordinal for each of the {len(choices)} choices")
+        place.reject(f"metadata.order {quote(stated)} has not one ordinal for each of the {len(choices)} choices")
     order = check_order(
         place,
         question,
@@ -155,7 +155,7 @@ def _own_order(
     return order
 
 
-def _recorded(
+def _read_record(
     place: Place,
     record: Mapping[str, Any],
     sample: "_Sample",
@@ -170,7 +170,7 @@ def _recorded(
         try:
             values = decode(stated)
         except ValueError:
-            place.reject(f"metadata.label_probabilities {shown(stated)} is not a list of numbers")
+            place.reject(f"metadata.label_probabilities {quote(stated)} is not a list of numbers")
         weights = check_numbers(place, "metadata.label_probabilities", values, len(order), low=0.0, high=math.inf)
     return Recorded(
         place,
@@ -206,7 +206,7 @@ class _Sample:
 def _sample(place: str, record: Mapping[str, Any]) -> _Sample | Unusable:
     """Read a record; what it lacks or contradicts is its problem."""
     asked, output = object_of(record.get("input")), object_of(record.get("output"))
-    question, choices = said(asked.get("raw")), asked.get("choices")
+    question, choices = prompt_text(asked.get("raw")), asked.get("choices")
     options = texts_of(choices)
     if not options and (listed := listing(question)) is not None:
         options, question = listed.options, listed.question
@@ -220,7 +220,7 @@ def _sample(place: str, record: Mapping[str, Any]) -> _Sample | Unusable:
     value = evaluation.get("is_correct")
     stated = number_of(value if isinstance(value, bool) else evaluation.get("score"))
     stated = stated if stated is not None and 0 <= stated <= 1 else None
-    written, named = texts_of(output.get("raw")) or (None,), named_answer(record)
+    written, named = texts_of(output.get("raw")) or (None,), read_extracted_answer(record)
     trace = output.get("reasoning_trace")
     reasoning = "\n\n".join(texts_of(trace)) if isinstance(trace, list) else text_of(trace)
     text = written[0] if reasoning or written[0] not in options else None
@@ -236,7 +236,7 @@ def _sample(place: str, record: Mapping[str, Any]) -> _Sample | Unusable:
     )
 
 
-def named_answer(record: Mapping[str, Any]) -> str | None:
+def read_extracted_answer(record: Mapping[str, Any]) -> str | None:
     """Return the value that was extracted last; None if the record has none."""
     attributions = record.get("answer_attribution")
     for item in reversed(attributions if isinstance(attributions, list) else []):
@@ -292,7 +292,7 @@ def _every_eval_ever_record(place: str, record: Mapping[str, Any], first: FirstR
         None,
         int(variant) if isinstance(variant, str) and variant.isdecimal() else None,
         sample.stated,
-        text_of(object_of(record.get("input")).get("formatted")) or (said(record.get("messages")) or None),
+        text_of(object_of(record.get("input")).get("formatted")) or (prompt_text(record.get("messages")) or None),
         sample.text,
         sample.reasoning,
         metadata.get("stop_reason") in ("length", "max_tokens"),

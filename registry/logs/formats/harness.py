@@ -24,14 +24,14 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, read_lines, shorten, shown
+from registry.benchmarks.lines import Place, quote, read_lines, shorten
 from registry.logs.beside import METRICS, harness_overall, harness_results, task_and_date
 from registry.logs.files import lines_of, records_of, results_beside
 from registry.logs.format import HARNESS, METADATA, Format
 from registry.logs.labels import Written, answer_label, are_one, certain, read_label
 from registry.logs.listing import listing
 from registry.logs.means import fields_of
-from registry.logs.prompts import said
+from registry.logs.prompts import prompt_text
 from registry.logs.record import (
     MAX_VARIANT,
     NOT_MULTIPLE_CHOICE,
@@ -83,7 +83,7 @@ def _recorded(place: Place, line: Mapping[str, Any], question: KnownQuestion) ->
     if isinstance(sample, Unusable):
         place.reject(f"{sample.detail}; only multiple-choice tasks with one right option can be imported")
     if sample.likelihoods is None and not texts_written(line):
-        response = shown(line.get("filtered_resps", line.get("resps")))
+        response = quote(line.get("filtered_resps", line.get("resps")))
         place.reject(f"response {response} is neither a text nor log-likelihoods; write the samples with --log_samples")
     order = _order(place, question, line["doc"], sample)
     key = None if SCORE_KEYS & line["doc"].keys() or _names_nothing(sample.key) else sample.key
@@ -111,10 +111,10 @@ def _require_one_filter(place: Place, line: Mapping[str, Any], once: dict[Any, s
     """Reject a sample that is there again with the same responses, under no filter's name."""
     if "filter" in line or not isinstance(line["doc_id"], int | str) or SCORE_KEYS & line["doc"].keys():
         return
-    responses = shown(line.get("resps"))
+    responses = quote(line.get("resps"))
     if once.get(line["doc_id"]) == responses:
         place.reject(
-            f"doc_id {shown(line['doc_id'])} is there twice with the same responses: the file holds several filters "
+            f"doc_id {quote(line['doc_id'])} is there twice with the same responses: the file holds several filters "
             "without their names, or repeats samples; keep the lines of one filter"
         )
     once[line["doc_id"]] = responses
@@ -135,11 +135,11 @@ def _score_variant(doc: Mapping[str, Any], n_options: int) -> int | str | None:
     if "prompt_id" in doc:
         number = doc["prompt_id"]
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < MAX_VARIANT:
-            return f"prompt_id {shown(number)} is not a whole number from 0"
+            return f"prompt_id {quote(number)} is not a whole number from 0"
         return number + 1
     letter = doc["always_same_option"]
     if not isinstance(letter, str) or letter not in LETTERS or len(letter) != 1:
-        return f"always_same_option {shown(letter)} is not a letter"
+        return f"always_same_option {quote(letter)} is not a letter"
     return LETTERS.index(letter) + 1 if LETTERS.index(letter) < n_options else None
 
 
@@ -158,14 +158,14 @@ def texts_written(line: Mapping[str, Any]) -> list[str]:
     return texts if all(isinstance(text, str) for text in texts) else []
 
 
-def extracted_of(line: Mapping[str, Any], texts: Sequence[str]) -> list[Any]:
+def read_extracted(line: Mapping[str, Any], texts: Sequence[str]) -> list[Any]:
     """Return the answers that the filter extracted: one of all texts, or one of each."""
     found = only(line.get("filtered_resps", list(texts)))
     answers = found if isinstance(found, list) and len(found) == len(texts) > 1 else [found]
     return [None if answer == INVALID else answer for answer in answers]
 
 
-def _stated(line: Mapping[str, Any]) -> float | None:
+def _read_score(line: Mapping[str, Any]) -> float | None:
     """Return the score that a sample states for its answer; None if it has no score from 0 to 1."""
     for name in METRICS:
         value = line.get(name)
@@ -268,7 +268,7 @@ class _Finder:
         """Return the question of a sample; rejects a question that the benchmark lacks."""
         doc, number = line["doc"], line["doc_id"]
         if not isinstance(doc, dict):
-            place.reject(f"doc {shown(doc)} is not an object")
+            place.reject(f"doc {quote(doc)} is not an object")
         choices = _choices(doc)
         for key in ("id", "question_id", "ind"):
             named = self._questions.get(str(doc.get(key)))
@@ -278,12 +278,12 @@ class _Finder:
         asked = next((doc[key] for key in _TEXTS if isinstance(doc.get(key), str)), None)
         found = [] if asked is None else self._by_text.get(" ".join(asked.split()), [])
         if asked is not None and not found:
-            place.reject(f"question {shown(asked)} is not in the benchmark; check --benchmark")
+            place.reject(f"question {quote(asked)} is not in the benchmark; check --benchmark")
         fitting = [question for question in found if choices and match_options(question, choices) is not None]
         if len(found) == 1 or fitting:
             return self._one_of(str(number), fitting or found)
         if not isinstance(number, int) or number not in self._by_ordinal:
-            place.reject(f"doc_id {shown(number)} matches no question of the benchmark; check --benchmark")
+            place.reject(f"doc_id {quote(number)} matches no question of the benchmark; check --benchmark")
         return self._by_ordinal[number]
 
     def _one_of(self, doc_id: str, equal: Sequence[KnownQuestion]) -> KnownQuestion:
@@ -328,7 +328,7 @@ def _order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], sample
     if order is None and not sample.texts and len(sample.options) == len(question.options):
         return tuple(range(len(question.options)))
     if order is None:
-        place.reject(f"choices {shown(list(sample.options))} are not the options of question {question.external_id}")
+        place.reject(f"choices {quote(list(sample.options))} are not the options of question {question.external_id}")
     return order
 
 
@@ -355,7 +355,7 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
     filters = _filters(path, first)
     task, _ = task_and_date(path)
     # Before samples named their filter, each filter of a task wrote all samples again, in the task's order.
-    unnamed = 1 if "filter" in first else _unnamed_filters(path)
+    unnamed = 1 if "filter" in first else _count_unnamed_filters(path)
     filters = filters if unnamed == 1 else [f"filter {number}" for number in range(1, unnamed + 1)]
     remarks: list[str] = []
     results = results_beside(harness_results(path), remarks)
@@ -391,7 +391,7 @@ def _filters(path: Path, first: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(str(line.get("filter", "none")) for _, line in lines_of(path) if isinstance(line, dict)))
 
 
-def _unnamed_filters(path: Path) -> int:
+def _count_unnamed_filters(path: Path) -> int:
     """Return how many filters wrote every sample of a file, so that each response is there as often; 1 if unsure."""
     counts: Counter[tuple[str, int]] = Counter()
     for _, line in lines_of(path):
@@ -474,7 +474,7 @@ def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
     pairs = [
         (call.get("arg_0"), call.get("arg_1")) if isinstance(call, dict) else (*call, None, None)[:2] for call in calls
     ]
-    prompt = said(pairs[0][0]) if pairs else None
+    prompt = prompt_text(pairs[0][0]) if pairs else None
     question = _harness_question(doc, prompt or "")
     responses = line.get("filtered_resps", line.get("resps"))
     responses = responses if isinstance(responses, list) else [responses]
@@ -500,7 +500,7 @@ def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
         return Unusable(place, f"{sum(map(math.isnan, numbers))} of its log-likelihoods are no numbers")
     variant = _rotation(doc).get("variant")
     variants = [variant if isinstance(variant, int) and 0 <= variant <= MAX_VARIANT else None]
-    stated = _stated(line)
+    stated = _read_score(line)
     answers: list[tuple[str | None, Written | None]] = [(None, None)]
     if SCORE_KEYS & doc.keys():
         number = _score_variant(doc, len(options))
@@ -508,14 +508,14 @@ def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
             return None
         text = only(responses)
         if isinstance(number, str) or not isinstance(text, str):
-            problem = number if isinstance(number, str) else f"response {shown(text)} is not a text"
+            problem = number if isinstance(number, str) else f"response {quote(text)} is not a text"
             return Unusable(place, problem)
         best = _best_answer(text)
         position = LETTERS.index(best) if len(best) == 1 and best in LETTERS[: len(options)] else None
         variants, answers = [number], [(text, certain(best, position))]
     elif not scored:
         written = texts_written(line)
-        extracted = extracted_of(line, written)
+        extracted = read_extracted(line, written)
         stated = stated if len(extracted) == 1 else None
         pairs_read = zip(written or repeat(None), extracted, strict=False)
         answers = [(text, answer_label(answer, options, key, stated)) for text, answer in pairs_read]

@@ -21,9 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, shorten, shown
+from registry.benchmarks.lines import Place, quote, shorten
 from registry.errors import IngestError
-from registry.logs.documents import Log, described, load_json, members, objects
+from registry.logs.documents import Log, load_json, members, objects, read_description
 from registry.logs.files import read_beside, results_beside
 from registry.logs.format import HELM, Format
 from registry.logs.labels import certain, read_label
@@ -78,7 +78,7 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
     specification = members(Place(path, 1), document, "adapter_spec", dict)
     method = specification.get("method")
     if method not in METHODS:
-        whole.reject(f"method {shown(method)} cannot be imported; the multiple-choice methods are {', '.join(METHODS)}")
+        whole.reject(f"method {quote(method)} cannot be imported; the multiple-choice methods are {', '.join(METHODS)}")
     finder = QuestionFinder(questions)
     stats = per_instance(path.with_name("per_instance_stats.json"))
     recorded: list[Recorded] = []
@@ -99,7 +99,7 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
         question = finder.find(place, instance_id(place, instance), _text(place, instance), texts)
         order = _order(question, texts, correct)
         scores = stats.get((instance_id(place, instance), _trial(place, first)), {})
-        answer = _answered(requests, specification, question, order, texts, scores)
+        answer = _read_answer(requests, specification, question, order, texts, scores)
         recorded.append(replace(answer, key=certain(texts[correct], correct), fields=_fields(instance)))
     remarks = (
         [f"{left_out} perturbed instances are left out: their texts differ from the benchmark's"] if left_out else []
@@ -108,7 +108,7 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
         remarks.append(
             f"no per_instance_stats.json next to {path.name}: single answers are not compared with their scores"
         )
-    about = described(path, {"run": _run_name(path), "model": specification.get("model"), "adapter": method})
+    about = read_description(path, {"run": _run_name(path), "model": specification.get("model"), "adapter": method})
     stated = helm_overall(path, helm_splits(document))
     return Log(HELM, recorded, about, METRIC, stated, shots, remarks)
 
@@ -131,10 +131,10 @@ def helm_seen(path: Path, document: Mapping[str, Any], stats: Stats) -> Iterator
         trials = [[request] for requests in trials for request in requests]
     for requests in trials:
         if requests[0][1]["instance"].get("perturbation") is None:
-            yield from record_of(requests[0][0].name, partial(_seen, requests, specification, stats))
+            yield from record_of(requests[0][0].name, partial(_read_seen, requests, specification, stats))
 
 
-def _seen(requests: Sequence[Request], specification: Mapping[str, Any], stats: Stats) -> Iterator[Seen]:
+def _read_seen(requests: Sequence[Request], specification: Mapping[str, Any], stats: Stats) -> Iterator[Seen]:
     place, first = requests[0]
     instance = first["instance"]
     texts, correct = references(place, instance)
@@ -142,7 +142,7 @@ def _seen(requests: Sequence[Request], specification: Mapping[str, Any], stats: 
     question = KnownQuestion(0, name, 0, _text(place, instance), tuple(texts), correct)
     # If the answers contradict their scores, the audit reports it.
     stated = {key: value for key, value in stats.get((name, _trial(place, first)), {}).items() if key == METRIC}
-    recorded = _answered(requests, specification, question, tuple(range(len(texts))), texts, stated)
+    recorded = _read_answer(requests, specification, question, tuple(range(len(texts))), texts, stated)
     request = first.get("request")
     prompt = request.get("prompt") if isinstance(request, dict) else None
     finish = (_completion(place, first) or {}).get("finish_reason")
@@ -171,7 +171,7 @@ def _fields(instance: Mapping[str, Any]) -> dict[str, str]:
     return fields_of({name: instance.get(name) for name in ("split", "sub_split")})
 
 
-def _answered(
+def _read_answer(
     requests: Sequence[Request],
     specification: Mapping[str, Any],
     question: KnownQuestion,
@@ -219,7 +219,7 @@ def _trials(path: Path, document: Mapping[str, Any], damaged: list[Unusable] | N
         place = Item(path, f"request {number}")
         try:
             if not isinstance(request, dict):
-                place.reject(f"{shown(request)} is not an object; the log is damaged, or of another version")
+                place.reject(f"{quote(request)} is not an object; the log is damaged, or of another version")
             instance = members(place, request, "instance", dict)
             key = (instance_id(place, instance), _trial(place, request), str(instance.get("perturbation")))
         except IngestError as error:
@@ -285,7 +285,7 @@ def _completion(place: Place, request: Mapping[str, Any]) -> Mapping[str, Any] |
 def _logprob(place: Place, document: Mapping[str, Any]) -> float:
     value = document.get("logprob")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        place.reject(f"logprob {shown(value)} is not a finite number; the log is damaged")
+        place.reject(f"logprob {quote(value)} is not a finite number; the log is damaged")
     return min(0.0, float(value))
 
 
@@ -301,7 +301,7 @@ def _joint(
     """Map a written letter to its option as HELM does: the text without blanks is a label, or nothing."""
     mapping = members(place, request, "output_mapping", dict)
     if list(mapping.values()) != list(texts):
-        place.reject(f"output_mapping {shown(mapping)} does not name the references in their order; the log is damaged")
+        place.reject(f"output_mapping {quote(mapping)} does not name the references in their order; the log is damaged")
     labels = list(mapping)
     completion = _completion(place, request)
     variant = _trial(place, request)
@@ -309,7 +309,7 @@ def _joint(
     if completion is None:
         return Recorded(place, question, variant, order, True, None, stated=score)
     text = members(place, completion, "text", str)
-    written = _extracted(place, specification.get("output_mapping_pattern"), text.strip())
+    written = _extract(place, specification.get("output_mapping_pattern"), text.strip())
     position = labels.index(written) if written in labels else None
     # A text that is no label is compared with the right option's text, so the score shows how it was read.
     label = None if position is not None or score is None else read_label(written, texts)
@@ -341,7 +341,7 @@ def _thinking(place: Place, completion: Mapping[str, Any]) -> str | None:
     return optional_text(place, text)
 
 
-def _extracted(place: Place, pattern: Any, text: str) -> str:
+def _extract(place: Place, pattern: Any, text: str) -> str:
     if not pattern:
         return text
     if (
@@ -350,13 +350,13 @@ def _extracted(place: Place, pattern: Any, text: str) -> str:
         or len(_REPEATS.findall(pattern)) > _MOST_REPEATS
     ):
         place.reject(
-            f"output_mapping_pattern {shown(pattern)} may take for ever: it repeats a group, or has more than "
+            f"output_mapping_pattern {quote(pattern)} may take for ever: it repeats a group, or has more than "
             f"{_MOST_REPEATS} repeats without end; give the answers as JSON Lines"
         )
     try:
         match = re.search(pattern, text)
     except (re.error, TypeError) as error:
-        place.reject(f"output_mapping_pattern {shown(pattern)} is not a regular expression ({error})")
+        place.reject(f"output_mapping_pattern {quote(pattern)} is not a regular expression ({error})")
     if match is None:
         return ""
     return str(match.group(1) if match.groups() else match.group(0))
@@ -495,7 +495,7 @@ def helm_overall(path: Path, splits: Mapping[str, int]) -> float | None:
         if name.get("name") == METRIC and name.get("perturbation") is None and name.get("sub_split") is None:
             if not isinstance(stat.get("mean"), int | float) or not math.isfinite(stat["mean"]):
                 raise IngestError(
-                    f"{path.name} statistic {number}: mean {shown(stat.get('mean'))} is not a number; remove the file"
+                    f"{path.name} statistic {number}: mean {quote(stat.get('mean'))} is not a number; remove the file"
                 )
             means[str(name.get("split"))] = float(stat["mean"])
     if not splits or not splits.keys() <= means.keys():

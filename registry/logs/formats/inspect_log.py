@@ -18,16 +18,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, shorten, shown
+from registry.benchmarks.lines import Place, quote, shorten
 from registry.errors import IngestError
 from registry.files.allowance import Allowance
 from registry.files.packed import Archive
-from registry.logs.documents import Log, archived_json, described, members, objects, open_archive, texts
+from registry.logs.documents import Log, members, objects, open_archive, read_archived_json, read_description, texts
 from registry.logs.files import DAMAGED
 from registry.logs.format import INSPECT, METADATA, Format
 from registry.logs.labels import Written, certain, read_label
 from registry.logs.means import fields_of
-from registry.logs.prompts import said
+from registry.logs.prompts import prompt_text
 from registry.logs.record import (
     MAX_VARIANT,
     NOT_MULTIPLE_CHOICE,
@@ -67,7 +67,7 @@ def inspect_document(path: Path, document: dict[str, Any]) -> tuple[dict[str, An
 def _sample(path: Path, number: int, sample: Any) -> tuple[Item, dict[str, Any]]:
     place = Item(path, f"sample {number}")
     if not isinstance(sample, dict):
-        place.reject(f"{shown(sample)} is not an object; fetch the log again")
+        place.reject(f"{quote(sample)} is not an object; fetch the log again")
     return place, sample
 
 
@@ -82,15 +82,15 @@ def inspect_archive(path: Path, *, storable: bool = True) -> tuple[dict[str, Any
     header_name = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
     if header_name is None:
         raise IngestError(f"{path.name}: is an archive, but not a log of Inspect AI: it has no header.json")
-    header = archived_json(archive, header_name, storable=storable)
+    header = read_archived_json(archive, header_name, storable=storable)
     if not isinstance(header, dict):
         raise IngestError(f"{path.name} {header_name}: is not an object; fetch the log again")
     entries = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-    return header, map(partial(_archived_sample, archive, storable=storable), entries)
+    return header, map(partial(_read_archived_sample, archive, storable=storable), entries)
 
 
-def _archived_sample(archive: Archive, name: str, *, storable: bool) -> tuple[Item, dict[str, Any]]:
-    sample = archived_json(archive, name, storable=storable)
+def _read_archived_sample(archive: Archive, name: str, *, storable: bool) -> tuple[Item, dict[str, Any]]:
+    sample = read_archived_json(archive, name, storable=storable)
     place = Item(archive.path, name)
     if not isinstance(sample, dict):
         place.reject("is not an object; fetch the log again")
@@ -112,7 +112,7 @@ def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions:
         if sample.get("error") is not None:
             failed += 1
             continue
-        answer = _recorded(place, sample, finder, epochs)
+        answer = _read_sample(place, sample, finder, epochs)
         allowance.take(len(answer.text or ""), records=1)
         recorded.append(answer)
     if not recorded:
@@ -125,7 +125,7 @@ def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions:
     packages = description.get("packages")
     if isinstance(packages, dict):
         about["inspect_ai"] = packages.get("inspect_ai")
-    return Log(INSPECT, recorded, described(path, about), METRIC, _overall(header), None, remarks, failed)
+    return Log(INSPECT, recorded, read_description(path, about), METRIC, _overall(header), None, remarks, failed)
 
 
 def epochs_of(header: Mapping[str, Any]) -> int:
@@ -148,7 +148,7 @@ def inspect_questions(_path: Path, head: tuple[Mapping[str, Any], Samples]) -> I
             continue
         seen.add(name)
         choices = _choices(place, sample)
-        order = _stated_order(place, sample, len(choices))
+        order = _read_stated_order(place, sample, len(choices))
         metadata = sample.get("metadata")
         subject = metadata.get("subject") if isinstance(metadata, dict) else None
         yield (
@@ -179,7 +179,7 @@ def inspect_seen(place: Item, sample: dict[str, Any], epochs: int = 1) -> Iterat
         return
     target = sample.get("target")
     if isinstance(target, list) and len(target) > 1:
-        yield Unusable(place.name, f"its target is {shown(target)}: several options are right", SEVERAL_RIGHT)
+        yield Unusable(place.name, f"its target is {quote(target)}: several options are right", SEVERAL_RIGHT)
         return
     scores = sample.get("scores")
     if not scores:
@@ -191,7 +191,7 @@ def inspect_seen(place: Item, sample: dict[str, Any], epochs: int = 1) -> Iterat
     choices = _choices(place, sample)
     name = _id(place, sample)
     question = KnownQuestion(0, name, 0, _input(place, sample), tuple(choices), 0)
-    found = _recorded(place, sample, QuestionFinder({name: question}), epochs)
+    found = _read_sample(place, sample, QuestionFinder({name: question}), epochs)
     output = members(place, sample, "output", dict)
     completion = output.get("completion")
     stopped = _choice(output).get("stop_reason")
@@ -208,7 +208,7 @@ def inspect_seen(place: Item, sample: dict[str, Any], epochs: int = 1) -> Iterat
         found.position,
         found.variant,
         found.stated,
-        said(messages) or None,
+        prompt_text(messages) or None,
         found.text or (completion if isinstance(completion, str) else ""),
         found.reasoning,
         stopped in ("max_tokens", "model_length"),
@@ -226,9 +226,9 @@ def inspect_overall(header: Mapping[str, Any]) -> float | None:
 
 
 def _id(place: Place, sample: Mapping[str, Any]) -> str:
-    value = _permuted(sample).get("question", sample.get("id"))
+    value = _read_permutation(sample).get("question", sample.get("id"))
     if isinstance(value, bool) or not isinstance(value, int | str):
-        place.reject(f"id {shown(value)} is neither text nor a whole number; the log is damaged")
+        place.reject(f"id {quote(value)} is neither text nor a whole number; the log is damaged")
     return str(value)
 
 
@@ -250,7 +250,7 @@ def _input(place: Place, sample: Mapping[str, Any]) -> str:
     if isinstance(content, list):
         content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if not isinstance(content, str):
-        place.reject(f"content {shown(content)} of its input is not text; only text questions can be imported")
+        place.reject(f"content {quote(content)} of its input is not text; only text questions can be imported")
     return content
 
 
@@ -262,7 +262,7 @@ def _label_of(place: Place, name: str, value: Any, choices: Sequence[str]) -> Wr
     label = read_label(value, choices)
     beyond = any(index not in range(len(choices)) for index in named)
     if set(label.positions) == {None} and None not in named and beyond:
-        place.reject(f"{name} {shown(value)} does not name one of its {len(choices)} choices; the log is damaged")
+        place.reject(f"{name} {quote(value)} does not name one of its {len(choices)} choices; the log is damaged")
     return label
 
 
@@ -270,11 +270,11 @@ def _target(place: Place, sample: Mapping[str, Any], n_choices: int) -> int:
     value = sample.get("target")
     targets = value if isinstance(value, list) else [value]
     if len(targets) != 1 or not isinstance(targets[0], str):
-        place.reject(f"target {shown(value)} is not one letter; a question has one right option")
+        place.reject(f"target {quote(value)} is not one letter; a question has one right option")
     index = _index(targets[0])
     if index is None or index >= n_choices:
         place.reject(
-            f"target {shown(value)} is not one letter of its {n_choices} choices; a question has one right option"
+            f"target {quote(value)} is not one letter of its {n_choices} choices; a question has one right option"
         )
     return index
 
@@ -291,11 +291,11 @@ def _label(index: int) -> str:
     return LETTERS[index] if index < len(LETTERS) else str(index - len(LETTERS) + 1)
 
 
-def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder, epochs: int) -> Recorded:
+def _read_sample(place: Place, sample: dict[str, Any], finder: QuestionFinder, epochs: int) -> Recorded:
     choices = _choices(place, sample)
     target = _key(place, sample, choices)
     question = finder.find(place, _id(place, sample), _input(place, sample), choices)
-    order = _matched(place, sample, question, choices)
+    order = _match_options(place, sample, question, choices)
     score = _score(place, sample)
     stated = _value(place, score)
     output = members(place, sample, "output", dict)
@@ -304,11 +304,13 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder, epoc
         permutation = tuple(range(len(choices)))
         text = output.get("completion")
         right = target.positions[0] if stated == 1 else None
-        label = read_label(None, choices) if not score.get("answer") else _named(place, score, choices, right)
+        label = (
+            read_label(None, choices) if not score.get("answer") else _read_named_answer(place, score, choices, right)
+        )
         position = label.positions[0] if len(set(label.positions)) == 1 else None
     else:
         answer = _answer(place, score, len(choices))
-        permutation = _shown_order(place, score, choices, answer)
+        permutation = _read_shown_order(place, score, choices, answer)
         position = None if answer is None else permutation.index(answer)
         target = certain(sample.get("target"), permutation.index(_target(place, sample, len(choices))))
         # The completion was rewritten to the dataset's order; the model's event keeps the original.
@@ -340,11 +342,11 @@ def _key(place: Place, sample: Mapping[str, Any], choices: Sequence[str]) -> Wri
     targets = value if isinstance(value, list) else [value]
     label = _label_of(place, "target", targets[0], choices) if len(targets) == 1 else None
     if label is None or set(label.positions) == {None}:
-        place.reject(f"target {shown(value)} is not one of its {len(choices)} choices; a question has one right option")
+        place.reject(f"target {quote(value)} is not one of its {len(choices)} choices; a question has one right option")
     return label
 
 
-def _named(place: Place, score: Mapping[str, Any], choices: Sequence[str], right: int | None) -> Written:
+def _read_named_answer(place: Place, score: Mapping[str, Any], choices: Sequence[str], right: int | None) -> Written:
     """Return the answer that a score names as a label; of equal choices it means the one at `right`."""
     value = score["answer"]
     label = _label_of(place, "answer", value, choices)
@@ -355,34 +357,34 @@ def _variant(place: Place, sample: Mapping[str, Any], epochs: int) -> int:
     """Return the variant of a sample: its epoch, or within an order that our extension showed, the repeat."""
     epoch = members(place, sample, "epoch", int)
     if not 1 <= epoch <= MAX_VARIANT + 1:
-        place.reject(f"epoch {shown(epoch)} is not a whole number from 1 to {MAX_VARIANT + 1}; the log is damaged")
-    order = _permuted(sample).get("variant")
+        place.reject(f"epoch {quote(epoch)} is not a whole number from 1 to {MAX_VARIANT + 1}; the log is damaged")
+    order = _read_permutation(sample).get("variant")
     if order is None:
         return epoch - 1
     if isinstance(order, bool) or not isinstance(order, int) or not 0 <= order <= MAX_VARIANT or epoch > epochs:
-        place.reject(f"variant {shown(order)}, epoch {epoch} of {epochs}: there is no such answer; the log is damaged")
+        place.reject(f"variant {quote(order)}, epoch {epoch} of {epochs}: there is no such answer; the log is damaged")
     variant = order * epochs + epoch - 1
     if variant > MAX_VARIANT:
         place.reject(f"variant {order} in {epochs} epochs is beyond {MAX_VARIANT}; use fewer orders or epochs")
     return variant
 
 
-def _matched(
+def _match_options(
     place: Place, sample: Mapping[str, Any], question: KnownQuestion, choices: Sequence[str]
 ) -> tuple[int | str, ...]:
     """Return the options in the order of the sample. Our extension records the positions of equal texts."""
-    matched = match_permuted(question, choices, _stated_order(place, sample, len(choices)))
+    matched = match_permuted(question, choices, _read_stated_order(place, sample, len(choices)))
     assert matched is not None  # the finder compared them
     return matched
 
 
-def _stated_order(place: Place, sample: Mapping[str, Any], n_choices: int) -> list[int]:
+def _read_stated_order(place: Place, sample: Mapping[str, Any], n_choices: int) -> list[int]:
     """Return the order in which our extension showed the choices; the sample's own if it did not make it."""
-    stated = _permuted(sample).get("order")
+    stated = _read_permutation(sample).get("order")
     return list(range(n_choices)) if stated is None else check_permutation(place, stated, n_choices)
 
 
-def _permuted(sample: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_permutation(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return our Inspect extension's metadata of a sample; nothing if the extension did not make it."""
     metadata = sample.get("metadata")
     found = metadata.get(METADATA) if isinstance(metadata, dict) else None
@@ -405,7 +407,7 @@ def _answer(place: Place, score: Mapping[str, Any], n_choices: int) -> int | Non
         return None
     named = [_index(part) for part in str(value).split(",")]
     if any(index is None or index >= n_choices for index in named):
-        place.reject(f"answer {shown(value)} does not name one of its {n_choices} choices; the log is damaged")
+        place.reject(f"answer {quote(value)} does not name one of its {n_choices} choices; the log is damaged")
     return named[0] if len(named) == 1 else None
 
 
@@ -414,7 +416,7 @@ def _value(place: Place, score: Mapping[str, Any]) -> float:
     number = _VALUES.get(value) if isinstance(value, str) else value
     if not isinstance(number, int | float) or not math.isfinite(number):
         place.reject(
-            f"score {shown(value)} is neither C, I, N, P nor a number; only tasks scored by choice() can be imported"
+            f"score {quote(value)} is neither C, I, N, P nor a number; only tasks scored by choice() can be imported"
         )
     return float(number)
 
@@ -425,7 +427,9 @@ def _is_shuffled(score: Mapping[str, Any]) -> bool:
     return isinstance(explanation, str) and explanation.startswith(SHUFFLED)
 
 
-def _shown_order(place: Place, score: Mapping[str, Any], choices: Sequence[str], answer: int | None) -> tuple[int, ...]:
+def _read_shown_order(
+    place: Place, score: Mapping[str, Any], choices: Sequence[str], answer: int | None
+) -> tuple[int, ...]:
     """Return the index of the choice at each position shown, from the explanation of the score."""
     explanation = str(score["explanation"])
     listing, _, letters = explanation.removeprefix(SHUFFLED).rpartition(SHUFFLED_ANSWER)
@@ -446,14 +450,14 @@ def _shown_order(place: Place, score: Mapping[str, Any], choices: Sequence[str],
     position_answered = _index(letters) if letters else None
     if (position_answered is None) != (answer is None) or listing:
         place.reject(
-            f"shuffled answer {shown(letters)} and answer {shown(score.get('answer'))} differ; the log is damaged"
+            f"shuffled answer {quote(letters)} and answer {quote(score.get('answer'))} differ; the log is damaged"
         )
     if position_answered is not None and answer is not None:
         there = order[position_answered] if position_answered < len(order) else -1
         if there != answer:
             if there < 0 or choices[there] != choices[answer]:
                 place.reject(
-                    f"shuffled answer {shown(letters)} and answer {shown(score.get('answer'))} name different choices; "
+                    f"shuffled answer {quote(letters)} and answer {quote(score.get('answer'))} name different choices; "
                     "the log is damaged"
                 )
             # The answer decides between two equal texts.
@@ -479,7 +483,7 @@ def _reasoning(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | No
     for block in content if isinstance(content, list) else []:
         if isinstance(block, dict) and block.get("type") == "reasoning":
             text = block.get("summary") if block.get("redacted") else block.get("reasoning")
-            found.append(_attached(sample, text))
+            found.append(_resolve_attachment(sample, text))
     return "\n\n".join(text for text in found if text) or None
 
 
@@ -490,7 +494,7 @@ def _choice(output: Mapping[str, Any]) -> Mapping[str, Any]:
     return first if isinstance(first, dict) else {}
 
 
-def _attached(sample: Mapping[str, Any], text: Any) -> str | None:
+def _resolve_attachment(sample: Mapping[str, Any], text: Any) -> str | None:
     """Return a text, or the attachment of the sample that it refers to."""
     prefix = "attachment://"
     if isinstance(text, str) and text.startswith(prefix):
@@ -501,7 +505,7 @@ def _attached(sample: Mapping[str, Any], text: Any) -> str | None:
 
 def _completion(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
     """Return the text of an event's output; long texts are among the sample's attachments."""
-    return _attached(sample, output.get("completion"))
+    return _resolve_attachment(sample, output.get("completion"))
 
 
 def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: int) -> tuple[float, ...] | None:

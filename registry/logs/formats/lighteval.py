@@ -17,16 +17,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, shorten, shown
+from registry.benchmarks.lines import Place, quote, shorten
 from registry.errors import IngestError
 from registry.files.allowance import Allowance
-from registry.logs.documents import Log, described, load_json, members, texts
+from registry.logs.documents import Log, load_json, members, read_description, texts
 from registry.logs.files import results_beside
 from registry.logs.format import LIGHTEVAL, Format
 from registry.logs.labels import BARE, Written, certain, read_label
 from registry.logs.listing import listing
 from registry.logs.means import fields_of
-from registry.logs.prompts import PromptFinder, listed_order
+from registry.logs.prompts import PromptFinder, find_listed_order
 from registry.logs.record import (
     NOT_MULTIPLE_CHOICE,
     Item,
@@ -198,7 +198,7 @@ def _gold(place: Place, doc: Mapping[str, Any], n_choices: int) -> int:
     gold = doc.get("gold_index")
     found = gold if isinstance(gold, list) else [gold]
     if len(found) != 1 or isinstance(found[0], bool) or not isinstance(found[0], int) or not 0 <= found[0] < n_choices:
-        place.reject(f"gold_index {shown(gold)} is not one of its {n_choices} choices; a question has one right option")
+        place.reject(f"gold_index {quote(gold)} is not one of its {n_choices} choices; a question has one right option")
     index: int = found[0]
     return index
 
@@ -210,10 +210,10 @@ def _order(place: Place, question: KnownQuestion, choices: Sequence[str], follow
         return matched
     if [_plain_label(choice) for choice in choices] != list(range(len(question.options))):
         place.reject(
-            f"choices {shown(list(choices))} are neither labels nor the options of question {question.external_id}: "
-            f"{shown(list(question.options))}"
+            f"choices {quote(list(choices))} are neither labels nor the options of question {question.external_id}: "
+            f"{quote(list(question.options))}"
         )
-    listed = listed_order(question, following)
+    listed = find_listed_order(question, following)
     if listed is None:
         place.reject(
             f'its query does not list the options of question {question.external_id} behind labels such as "A.", so '
@@ -241,17 +241,17 @@ def _results(path: Path, task: Any, metric: str) -> tuple[dict[str, str], float 
     date = path.parent.name
     folder = next((parent for parent in path.parents if parent.name == "details"), None)
     if folder is None:
-        return described(path, about), None
+        return read_description(path, about), None
     file = folder.with_name("results") / path.parent.parent.relative_to(folder) / f"results_{date}.json"
     if not file.is_file():
-        return described(path, about), None
+        return read_description(path, about), None
     document = load_json(file)
     general = document.get("config_general") if isinstance(document, dict) else None
     if isinstance(general, dict):
         about["model"] = general.get("model_name")
     results = document.get("results") if isinstance(document, dict) else None
     scores = results.get(task) if isinstance(results, dict) else None
-    return described(path, about), _number(scores.get(metric)) if isinstance(scores, dict) else None
+    return read_description(path, about), _number(scores.get(metric)) if isinstance(scores, dict) else None
 
 
 # Records as written, for an audit

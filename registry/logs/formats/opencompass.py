@@ -16,16 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from registry.benchmarks.lines import Place, shown
+from registry.benchmarks.lines import Place, quote
 from registry.errors import IngestError
 from registry.files.allowance import Allowance
-from registry.logs.documents import Log, described, load_json, members
+from registry.logs.documents import Log, load_json, members, read_description
 from registry.logs.files import read_beside
 from registry.logs.format import OPENCOMPASS, Format
 from registry.logs.labels import Written, answer_label, certain, read_label
 from registry.logs.listing import listing
 from registry.logs.means import fields_of
-from registry.logs.prompts import PromptFinder, ending_order, listed_order, said
+from registry.logs.prompts import PromptFinder, ending_order, find_listed_order, prompt_text
 from registry.logs.record import (
     NOT_MULTIPLE_CHOICE,
     Item,
@@ -70,24 +70,24 @@ def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping
         labels = {key.removeprefix(LABEL): value for key, value in prediction.items() if key.startswith(LABEL)}
         if labels:
             perplexities |= any(isinstance(value, dict) and "PPL" in value for value in labels.values())
-            answer = _chosen(place, prediction, labels, details.get(str(number)), finder)
+            answer = _read_chosen(place, prediction, labels, details.get(str(number)), finder)
         else:
-            answer = _written(place, prediction, details.get(str(number)), finder)
+            answer = _read_written(place, prediction, details.get(str(number)), finder)
         allowance.take(len(answer.text or ""), records=1)
         recorded.append(answer)
-    about = described(path, {"model": path.parent.name, "dataset": path.stem})
+    about = read_description(path, {"model": path.parent.name, "dataset": path.stem})
     remarks = [NO_PROBABILITIES] if perplexities else []
     return Log(OPENCOMPASS, recorded, about, METRIC, stated, None, remarks)
 
 
-def _chosen(
+def _read_chosen(
     place: Place, prediction: Mapping[str, Any], labels: Mapping[str, Any], detail: Any, finder: PromptFinder
 ) -> Recorded:
     """Return the label with the lowest perplexity, or the highest log-likelihood, as the program states it."""
     prompts = [_prompt(place, members(place, labels, label, dict).get("testing input")) for label in labels]
     names = list(labels)
     question, following = finder.find(place, prompts[0])
-    listed = listed_order(question, following)
+    listed = find_listed_order(question, following)
     if listed is None:
         # The options continue the prompts: each label's prompt ends with its option.
         matched = ending_order(question, prompts)
@@ -99,11 +99,11 @@ def _chosen(
         _reject_unlisted(place, question)
     position = positions.get(str(prediction.get("prediction")))
     if position is None:
-        place.reject(f"prediction {shown(prediction.get('prediction'))} is none of its labels: {shown(names)}")
+        place.reject(f"prediction {quote(prediction.get('prediction'))} is none of its labels: {quote(names)}")
     gold = prediction.get("gold")
     right = None if gold is None else positions.get(str(gold))
     if gold is not None and right is None:
-        place.reject(f"gold {shown(gold)} is none of its labels: {shown(names)}; a question has one right option")
+        place.reject(f"gold {quote(gold)} is none of its labels: {quote(names)}; a question has one right option")
     order = matched
     key = None if right is None else certain(gold, right)
     values = [labels[name].get("Loglikelihood") for name in names]
@@ -117,26 +117,26 @@ def _chosen(
     return replace(found, fields=_fields(prediction, detail))
 
 
-def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: PromptFinder) -> Recorded:
+def _read_written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: PromptFinder) -> Recorded:
     """Return the letter that the evaluator read from a text, according to the results."""
-    text = members(place, written_of(prediction), "prediction", str)
+    text = members(place, find_written(prediction), "prediction", str)
     if not isinstance(detail, dict):
         place.reject(
             "is a generated text, and no results next to the predictions (results/MODEL/DATASET.json) say which letter "
             "the evaluator read from it; run OpenCompass with --dump-eval-details, and import within its folder"
         )
     question, following = finder.find(place, _prompt(place, prediction.get("origin_prompt")))
-    listed = listed_order(question, following)
+    listed = find_listed_order(question, following)
     if listed is None:
         _reject_unlisted(place, question)
     gold = prediction.get("gold")
     options = [question.options[item] for item in listed]
     key = None if gold is None else read_label(only(gold), options)
     if key is not None and set(key.positions) == {None}:
-        place.reject(f"gold {shown(gold)} is not a label of its {len(listed)} options; a question has one right option")
+        place.reject(f"gold {quote(gold)} is not a label of its {len(listed)} options; a question has one right option")
     extracted = only(detail.get("predictions", detail.get("pred")))
     if not isinstance(extracted, str):
-        place.reject(f"the results have no letter for it, but {shown(extracted)}; run OpenCompass again with details")
+        place.reject(f"the results have no letter for it, but {quote(extracted)}; run OpenCompass again with details")
     stated = _correct(detail)
     right = key.positions[0] if key is not None and stated == 1 else None
     return Recorded(
@@ -159,7 +159,7 @@ def _fields(prediction: Mapping[str, Any], detail: Any) -> dict[str, str]:
     return {name: value for name, value in found.items() if name not in _OF_THE_ANSWER}
 
 
-def written_of(prediction: Mapping[str, Any]) -> Mapping[str, Any]:
+def find_written(prediction: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the object with a prediction's text: models that count their tokens nest it, with `rollout`."""
     nested = prediction.get("prediction")
     return nested if isinstance(nested, dict) else prediction
@@ -179,7 +179,7 @@ def _prompt(place: Place, value: Any) -> str:
     said = [turn.get("prompt", turn.get("content")) for turn in turns if isinstance(turn, dict)]
     parts = [text for text in said if isinstance(text, str)]
     if not parts or len(parts) < len(turns):
-        place.reject(f"prompt {shown(value)} is neither a text nor a list of turns; the file is damaged")
+        place.reject(f"prompt {quote(value)} is neither a text nor a list of turns; the file is damaged")
     return "\n".join(parts)
 
 
@@ -227,8 +227,8 @@ def _opencompass_records(document: Mapping[str, Any], details: Mapping[str, Any]
 def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
     prediction, detail, place = object_of(value), object_of(details.get(name)), f"prediction {name}"
     labels = {key.removeprefix(LABEL): object_of(item) for key, item in prediction.items() if key.startswith(LABEL)}
-    prompts = [said(item.get("testing input")) for item in labels.values()]
-    prompt = _common(prompts) if prompts else said(prediction.get("origin_prompt"))
+    prompts = [prompt_text(item.get("testing input")) for item in labels.values()]
+    prompt = _common(prompts) if prompts else prompt_text(prediction.get("origin_prompt"))
     shown = listing(prompt)
     if shown is not None:
         options, text = shown.options, shown.question
@@ -238,12 +238,12 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
     else:
         yield Unusable(place, "its prompt lists no options behind labels", NOT_MULTIPLE_CHOICE)
         return
-    whole = said(next(iter(labels.values())).get("prompt")) if labels else prompt
+    whole = prompt_text(next(iter(labels.values())).get("prompt")) if labels else prompt
     # The last place: an example may be the question itself, with its first label.
     sent = whole[: whole.rfind(prompts[0])] + prompt if prompts and prompts[0] in whole else whole
     names = list(labels)
     keyed = _opencompass_label(prediction.get("gold"), options, names)
-    written = written_of(prediction)
+    written = find_written(prediction)
     output = None if labels else text_of(written.get("prediction"))
     extracted = only(detail.get("predictions", detail.get("pred")))
     stated = number_of(only(detail.get("correct", detail.get("is_correct"))))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, read_lines, shorten, shown
+from registry.benchmarks.lines import Place, quote, read_lines, shorten
 from registry.logs.files import records_of
 from registry.logs.format import OUTPUTS, Format
 from registry.logs.record import (
@@ -42,7 +42,7 @@ def read_contract(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterato
         question = find_question(place, questions, line["question_id"])
         order = check_order(place, question, line["order"])
         n_shown = len(order)
-        answered, position = _stated_answer(place, line, order)
+        answered, position = _read_stated_answer(place, line, order)
         recorded = Recorded(
             place,
             question,
@@ -68,13 +68,13 @@ def read_contract(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterato
         yield recorded
 
 
-def _stated_answer(place: Place, line: Mapping[str, Any], order: tuple[int | str, ...]) -> tuple[bool, int | None]:
+def _read_stated_answer(place: Place, line: Mapping[str, Any], order: tuple[int | str, ...]) -> tuple[bool, int | None]:
     """Return (whether an answer is stated, its position)."""
     if "position" in line:
         position = check_position(place, line["position"], len(order))
         option = line.get("option")
         if option is not None and (position is None or order[position] != option):
-            place.reject(f"position {position} and option {shown(option)} contradict each other; keep one")
+            place.reject(f"position {position} and option {quote(option)} contradict each other; keep one")
         return True, position
     if "option" not in line:
         return False, None
@@ -82,7 +82,7 @@ def _stated_answer(place: Place, line: Mapping[str, Any], order: tuple[int | str
     if option is None:
         return True, None
     if isinstance(option, bool) or option not in order:
-        place.reject(f"option {shown(option)} is not among those shown: {list(order)}")
+        place.reject(f"option {quote(option)} is not among those shown: {list(order)}")
     return True, order.index(option)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from registry.benchmarks.lines import Place, is_table, read_cells, shorten, shown
+from registry.benchmarks.lines import Place, is_table, quote, read_cells, shorten
 from registry.errors import IngestError, UsageError
 from registry.logs.format import TABLE, Format
 from registry.logs.labels import Written, read_label
@@ -68,7 +68,7 @@ def _columns(path: Path, heading: Sequence[str], asked: Sequence[str]) -> list[s
         if not name:
             raise IngestError(f"{path.name} line 1: column {number} has no heading; name its model")
         if name in heading[: number - 1]:
-            raise IngestError(f"{path.name} line 1: column {shown(name)} is there twice; give each model one column")
+            raise IngestError(f"{path.name} line 1: column {quote(name)} is there twice; give each model one column")
     models = [name for name in heading if name not in ABOUT_THE_QUESTION]
     missing = [name for name in asked if name not in models]
     if missing or not models:
@@ -90,7 +90,7 @@ def _label(place: Place, column: str, question: KnownQuestion, cell: str) -> Wri
     beyond = len(label.value) == 1 and label.value.upper() in LETTERS
     if set(label.positions) == {None} and label.value and not beyond:
         place.reject(
-            f"column {shown(column)}: answer {shown(cell)} is neither a letter, nor a number or text of the options; "
+            f"column {quote(column)}: answer {quote(cell)} is neither a letter, nor a number or text of the options; "
             "leave the cell empty for no valid answer, or choose the columns that are models' with --column"
         )
     return label

@@ -318,7 +318,7 @@ def _distinct(rows: Sequence[tuple[int | None, ...]]) -> dict[int, tuple[int | N
     return {number: column for column, number in found.items()}
 
 
-def settled(reader: Reader, number: int) -> Reader:
+def settle_labels(reader: Reader, number: int) -> Reader:
     """Return a reader whose answers are read under one convention, and whose equal options are placed by the key."""
 
     def read() -> Iterator[Recorded]:

@@ -28,7 +28,7 @@ from registry.logs.formats import FORMATS
 from registry.logs.formats.cat import parse_selection, read_consistency
 from registry.logs.formats.outputs import read_contract
 from registry.logs.formats.table import Table, is_table_of_columns, read_table
-from registry.logs.imports.agreement import SCORE_TOLERANCE, Agreement, order_by_key, settled
+from registry.logs.imports.agreement import SCORE_TOLERANCE, Agreement, order_by_key, settle_labels
 from registry.logs.imports.counterparts import with_counterparts
 from registry.logs.imports.repeats import Prompts
 from registry.logs.imports.stated import Comparison, Difference
@@ -39,22 +39,22 @@ from registry.lookups import find_of_hub, find_revision, find_version, is_hub_na
 from registry.names import check_name, plural
 from registry.predictions.bulk import insert_predictions, insert_rows, renew_statistics
 from registry.predictions.rows import prediction_row
-from registry.predictions.texts import imported_text
+from registry.predictions.texts import build_imported_text
 from registry.prompting.prompts import PromptKeys
 from registry.prompting.protocols.presets import RECORDED, SYMBOLS
 from registry.prompting.protocols.store import find_definition, store_protocol
-from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers
+from registry.prompting.thoughts import OPENED_SHARE, closes_only, load_markers
 from registry.prompting.variants import (
     QuestionShape,
     VariantSetDefinition,
     VariantShown,
-    inserted_ordinals,
+    number_inserted,
     parse_variants,
 )
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.scores.asked import as_specified, asked_digest
+from registry.scores.asked import as_specified, compute_asked_digest
 from registry.scores.question_scores import write_question_scores
 from registry.sealed.seal import seal_together
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Question, QuestionOption, Shard
@@ -155,12 +155,12 @@ def import_outputs(
             log = _log(request, questions)
             format_, reader = log.format, lambda: iter(log.recorded)
         digest = sha256_file(request.path)
-        checked, reader = _checked(reader, definition, request.path.name, tell)
+        checked, reader = _check_first(reader, definition, request.path.name, tell)
         overall = overall_beside(request.path, format_) if log is None else log.overall
         _decide(checked, overall, ignore=request.ignore_stated)
         comparison = _comparison(log, overall, checked, request)
     definition = _with_inserted(definition, checked.inserted)
-    answers = _Answers(definition, questions, checked, request.protocol or _assumed(format_, checked))
+    answers = _Answers(definition, questions, checked, request.protocol or _assume_protocol(format_, checked))
     fingerprint = _fingerprint(format_, digest)
     if request.select or request.column:
         fingerprint |= {"select": request.select, "column": request.column}
@@ -170,7 +170,7 @@ def import_outputs(
         fingerprint |= {"stated": comparison.fingerprint()}
     with write_session(engine) as session:
         again = checked.prompts.once(reader) if checked.kept is None else partial(iter, checked.kept)
-        evaluation = _store(session, request, answers, settled(again, checked.convention), fingerprint, tell)
+        evaluation = _store(session, request, answers, settle_labels(again, checked.convention), fingerprint, tell)
         _require_unchanged(request.path, digest)
         tell("sealing", 0, 1)
         _seal(session, [evaluation], lambda done: tell("sealing", done, 1))
@@ -209,9 +209,9 @@ def import_columns(
     with read_session(engine) as session:
         models = _models_of_columns(session, columns, path.name)
     # Which prompts there are is the same for every column.
-    checked, _ = _checked(lambda: table.recorded(columns[0]), definition, path.name, tell)
+    checked, _ = _check_first(lambda: table.recorded(columns[0]), definition, path.name, tell)
     conventions = {column: _column_convention(table, column, path.name) for column in columns}
-    answers = _Answers(definition, questions, checked, protocol or _assumed(COLUMNS, checked))
+    answers = _Answers(definition, questions, checked, protocol or _assume_protocol(COLUMNS, checked))
     total = checked.lines * len(models)
     with write_session(engine) as session:
         evaluations = []
@@ -226,7 +226,7 @@ def import_columns(
                     session,
                     request,
                     answers,
-                    settled(checked.prompts.once(partial(table.recorded, column)), conventions[column]),
+                    settle_labels(checked.prompts.once(partial(table.recorded, column)), conventions[column]),
                     _fingerprint(COLUMNS, digest) | {"select": None, "column": column},
                     lambda what, done, _, before=before: tell(what, before + done, total),  # type: ignore[misc]
                 )
@@ -239,7 +239,7 @@ def import_columns(
     return dict(zip(models, ids, strict=True))
 
 
-def _assumed(format_: str, checked: Checked) -> str:
+def _assume_protocol(format_: str, checked: Checked) -> str:
     """Return the default protocol of answers whose prompts are not recorded.
 
     Letters and texts may come from any prompt, and log-probabilities of labels from a prompt like that of `symbols`.
@@ -416,7 +416,7 @@ def _compare(recorded: Recorded, checked: Checked) -> None:
         )
 
 
-def _checked(reader: Reader, definition: VariantSetDefinition, file: str, tell: Report) -> tuple[Checked, Reader]:
+def _check_first(reader: Reader, definition: VariantSetDefinition, file: str, tell: Report) -> tuple[Checked, Reader]:
     """Return the facts of the first reading, and the reader with counterparts and with equal options as keyed."""
     whole = with_counterparts(lambda: map(order_by_key, reader()), definition)
     return _check(whole, definition, file, tell), whole
@@ -438,7 +438,7 @@ def _column_convention(table: Table, model: str, file: str) -> int:
 def _check(reader: Reader, definition: VariantSetDefinition, file: str, tell: Report) -> Checked:
     """Read the whole file once; raise IngestError for the first invalid line."""
     checked = Checked(agreement=Agreement(file))
-    known = inserted_ordinals(definition.kind)
+    known = number_inserted(definition.kind)
     expected: dict[int, dict[int, VariantShown]] = {}
     for recorded in reader():
         question = recorded.question
@@ -459,14 +459,14 @@ def _check(reader: Reader, definition: VariantSetDefinition, file: str, tell: Re
                     "imported for variants of another kind"
                 )
             if question.question_id not in expected:
-                expected[question.question_id] = _expected(recorded.place, definition, question)
+                expected[question.question_id] = _expect_variants(recorded.place, definition, question)
             variant = _check_variant(recorded, definition, expected[question.question_id], known)
             if not variant.question_shown and recorded.logprobs is not None:
                 checked.without_question[question.question_id, variant.with_question()] = recorded.logprobs
         checked.lines += 1
         if recorded.text is not None:
             checked.texts += 1
-            checked.closing += closes_only(recorded.text, known_markers())
+            checked.closing += closes_only(recorded.text, load_markers())
         checked.scored |= recorded.logprobs is not None or recorded.weights is not None
         if checked.kept is not None:
             checked.kept.append(recorded)
@@ -479,7 +479,9 @@ def _check(reader: Reader, definition: VariantSetDefinition, file: str, tell: Re
     return checked
 
 
-def _expected(place: Place, definition: VariantSetDefinition, question: KnownQuestion) -> dict[int, VariantShown]:
+def _expect_variants(
+    place: Place, definition: VariantSetDefinition, question: KnownQuestion
+) -> dict[int, VariantShown]:
     try:
         return {variant.ordinal: variant for variant in _variants(definition, question)}
     except VariantError as error:
@@ -536,7 +538,7 @@ class _Answers:
     ) -> None:
         self.definition, self.questions, self.checked, self.protocol = definition, questions, checked, protocol
         self.expected = {
-            question.question_id: _expected_ordinals(definition, question, checked) for question in questions.values()
+            question.question_id: _expect_ordinals(definition, question, checked) for question in questions.values()
         }
         self._keys: dict[int, PromptKeys] = {}
 
@@ -581,7 +583,7 @@ def _store_evaluation(
     evaluation = Evaluation(
         specification=specification,
         specification_digest=digest,
-        asked_digest=asked_digest(specification, len(questions), version.questions),
+        asked_digest=compute_asked_digest(specification, len(questions), version.questions),
         replicate=0 if latest is None else latest + 1,
         model_revision=revision,
         benchmark_version=version,
@@ -628,7 +630,7 @@ def _store_evaluation(
     return evaluation
 
 
-def _expected_ordinals(definition: VariantSetDefinition, question: KnownQuestion, checked: Checked) -> set[int]:
+def _expect_ordinals(definition: VariantSetDefinition, question: KnownQuestion, checked: Checked) -> set[int]:
     """Return the ordinals expected of a question: the kind's; for imported orders, those in the file."""
     if definition.kind == "imported":
         return checked.prompts.variants(question.question_id)
@@ -638,7 +640,7 @@ def _expected_ordinals(definition: VariantSetDefinition, question: KnownQuestion
         return set()
 
 
-def _named(definition: VariantSetDefinition, question: KnownQuestion, ordinal: int) -> str:
+def _name_variant(definition: VariantSetDefinition, question: KnownQuestion, ordinal: int) -> str:
     if definition.kind == "imported":
         return ""
     return f", {definition.names(_shape(question)).get(ordinal, '')}".rstrip(", ")
@@ -661,7 +663,7 @@ def _first_missing(
         return None
     first = lacking[0]
     absent = sorted(expected[first.question_id] - checked.prompts.variants(first.question_id))
-    what = f"variant {absent[0]}{_named(definition, first, absent[0])}" if absent else "all of its variants"
+    what = f"variant {absent[0]}{_name_variant(definition, first, absent[0])}" if absent else "all of its variants"
     return (
         f"incomplete: {len(lacking)} of {len(questions)} questions lack outputs, the first is {first.external_id} "
         f"({what}); import a file that contains them all"
@@ -678,7 +680,7 @@ def _store_rows(
     definition, checked = answers.definition, answers.checked
     inserted = definition.inserted()
     ordinals = (
-        inserted_ordinals(definition.kind)
+        number_inserted(definition.kind)
         if definition.kind != "imported"
         else {name: ordinal for ordinal, name in inserted.items()}
     )
@@ -700,7 +702,7 @@ def _store_rows(
         texts = [
             {
                 **{key: row[key] for key in ("evaluation_id", "question_id", "variant")},
-                **imported_text(item.text, item.reasoning, opened=checked.opened),
+                **build_imported_text(item.text, item.reasoning, opened=checked.opened),
             }
             for row, item in zip(rows, batch, strict=True)
             if item.text is not None

@@ -44,7 +44,7 @@ CHECKS: Final = (
     Check("versions", queue.versions, "schema"),
     Check("leases", queue.leases, "schema"),
     Check("progress", queue.progress, "schema"),
-    Check("parked shards", queue.parked, "schema"),
+    Check("parked shards", queue.check_parked, "schema"),
     Check("waiting", queue.waiting, "schema"),
     Check("sealing", queue.sealing, "schema"),
     Check("models", host.models, "schema"),

@@ -20,7 +20,7 @@ from registry.operations.doctor.findings import Context, Outcome, ok, problem, w
 from registry.queue.claims import live_workers
 from registry.schema import catalogue, history
 from registry.schema.audiences import FILTERED, Audience, schema
-from registry.schema.roles import CONNECTIONS, RoleNames, changed_settings, reader_settings
+from registry.schema.roles import CONNECTIONS, RoleNames, compare_settings, reader_settings
 from registry.schema.triggers import trigger_statements
 from registry.schema.views import VIEWS
 
@@ -71,7 +71,7 @@ def reachable(context: Context) -> Outcome:
     if context.engine.dialect.name == "sqlite":
         return ok(f"SQLite {sqlite3.sqlite_version}, {file_of(context)}")
     version, user = rows_of(context, "SELECT current_setting('server_version'), current_user")[0]
-    return ok(f"PostgreSQL {version}, {history.shown(context.engine)} as {user}")
+    return ok(f"PostgreSQL {version}, {history.name_database(context.engine)} as {user}")
 
 
 URL: Final = "SHUFFLEBOARD_DATABASE_URL"
@@ -136,12 +136,12 @@ def writable(context: Context) -> Outcome:
     except (sqlite3.Error, DatabaseError, DBAPIError) as error:
         reason = " ".join(str(getattr(error, "orig", error)).split())
         return problem(f"cannot be written: {reason}", _remedy_of_writing(context, reason))
-    if context.engine.dialect.name == "sqlite" and (closed := _closed_to_writing(file_of(context))):
+    if context.engine.dialect.name == "sqlite" and (closed := _explain_unwritable(file_of(context))):
         return problem(closed, f"chmod 600 {file_of(context)}, and make its folder writable for this account")
     return ok("can be written")
 
 
-def _closed_to_writing(file: Path) -> str:
+def _explain_unwritable(file: Path) -> str:
     """Return how the modes of a SQLite file and its folder forbid writing, which root would not notice; else empty."""
     for path in (file, file.parent):
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -171,7 +171,7 @@ def revision(context: Context) -> Outcome:
     """Check that the schema is this code's."""
     at = history.current(context.engine)
     with context.engine.execution_options(read_only=True).connect() as connection:
-        found = history.made(connection)
+        found = history.read_made(connection)
     if history.is_newer(found.version):
         return problem(
             f"upgraded by Shuffleboard {found.version}, and this is {__version__}",
@@ -179,7 +179,7 @@ def revision(context: Context) -> Outcome:
         )
     if at == history.head():
         if other := history.not_todays(context.engine):
-            return problem(f"other views or triggers than this code's: {history.listed(other)}", _UPGRADE)
+            return problem(f"other views or triggers than this code's: {history.join_names(other)}", _UPGRADE)
         return ok(f"revision {at}, the newest")
     waiting = migrate.pending(at)
     if waiting:
@@ -302,7 +302,7 @@ def readers(context: Context) -> Outcome:
                 f"{role} can read or change {elsewhere} relations outside of the schema {schema(audience)}",
                 "take those rights from it, and run `shuffleboard db roles`",
             )
-        if changed := _changed(context, audience, role):
+        if changed := _find_role_changes(context, audience, role):
             return problem(
                 changed,
                 "somebody with the password may have lifted them: run `shuffleboard db roles --prompt`, and give the "
@@ -347,7 +347,7 @@ WHERE
 """How many relations a reader of `schema` can read elsewhere, or write to there."""
 
 
-def _changed(context: Context, audience: Audience, role: str) -> str:
+def _find_role_changes(context: Context, audience: Audience, role: str) -> str:
     """Return how a reader differs from the role that `db roles` makes; empty if it does not."""
     listed = rows_of(
         context,
@@ -355,7 +355,7 @@ def _changed(context: Context, audience: Audience, role: str) -> str:
         role=role,
     )
     found = dict(setting.split("=", 1) for (setting,) in listed)
-    phrases = changed_settings(reader_settings(schema(audience)), found)
+    phrases = compare_settings(reader_settings(schema(audience)), found)
     limit = value_of(context, "SELECT rolconnlimit FROM pg_roles WHERE rolname = :role", role=role)
     if limit != CONNECTIONS:
         phrases.append(f"its connection limit is {limit} instead of {CONNECTIONS}")

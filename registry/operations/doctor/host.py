@@ -129,18 +129,20 @@ def accelerator(_context: Context) -> Outcome:
     program = shutil.which("nvidia-smi")
     if program is None:
         return ok("no GPU (nvidia-smi is not installed); workers score on the CPU")
-    listed = _said([program, "--query-gpu=name,driver_version,memory.total,memory.used", "--format=csv,noheader"])
+    listed = _run_program(
+        [program, "--query-gpu=name,driver_version,memory.total,memory.used", "--format=csv,noheader"]
+    )
     if not listed:
         return warning("nvidia-smi is installed but lists no GPU", "check the driver: run nvidia-smi")
     found = "; ".join(listed.splitlines())
-    slices = re.findall(r"MIG (\S+) .*(MIG-[^)\s]+)", _said([program, "-L"]))
+    slices = re.findall(r"MIG (\S+) .*(MIG-[^)\s]+)", _run_program([program, "-L"]))
     if slices:
         named = ", ".join(f"{size} {name}" for size, name in slices)
         found += f"; MIG slices, a worker for each, which CUDA_VISIBLE_DEVICES names: {named}"
     if find_spec("torch") is None:
         return ok(f"{found}; torch is not installed here")
     # In a process of its own: torch takes seconds and memory, and a broken driver may end the process.
-    seen = _said([sys.executable, "-c", "import torch; print(torch.cuda.device_count(), torch.__version__)"])
+    seen = _run_program([sys.executable, "-c", "import torch; print(torch.cuda.device_count(), torch.__version__)"])
     count, _, version = seen.partition(" ")
     if count in ("", "0"):
         return warning(
@@ -157,7 +159,7 @@ def _engine() -> str:
     return "transformers scores, since vLLM is not installed here (pip install vllm)"
 
 
-def _said(command: list[str]) -> str:
+def _run_program(command: list[str]) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):

@@ -16,7 +16,7 @@ A_DAY_S = 86_400.0
 START = "start one: shuffleboard worker"
 
 
-def _listed(items: Sequence[str]) -> str:
+def _join_some(items: Sequence[str]) -> str:
     more = f", and {len(items) - LISTED} more" if len(items) > LISTED else ""
     return ", ".join(items[:LISTED]) + more
 
@@ -34,7 +34,7 @@ def _is_waiting(context: Context) -> bool:
 def workers(context: Context) -> Outcome:
     """Report live workers, and workers that fell silent within a day without signing off."""
     with read_session(context.engine) as session:
-        ended = claims.gone(session)
+        ended = claims.list_gone(session)
     is_live = and_(claims.worker_is_live(), Worker.id.not_in(ended))
     live = _rows(context, select(Worker.host, Worker.device).where(is_live).order_by(Worker.host))
     silent = _rows(
@@ -49,9 +49,9 @@ def workers(context: Context) -> Outcome:
     )
     if not live and _is_waiting(context):
         return problem("none is alive, but work is waiting", START)
-    found = f"{len(live)} alive" + (f" ({_listed([f'{row.device} on {row.host}' for row in live])})" if live else "")
+    found = f"{len(live)} alive" + (f" ({_join_some([f'{row.device} on {row.host}' for row in live])})" if live else "")
     if silent:
-        gone = _listed([f"process {row.pid} on {row.host} since {row.last_seen:%H:%M} UTC" for row in silent])
+        gone = _join_some([f"process {row.pid} on {row.host} since {row.last_seen:%H:%M} UTC" for row in silent])
         return warning(f"{found}; disappeared without signing off: {gone}", "check its log, and start it again")
     return ok(found)
 
@@ -78,14 +78,14 @@ def versions(context: Context) -> Outcome:
     mixed = claims.differing_versions([row.versions for row in live])
     remedy = "install the same code and constraints.txt on every host, and restart the workers"
     if others:
-        return warning(f"this is {context.code_version}; others: {_listed(others)}", remedy)
+        return warning(f"this is {context.code_version}; others: {_join_some(others)}", remedy)
     if mixed:
-        listed = _listed([f"{package} {' and '.join(sorted(counts))}" for package, counts in mixed.items()])
+        listed = _join_some([f"{package} {' and '.join(sorted(counts))}" for package, counts in mixed.items()])
         return warning(f"workers differ in {listed}", remedy)
     return ok(f"{context.code_version} on all of {len(live)} live workers")
 
 
-def parked(context: Context) -> Outcome:
+def check_parked(context: Context) -> Outcome:
     """Shards that were given up, and revisions of models that cannot be used."""
     shards = _rows(
         context,
@@ -95,7 +95,9 @@ def parked(context: Context) -> Outcome:
         .order_by(Shard.evaluation_id),
     )
     if shards:
-        listed = _listed([f"evaluation {row.evaluation_id} ({row.shards}: {str(row.error)[:100]})" for row in shards])
+        listed = _join_some(
+            [f"evaluation {row.evaluation_id} ({row.shards}: {str(row.error)[:100]})" for row in shards]
+        )
         return warning(
             f"parked: {listed}", f"fix the cause, then: shuffleboard evaluations retry {shards[0].evaluation_id}"
         )
@@ -113,7 +115,7 @@ def leases(context: Context) -> Outcome:
     )
     if not expired:
         return ok("none has expired")
-    listed = _listed(
+    listed = _join_some(
         [f"shard {row.id} of evaluation {row.evaluation_id}, process {row.pid} on {row.host}" for row in expired]
     )
     with read_session(context.engine) as session:
@@ -131,13 +133,13 @@ def progress(context: Context) -> Outcome:
     """Check for shards that live workers do not finish, and for those taken from hung workers."""
     with read_session(context.engine) as session:
         late = stalls.overdue(session, context.settings)
-        given_up = stalls.stalled(session, A_DAY_S)
+        given_up = stalls.list_stalled(session, A_DAY_S)
     remedy = "look at the worker's log, and at its device; end a process that does not end by itself"
     if late:
-        listed = _listed([f"{_shard(one)}, in work for {one.seconds:.0f} s" for one in late])
+        listed = _join_some([f"{_shard(one)}, in work for {one.seconds:.0f} s" for one in late])
         return warning(f"far slower than measured: {listed}", remedy)
     if given_up:
-        listed = _listed([f"{_shard(one)}, at {one.at:%H:%M} UTC" for one in given_up])
+        listed = _join_some([f"{_shard(one)}, at {one.at:%H:%M} UTC" for one in given_up])
         return warning(f"taken from hung workers within a day: {listed}", remedy)
     return ok("no worker has hung within a day")
 
@@ -176,7 +178,7 @@ def sealing(context: Context) -> Outcome:
         alive = claims.live_workers(session)
     if not ready:
         return ok("everything that is scored is sealed")
-    found = f"scored and not sealed: {_listed([f'evaluation {number}' for number in ready])}"
+    found = f"scored and not sealed: {_join_some([f'evaluation {number}' for number in ready])}"
     if alive:
         return warning(
             found,

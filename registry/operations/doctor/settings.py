@@ -93,7 +93,9 @@ def signing_key(context: Context) -> Outcome:
 def files(context: Context) -> Outcome:
     """Check that the files and programs that settings name exist."""
     missing = [
-        f"{ENVIRONMENT}{name.upper()}={path}" for name, path, is_right in _named(context.settings) if not is_right(path)
+        f"{ENVIRONMENT}{name.upper()}={path}"
+        for name, path, is_right in _list_named_files(context.settings)
+        if not is_right(path)
     ]
     if missing:
         return problem(
@@ -102,7 +104,7 @@ def files(context: Context) -> Outcome:
     return ok("every file that a setting names is there")
 
 
-def _named(settings: Settings) -> Iterator[tuple[str, Path, Callable[[Path], bool]]]:
+def _list_named_files(settings: Settings) -> Iterator[tuple[str, Path, Callable[[Path], bool]]]:
     if settings.harness_python:
         yield "harness_python", Path(settings.harness_python), lambda path: os.access(path, os.X_OK)
     if settings.oidc_roles:

@@ -22,7 +22,7 @@ def samples(definition: Mapping[str, Any]) -> bool | None:
     return generation.get("sampling") == "model" or float(generation.get("temperature", 0)) > 0
 
 
-def drawn(definition: Mapping[str, Any], *, recorded: bool, probable: bool) -> bool | None:
+def are_drawn(definition: Mapping[str, Any], *, recorded: bool, probable: bool) -> bool | None:
     """Return whether an evaluation's answers were drawn at random; None if unknown.
 
     recorded: imported. probable: with probabilities. Imported answers without probabilities have a protocol of

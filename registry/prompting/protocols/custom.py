@@ -70,14 +70,14 @@ def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]
     if name in PRESETS:
         raise IngestError(f"{where}: name {name!r} is a preset, and presets cannot be changed; choose another name")
     if base not in PRESETS:
-        raise IngestError(f"{where}: base {_shown(base)} is not a preset; use one of {', '.join(PRESETS)}")
+        raise IngestError(f"{where}: base {_quote_value(base)} is not a preset; use one of {', '.join(PRESETS)}")
     preset = PRESETS[base]
     definition: dict[str, Any] = {"name": name, "shots": 0, **preset}
     for key, value in document.items():
         if key in ("name", "base"):
             continue
         if key == "shots":
-            raise IngestError(f"{where}: shots belong to an evaluation; give them there: --shots {_shown(value)}")
+            raise IngestError(f"{where}: shots belong to an evaluation; give them there: --shots {_quote_value(value)}")
         if "generation" in preset and key in _ABOUT_THOUGHTS:
             checked = _ABOUT_THOUGHTS[key](f"{where}: {key}", value, None)
             if checked is not None:
@@ -86,7 +86,9 @@ def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]
         if key not in preset or key in FIXED:
             changeable = [*preset, *(_ABOUT_THOUGHTS if "generation" in preset else ())]
             known = ", ".join(known for known in changeable if known not in FIXED)
-            raise IngestError(f"{where}: {_shown(key)} is not a key that {base} lets you change; those are: {known}")
+            raise IngestError(
+                f"{where}: {_quote_value(key)} is not a key that {base} lets you change; those are: {known}"
+            )
         definition[key] = _value(f"{where}: {key}", key, value, preset)
     if "generation" in definition:
         _check_limits(f"{where}: generation", definition["generation"])
@@ -109,7 +111,7 @@ def _value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
     inner = _TABLES.get(key)
     if inner is not None:
         if not isinstance(value, Mapping):
-            raise IngestError(f"{place}: {_shown(value)} is not a table; write its keys below it")
+            raise IngestError(f"{place}: {_quote_value(value)} is not a table; write its keys below it")
         changed = dict(preset[key])
         added = _ABOUT_THINKING if key == "generation" else {}
         for name, item in value.items():
@@ -126,16 +128,16 @@ def _value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
         return _labels(place, value, preset)
     if key == "chat_template":
         if not isinstance(value, bool):
-            raise IngestError(f"{place}: {_shown(value)} is neither true nor false")
+            raise IngestError(f"{place}: {_quote_value(value)} is neither true nor false")
         return value
     return _template(place, value, preset, key)
 
 
 def _refuse(place: str, value: Any, remedy: str) -> NoReturn:
-    raise IngestError(f"{place}: {_shown(value)}: {remedy}")
+    raise IngestError(f"{place}: {_quote_value(value)}: {remedy}")
 
 
-def _shown(value: Any) -> str:
+def _quote_value(value: Any) -> str:
     """Return a value as a message quotes it."""
     text = repr(value)
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
@@ -325,7 +327,7 @@ _ABOUT_THOUGHTS: Final[Mapping[str, Callable[[str, Any, Any], Any]]] = {
 """Keys that every preset that generates may have."""
 
 
-def shipped_definitions() -> dict[str, dict[str, Any]]:
+def load_shipped_definitions() -> dict[str, dict[str, Any]]:
     """Name to definition of each custom protocol that ships, by name."""
     folder = files(__package__) / SHIPPED
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)

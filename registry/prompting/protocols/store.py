@@ -13,7 +13,7 @@ from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import ProtocolError
 from registry.names import suggestion
-from registry.prompting.protocols.custom import shipped_definitions
+from registry.prompting.protocols.custom import load_shipped_definitions
 from registry.prompting.protocols.presets import PRESETS, RECORDED
 from registry.tables import Protocol
 
@@ -21,12 +21,12 @@ MAX_SHOTS: Final = 100
 
 
 @lru_cache(maxsize=1)
-def known_definitions() -> Mapping[str, Mapping[str, Any]]:
+def load_known_definitions() -> Mapping[str, Mapping[str, Any]]:
     """Return the definitions that come with the code by name: presets, `recorded`, then custom protocols that ship."""
     presets = {
         name: {"name": name, "shots": 0, **preset} for name, preset in {**PRESETS, RECORDED["format"]: RECORDED}.items()
     }
-    return presets | shipped_definitions()
+    return presets | load_shipped_definitions()
 
 
 def protocol_definition(name: str, shots: int = 0) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def protocol_definition(name: str, shots: int = 0) -> dict[str, Any]:
 
     Raises ProtocolError for an unknown name or a number of shots out of range.
     """
-    known = known_definitions()
+    known = load_known_definitions()
     if name not in known:
         raise ProtocolError(f"unknown protocol {name!r}{suggestion(name, known)}; use one of {', '.join(known)}")
     return _with_shots(known[name], shots)
@@ -45,12 +45,12 @@ def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, An
 
     Raises ProtocolError as protocol_definition does.
     """
-    if name in known_definitions():
+    if name in load_known_definitions():
         return protocol_definition(name, shots)
     row = session.scalar(select(Protocol).where(Protocol.name == name).order_by(Protocol.id.desc()).limit(1))
     if row is None:
         imported = session.scalars(select(Protocol.name).distinct().order_by(Protocol.name))
-        known = dict.fromkeys([*known_definitions(), *imported])
+        known = dict.fromkeys([*load_known_definitions(), *imported])
         raise ProtocolError(
             f"unknown protocol {name!r}{suggestion(name, known)}; use one of {', '.join(known)} "
             "(shuffleboard protocols import FILE)"
@@ -82,7 +82,7 @@ def import_protocol(session: Session, definition: Mapping[str, Any]) -> tuple[Pr
     Another definition of the same name is another protocol, which takes over the name.
     Raises ProtocolError for a name that comes with the code: such a name keeps its definition.
     """
-    if definition["name"] in known_definitions():
+    if definition["name"] in load_known_definitions():
         raise ProtocolError(f"protocol {definition['name']} comes with Shuffleboard; choose another name")
     one_at_a_time(session, "protocols")
     digest = specification_digest(definition)

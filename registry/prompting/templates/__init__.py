@@ -67,17 +67,17 @@ class Template:
     seed: int = 0
 
 
-def shipped(name: str) -> tuple[Template, ...]:
+def load_shipped(name: str) -> tuple[Template, ...]:
     """Return the templates that ship under a name. Raises VariantError for an unknown one."""
     if name not in SHIPPED:
         raise VariantError(f"wording: no templates {name!r} ship; use {', '.join(SHIPPED)}, or file=FILE for your own")
-    return _shipped(name)
+    return _load_shipped(name)
 
 
 @cache
-def _shipped(name: str) -> tuple[Template, ...]:
+def _load_shipped(name: str) -> tuple[Template, ...]:
     text = read_definition(files(__name__).joinpath(f"{name}.toml"))
-    return templates_of(checked(parse_toml(text, f"{name}.toml"), f"{name}.toml"))
+    return templates_of(check_templates(parse_toml(text, f"{name}.toml"), f"{name}.toml"))
 
 
 def read_templates(path: Path) -> dict[str, Any]:
@@ -87,15 +87,15 @@ def read_templates(path: Path) -> dict[str, Any]:
     `task_without_subject`, `place`, `question` and `reasoning`.
     Raises IngestError or VariantError naming the file, the value and the remedy.
     """
-    return checked(read_toml(path), path.name)
+    return check_templates(read_toml(path), path.name)
 
 
 def templates_of(content: Mapping[str, Any]) -> tuple[Template, ...]:
     """Return the templates of stored content, checked again: it may come from another registry's archive."""
-    return tuple(Template(**template) for template in checked(content, "templates")["template"])
+    return tuple(Template(**template) for template in check_templates(content, "templates")["template"])
 
 
-def checked(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+def check_templates(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the content of a file of templates with all defaults. Raises VariantError for an invalid key or value."""
     unknown = sorted(document.keys() - {"source", "template"})
     if unknown:
@@ -103,7 +103,7 @@ def checked(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     listed = document.get("template")
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not 1 <= len(listed) <= MAX_TEMPLATES:
         raise VariantError(f"{name}: give 1 to {MAX_TEMPLATES} tables [[template]]")
-    templates = [_checked_template(template, f"{name}: template {number}") for number, template in enumerate(listed, 1)]
+    templates = [_check_template(template, f"{name}: template {number}") for number, template in enumerate(listed, 1)]
     names = [template["name"] for template in templates]
     for template in names:
         if names.count(template) > 1 or template == OWN:
@@ -111,7 +111,7 @@ def checked(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {"source": str(document.get("source", "")).strip(), "template": templates}
 
 
-def _checked_template(document: Any, where: str) -> dict[str, str]:
+def _check_template(document: Any, where: str) -> dict[str, str]:
     if not isinstance(document, Mapping):
         raise VariantError(f"{where} is {document!r}; give a table with {', '.join(_KEYS)}")
     for key, value in document.items():

@@ -15,7 +15,7 @@ from registry.prompting.thoughts.division import (
     divide,
     opens_thought,
 )
-from registry.prompting.thoughts.markers import Family, Markers, families_of, known_markers, markers_of
+from registry.prompting.thoughts.markers import Family, Markers, families_of, load_markers, markers_of
 from registry.prompting.thoughts.settings import (
     AT_LIMIT,
     EFFORTS,
@@ -42,7 +42,7 @@ __all__ = [
     "closes_only",
     "divide",
     "families_of",
-    "known_markers",
+    "load_markers",
     "markers_of",
     "opens_thought",
     "reads_apart",

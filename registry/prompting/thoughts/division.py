@@ -64,22 +64,22 @@ def _parts(output: Output, markers: Markers) -> Divided:
     text = output.text
     apart = (output.reasoning or "").strip()
     opened = output.opened and not apart
-    found = _counted(text, list(markers.find(text)), cut_off=output.finish == "length")
+    found = _filter_markers(text, list(markers.find(text)), cut_off=output.finish == "length")
     start = len(text) - len(text.lstrip())
     open_still, cut = _last_end(found, start, opened=opened, markers=markers)
     if open_still:
-        return Divided(_joined(apart, _thought(text, found, start, len(text), markers)), None, cut=len(text))
+        return Divided(_join(apart, _thought(text, found, start, len(text), markers)), None, cut=len(text))
     if cut is None:
         if not apart:
-            return Divided(None, markers.without_turn_ends(text))
-        answer, marked = _inside(text, 0, found, markers)
-        return Divided(apart, markers.without_turn_ends(answer), marked)
+            return Divided(None, markers.strip_turn_ends(text))
+        answer, marked = _read_inside(text, 0, found, markers)
+        return Divided(apart, markers.strip_turn_ends(answer), marked)
     thought = _thought(text, found, start, cut.start, markers)
     if cut.role == "answer_begin":
-        answer, marked = _closed(text, cut, found), False
+        answer, marked = _read_closed(text, cut, found), False
     else:
-        answer, marked = _inside(text, cut.end, found, markers)
-    return Divided(_joined(apart, thought), markers.without_turn_ends(answer), marked, cut.end)
+        answer, marked = _read_inside(text, cut.end, found, markers)
+    return Divided(_join(apart, thought), markers.strip_turn_ends(answer), marked, cut.end)
 
 
 OPENED_SHARE: Final = 0.5
@@ -112,7 +112,7 @@ def closes_only(text: str, markers: Markers) -> bool:
     return "end" in roles and "begin" not in roles
 
 
-def _counted(text: str, found: list[Found], *, cut_off: bool) -> list[Found]:
+def _filter_markers(text: str, found: list[Found], *, cut_off: bool) -> list[Found]:
     """Return the markers that are meant as markers; words open a thought only at the beginning."""
     start = len(text) - len(text.lstrip())
     found = [
@@ -216,10 +216,10 @@ def _thought(text: str, found: list[Found], start: int, end: int, markers: Marke
         start = before[0].end
     while before and before[-1].start >= start and before[-1].role == "end" and not text[before[-1].end : end].strip():
         end = before.pop().start
-    return markers.without_turn_ends(text[start:end])
+    return markers.strip_turn_ends(text[start:end])
 
 
-def _inside(text: str, start: int, found: list[Found], markers: Markers) -> tuple[str, bool]:
+def _read_inside(text: str, start: int, found: list[Found], markers: Markers) -> tuple[str, bool]:
     """Return the text after `start`, or in the last answer markers there; and whether there were markers."""
     begins = [
         item
@@ -230,18 +230,18 @@ def _inside(text: str, start: int, found: list[Found], markers: Markers) -> tupl
         return text[start:], False
     line = text.rfind("\n", 0, begins[-1].start)
     first = next(item for item in begins if item.start > line)
-    answer = _closed(text, begins[-1], found)
-    if _closed(text, first, found).strip() != answer.strip():
+    answer = _read_closed(text, begins[-1], found)
+    if _read_closed(text, first, found).strip() != answer.strip():
         # Two answers on one line: neither decides.
         answer = text[first.end : begins[-1].end + len(answer)]
     return answer, True
 
 
-def _closed(text: str, begin: Found, found: list[Found]) -> str:
+def _read_closed(text: str, begin: Found, found: list[Found]) -> str:
     """Return the text between an answer's begin marker and its end marker, or the end of the text."""
     ends = (item.start for item in found if item.role == "answer_end" and item.family == begin.family)
     return text[begin.end : next((start for start in ends if start >= begin.end), len(text))]
 
 
-def _joined(apart: str, thought: str) -> str | None:
+def _join(apart: str, thought: str) -> str | None:
     return "\n\n".join(part for part in (apart, thought) if part) or None

@@ -83,7 +83,7 @@ class Markers:
             if match[0][0].isalpha() and " " in match[0] and not _begins_line(text, match.start()):
                 continue
             for family, role in self._meanings[match[0].lower()]:
-                yield Found(match.start(), self._after_header(text, match.end(), family, role), role, family)
+                yield Found(match.start(), self._skip_header(text, match.end(), family, role), role, family)
 
     def unknown(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the position and text of each marker of a thought that is not listed.
@@ -112,7 +112,7 @@ class Markers:
             return "listed"
         return "token" if token and not any(word in lower for word in self.thinking_words) else "marker"
 
-    def without_turn_ends(self, text: str) -> str:
+    def strip_turn_ends(self, text: str) -> str:
         """Return the text without blanks around it and without the end of its turn."""
         end = len(text.rstrip())
         while mark := next((mark for mark in self.turn_ends if text.endswith(mark, 0, end)), None):
@@ -121,7 +121,7 @@ class Markers:
                 end -= 1
         return text[:end].lstrip()
 
-    def _after_header(self, text: str, end: int, family: int, role: Role) -> int:
+    def _skip_header(self, text: str, end: int, family: int, role: Role) -> int:
         headers = self.families[family].header_end if role in ("begin", "answer_begin") else ()
         for header in headers:
             at = text.find(header, end, end + MAX_MARKER)
@@ -242,14 +242,14 @@ def _read(extra: str) -> Markers:
     )
 
 
-def known_markers() -> Markers:
+def load_markers() -> Markers:
     """Return the markers that ship, and the markers in the file SHUFFLEBOARD_MARKERS. Raises IngestError."""
     return _read(get_settings().markers)
 
 
 def markers_of(definition: Mapping[str, Any]) -> Markers:
     """Return the markers of a protocol: its own if it names any, otherwise the known ones. Raises IngestError."""
-    known = known_markers()
+    known = load_markers()
     if "markers" not in definition:
         return known
     return _with_families(specification_digest({"markers": definition["markers"]}), known, definition["markers"])

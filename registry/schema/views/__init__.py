@@ -46,7 +46,7 @@ def view_sql(name: str, dialect: str) -> str:
     """Return the SELECT of a view on `sqlite` or `postgresql`."""
     special = _FOLDER / f"{name}.{dialect}.sql"
     path = special if special.exists() else _FOLDER / f"{name}.sql"
-    return _filled(name, path.read_text(encoding="utf-8").strip().removesuffix(";"))
+    return _fill(name, path.read_text(encoding="utf-8").strip().removesuffix(";"))
 
 
 def read_by(sql: str) -> list[str]:
@@ -54,7 +54,7 @@ def read_by(sql: str) -> list[str]:
     return sorted(set(re.findall(r"\b(?:from|join)\s+(\w+)", re.sub(r"--[^\n]*", "", sql), re.IGNORECASE)))
 
 
-def _filled(name: str, sql: str) -> str:
+def _fill(name: str, sql: str) -> str:
     if "{{" not in sql:
         return sql
     from registry.schema.views.metric_columns import FILLED  # the metrics come with it, which most readers do without

@@ -56,11 +56,11 @@ def _scope_metrics() -> Iterator[str]:
             yield f"averaged.{name}_n"
         else:
             means = (f"averaged.{pair.first}_with_{pair.second}", f"averaged.{pair.second}_with_{pair.first}")
-            yield f"{_combined(pair, *means)} as {name}"
+            yield f"{_combine(pair, *means)} as {name}"
             yield f"averaged.{pair.first}_with_{pair.second}_n as {name}_n"
 
 
-def _combined(pair: FunctionOfTwoMeans, first: str, second: str) -> str:
+def _combine(pair: FunctionOfTwoMeans, first: str, second: str) -> str:
     """Return the pair's function as SQL over columns."""
     dialect = DefaultDialect()
     dialect.div_is_floordiv = False  # means are no integers: without a cast, none is rounded
@@ -235,7 +235,7 @@ FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     },
     "prediction_detail": {"prediction": _lines(_prediction, 4), "generation": _lines(_generation, 4)},
     "metrics_over_benchmarks": {
-        "shares": _lines(_shares(lambda pair: _combined(pair, "first_mean.macro", "second_mean.macro")), 8, ""),
+        "shares": _lines(_shares(lambda pair: _combine(pair, "first_mean.macro", "second_mean.macro")), 8, ""),
         "not_means": _lines(lambda: (f"'{name}'" for name, metric in METRICS.items() if not metric.of_questions), 16),
         "firsts": _lines(_shares(lambda pair: f"'{pair.first}'"), 4, ""),
         "seconds": _lines(_shares(lambda pair: f"'{pair.second}'"), 4, ""),

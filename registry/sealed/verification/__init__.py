@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from registry import chain
 from registry.db import MAX_ROW_ID
 from registry.lookups import find_evaluation
-from registry.predictions.stored import archived_among
-from registry.sealed.manifest import sealed_columns
+from registry.predictions.stored import filter_archived
+from registry.sealed.manifest import list_sealed_columns
 from registry.sealed.verification.derived import (
     check_analyses,
     check_asked,
@@ -31,8 +31,8 @@ from registry.sealed.verification.inputs import (
 from registry.sealed.verification.place import (
     check_link,
     check_withdrawals,
-    gone,
-    misplaced_snapshots,
+    find_gone,
+    find_misplaced_snapshots,
     newest_snapshots,
     snapshot_problems,
 )
@@ -80,7 +80,7 @@ def verify_evaluation(session: Session, evaluation_id: int, *, head: str | None 
         "evaluation": evaluation_id,
         "seal": seal,
         "seal_version": number,
-        "sealed_columns": [] if number is None else list(sealed_columns(number)),
+        "sealed_columns": [] if number is None else list(list_sealed_columns(number)),
         "ok": not found.problems,
         "problems": found.problems,
         "questions": sorted(found.questions),
@@ -99,27 +99,27 @@ def _check_chain(session: Session, head: str | None, found: Findings) -> None:
 
 
 def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    def checked(what: str, check: Callable[..., Any], *arguments: Any) -> Any:
+    def attempt_check(what: str, check: Callable[..., Any], *arguments: Any) -> Any:
         return attempt(session, found, what, check, *arguments)
 
     if evaluation.state != "complete":
         found.add(f"state: it is sealed, yet {evaluation.state}")
-    if not checked("what it refers to", check_references, session, evaluation, found):
+    if not attempt_check("what it refers to", check_references, session, evaluation, found):
         return
-    if not checked("archive", check_archive, session, evaluation, found):
+    if not attempt_check("archive", check_archive, session, evaluation, found):
         return
-    as_specified = checked("specification", check_specification, evaluation, found)
-    checked("benchmark", check_content, session, evaluation, found)
-    checked("engine", check_fingerprints, session, evaluation, found)
-    checked("seal", check_leaves, session, evaluation, found)
-    if archived_among(session, [evaluation.id]):
-        checked("evaluation_metric", check_archived_metrics, session, evaluation, found)
+    as_specified = attempt_check("specification", check_specification, evaluation, found)
+    attempt_check("benchmark", check_content, session, evaluation, found)
+    attempt_check("engine", check_fingerprints, session, evaluation, found)
+    attempt_check("seal", check_leaves, session, evaluation, found)
+    if filter_archived(session, [evaluation.id]):
+        attempt_check("evaluation_metric", check_archived_metrics, session, evaluation, found)
     else:
-        _check_derived(checked, session, evaluation, found, as_specified=bool(as_specified))
-    checked("chain", check_link, session, evaluation, found)
-    checked("withdrawal", check_withdrawals, session, evaluation, found)
-    checked("board_snapshot", _check_newest_snapshots, session, evaluation, found)
-    checked("board_snapshot", _check_places, session, found)
+        _check_derived(attempt_check, session, evaluation, found, as_specified=bool(as_specified))
+    attempt_check("chain", check_link, session, evaluation, found)
+    attempt_check("withdrawal", check_withdrawals, session, evaluation, found)
+    attempt_check("board_snapshot", _check_newest_snapshots, session, evaluation, found)
+    attempt_check("board_snapshot", _check_places, session, found)
 
 
 def _check_derived(
@@ -147,7 +147,7 @@ def _check_newest_snapshots(session: Session, evaluation: Evaluation, found: Fin
 
 
 def _check_places(session: Session, found: Findings) -> None:
-    found.problems += misplaced_snapshots(session)
+    found.problems += find_misplaced_snapshots(session)
 
 
 def _check_snapshot(session: Session, snapshot_id: int, found: Findings) -> None:
@@ -155,7 +155,7 @@ def _check_snapshot(session: Session, snapshot_id: int, found: Findings) -> None
 
 
 def _check_gone(session: Session, found: Findings) -> None:
-    found.problems += gone(session)
+    found.problems += find_gone(session)
 
 
 def verify_all(session: Session, *, head: str | None = None) -> dict[str, Any]:

@@ -12,15 +12,15 @@ from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
 from registry.predictions.prompts import prompts_of
 from registry.prompting.prompts import PromptKeys, question_shape
-from registry.prompting.variants import VariantSetDefinition, stored_variants
+from registry.prompting.variants import VariantSetDefinition, load_variants
 from registry.queue.evaluations import choose_again
-from registry.scores.asked import asked
-from registry.scores.computed import computed_metrics
+from registry.scores.asked import compute_asked
+from registry.scores.computed import compute_metrics
 from registry.scores.intervals import evaluation_intervals, interval_columns
 from registry.scores.pride import PRIDE, compute_pride, pride_parameters, pride_result
-from registry.scores.written import written
+from registry.scores.written import compute_written
 from registry.sealed.verification.findings import Findings, alike, names_of
-from registry.studies.comparing import CORA, computed_cora
+from registry.studies.comparing import CORA, compute_cora_analysis
 from registry.tables import (
     Analysis,
     Evaluation,
@@ -40,8 +40,8 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
 
     Of all answers, which of them are to the same prompt.
     """
-    definition = stored_variants(evaluation.variant_set)
-    if definition.kind != "imported" and not definition.made_by(evaluation.variant_set.version):
+    definition = load_variants(evaluation.variant_set)
+    if definition.kind != "imported" and not definition.is_current(evaluation.variant_set.version):
         return
     wanted = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation.id)
     ids = session.scalars(wanted.order_by(EvaluationQuestion.question_id)).all()
@@ -71,7 +71,7 @@ def _wrong_prompts(
         select(Question).where(Question.id.in_(numbered)).options(selectinload(Question.options))
     ).all()
     for question in questions:
-        if not _told_apart(definition, question, evaluation, numbered[question.id]):
+        if not _have_right_numbers(definition, question, evaluation, numbered[question.id]):
             yield _NUMBERED, question.external_id
     built, problems = _rebuilt(session, evaluation, [question for question in questions if question.id in stored])
     yield from problems
@@ -88,7 +88,7 @@ def _wrong_prompts(
 _NUMBERED: Final = "which of its answers are to the same prompt is not what the orders and texts that were shown say"
 
 
-def _told_apart(
+def _have_right_numbers(
     definition: VariantSetDefinition,
     question: Question,
     evaluation: Evaluation,
@@ -110,9 +110,9 @@ _Built = dict[int, dict[int, tuple[str, list[int]]]]
 def _rebuilt(
     session: Session, evaluation: Evaluation, questions: Sequence[Question]
 ) -> tuple[_Built, list[tuple[str, str]]]:
-    """Return the result of `_built` for questions with prompts, and (problem, external id) for the others."""
+    """Return the result of `_build_prompts` for questions with prompts, and (problem, external id) for the others."""
     try:
-        return _built(session, evaluation, questions), []
+        return _build_prompts(session, evaluation, questions), []
     except (ShuffleboardError, LookupError) as error:
         if len(questions) == 1:
             return {}, [(f"its prompts cannot be rebuilt ({error})", questions[0].external_id)]
@@ -125,7 +125,7 @@ def _rebuilt(
     return built, problems
 
 
-def _built(session: Session, evaluation: Evaluation, questions: Sequence[Question]) -> _Built:
+def _build_prompts(session: Session, evaluation: Evaluation, questions: Sequence[Question]) -> _Built:
     """Question id to variant to the digest of its prompt and the order it shows."""
     found: dict[int, dict[int, tuple[str, list[int]]]] = {}
     for item in prompts_of(session, evaluation, list(questions)):
@@ -210,7 +210,7 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
     }
     intervals = evaluation_intervals(session, evaluation_id)
     sampled = session.get_one(Evaluation, evaluation_id).sampled_from is not None
-    for scope, values in computed_metrics(session, evaluation_id).items():
+    for scope, values in compute_metrics(session, evaluation_id).items():
         for name in METRICS:
             computed = {
                 "value": values[name],
@@ -230,7 +230,7 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
 
 def check_asked(session: Session, evaluation: Evaluation, found: Findings) -> None:
     """Compare the evaluation's facts about prompts and texts with its questions, answers and texts."""
-    for name, computed in (asked(session, evaluation.id) | written(session, evaluation.id)).items():
+    for name, computed in (compute_asked(session, evaluation.id) | compute_written(session, evaluation.id)).items():
         stored = getattr(evaluation, name)
         if not alike(stored, computed):
             found.add(f"{name}: stored {stored}, computed {computed}")
@@ -243,7 +243,7 @@ def check_analyses(session: Session, evaluation_id: int, found: Findings) -> Non
             pride_parameters(float(given["alpha"])),
             pride_result(compute_pride(session, evaluation_id, float(given["alpha"]))),
         ),
-        CORA: lambda _: computed_cora(session, evaluation_id)[1:],
+        CORA: lambda _: compute_cora_analysis(session, evaluation_id)[1:],
     }
     rows = session.scalars(select(Analysis).filter_by(evaluation_id=evaluation_id).order_by(Analysis.id)).all()
     for row in rows:

@@ -9,9 +9,9 @@ from registry.benchmarks.contract import content_digest
 from registry.db import Base
 from registry.digests import sha256_text, specification_digest
 from registry.errors import ShuffleboardError
-from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
+from registry.prompting.variants import QuestionShape, VariantSetDefinition, load_variants
 from registry.revisions.store import model_identity
-from registry.scores.asked import asked_digest
+from registry.scores.asked import compute_asked_digest
 from registry.sealed.verification.findings import Findings
 from registry.tables import (
     Benchmark,
@@ -56,7 +56,7 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
     if specification_digest(specification) != evaluation.specification_digest:
         found.add("specification: it does not match the stored digest")
     of = evaluation.benchmark_version.questions
-    if asked_digest(specification, evaluation.questions, of) != evaluation.asked_digest:
+    if compute_asked_digest(specification, evaluation.questions, of) != evaluation.asked_digest:
         found.add("specification: what it asks is not what the stored digest compares it by")
     if evaluation.replayed_from != specification["engine"].get("replayed_from"):
         found.add("specification: the evaluation that it was replayed from is not the one that it names")
@@ -89,7 +89,7 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
         found.add("variants: what was read from a file does not match its digest")
     elif stored.name != meant.name or (
         # A later version of a kind may change the texts of inserted options.
-        meant.made_by(variants["version"])
+        meant.is_current(variants["version"])
         and stored.inserted != {str(ordinal): words for ordinal, words in meant.inserted().items()}
     ):
         found.add("variants: the name or the inserted texts are not those of the set")
@@ -140,8 +140,8 @@ def check_content(session: Session, evaluation: Evaluation, found: Findings) -> 
 def check_variants(session: Session, evaluation: Evaluation, found: Findings) -> None:
     """Check the stored names of variants against the kind's function, for every number of options."""
     stored = evaluation.variant_set
-    definition = stored_variants(stored)
-    if stored.kind == "imported" or not definition.made_by(stored.version):
+    definition = load_variants(stored)
+    if stored.kind == "imported" or not definition.is_current(stored.version):
         return
     asked = (
         select(Question.n_options, Question.external_id, Question.answer)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from registry import chain
 from registry.boards.snapshots import snapshot_digest, snapshot_labels, standing_rows
-from registry.boards.store import asked_digests
+from registry.boards.store import compute_asked_digests
 from registry.errors import ShuffleboardError
 from registry.sealed.manifest import local_labels
 from registry.sealed.verification.findings import Findings, alike
@@ -52,13 +52,13 @@ def newest_snapshots(session: Session, evaluation: Evaluation) -> Iterator[Board
             BoardEntry.variant_set_id == evaluation.variant_set_id,
         )
     ).all()
-    showing = {entry.board_id for entry in entries if evaluation.asked_digest in asked_digests(entry)}
+    showing = {entry.board_id for entry in entries if evaluation.asked_digest in compute_asked_digests(entry)}
     for board_id in sorted(showing):
         newest = select(BoardSnapshot).filter_by(board_id=board_id).order_by(BoardSnapshot.id.desc()).limit(1)
         yield from session.scalars(newest)
 
 
-def misplaced_snapshots(session: Session) -> Iterator[str]:
+def find_misplaced_snapshots(session: Session) -> Iterator[str]:
     """Yield the snapshots that the chain does not contain with their board and their time."""
     links = select(ChainLink.subject, ChainLink.labels).filter_by(kind="snapshot")
     linked = {(row.subject, row.labels) for row in session.execute(links)}
@@ -101,7 +101,7 @@ def snapshot_problems(session: Session, snapshot: BoardSnapshot) -> list[str]:
     return problems
 
 
-def gone(session: Session) -> Iterator[str]:
+def find_gone(session: Session) -> Iterator[str]:
     """Subjects of links that are no longer in the registry, and rows in it without a link."""
     held: dict[str, Counter[Any]] = {
         "seal": Counter(session.scalars(select(Evaluation.seal).where(Evaluation.seal.is_not(None)))),

@@ -76,11 +76,11 @@ def rescore_evaluation(
                 "score its prompts"
             )
         sample = _sample(session, evaluation, prompts, seed)
-        stored = _stored(session, evaluation_id, sample)
+        stored = _load_stored(session, evaluation_id, sample)
         fingerprints = _fingerprints(session, evaluation_id, sample)
         low = (evaluation.model_revision.dtype or "float32") != "float32" or evaluation.model_revision.quantisation
     now, fingerprint = rescorer.score_again(engine, settings, evaluation_id, sample, fingerprints[sample[0]])
-    return _compared(
+    return _compare(
         sample,
         stored,
         now,
@@ -101,7 +101,7 @@ def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -
     return sorted(random.Random(seed).sample(keys, min(prompts, len(keys))))  # noqa: S311 - a sample, not a secret
 
 
-def _stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
+def _load_stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
     ids, of = {question_id for question_id, _ in sample}, Prediction
     query = (
         select(
@@ -144,7 +144,7 @@ def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return specification_digest(one) == specification_digest(other)
 
 
-def _compared(
+def _compare(
     sample: Sequence[Key],
     stored: dict[Key, dict[str, Any]],
     now: dict[Key, dict[str, Any]],

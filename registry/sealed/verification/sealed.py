@@ -15,7 +15,7 @@ from registry.predictions.texts import digest_of
 from registry.sealed import folder
 from registry.sealed.folder_check import check_folder
 from registry.sealed.manifest import Leaf, manifest, question_hashes, question_leaves
-from registry.sealed.seal import copied_from
+from registry.sealed.seal import list_copied_from
 from registry.sealed.verification.findings import Findings, alike, names_of
 from registry.tables import Archive, Evaluation, EvaluationSource, Generation, Prediction, Question, QuestionSeal
 
@@ -36,7 +36,7 @@ def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> 
         found.add("chain: it does not contain the digest of this evaluation's folder; the folder was replaced")
     try:
         store, name = place_of(row, evaluation.seal)
-        changed = folder.changed(store, name, row.digest)
+        changed = folder.find_changed_files(store, name, row.digest)
         for file in changed:
             url = store.url_of(f"{name}/{file}")
             found.add(f"archive: {url} is not the file that was written; bring that back from a backup")
@@ -56,9 +56,9 @@ def check_archived_metrics(session: Session, evaluation: Evaluation, found: Find
     row = session.get_one(Archive, evaluation.id)
     assert evaluation.seal is not None
     store, name = place_of(row, evaluation.seal)
-    if {folder.METRICS, EVALUATION}.intersection(folder.changed(store, name, row.digest)):
+    if {folder.METRICS, EVALUATION}.intersection(folder.find_changed_files(store, name, row.digest)):
         return  # check_archive has named it
-    sealed = {_metric_key(metric): metric for metric in folder.stored_metrics(store, name)}
+    sealed = {_metric_key(metric): metric for metric in folder.read_folder_metrics(store, name)}
     stored = {_metric_key(metric): metric for metric in folder.metrics(session, evaluation.id)}
     for key in sorted(sealed.keys() | stored.keys()):
         scope, metric, version = key
@@ -163,5 +163,5 @@ def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> N
     found.of_questions(names_of(session, wrong), "is not copied from the evaluation that it points to")
     sources = select(EvaluationSource.seal, EvaluationSource.predictions).filter_by(evaluation_id=evaluation.id)
     stored = {row.seal: row.predictions for row in session.execute(sources)}
-    if stored != copied_from(session, evaluation.id):
+    if stored != list_copied_from(session, evaluation.id):
         found.add("copies: the list of evaluations that results were copied from does not match its predictions")

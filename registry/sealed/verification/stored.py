@@ -138,7 +138,7 @@ def _check_table(session: Session, table: str, scope: str, evaluation_id: int | 
     for column, condition, count in zip(columns, wrong, counted, strict=True):
         if not count:
             continue
-        problem = f"{table}.{column.name} does not hold {_expected(column)[0]}"
+        problem = f"{table}.{column.name} does not hold {_expect(column)[0]}"
         names = _questions(session, table, f"({scope}) AND ({condition})", given)
         if names:
             found.of_questions(names, problem)
@@ -146,7 +146,7 @@ def _check_table(session: Session, table: str, scope: str, evaluation_id: int | 
             found.add(f"{problem} in {count} {'row' if count == 1 else 'rows'}")
 
 
-def _expected(column: Column[Any]) -> tuple[str, str]:
+def _expect(column: Column[Any]) -> tuple[str, str]:
     """Return the valid content of a column, in words and as a condition of SQLite."""
     for kind, words, condition in _OF_TYPE:
         if isinstance(column.type, kind):
@@ -158,7 +158,7 @@ def _is_wrong(column: Column[Any], *, sqlite: bool) -> str:
     name = f'"{column.name}"'
     if not sqlite:  # PostgreSQL enforces the types of columns
         return "1 = 0" if column.nullable else f"{name} IS NULL"
-    right = _expected(column)[1].format(name)
+    right = _expect(column)[1].format(name)
     return f"{name} IS NOT NULL AND NOT ({right})" if column.nullable else f"{name} IS NULL OR NOT ({right})"
 
 

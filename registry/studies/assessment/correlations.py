@@ -171,13 +171,16 @@ def stabilities(points: Sequence[Point]) -> dict[str, Any]:
         name: {
             "models": len({point.model for point in members}),
             "points": len(members),
-            **{size: {metric: _over_models(members, size, metric) for metric in OVER_ORDERS} for size in DRAW_SIZES},
+            **{
+                size: {metric: _correlate_models(members, size, metric) for metric in OVER_ORDERS}
+                for size in DRAW_SIZES
+            },
         }
         for name, members in groups.items()
     }
 
 
-def _over_models(points: Iterable[Point], size: str, metric: str) -> float | None:
+def _correlate_models(points: Iterable[Point], size: str, metric: str) -> float | None:
     of_models: dict[str, list[float]] = {}
     for point in points:
         if (value := point.stability[size][metric]) is not None:

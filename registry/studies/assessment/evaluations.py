@@ -34,7 +34,7 @@ from registry.studies.assessment.tables import (
     prompts_per_question,
     stability,
 )
-from registry.studies.choosing import chosen, part_label
+from registry.studies.choosing import choose_labelled, part_label
 from registry.tables import (
     Evaluation,
     EvaluationQuestion,
@@ -103,7 +103,7 @@ def choose(
     kept = list(sources)
     wanted = {"benchmark": benchmarks, "model": models, "protocol": [] if protocol is None else [protocol]}
     for what, names in wanted.items():
-        kept = chosen(kept, attrgetter(what), names, what, "has no sealed evaluation with all orders here")
+        kept = choose_labelled(kept, attrgetter(what), names, what, "has no sealed evaluation with all orders here")
     return kept
 
 

@@ -39,7 +39,7 @@ def subset_ranks(subset: str, L: int) -> tuple[int, ...]:
 
 
 @cache
-def drawn_ranks(size: DrawSize, L: int) -> tuple[tuple[int, ...], ...]:
+def draw_ranks(size: DrawSize, L: int) -> tuple[tuple[int, ...], ...]:
     """Return DRAWS random sets of distinct orders: two of them, or L.
 
     One Python Random(SEED) for each L and size, and `sample(range(L!), size)` DRAWS times in a row from it; every

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.errors import SealError
-from registry.studies.assessment.orders import DRAW_SIZES, DRAWS, ORIGINAL, DrawSize, drawn_ranks, rank_of
+from registry.studies.assessment.orders import DRAW_SIZES, DRAWS, ORIGINAL, DrawSize, draw_ranks, rank_of
 
 Value = tuple[float | None, int]
 """A metric's mean over questions (None if undefined), and the number of those questions."""
@@ -161,7 +161,7 @@ def stability(tables: Sequence[OrderTable]) -> dict[str, dict[str, float | None]
 
 
 def _draw(size: DrawSize, number: int) -> Callable[[int], Sequence[int]]:
-    return lambda L: drawn_ranks(size, L)[number]
+    return lambda L: draw_ranks(size, L)[number]
 
 
 def _deviation(values: Sequence[float | None]) -> float | None:

@@ -178,7 +178,7 @@ def _registry_metric(row: Mapping[str, Any]) -> tuple[str, int] | None:
     return _METRICS.get(row["paper"], {}).get(row["metric"])
 
 
-def published_rows(session: Session, *, paper: str | None = None, metric: str | None = None) -> list[dict[str, Any]]:
+def list_published(session: Session, *, paper: str | None = None, metric: str | None = None) -> list[dict[str, Any]]:
     """Return printed numbers in the order of their tables, with the columns of the view `published_results`.
 
     paper: part of its label, such as "cavalin". metric: the paper's name, or ours if it has one. Letter case does not
