@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from sqlalchemy import text
 
 from registry.db import read_session, write_session
 from registry.errors import IngestError
@@ -82,16 +83,14 @@ def numbers(registry: Registry, evaluation_id: int) -> tuple[dict[str, Any], dic
 
 
 def audited(registry: Registry, log: Path) -> list[float]:
-    """Worst and average accuracy that an audit finds. It cannot tell equal options apart, so without their question."""
-    lines = [line for line in log.read_text(encoding="utf-8").splitlines() if json.loads(line)["doc"]["id"] != "q3"]
-    (found,) = audit.run([registry.file("samples_unlike_then.jsonl", lines)]).logs
+    """Worst and average accuracy that an audit finds."""
+    (found,) = audit.run([log]).logs
     metrics = found.document()["orders"]["metrics"]
     return [metrics["worst_accuracy"], metrics["average_accuracy"]]
 
 
-def over_unlike_options(questions: dict[str, Any]) -> list[float]:
-    kept = [values for question, values in questions.items() if question != "q3"]
-    return [fmean(values[name] for values in kept) for name in ("worst_accuracy", "average_accuracy")]
+def means(questions: dict[str, Any]) -> list[float]:
+    return [fmean(values[name] for values in questions.values()) for name in ("worst_accuracy", "average_accuracy")]
 
 
 def test_samples_of_written_orders_are_one_evaluation(registry: Registry) -> None:
@@ -111,14 +110,17 @@ def test_samples_of_written_orders_are_one_evaluation(registry: Registry) -> Non
         for path in (log, registry.file("plain.jsonl", plain))
     )
     assert imported == expected
-    assert audited(registry, log) == pytest.approx(over_unlike_options(imported[1]))
+    assert audited(registry, log) == pytest.approx(means(imported[1]))
 
 
 @pytest.mark.one_engine
 def test_the_task_has_a_document_for_each_order_with_our_prompt(registry: Registry) -> None:
     folder = orders(registry)
-    task = yaml.safe_load((folder / "capitals-cyclic.yaml").read_text(encoding="utf-8"))
-    assert task["dataset_kwargs"]["data_files"]["test"] == str(folder / "capitals-cyclic.jsonl")
+    written = (folder / "capitals-cyclic.yaml").read_text(encoding="utf-8")
+    assert "custom_dataset: !function documents.load" in written.splitlines()
+    task = yaml.safe_load(written.replace("!function ", ""))
+    assert task["dataset_kwargs"] == {"documents": "capitals-cyclic.jsonl"}
+    assert str(registry.folder) not in "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
     assert (task["target_delimiter"], task["output_type"]) == ("", "multiple_choice")
     found = documents(folder)
     assert len(found) == COUNT
@@ -162,19 +164,29 @@ def test_a_damaged_order_in_samples_is_an_error(registry: Registry) -> None:
             import_outputs(registry.engine, ImportRequest(log, "m", "capitals", "cyclic"))
 
 
+def probabilities(registry: Registry, evaluation_id: int) -> dict[tuple[int, int, int], float]:
+    """Return the probability of each position, by question and variant."""
+    query = text("SELECT * FROM option_probability WHERE evaluation_id = :id")
+    with read_session(registry.engine) as session:
+        rows = session.execute(query, {"id": evaluation_id}).all()
+    return {(row.question_id, row.variant, row.position): row.probability for row in rows}
+
+
 @pytest.mark.long
 @pytest.mark.one_engine
 def test_orders_asked_by_the_harness_give_the_numbers_of_our_own_evaluation(
     registry: Registry, tiny_folder: Path, harness_python: Path, tmp_path: Path
 ) -> None:
-    folder = orders(registry)
+    # The folder was moved, and the harness runs in another one.
+    (tmp_path / "moved").mkdir()
+    orders(registry).rename(tmp_path / "moved" / "here")
     command = [
         *(harness_python, ROOT / ".venv-peer" / "bin" / "lm_eval", "run", "--model", "hf", "--device", "cpu"),
         *("--model_args", f"pretrained={tiny_folder},dtype=float32,prefix_token_id=0", "--tasks", "capitals-cyclic"),
-        *("--include_path", folder, "--log_samples", "--output_path", tmp_path / "out"),
+        *("--include_path", "moved/here", "--log_samples", "--output_path", tmp_path / "out"),
     ]
     environment = os.environ | {"HF_HOME": str(tmp_path / "hub")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     (log,) = (tmp_path / "out").rglob("samples_*.jsonl")
 
@@ -190,6 +202,8 @@ def test_orders_asked_by_the_harness_give_the_numbers_of_our_own_evaluation(
     imported = import_outputs(registry.engine, ImportRequest(log, "m", "capitals", "cyclic"))
     (theirs, their_questions), (ours, our_questions) = (numbers(registry, number) for number in (imported, own))
     assert theirs == pytest.approx(ours, abs=1e-5)
+    assert probabilities(registry, imported) == pytest.approx(probabilities(registry, own), abs=1e-5)
+    assert len(probabilities(registry, own)) == 3 * 3 + 2 * 2 + 3 * 3 + 4 * 4
     for question, values in our_questions.items():
         assert their_questions[question] == pytest.approx(values, abs=1e-5), question
-    assert audited(registry, log) == pytest.approx(over_unlike_options(our_questions))
+    assert audited(registry, log) == pytest.approx(means(our_questions))

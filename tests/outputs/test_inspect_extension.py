@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import func, select
 
 from registry.db import get_engine, read_session
-from registry.tables import Evaluation, Prediction
-from tests.support.commands import ROOT, shuffleboard_json
+from registry.tables import Evaluation
+from tests.support.commands import ROOT, shuffleboard, shuffleboard_json
 
 pytestmark = pytest.mark.one_engine
 
@@ -27,7 +27,7 @@ def inspect_python() -> Path:
 
 
 def _run(python: Path, folder: Path, variants: str, **environment: str) -> tuple[dict[str, Any], str]:
-    """Return the log's place and accuracy, and stderr."""
+    """Return the log's place and numbers, and all that was printed."""
     path = os.pathsep.join([str(ROOT), sysconfig.get_paths()["purelib"]])
     done = subprocess.run(
         [python, ROOT / "tests" / "peer" / "inspect_run.py", folder, variants],
@@ -52,13 +52,37 @@ def test_log_audit_and_board_of_an_inspect_run_have_the_same_numbers(
     assert audited["orders"]["orders"] == 4
     (row,) = shuffleboard_json("leaderboard", database_url=sqlite_database)["rows"]
     assert (row["model"], row["benchmark"], row["variants"]) == ("mockllm-model", "sums", "cyclic:repeats=2")
-    with read_session(get_engine(sqlite_database)) as session:
-        right, asked = session.execute(select(func.sum(Prediction.correct), func.count())).one()
-    assert asked == 1600
-    assert log["accuracy"] == audited["stated"] == audited["accuracy"] == pytest.approx(int(right) / asked, abs=1e-12)
-    assert row["order_loss"] == pytest.approx(audited["orders"]["metrics"]["order_loss"], abs=1e-12)
-    # Right twice in one order is at most right once: repeats are not orders.
-    assert row["right_twice_across_orders"] < row["right_twice_same_order"] < log["accuracy"]
+    assert log["accuracy"] == audited["stated_accuracy"]
+    # The mean over orders and repeats: the board's own accuracy is that of the original order.
+    assert log["accuracy"] == pytest.approx(audited["accuracy"], abs=1e-12)
+    assert log["accuracy"] == pytest.approx(row["average_accuracy"], abs=1e-12)
+    assert row["accuracy"] == pytest.approx(log["first_order"], abs=1e-12)
+    metrics = shuffleboard_json("metrics", row["evaluation_id"], database_url=sqlite_database)["metrics"]
+    assert _shared(metrics, audited) == pytest.approx(audited["orders"]["metrics"], abs=1e-12)
+    assert row["order_loss"] == pytest.approx(metrics["order_loss"], abs=0)
+    # By definition of the metrics, from the log's own scores.
+    for name in ("right_twice_same_order", "right_twice_across_orders"):
+        assert metrics[name] == pytest.approx(log[name], abs=1e-12)
+    assert metrics["chance_loss"] == pytest.approx(log["accuracy"] - log["right_twice_same_order"], abs=1e-12)
+    lost = log["right_twice_same_order"] - log["right_twice_across_orders"]
+    assert metrics["order_loss"] == pytest.approx(lost, abs=1e-12)
+    assert len({round(value, 6) for value in audited["orders"]["metrics"].values()} | {row["accuracy"]}) == 10
+
+
+def _shared(metrics: dict[str, Any], audited: dict[str, Any]) -> dict[str, Any]:
+    return {name: metrics[name] for name in audited["orders"]["metrics"]}
+
+
+def test_an_audit_of_repeated_orders_has_the_numbers_of_their_import(sqlite_database: str) -> None:
+    log = ROOT / "tests" / "data" / "inspect" / "permuted.json"
+    shuffleboard("benchmarks", "import", log, "--name", "csqa", database_url=sqlite_database)
+    shuffleboard("models", "add", "m", "--kind", "external", database_url=sqlite_database)
+    given = ("--model", "m", "--benchmark", "csqa", "--variants", "cyclic:repeats=2")
+    made = shuffleboard_json("evaluations", "import", log, *given, database_url=sqlite_database)
+    metrics = shuffleboard_json("metrics", made["evaluation"], database_url=sqlite_database)["metrics"]
+    (audited,) = shuffleboard_json("audit", log, "--fail-on", "never")["logs"]
+    assert _shared(metrics, audited) == pytest.approx(audited["orders"]["metrics"], abs=1e-12)
+    assert metrics["average_accuracy"] == pytest.approx(audited["accuracy"], abs=1e-12)
 
 
 def test_no_registry_named_means_no_import(inspect_python: Path, sqlite_database: str, tmp_path: Path) -> None:

@@ -1,18 +1,21 @@
 """A run of 200 questions with our extension of Inspect AI: `inspect_run.py FOLDER VARIANTS`.
 
-Runs in .venv-inspect (`make peer`), with the project and its dependencies on PYTHONPATH. The model is Inspect's mock;
-its
-answer depends on the question, the first option, and the repeat, and now and then it has none.
+Runs in .venv-inspect (`make peer`), with the project and its dependencies on PYTHONPATH. The model is Inspect's mock; its
+answer depends on the question, the order and the repeat, and now and then it has none.
 
-stdout, one JSON document: {"log": "…", "accuracy": 0.41}
+stdout, one JSON document: the log's place, its accuracy as the log viewer shows it, and from the scores of its samples
+the accuracy of the first order, and how often two answers are right, in one order and in two.
 """
 
 import hashlib
 import json
 import os
+import re
 import sys
 from collections import Counter
+from itertools import combinations, product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import inspect_ai
@@ -29,11 +32,18 @@ asked: Counter[str] = Counter()
 
 
 def answer(messages: list[Any], *_: Any) -> ModelOutput:
-    """Answer A in one half of the prompts, else by a draw; give no readable answer in one of sixteen."""
+    """Answer right if the question is easy, A if the order is hard, else by a draw; now and then give no answer."""
     prompt = messages[-1].text
     asked[prompt] += 1
+    question = prompt[prompt.index("How much") : prompt.index("?")]
+    numbers = [int(found) for found in re.findall(r"[0-9]+", question)]
+    right = next(letter for letter in "ABCD" if f"{letter}) {sum(numbers)}\n" in f"{prompt}\n")
     drawn = hashlib.sha256(f"{prompt} {asked[prompt]}".encode()).digest()
-    letter = "A" if drawn[0] % 2 else "ABCD"[drawn[1] % 4]
+    letter = "ABCD"[drawn[1] % 4]
+    if numbers[0] % 3 == 0 and drawn[0] % 8:
+        letter = right
+    elif drawn[0] % 2:
+        letter = "A"
     output = ModelOutput.from_content("mock", "no idea" if drawn[2] % 16 == 0 else f"ANSWER: {letter}")
     output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # else the mock downloads a tokenizer
     return output
@@ -58,8 +68,35 @@ def main() -> None:
         display="none",
     )
     assert log.results is not None
-    accuracy = log.results.scores[0].metrics["accuracy"].value
-    print(json.dumps({"log": str(Path(log.location.removeprefix("file://"))), "accuracy": accuracy}))
+    found = {
+        "log": str(Path(log.location.removeprefix("file://"))),
+        "accuracy": log.results.scores[0].metrics["accuracy"].value,
+        **by_hand(log.samples),
+    }
+    print(json.dumps(found))
+
+
+def by_hand(samples: list[Any]) -> dict[str, float]:
+    """Return shares of right answers, each a mean over questions."""
+    right: dict[str, dict[int, list[int]]] = {}
+    for sample in samples:
+        named = sample.metadata["shuffleboard"]
+        scored = right.setdefault(named["question"], {}).setdefault(named["variant"], [])
+        scored.append(int(sample.scores["choice"].value == "C"))
+    orders = [list(of_question.values()) for of_question in right.values()]
+    return {
+        "first_order": fmean(of_question[0][0] for of_question in orders),
+        "right_twice_same_order": fmean(
+            fmean(a * b for answers in of_question for a, b in combinations(answers, 2))
+            if len(of_question[0]) > 1
+            else 0
+            for of_question in orders
+        ),
+        "right_twice_across_orders": fmean(
+            fmean(a * b for one, other in combinations(of_question, 2) for a, b in product(one, other))
+            for of_question in orders
+        ),
+    }
 
 
 if __name__ == "__main__":

@@ -22,6 +22,16 @@ from registry.tables import Question
 
 _AT_ONCE: Final = 500
 _OTHERS: Final = re.compile(r"[^A-Za-z0-9._-]+")
+# The harness looks for a path in its working directory, but for a function next to the task's YAML.
+_LOADER: Final = """from pathlib import Path
+
+import datasets
+
+
+def load(*, documents, **_):
+    \"\"\"Load the documents next to this file.\"\"\"
+    return datasets.load_dataset("json", data_files={"test": str(Path(__file__).with_name(documents))})
+"""
 
 
 def write_orders(
@@ -30,8 +40,9 @@ def write_orders(
     """Write a task, a document for each question and order, into the new folder `out`; return its name and size.
 
     Its documents name their question, variant and order, by which an import and an audit read the samples. The folder
-    appears when it is complete. Raises UsageError for variants that change more than the order, and for protocols whose
-    answers are generated or whose prompts are a conversation: the harness scores continuations of a text.
+    appears when it is complete, and can be moved. Raises UsageError for variants that change more than the order, and
+    for protocols whose answers are generated or whose prompts are a conversation: the harness scores continuations of a
+    text.
     """
     require_free(out)
     version = find_version(session, benchmark)
@@ -54,8 +65,8 @@ def write_orders(
                 for document in _documents(definition, asked, question, pool):
                     stream.write(json.dumps({**document, "canary": mark}, ensure_ascii=False) + "\n")
                     n_documents += 1
-        text = _task(task, out.resolve() / data, version.version)
-        (folder / f"{task}.yaml").write_text(text, encoding="utf-8")
+        (folder / "documents.py").write_text(_LOADER, encoding="utf-8")
+        (folder / f"{task}.yaml").write_text(_task(task, data, version.version), encoding="utf-8")
     return {"task": task, "folder": str(out), "questions": n_questions, "documents": n_documents}
 
 
@@ -104,12 +115,11 @@ def _document(
     }
 
 
-def _task(task: str, data: Path, version: str) -> str:
+def _task(task: str, data: str, version: str) -> str:
     """Return the task's YAML: a key a line, with values in JSON, which YAML contains."""
     keys = {
         "task": task,
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": str(data)}},
+        "dataset_kwargs": {"documents": data},
         "test_split": "test",
         "output_type": "multiple_choice",
         "doc_to_text": "prompt",
@@ -119,4 +129,5 @@ def _task(task: str, data: Path, version: str) -> str:
         "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
         "metadata": {"version": version},
     }
-    return "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items())
+    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
+    return "\n".join([*lines, "custom_dataset: !function documents.load", ""])

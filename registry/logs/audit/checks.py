@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from registry.logs.formats import FORMATS
 from registry.logs.means import Means, tolerance
 from registry.logs.record import NOT_MULTIPLE_CHOICE, SEVERAL_RIGHT
 from registry.metrics import METRICS, VariantOutcome
+from registry.metrics.outcome import as_asked
 from registry.names import plural
 from registry.prompting.labels import letter
 from registry.statistics.guessing import compare_with_guessing
@@ -36,6 +38,9 @@ OVER_ORDERS: Final = (
     "best_accuracy",
     "fluctuation_rate",
     "score",
+    "right_twice_same_order",
+    "right_twice_across_orders",
+    "chance_loss",
     "order_loss",
 )
 
@@ -505,8 +510,11 @@ def _orders(c: _Checker) -> Orders | None:
     if not len(g) or not _as_variants(g):
         return None
     keyed, chosen, variant = g.column("keyed"), g.column("chosen"), g.column("variant")
+    # A wrong option may have the text of the right one.
+    chosen = np.where((chosen == keyed) & (g.column("right") == 0), -1, chosen)
     rows = np.lexsort((np.arange(len(g)), variant, question))
     outcomes: list[list[VariantOutcome]] = []
+    times: set[int] = set()
     most = answers = 0
     for group in _groups(rows, question):
         if keyed[group[0]] == 0:
@@ -516,6 +524,8 @@ def _orders(c: _Checker) -> Orders | None:
         answers += len(group)
         kinds = {int(value): number for number, value in enumerate(dict.fromkeys(order[group].tolist()))}
         most = max(most, len(kinds))
+        runs = [len(list(run)) for _, run in groupby(order[group].tolist())]
+        times |= set(runs) if len(runs) == len(kinds) else {0}
         options = {0: None, int(keyed[group[0]]): 0}
         outcomes.append(
             [
@@ -531,6 +541,9 @@ def _orders(c: _Checker) -> Orders | None:
         )
     if not outcomes:
         return None
+    if len(times) == 1 and min(times) > 1:
+        # As `repeats` numbers them. Of repeats, the papers' metrics take the first.
+        outcomes = [as_asked(question_, min(times)) for question_ in outcomes]
     tested = [question_ for question_ in outcomes if len({outcome.order for outcome in question_}) > 1]
     metrics = {name: METRICS[name].over_questions(tested)[0] for name in OVER_ORDERS} if tested else {}
     repeats = _repeat_noise(outcomes)

@@ -121,11 +121,12 @@ class Report:
             whole = "   ".join(both)
             yield from [whole] if len(whole) <= width else (both[0], f"    {both[1]}")
         if log.orders is not None and log.orders.metrics:
-            average, worst, changed = (
-                percent(log.orders.metrics[name]) for name in ("average_accuracy", "worst_accuracy", "fluctuation_rate")
+            found = {name: percent(value) for name, value in log.orders.metrics.items()}
+            yield (
+                f"  up to {log.orders.orders} orders: average accuracy {found['average_accuracy']}, "
+                f"right in two {found['right_twice_across_orders']}, order loss {found['order_loss']}"
             )
-            means = f"average accuracy {average}, worst {worst}, fluctuation rate {changed}"
-            yield f"  up to {log.orders.orders} orders: {means}"
+            yield f"    worst accuracy {found['worst_accuracy']}, fluctuation rate {found['fluctuation_rate']}"
 
 
 def percent(value: float | None) -> str:
