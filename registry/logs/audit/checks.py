@@ -541,9 +541,10 @@ def _orders(c: _Checker) -> Orders | None:
         )
     if not outcomes:
         return None
-    if len(times) == 1 and min(times) > 1:
-        # As `repeats` numbers them. Of repeats, the papers' metrics take the first.
-        outcomes = [as_asked(question_, min(times)) for question_ in outcomes]
+    # Numbered as `repeats` does: of repeats, the papers' metrics take the first.
+    repeated = min(times) if len(times) == 1 and min(times) > 1 else None
+    sampled = False if g.scored == len(g) else None
+    outcomes = [as_asked(question_, repeated, sampled) for question_ in outcomes]
     tested = [question_ for question_ in outcomes if len({outcome.order for outcome in question_}) > 1]
     metrics = {name: METRICS[name].over_questions(tested)[0] for name in OVER_ORDERS} if tested else {}
     repeats = _repeat_noise(outcomes)

@@ -232,6 +232,8 @@ class Gathered:
         self.prompts = 0
         self.read_again = 0
         self.texts = 0
+        self.scored = 0
+        """The number of answers that come from log-likelihoods, which no repeat changes."""
         self.rules: dict[str, list[int]] = {name: [0, 0, 0] for name in RULES}
         """By rule: texts in which it reads an answer, of these other than recorded, and right ones."""
         self._every = 1
@@ -307,6 +309,7 @@ class Gathered:
             number = str(len(self.places))
             self.noun = "record"
         self.places.append(int(number))
+        self.scored += seen.scored and seen.output is None
         key, position = seen.key, seen.position
         correct = -1 if key is None else int(position == key)
         row = (
