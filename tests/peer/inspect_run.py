@@ -79,7 +79,7 @@ def main() -> None:
 def by_hand(samples: list[Any]) -> dict[str, float]:
     """Return shares of right answers, each a mean over questions."""
     right: dict[str, dict[int, list[int]]] = {}
-    for sample in samples:
+    for sample in sorted(samples, key=lambda sample: (sample.epoch, sample.metadata["shuffleboard"]["variant"])):
         named = sample.metadata["shuffleboard"]
         scored = right.setdefault(named["question"], {}).setdefault(named["variant"], [])
         scored.append(int(sample.scores["choice"].value == "C"))
