@@ -84,7 +84,7 @@ PICTURES: Final[dict[str, tuple[str, str | None, str | None]]] = {
     "adversarial": ("/evaluations/{half-reader adversarial csqa-sample}", "#adversarial", "#adversarial"),
     "question": ("/evaluations/{first-place cyclic mmlu-sample}/questions/{question}", None, "#orders"),
     "answer-moving": ("/benchmarks/mmlu-sample/answer-moving", None, "figure"),
-    "compare": ("/compare?left=reader&right=half-reader&benchmark=mmlu-sample&variants=cyclic", None, "figure"),
+    "compare": ("/compare?left=reader&right=half-reader&benchmark=mmlu-sample&variants=cyclic", None, "#differences"),
 }
 # Ending of the file's name → window and pixels per point.
 SIZES: Final[dict[str, tuple[int, int, float]]] = {"": (1200, 1100, 1.5), "-narrow": (390, 844, 2)}
