@@ -11,6 +11,7 @@ from order to order does more than that.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, Literal
 
 from registry.errors import MetricInputError
@@ -92,6 +93,7 @@ def correct_for_guessing(value: float | None, chance: float | None) -> float | N
     return None if value is None or chance is None else (value - chance) / (1 - chance)
 
 
+@lru_cache(8192)  # a board asks several times about each model, and each of its selections again
 def compare_with_guessing(
     chance: float | None, value: float | None, n: int | None, low: float | None = None, high: float | None = None
 ) -> AgainstGuessing | None:

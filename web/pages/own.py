@@ -21,7 +21,7 @@ from registry.schema.selectables import Row
 from registry.tables import Board, BoardSnapshot
 from registry.tables.accounts import AuditEvent
 from registry.verdicts.facts import Facts
-from web.pages.boards import addresses_of_tasks, shown_board, shown_snapshot, standings_context
+from web.pages.boards import addresses_of_tasks, paging_of_models, shown_board, shown_snapshot, standings_context
 from web.serving import page_cache
 from web.serving.cache import OfSealed
 from web.serving.responses import session
@@ -173,11 +173,14 @@ def own(name: str) -> ResponseReturnValue:
     facts = _facts.get(f"{viewer().audience}:{snapshot.digest}", lambda: facts_behind(session(), snapshot.document))
     way = way_of(ways_of(session(), document, facts), document, document["sort"])
     known = _models_of(snapshot).facts
+    paging = paging_of_models(len(document["rows"]))
     return render_template(
         "own_board.html",
         board=board,
         title=board_definition(snapshot.board).title or board.name,
         document=document,
+        rows=document["rows"][paging.offset : paging.offset + paging.per_page],
+        paging=paging,
         chosen=chosen,
         columns=_columns(snapshot),
         tasks={
