@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from flask import Flask, Response, current_app, render_template, request
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import BadHost, HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
 from registry.errors import (
@@ -123,8 +123,8 @@ def _unavailable(detail: str = _NO_DATABASE) -> AnyResponse:
 
 def _http_error(error: HTTPException) -> AnyResponse:
     """Answer unknown URLs, wrong methods, redirects, and unexpected errors (logged by Flask)."""
-    if error.code is None or error.code < HTTPStatus.BAD_REQUEST:
-        return error.get_response()
+    if error.code is None or error.code < HTTPStatus.BAD_REQUEST or isinstance(error, BadHost):
+        return error.get_response()  # without a host, no page can name its own files
     allowed = ", ".join(sorted(getattr(error, "valid_methods", None) or ()))
     wait = getattr(error, "retry_after", None)
     detail = error.description or HTTPStatus(error.code).phrase

@@ -31,6 +31,7 @@ from registry.operations.maintenance import Maintenance, log_trouble
 from registry.packages import missing_package
 from registry.process_log import log
 from registry.queue import claims, exclusions, generation, preparation, stalls
+from registry.queue.clock import follow_clock
 from registry.queue.sizing import Sizes
 from registry.revisions.store import request_of
 from registry.settings import Settings
@@ -551,6 +552,7 @@ class WorkerLoop:
 
     def _keep(self, session: Session) -> None:
         """Records a sign of life and extends the lease; notes when that is lost, so that scoring stops."""
+        follow_clock(session)
         session.execute(
             update(Worker)
             .where(Worker.id == self.id)

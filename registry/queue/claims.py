@@ -35,6 +35,7 @@ from registry.db import database_now, insert_ignoring, registry_place, update_on
 from registry.digests import specification_digest
 from registry.predictions.bulk import insert_predictions
 from registry.queue import exclusions
+from registry.queue.clock import follow_clock
 from registry.queue.generation import current
 from registry.queue.hints import hint_at
 from registry.queue.sizing import Sizes
@@ -383,6 +384,7 @@ def reconcile(session: Session) -> None:
     Safe to run concurrently: each UPDATE repeats its condition. A shard whose row is locked is skipped:
     another process is finishing it, or was frozen while doing so, and nobody should wait for that.
     """
+    follow_clock(session)
     other = aliased(Shard)
     expired = Shard.id.in_(
         select(other.id)

@@ -282,7 +282,7 @@ def _doing(helper: "subprocess.Popen[bytes] | None") -> str:
 
 def _note(progress: Progress, *, helped: bool, doing: str = "") -> str:
     """Return the note behind a progress bar: the worker's step, state, rate, time left, tokens saved."""
-    if doing and progress.state == "running" and not progress.finished:
+    if doing and progress.state in ("queued", "running") and not progress.finished:
         return doing
     if progress.no_worker and not helped and not progress.finished:
         return "no live worker"

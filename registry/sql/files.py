@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,6 +70,8 @@ PUBLISH_SECONDS: Final = 10.0
 """How often the files that are there are listed while many evaluations' files are being written, if that is quick."""
 PUBLISH_SHARE: Final = 5.0
 """Seconds of writing for each of listing."""
+CLOCKS_APART_SECONDS: Final = 60.0
+"""By how much the database's clock may be ahead of this host's."""
 WRITING_SECONDS: Final = 86_400.0
 WRITING_BYTES: Final = 2 << 30
 """Limits of the process that writes."""
@@ -123,7 +126,7 @@ class Files:
         """
         listed = self._usable(audience)
         if listed is not None:
-            age = time.time() - listed.as_of.timestamp()
+            age = _age(listed)
             if age >= self._seconds / 2 or listed.waiting:
                 writing = self.renew(audience)
                 if age >= self._seconds:
@@ -137,7 +140,7 @@ class Files:
 
     def may_answer(self, audience: Audience, older: Listed) -> bool:
         """Return whether queries may still be answered from an older list."""
-        return time.time() - older.as_of.timestamp() < self._seconds and not self._sees_less(audience, older)
+        return _age(older) < self._seconds and not self._sees_less(audience, older)
 
     def _usable(self, audience: Audience) -> Listed | None:
         """Return the last list for an audience if it names nothing that the audience no longer sees."""
@@ -190,7 +193,8 @@ class Files:
         asked = time.time()
         with self._lock():
             listed = self.listed(audience)
-            if listed is not None and not listed.waiting and listed.as_of.timestamp() > asked:
+            since = 0.0 if listed is None or listed.waiting else listed.as_of.timestamp() - asked
+            if listed is not None and 0 < since <= CLOCKS_APART_SECONDS + time.time() - asked:
                 return listed  # another process has written them in the meantime
             begun = time.monotonic()
             listed, failed = self._list(audience), 0
@@ -385,6 +389,12 @@ def write_files(order: Mapping[str, Any]) -> None:
 def _name(path: Path) -> str:
     """Return a file's name in a query's process."""
     return f"{SCHEME}://{path}"
+
+
+def _age(listed: Listed) -> float:
+    """Return the age of a list in seconds; without limit for one from before the clock was set back."""
+    age = time.time() - listed.as_of.timestamp()
+    return age if age > -CLOCKS_APART_SECONDS else inf
 
 
 def _list_seen(session: Session) -> dict[str, list[int]]:

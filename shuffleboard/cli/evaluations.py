@@ -257,6 +257,8 @@ def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> N
             raise QueueError(f"evaluation {progress.evaluation_id} is {state}{reason}{remedy}")
 
 
+STARTING: Final = "the worker is starting"
+"""Its step until it reports one: it imports its packages, which takes a minute on a slow disk."""
 INTERRUPTED: Final = 130
 """The exit status after Ctrl-C in shells."""
 REMEDIES: Final = {
@@ -286,7 +288,8 @@ def start_worker() -> "Helper":
     """Start a worker process for as long as there is work; quiet, since the progress bar already shows its steps."""
     quiet = {**os.environ, "SHUFFLEBOARD_LOG_LEVEL": os.environ.get("SHUFFLEBOARD_LOG_LEVEL", "error")}
     handle, doing = tempfile.mkstemp(prefix="shuffleboard-doing-")
-    os.close(handle)
+    with open(handle, "w", encoding="utf-8") as file:
+        file.write(STARTING)
     command = [sys.executable, "-m", "shuffleboard.cli", "worker", "--until-idle"]
     return Helper(command, doing, env=quiet | {DOING: doing})
 

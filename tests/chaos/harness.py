@@ -60,6 +60,18 @@ NO_SPACE: Final = """
     CREATE TRIGGER no_space BEFORE INSERT ON prediction EXECUTE FUNCTION no_space()
 """
 """A stand-in for PostgreSQL's error when its disk is full."""
+REFUSALS: Final = {
+    "Redis read-only": ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+    "Redis full": ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+    "Redis clients killed": ("CLIENT KILL TYPE pubsub", "PING"),
+    "Redis silent": ("CLIENT PAUSE 1400 ALL", "PING"),
+}
+"""Commands after which Redis answers and takes no messages, each with the command that ends it."""
+TIMES: Final = {
+    claims.Worker.__table__: ("started_at", "last_seen", "stopped_at"),
+    Shard.__table__: ("lease_until", "not_before", "claimed_at", "stalled_at"),
+}
+"""Times by which the queue decides."""
 SAMPLE: Final = {"variants": "cyclic", "limit": 30, "shard_prompts": 8}
 """The evaluation for the real engine."""
 
@@ -198,6 +210,11 @@ class Deployment:
             "messages reordered": self._reorder_messages,
             "messages lost": self._lose_messages,
             "messages unreadable": self._send_unreadable,
+            "Redis read-only": self._refuse_messages,
+            "Redis full": self._refuse_messages,
+            "Redis clients killed": self._refuse_messages,
+            "Redis silent": self._refuse_messages,
+            "clock set back an hour": self._set_clock_back,
             "SQLite database full": self._fill_database,
             "PostgreSQL's disk full": self._fill_disk,
             "upgraded twice at once": self._upgrade_twice,
@@ -330,6 +347,32 @@ class Deployment:
     def _send_unreadable(self, kind: str) -> None:
         with closing(Redis.from_url(self.settings.broker_url)) as client:
             client.lpush("cpu", b"no JSON", b"\xff\xfe", b"{}", b'{"body": "%%%", "headers": {}}')
+        self._count(kind)
+
+    def _refuse_messages(self, kind: str) -> None:
+        """Let Redis answer, for a while, without taking messages."""
+        begin, end = REFUSALS[kind]
+        with closing(Redis.from_url(self.settings.broker_url)) as client:
+            client.execute_command(*begin.split())
+            if kind != "Redis silent":
+                client.execute_command("CLIENT", "KILL", "TYPE", "normal")
+            until = time.monotonic() + LEASE_SECONDS
+            while time.monotonic() < until:
+                self.tend()
+                time.sleep(0.03)
+            client.execute_command(*end.split())
+        self._count(kind)
+
+    def _set_clock_back(self, kind: str) -> None:
+        """Move every time that the queue has stored an hour ahead: the same as the clock, an hour back."""
+        with self.engine.begin() as connection:
+            for table, names in TIMES.items():
+                for column in (table.c[name] for name in names):
+                    if self.schedule.engine == "sqlite":
+                        moved = func.strftime("%Y-%m-%dT%H:%M:%f", column, "+1 hour").concat("000Z")
+                    else:
+                        moved = column + text("interval '1 hour'")
+                    connection.execute(table.update().where(column.is_not(None)).values({column.name: moved}))
         self._count(kind)
 
     def _fill_database(self, kind: str) -> None:

@@ -18,6 +18,7 @@ ANYWHERE: Final = {
     "worker told to stop": 1,
     "reconciled twice at once": 1,
     "upgraded twice at once": 1,
+    "clock set back an hour": 2,
 }
 WITH_POSTGRESQL: Final = {"PostgreSQL restarted at once": 2, "database connections cut": 3, "PostgreSQL's disk full": 1}
 WITH_REDIS: Final = {
@@ -27,6 +28,10 @@ WITH_REDIS: Final = {
     "messages reordered": 2,
     "messages lost": 2,
     "messages unreadable": 2,
+    "Redis read-only": 2,
+    "Redis full": 2,
+    "Redis clients killed": 2,
+    "Redis silent": 1,
 }
 WITH_SQLITE: Final = {"SQLite database full": 3}
 UPGRADE: Final = "schema upgraded under running workers"

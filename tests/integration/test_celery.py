@@ -77,6 +77,11 @@ def assert_whole(engine: Engine, evaluation_id: int) -> None:
         assert verify_evaluation(session, evaluation_id)["problems"] == []
 
 
+def hints_for(engine: Engine, settings: dict[str, Any]) -> int:
+    """Send a message for each shard, as if it were queued; return how many went out."""
+    return send_hints(Settings(**settings), [(shard_id, "cpu") for (shard_id,) in shard_rows(engine, "id")])
+
+
 def submit_by_command(engine: Engine, tmp_path: Path, settings: dict[str, Any], variants: str = "cyclic") -> int:
     """Queue work and send hints of it, as `submit` does."""
     evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS, variants=variants)
@@ -181,9 +186,7 @@ def test_workers_live_through_a_redis_that_refuses_messages(
         evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed without messages")
         client.execute_command(*end)
-        with write_session(engine) as session:
-            shards = [shard_id for (shard_id,) in session.execute(select(Shard.id))]
-        assert send_hints(Settings(**settings), [(shard_id, "cpu") for shard_id in shards]) == SHARDS
+        assert hints_for(engine, settings) == SHARDS
         eventually(lambda: client.llen("cpu") == 0, "the worker reads messages again")
         assert worker.status is None
         assert terminate(worker) == 0

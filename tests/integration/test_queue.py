@@ -12,11 +12,14 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from registry.db import database_now, get_engine, read_session, write_session
 from registry.errors import NotFoundError, QueueError
+from registry.providers.limits import Limits, reserve
 from registry.queue import claims
+from registry.queue.clock import follow_clock
 from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.queue.shards import shard_prompts
 from registry.sealed.seal import seal
 from registry.tables import Evaluation, Shard, Worker
+from registry.tables.providers import RateLimit
 from tests.support.commands import PATIENCE_S, eventually
 from tests.support.fake_scorer import FakeScorer
 from tests.support.population import add_model, predictions, queue_evaluation, table_counts
@@ -625,3 +628,48 @@ def test_the_prompts_of_a_shard_are_its_questions_under_every_variant(engine: En
     with read_session(engine) as session:
         shown = [(item.question.external_id, item.variant.name) for item in shard_prompts(session, held.shard_id)]
     assert shown == [("q0", "original"), ("q0", "inverse")]
+
+
+@pytest.mark.parametrize("worker_beats", [False, True])
+def test_nothing_waits_longer_after_the_clock_is_set_back(engine: Engine, tmp_path: Path, worker_beats: bool) -> None:
+    queue_evaluation(engine, tmp_path, shards=3)
+    held = take(engine, lease=60)
+    other = take(engine, "worker-2", lease=60)
+    fail(engine, other)  # waits for some seconds
+    hour = 3600  # a clock that is set back leaves all stored times ahead of it
+    with write_session(engine) as session:
+        session.execute(update(Worker).values(last_seen=database_now(hour)))
+        session.execute(update(Shard).where(Shard.id == held.shard_id).values(lease_until=database_now(hour + 60)))
+        session.execute(update(Shard).where(Shard.id == other.shard_id).values(not_before=database_now(hour + 5)))
+        reserve(session, "endpoint", Limits(requests_per_minute=60), 1)
+        session.execute(update(RateLimit).values(requests_free_at=database_now(hour)))
+    with write_session(engine) as session:
+        if worker_beats:
+            assert follow_clock(session) == pytest.approx(hour, abs=5)
+        claims.reconcile(session)
+        later = database_now(61)
+        assert session.scalars(select(Shard.id).where(Shard.lease_until > later)).all() == []
+        assert session.scalars(select(Shard.id).where(Shard.not_before > later)).all() == []
+        assert session.scalars(select(Worker.id).where(Worker.last_seen > database_now(1))).all() == []
+        assert reserve(session, "endpoint", Limits(requests_per_minute=60), 1) < 10
+        assert session.scalars(select(Shard.state).where(Shard.id == held.shard_id)).one() == "leased"
+    assert finish(engine, held)
+
+
+def test_two_processes_that_notice_the_clock_move_times_once(engine: Engine, tmp_path: Path) -> None:
+    queue_evaluation(engine, tmp_path, shards=1)
+    held = take(engine, lease=60)
+    with write_session(engine) as session:
+        session.execute(update(Worker).values(last_seen=database_now(3600)))
+        session.execute(update(Shard).values(lease_until=database_now(3660)))
+
+    def follow() -> float:
+        with write_session(engine) as session:
+            return follow_clock(session)
+
+    with ThreadPoolExecutor(2) as pool:
+        moved = [future.result() for future in [pool.submit(follow) for _ in range(2)]]
+    assert min(moved) == 0
+    assert sum(moved) == pytest.approx(3600, abs=5)
+    reconcile(engine)
+    assert finish(engine, held)

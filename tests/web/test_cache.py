@@ -181,6 +181,15 @@ def test_no_header_of_one_visitor_changes_the_page_of_another(own: Site, header:
 
 
 @pytest.mark.one_engine
+@pytest.mark.parametrize("host", ["a" * 300, "a..b", "-" * 64 + ".example"])
+def test_a_host_that_is_no_name_is_a_bad_request(own: Site, host: str) -> None:
+    for page in ("/models", "/api/v1/models", "/no/such/page"):
+        answer = own.client.get(page, headers={"Host": host})
+        assert (answer.status_code, b"Traceback" in answer.data) == (400, False)
+    assert own.client.get("/models").status_code == 200
+
+
+@pytest.mark.one_engine
 def test_only_so_many_pages_are_kept(own: Site) -> None:
     for number in range(PAGES_KEPT + 10):
         own.client.get(f"/models?x={number}")
