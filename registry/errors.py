@@ -33,6 +33,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from registry.proposals import propose
+
 # Line ends are allowed. A change of the direction of writing could give a message another meaning.
 _UNSHOWABLE: Final = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -117,8 +119,7 @@ class ArchivedError(ShuffleboardError):
         listed = [str(one) for one in evaluation_ids]
         named = f"evaluation {listed[0]}" if len(listed) == 1 else f"evaluations {', '.join(listed)}"
         super().__init__(
-            f"the predictions of {named} are archived; bring them back with: "
-            f"shuffleboard evaluations restore {' '.join(listed)}"
+            f"the predictions of {named} are archived; bring them back with: {propose('evaluations restore', *listed)}"
         )
         self.evaluation_ids = tuple(evaluation_ids)
 

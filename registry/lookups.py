@@ -1,6 +1,6 @@
 """Rows by their names: `NAME` is the newest of that name, `NAME@VERSION` exactly that one."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Select, func, select
@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session, contains_eager
 from registry.db import MAX_ROW_ID
 from registry.errors import NotFoundError, QueueError
 from registry.names import split_reference, suggest_names
+from registry.proposals import propose
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -31,7 +32,7 @@ def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
     row = session.get(Evaluation, evaluation_id) if evaluation_id <= MAX_ROW_ID else None
     if row is None:
         total = session.scalar(select(func.count()).select_from(Evaluation))
-        raise NotFoundError(f"no evaluation {evaluation_id}; the registry has {total} (shuffleboard evaluations list)")
+        raise NotFoundError(f"no evaluation {evaluation_id}; the registry has {total} ({propose('evaluations list')})")
     return row
 
 
@@ -79,7 +80,7 @@ def find_version(session: Session, reference: str) -> BenchmarkVersion:
         select(BenchmarkVersion).join(Benchmark).order_by(BenchmarkVersion.id.desc()),
         Benchmark.name,
         lambda row: row.version,
-        remedy="benchmarks import FILE --name {name}",
+        remedy=("benchmarks import", "FILE", "--name", "NAME"),
         none="none is imported yet",
     )
 
@@ -100,7 +101,7 @@ def find_revision(session: Session, reference: str) -> ModelRevision:
         select(ModelRevision).join(Model).order_by(ModelRevision.number.desc()),
         Model.name,
         lambda row: str(row.number),
-        remedy="models add {name} …",
+        remedy=("models add", "NAME", "--kind", "KIND", "--location", "PLACE"),
         none="none is registered yet",
         called="revision",
     )
@@ -151,9 +152,10 @@ def find_of_hub(session: Session, reference: str) -> ModelRevision:
     for row in session.scalars(query):
         if revision in (None, row.requested_revision, row.revision):
             return row
+    of_revision = () if revision is None else ("--revision", revision)
     raise NotFoundError(
-        f"no model of the hub's {reference} is registered (shuffleboard models add NAME --kind huggingface "
-        f"--location {location}{'' if revision is None else f' --revision {revision}'})"
+        f"no model of the hub's {reference} is registered "
+        f"({propose('models add', 'NAME', '--kind', 'huggingface', '--location', location, *of_revision)})"
     )
 
 
@@ -166,7 +168,7 @@ def find_suite(session: Session, reference: str) -> Suite:
         select(Suite).order_by(Suite.version.desc()),
         Suite.name,
         lambda row: str(row.version),
-        remedy="suites import FILE",
+        remedy=("suites import", "FILE"),
     )
 
 
@@ -179,7 +181,7 @@ def find_board(session: Session, reference: str) -> Board:
         select(Board).order_by(Board.version.desc()),
         Board.name,
         lambda row: str(row.version),
-        remedy="boards import FILE",
+        remedy=("boards import", "FILE"),
     )
 
 
@@ -191,7 +193,7 @@ def _find(
     named: Any,
     version_of: Callable[[Row], str],
     *,
-    remedy: str,
+    remedy: Sequence[str],
     none: str = "there is none yet",
     called: str = "version",
 ) -> Row:
@@ -202,7 +204,8 @@ def _find(
         rows = list(session.scalars(newest_first.where(named == others[0]))) if len(others) == 1 else []
     if not rows:
         known = suggest_names(name, session.scalars(select(named).distinct().order_by(named)), none=none)
-        raise NotFoundError(f"no {thing} {name!r}{known} (shuffleboard {remedy.format(name=name)})")
+        words = (name if word == "NAME" else word for word in remedy[1:])
+        raise NotFoundError(f"no {thing} {name!r}{known} ({propose(remedy[0], *words)})")
     for row in rows:
         if version in (None, version_of(row)):
             return row

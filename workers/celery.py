@@ -27,6 +27,7 @@ from registry.db import read_session
 from registry.errors import ShuffleboardError, UsageError
 from registry.operations.opening import engine_of, engine_when_reachable
 from registry.process_log import log, log_to_stderr
+from registry.proposals import propose
 from registry.queue.broker import broker_address, configuration, require_admission
 from registry.queue.hints import SCORE_TASK
 from registry.settings import Settings, get_settings
@@ -71,7 +72,7 @@ def queue_of_shard(name: str, args: tuple[Any, ...], *_: Any, **__: Any) -> dict
     with read_session(engine_of(get_settings())) as session:
         shard = session.get(Shard, args[0])
     if shard is None:
-        raise UsageError(f"there is no shard {args[0]}; see them: shuffleboard evaluations show ID --json")
+        raise UsageError(f"there is no shard {args[0]}; see them: {propose('evaluations show', 'ID', '--json')}")
     return {"queue": shard.queue}
 
 

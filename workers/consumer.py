@@ -12,6 +12,7 @@ from celery.worker.state import maybe_shutdown
 from redis.exceptions import RedisError
 
 from registry.process_log import log
+from registry.proposals import propose
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
@@ -45,7 +46,7 @@ class PatientConsumer(Consumer):  # type: ignore[misc]
             "broker_unusable",
             error=" ".join(str(error).split()),
             next_try_in_s=self._pause_s,
-            remedy="workers poll the database until then; see: shuffleboard doctor",
+            remedy=f"workers poll the database until then; see: {propose('doctor')}",
         )
         while time.monotonic() < now + self._pause_s:
             maybe_shutdown()  # ends a worker that is stopping

@@ -6,6 +6,7 @@ from typing import Final
 import click
 from sqlalchemy import Engine
 
+from registry.proposals import propose
 from registry.settings import Settings
 from workers.choice import classes_of
 from workers.loop import UNLOAD_SECONDS, WorkerLoop
@@ -92,12 +93,12 @@ def scoring_loop(
         if device is None:
             raise
         reason = str(error).splitlines()[0]
-        raise click.UsageError(f"--device {device}: {reason}; see what there is: shuffleboard doctor") from None
+        raise click.UsageError(f"--device {device}: {reason}; see what there is: {propose('doctor')}") from None
     wanted = tensor_parallel * pipeline_parallel
     if wanted > 1 and torch.cuda.device_count() < wanted:
         given = f"--tensor-parallel {tensor_parallel} --pipeline-parallel {pipeline_parallel}"
         there = torch.cuda.device_count()
-        raise click.UsageError(f"{given} needs {wanted} GPUs, and torch sees {there}; see: shuffleboard doctor")
+        raise click.UsageError(f"{given} needs {wanted} GPUs, and torch sees {there}; see: {propose('doctor')}")
     if served is None:
         served = ["cpu"] if scorer.device() == "cpu" else ["gpu", "cpu"]
     if "gpu" in served:

@@ -110,12 +110,15 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
         filled = (cells for cells in spreadsheet_rows(path) if any(cells))
         yield from ((Place(path, number), cells) for number, cells in enumerate(filled, start=1))
         return
+    begun = 1
     try:
         with Lines(path) as lines:
             number = 0
             texts = iter(lines.texts())
             first = next(texts, "")
-            for cells in csv.reader(chain([first], texts), strict=True, delimiter=_delimiter(first)):
+            reader = csv.reader(chain([first], texts), strict=True, delimiter=_delimiter(first))
+            for cells in reader:
+                begun = reader.line_num + 1
                 lines.begin()
                 if cells:
                     number += 1
@@ -125,7 +128,11 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
                     yield place, cells
     except FileNotFoundError:
         raise IngestError(f"{path}: no such file; check the path") from None
-    except (OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:
+    except csv.Error as error:
+        unclosed = "unexpected end of data" in str(error)
+        reason = "a cell opens a quotation mark that nothing closes" if unclosed else shorten(str(error))
+        Place(path, begun).reject(f"{reason}; write two quotation marks for one within a cell")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         reason = f"{shorten(str(error))}; check the file, and save it as UTF-8, its lines ended by LF or CRLF"
         raise IngestError(f"{path.name}: cannot be read as a table: {reason}") from None
 

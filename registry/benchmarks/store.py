@@ -11,6 +11,7 @@ from registry.db import database_now, one_at_a_time
 from registry.errors import IngestError, UsageError
 from registry.lookups import find_version
 from registry.names import check_name, split_reference
+from registry.proposals import propose
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question, QuestionOption
 
 
@@ -46,7 +47,7 @@ def import_benchmark(
             if visibility not in (None, existing.visibility):
                 raise IngestError(
                     f"benchmark {name}@{existing.version} already exists and is {existing.visibility}; to change that: "
-                    f"shuffleboard benchmarks visibility {name}@{existing.version} {visibility}"
+                    f"{propose('benchmarks visibility', f'{name}@{existing.version}', visibility)}"
                 )
             return existing, False
         if existing.version == version:

@@ -11,6 +11,7 @@ from registry.boards.definition import BoardDefinition, canonical_variants
 from registry.boards.store import column_entries
 from registry.lookups import revisions_named
 from registry.metrics import METRICS
+from registry.proposals import propose
 from registry.queue.evaluations import choose_again
 from registry.scores.asked import ASKED, PROPOSED, asking, describe_orders, one_order, why_undefined
 from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Question
@@ -73,7 +74,7 @@ def lacking(missing: Iterable[Mapping[str, Any]]) -> str:
 def _asking_missing(document: Mapping[str, Any], who: dict[str, Any], missing: Iterable[dict[str, Any]]) -> list[str]:
     if who["kind"] == "external":
         return list(dict.fromkeys(asking(who | entry, entry["variants"]) for entry in missing))
-    return [f"shuffleboard evaluations submit --model {who['model']}@{who['revision']} --board {document['board']}"]
+    return [propose("evaluations submit", "--model", f"{who['model']}@{who['revision']}", "--board", document["board"])]
 
 
 def _list_entries(

@@ -20,6 +20,7 @@ from registry.files.storage import explain
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.logs.imports.stated import Comparison
 from registry.people.accounts import Viewer, record
+from registry.proposals import propose
 from registry.sealed.replaying import ReplayRequest
 from registry.sealed.replaying import replay as replay_evaluation
 from registry.settings import get_settings
@@ -108,7 +109,7 @@ def replay(order: dict[str, Any]) -> dict[str, Any]:
     def match(_text: str, _options: Sequence[str]) -> int:
         raise ProtocolError(
             f"protocol {request.protocol} matches answers with options by an embedder, which the website does not "
-            f"load; run: shuffleboard evaluations replay {source} --protocol {request.protocol}"
+            f"load; run: {propose('evaluations replay', source, '--protocol', request.protocol)}"
         )
 
     engine = get_engine(get_settings().resolve_database_url())

@@ -12,6 +12,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from registry.errors import ShuffleboardError, StorageError
+from registry.proposals import propose
 from registry.settings import get_settings
 
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -27,7 +28,7 @@ _POSTGRESQL: Final = {"53100": "full", "58030": "failing", "XX001": "damaged", "
 _REMEDIES: Final = {
     "full": "the disk is full ({reason}); free space on it and run the command again: what it was storing was undone",
     "failing": "the disk cannot be read or written ({reason}); check it and its free space, and run the command again",
-    "damaged": "is damaged ({reason}); see what is affected with `shuffleboard verify --all`, or restore a backup",
+    "damaged": f"is damaged ({{reason}}); see the damage with `{propose('verify', '--all')}`, or restore a backup",
 }
 
 

@@ -12,6 +12,7 @@ from registry.logs.format import HELM, INSPECT, LIGHTEVAL, OPENCOMPASS, STATE_FI
 from registry.logs.formats import FORMATS
 from registry.logs.formats.inspect_log import inspect_archive, inspect_document
 from registry.logs.record import KnownQuestion
+from registry.proposals import propose
 from registry.untrusted import decode_answer
 
 _LONGEST_LINE: Final = 1 << 20
@@ -104,7 +105,7 @@ def _log(path: Path) -> tuple[Format, Any]:
         raise IngestError(
             f"{path.name}: is neither a scenario state of HELM, a log of Inspect AI nor predictions of OpenCompass; "
             "give JSON Lines (.jsonl, for Every Eval Ever NAME_samples.jsonl), or a file of a program that "
-            "`shuffleboard evaluations import --help` lists"
+            f"`{propose('evaluations import', '--help')}` lists"
         )
     return found
 

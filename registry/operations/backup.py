@@ -28,6 +28,7 @@ from registry.files.documents import read_document
 from registry.files.storage import writing
 from registry.files.stores import store_at
 from registry.operations import migrate
+from registry.proposals import propose
 from registry.queue import generation
 from registry.schema import history
 from registry.sealed.archiving import YOUNG_SECONDS, bring_along, take_along
@@ -184,7 +185,7 @@ def _require_backup_of(engine_name: str, path: Path) -> None:
         names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
         raise UsageError(
             f"{path}: is a backup of {names[found]}, but the database is on {names[engine_name]}; restore it on "
-            f"{names[found]}, then: shuffleboard db move"
+            f"{names[found]}, then: {propose('db move', '--to', 'URL')}"
         )
 
 

@@ -16,6 +16,7 @@ from registry.boards.store import load_shipped_suites
 from registry.db import get_engine, one_at_a_time
 from registry.errors import DatabaseError
 from registry.process_log import log
+from registry.proposals import propose
 from registry.queue import generation
 from registry.schema import catalogue, history, repeatable
 from registry.studies.published import load_published
@@ -155,7 +156,7 @@ def _complete(session: Session) -> None:
     from registry.sealed.backfills import add_missing_metrics
 
     if archived := add_missing_metrics(session):
-        restore = f"shuffleboard evaluations restore {' '.join(map(str, archived))}"
+        restore = propose("evaluations restore", *archived)
         log.warning("archived_evaluations_lack_metrics", evaluations=archived, restore=restore)
 
 

@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session
 from registry.db import database_now, pick
 from registry.errors import AuthenticationError, ForbiddenError, NotFoundError, UsageError
 from registry.names import check_name
+from registry.proposals import propose
 from registry.schema.audiences import Audience
 from registry.tables.accounts import Account, ApiToken, AuditEvent, BrowserSession
 
@@ -166,7 +167,7 @@ def find_account(session: Session, name: str) -> Account:
     """Return the account of that name. Raises NotFoundError."""
     account = session.scalar(select(Account).filter_by(name=name))
     if account is None:
-        raise NotFoundError(f"no account {name!r}; `shuffleboard accounts list` lists the existing ones")
+        raise NotFoundError(f"no account {name!r}; `{propose('accounts list')}` lists the existing ones")
     return account
 
 

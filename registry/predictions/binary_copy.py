@@ -23,6 +23,7 @@ from sqlalchemy.types import TypeEngine
 from registry.db import Digest, JsonDocument, UtcDateTime
 from registry.errors import ArchiveError
 from registry.predictions.arrow import arrow_type
+from registry.proposals import propose
 
 SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 END: Final = b"\xff\xff"
@@ -191,7 +192,7 @@ def _numbers(data: Bytes, places: Places, kind: pa.DataType) -> pa.Array:
 
 def _lists(data: Bytes, places: Places, known: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
     if _integers(data, places + 4).any():
-        message = "a list of numbers has an empty place; see what is affected with: shuffleboard verify"
+        message = f"a list of numbers has an empty place; see what is affected with: {propose('verify', '--all')}"
         raise ArchiveError(message)
     counts = np.zeros(len(places), np.int64)
     filled = _integers(data, places) > 0

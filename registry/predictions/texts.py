@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from registry.digests import sha256_text
 from registry.prompting.reading import Reading
 from registry.prompting.thoughts import Finish, Output, divide, load_markers
+from registry.proposals import propose
 from registry.settings import get_settings
 
 _LEVEL: Final = 6
@@ -87,7 +88,7 @@ def thought_of(packed: bytes | None) -> str | None:
     try:
         content = unpacking.decompress(packed, MAX_THOUGHT)
     except zlib.error as error:
-        message = f"a stored thought is damaged ({error}); see what is affected with: shuffleboard verify"
+        message = f"a stored thought is damaged ({error}); see what is affected with: {propose('verify', '--all')}"
         raise ValueError(message) from None
     return content.decode("utf-8", "surrogatepass")
 

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from registry.errors import NotFoundError, QueueError, UsageError
+from registry.proposals import propose
 from registry.tables import Evaluation
 from registry.tables.accounts import Account, Submission, SubmissionEvaluation
 from registry.tables.providers import BUDGET_KINDS, Budget, ProviderCall
@@ -42,7 +43,7 @@ class Full:
     def __str__(self) -> str:
         return (
             f"the budget of {self.kind} {self.subject} is reached: {self.spent:.4f} of {self.amount:.4f} is spent, and "
-            f"the next answer can cost {self.most:.4f}; raise it with 'shuffleboard budgets set', then resume the "
+            f"the next answer can cost {self.most:.4f}; raise it with '{propose('budgets set')}', then resume the "
             "evaluation"
         )
 
@@ -90,11 +91,11 @@ def set_budget(session: Session, kind: str, subject: str, amount: float | None) 
 def _check_subject(session: Session, kind: str, subject: str) -> str:
     if kind == "account":
         if session.scalar(select(Account.id).where(Account.name == subject)) is None:
-            raise NotFoundError(f"account {subject!r} does not exist; see: shuffleboard accounts list")
+            raise NotFoundError(f"account {subject!r} does not exist; see: {propose('accounts list')}")
         return subject
     table = Evaluation if kind == "evaluation" else Submission
     if not subject.isdecimal() or session.get(table, int(subject)) is None:
-        raise NotFoundError(f"{kind} {subject} does not exist; see: shuffleboard {kind}s list")
+        raise NotFoundError(f"{kind} {subject} does not exist; see: {propose(f'{kind}s list')}")
     return str(int(subject))
 
 

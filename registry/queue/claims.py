@@ -34,6 +34,7 @@ from sqlalchemy.orm import Session, aliased
 from registry.db import database_now, insert_ignoring, registry_place, update_one
 from registry.digests import specification_digest
 from registry.predictions.bulk import insert_predictions
+from registry.proposals import propose
 from registry.queue import exclusions
 from registry.queue.clock import follow_clock
 from registry.queue.generation import current
@@ -398,7 +399,10 @@ def reconcile(session: Session) -> None:
             state="failed",
             crashes=Shard.crashes + 1,
             lease_until=None,
-            error=f"its worker died {MAX_CRASHES} times; see the workers' logs, then: shuffleboard evaluations retry",
+            error=(
+                f"its worker died {MAX_CRASHES} times; see the workers' logs, then: "
+                f"{propose('evaluations retry', 'ID')}"
+            ),
         )
     )
     session.execute(update(Shard).where(expired).values(state="queued", crashes=Shard.crashes + 1, lease_until=None))

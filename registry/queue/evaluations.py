@@ -16,6 +16,7 @@ from registry.prompting.protocols.presets import RECORDED
 from registry.prompting.protocols.replayed import READ_BY, asking_name
 from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants
+from registry.proposals import propose
 from registry.queue import exclusions
 from registry.queue.hints import hint_at
 from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, store_shards
@@ -87,11 +88,11 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     version = find_version(session, request.benchmark)
     if revision.kind == "external":
         raise UsageError(
-            f"model {revision.model.name} is external: it cannot be asked; import its outputs with "
-            "'shuffleboard evaluations import'"
+            f"model {revision.model.name} is external: it cannot be asked; import its outputs: "
+            f"{propose('evaluations import', 'FILE', '--model', revision.model.name, '--benchmark', 'BENCHMARK')}"
         )
     if revision.state != "ready":
-        why = revision.error or "no worker has hashed its files yet; start one with: shuffleboard worker"
+        why = revision.error or f"no worker has hashed its files yet; start one with: {propose('worker')}"
         raise QueueError(f"model {revision.model.name} revision {revision.number} is not ready: {why}")
     check_askable(revision, protocol_json)
     _check_repeats(definition, protocol_json)

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now
 from registry.errors import UsageError
+from registry.proposals import propose
 from registry.providers.budgets import full_budget
 from registry.providers.limits import waits_until
 from registry.revisions.endpoints import load_endpoints
@@ -91,7 +92,7 @@ def _batches(session: Session, ids: Collection[int], paused: Collection[int]) ->
         reason = f"the provider has {_count(batches, 'batch', 'batches')} with {_count(prompts, 'prompt', 'prompts')}"
         ends = "it answers within a day, and a worker asks for the results"
         if evaluation_id in paused:
-            ends = f"the results are collected after: shuffleboard evaluations resume {evaluation_id}"
+            ends = f"the results are collected after: {propose('evaluations resume', evaluation_id)}"
         ahead = until if until is not None and until > now and evaluation_id not in paused else None
         found.append((evaluation_id, Wait("batch", reason, ends, since, ahead)))
     return found
@@ -146,7 +147,7 @@ def _budgets(session: Session, ids: Collection[int]) -> list[tuple[int, Wait]]:
         if full is None:
             continue
         reason = f"{_WHOSE[full.kind]} has no room for another answer"
-        ends = f"raise the budget, then: shuffleboard evaluations resume {evaluation_id}"
+        ends = f"raise the budget, then: {propose('evaluations resume', evaluation_id)}"
         last = select(func.max(ProviderCall.ended_at)).where(ProviderCall.evaluation_id == evaluation_id)
         found.append((evaluation_id, Wait("budget", reason, ends, session.scalar(last), None)))
     return found

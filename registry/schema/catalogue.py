@@ -19,6 +19,7 @@ from sqlalchemy.sql.schema import Constraint
 from registry import tables
 from registry.db import Base
 from registry.errors import DatabaseError
+from registry.proposals import propose
 from registry.schema import audiences, history, repeatable
 from registry.schema.history import name_database
 
@@ -65,15 +66,15 @@ class Difference:
         if kind == "right" and self.kind == "extra":
             role, _, right = name.partition(" ")
             granted = right.replace(" on ", " ON ", 1)
-            return f"as a superuser: REVOKE {granted} FROM {role}; then run: shuffleboard db roles"
+            return f"as a superuser: REVOKE {granted} FROM {role}; then run: {propose('db roles')}"
         if kind in ("right", "role"):
-            return "run as a superuser: shuffleboard db roles"
+            return f"run as a superuser: {propose('db roles')}"
         if self.kind == "extra":
             return f"drop the {kind} {name}, which this code does not have"
         if self.is_repeatable and self.kind == "missing":
-            return "run: shuffleboard db upgrade"
+            return f"run: {propose('db upgrade')}"
         if self.is_repeatable:
-            return f"drop the {kind} {name}, then run: shuffleboard db upgrade"
+            return f"drop the {kind} {name}, then run: {propose('db upgrade')}"
         return f"restore a backup from before the change, or make it again as the owner: {self.expected or name}"
 
     def __str__(self) -> str:
@@ -138,7 +139,7 @@ def describe(differences: list[Difference]) -> str:
     """Return the first differences with their remedies, for a message of one line."""
     named = "; ".join(f"{each} ({each.remedy})" for each in differences[:MOST_NAMED])
     more = len(differences) - MOST_NAMED
-    return f"{named}; and {more} more, which shuffleboard db check lists" if more > 0 else named
+    return f"{named}; and {more} more, which {propose('db check')} lists" if more > 0 else named
 
 
 def differences_of(engine: Engine) -> list[Difference]:

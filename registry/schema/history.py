@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 import migrations
 from registry import __version__
 from registry.errors import DatabaseError, UnreachableError, UpgradedError
+from registry.proposals import propose
 from registry.schema import repeatable
 from registry.settings import get_settings
 
@@ -139,18 +140,18 @@ def require_current(engine: Engine) -> None:
     """
     at = current(engine)
     if at is None:
-        raise DatabaseError(f"database {name_database(engine)} is empty; run: shuffleboard db upgrade")
+        raise DatabaseError(f"database {name_database(engine)} is empty; run: {propose('db upgrade')}")
     with engine.execution_options(read_only=True).connect() as connection:
         require_known(name_database(engine), read_made(connection))
     if at != head():
         raise DatabaseError(
-            f"database {name_database(engine)} is at revision {at}, not {head()}; run: shuffleboard db upgrade "
+            f"database {name_database(engine)} is at revision {at}, not {head()}; run: {propose('db upgrade')} "
             f"({upgrade_time(engine)})"
         )
     if other := not_todays(engine):
         raise DatabaseError(
             f"database {name_database(engine)} has other views or triggers than this code ({join_names(other)}); "
-            "run: shuffleboard db upgrade"
+            f"run: {propose('db upgrade')}"
         )
 
 

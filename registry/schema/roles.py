@@ -22,6 +22,7 @@ from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import DBAPIError
 
 from registry.errors import DatabaseError, UsageError
+from registry.proposals import propose
 from registry.schema import catalogue
 from registry.schema.audiences import schema
 from registry.schema.planner import BY_EVALUATION, analyze
@@ -159,7 +160,7 @@ def apply_roles(engine: Engine, names: RoleNames, passwords: Mapping[str, str]) 
         reason = str(error.orig).splitlines()[0]
         raise DatabaseError(
             f"the roles were not created ({reason}), and nothing was changed; run it as a superuser, or have one run "
-            "what `shuffleboard db roles --sql` prints"
+            f"what `{propose('db roles', '--sql')}` prints"
         ) from None
     return superuser
 

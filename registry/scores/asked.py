@@ -3,7 +3,6 @@
 An evaluation with a single prompt for each question is no evidence of stability, and must never look like it.
 """
 
-import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from registry.metrics import METRICS
 from registry.prompting.protocols.answering import are_drawn, lists_options
 from registry.prompting.protocols.replayed import asking_name
 from registry.prompting.variants import only_orders
+from registry.proposals import propose
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, QuestionScore, VariantSet
 
 ASKED: Final = (
@@ -190,7 +190,7 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
     'shuffleboard evaluations import FILE --model m --benchmark arc --variants cyclic'
     """
     imported = row["kind"] == "external"
-    parts = ["shuffleboard", "evaluations", *(("import", "FILE") if imported else ("submit",))]
+    parts = ["FILE"] if imported else []
     parts += ["--model", row["model"] if imported else f"{row['model']}@{row['revision']}"]
     parts += ["--benchmark", row["benchmark"], "--variants", variants]
     protocol = "hybrid" if row.get("lists_options") is False else asking_name(row["protocol"])
@@ -206,7 +206,7 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
             parts += [f"--{key}", str(kept[key])]
     if (sample := kept.get("sample")) is not None:
         parts += ["--sample", str(sample["questions"]), "--seed", str(sample["seed"])]
-    return shlex.join(parts)
+    return propose("evaluations import" if imported else "evaluations submit", *parts)
 
 
 def not_ranked(row: Mapping[str, Any], metric: str, unread: str | None = None) -> dict[str, str] | None:

@@ -30,6 +30,7 @@ from registry.predictions import archive_files
 from registry.predictions.archive_files import EVALUATION, PART, PREDICTIONS, TEXT
 from registry.predictions.archived import folder_name, place_of
 from registry.predictions.bulk import insert_columns, renew_statistics
+from registry.proposals import propose
 from registry.sealed import folder
 from registry.sealed.manifest import Leaf, QuestionRecords, question_leaves
 from registry.tables import Archive, Evaluation, Generation, Prediction, QuestionSeal
@@ -442,5 +443,5 @@ def _require_sealed(
         first = f"question {min(wrong)}" if wrong else "a question"
         raise SealError(
             f"evaluation {evaluation.id}: {first} is not what was sealed, so nothing was moved; see what is affected "
-            f"with: shuffleboard verify {evaluation.id}"
+            f"with: {propose('verify', evaluation.id)}"
         )

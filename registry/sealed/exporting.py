@@ -12,6 +12,7 @@ from registry.errors import SealError, UsageError
 from registry.files.manifests import MANIFEST
 from registry.files.new_folder import new_folder, require_free
 from registry.lookups import find_evaluation
+from registry.proposals import propose
 from registry.schema.audiences import Audience, visible_to
 from registry.sealed.archiving import copy, record
 from registry.sealed.files import (
@@ -49,7 +50,7 @@ def export_evaluation(
         evaluation = find_evaluation(session, evaluation_id)
         if compute_seal(session, evaluation) != evaluation.seal:
             raise SealError(
-                f"evaluation {evaluation_id} does not match its seal; see: shuffleboard verify {evaluation_id}"
+                f"evaluation {evaluation_id} does not match its seal; see: {propose('verify', evaluation_id)}"
             )
         assert evaluation.seal is not None
         with new_folder(out) as folder:

@@ -24,6 +24,7 @@ from registry.predictions.stored import require_rows
 from registry.prompting.protocols.replayed import read_by, reading_rules
 from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.variants import QuestionShape, load_variants
+from registry.proposals import propose
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import choose_again
 from registry.scores.asked import as_specified, compute_asked_digest
@@ -143,13 +144,19 @@ def _plan(session: Session, request: ReplayRequest) -> _Plan:
     return _Plan(source.id, version.id, specification, definition != asked, keys)
 
 
+def _asking_again(source: Evaluation) -> str:
+    model, benchmark = source.model_revision.model.name, source.benchmark_version.benchmark.name
+    return propose("evaluations submit", "--model", model, "--benchmark", benchmark, "--replicate")
+
+
 def _find_source(session: Session, evaluation_id: int) -> Evaluation:
     source = find_sealed(session, evaluation_id)
     if (row := withdrawal_of(session, source.id)) is not None:
         other = "" if row.superseded_by is None else " that superseded it"
         raise QueueError(
             f"evaluation {source.id} was {row.kind} ({row.reason}), so nothing is made from its answers; replay the "
-            f"evaluation{other or ' that takes its place'}, or ask the model again: shuffleboard evaluations submit"
+            f"evaluation{other or ' that takes its place'}, or ask the model again: "
+            f"{_asking_again(source)}"
         )
     require_rows(session, source.id)
     return source
@@ -211,7 +218,7 @@ def _require_same(source: Evaluation, version: BenchmarkVersion, reason: str, na
         f"evaluation {source.id} cannot be replayed on {_name_version(version)}: {plural(len(listed), 'question')} "
         f"{reason}: "
         f"{', '.join(listed[:LISTED])}{more}; give a version with the same questions, options and order of options, or "
-        "ask the model again: shuffleboard evaluations submit"
+        f"ask the model again: {_asking_again(source)}"
     )
 
 

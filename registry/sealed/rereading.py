@@ -16,6 +16,7 @@ from registry.predictions.texts import rebuild_output, storable
 from registry.prompting.reading import Reading, read
 from registry.prompting.thoughts import reads_apart
 from registry.prompting.variants import VariantShown
+from registry.proposals import propose
 from registry.tables import Evaluation, Generation, Prediction, Question
 
 CHUNK: Final = 500
@@ -113,11 +114,12 @@ def _require_texts(session: Session, source: Evaluation, rules: Mapping[str, Any
     )
     missing = sorted(session.scalars(query.where(text.text.is_(None))))
     if missing:
+        asked = ("--model", "MODEL", "--benchmark", "BENCHMARK")
         raise UsageError(
             f"evaluation {source.id} lacks the texts of answers to {plural(len(missing), 'question')}, such as "
             f"{', '.join(missing[:LISTED])}, so {rules['name']} has nothing to read; only the key of such an "
-            "evaluation can be changed (--benchmark), or ask the model by a protocol that writes texts: shuffleboard "
-            f"evaluations submit --protocol {rules['name']}"
+            "evaluation can be changed (--benchmark), or ask the model by a protocol that writes texts: "
+            f"{propose('evaluations submit', *asked, '--protocol', rules['name'])}"
         )
     if reads_apart(rules):
         return

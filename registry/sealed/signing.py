@@ -26,6 +26,7 @@ from registry.db import database_now, one_at_a_time, pick
 from registry.errors import NotFoundError, UsageError
 from registry.files.storage import writing
 from registry.private import make_folder
+from registry.proposals import propose
 from registry.sealed.statements import Signed, fingerprint, public_pem, read_public_key, read_statement, sign
 from registry.settings import Settings
 from registry.tables import ChainLink, ChainSignature
@@ -50,7 +51,7 @@ def new_key(path: Path, *, replace: bool = False) -> tuple[str, Path | None]:
     moved = None
     if path.exists() and not replace:
         raise UsageError(
-            f"{path}: there is a key already; show it with `shuffleboard chain key show`, or put a new one in its "
+            f"{path}: there is a key already; show it with `{propose('chain key show')}`, or put a new one in its "
             "place with --replace: what the old one signed stays valid"
         )
     key = Ed25519PrivateKey.generate()
@@ -81,7 +82,7 @@ def read_key(path: Path) -> Ed25519PrivateKey:
             mode = os.fstat(file.fileno()).st_mode
             pem = file.read(_MAX_KEY)
     except FileNotFoundError:
-        raise NotFoundError(f"{path}: there is no key to sign with; make one: shuffleboard chain key new") from None
+        raise NotFoundError(f"{path}: there is no key to sign with; make one: {propose('chain key new')}") from None
     except OSError as error:
         raise UsageError(f"{path}: the key cannot be read ({error.strerror})") from None
     if mode & _OTHERS:

@@ -15,6 +15,7 @@ from registry.db import database_now, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import QueueError, UsageError
 from registry.lookups import find_evaluation
+from registry.proposals import propose
 from registry.tables import Evaluation, EvaluationSource, Withdrawal
 
 MAX_REASON: Final = 2000
@@ -63,7 +64,7 @@ def _add(
     if evaluation.seal is None:
         raise QueueError(
             f"evaluation {evaluation_id} is {evaluation.state}, and only sealed ones can be withdrawn; to stop it: "
-            f"shuffleboard evaluations cancel {evaluation_id}"
+            f"{propose('evaluations cancel', evaluation_id)}"
         )
     known = withdrawal_of(session, evaluation_id)
     if known is not None:

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session, aliased
 
 from registry.predictions.stored import filter_archived
 from registry.prompting.protocols.replayed import asking_name, reading_rules
+from registry.proposals import propose
 from registry.tables import Evaluation, Prediction, Question
 
 CAUSES: Final = ("model", "reading", "key")
@@ -39,8 +40,9 @@ def causes_of_flips(session: Session, first: Evaluation, second: Evaluation) -> 
     """
     archived = filter_archived(session, [first.id, second.id])
     if archived:
-        listed = " ".join(map(str, archived))
-        return _document(None, (), f"the answers are archived; restore them: shuffleboard evaluations restore {listed}")
+        return _document(
+            None, (), f"the answers are archived; restore them: {propose('evaluations restore', *archived)}"
+        )
     split = _split(session, first, second)
     if not split.prompts:
         return _document(None, (), "no prompt shows the same options in the same order in both")
@@ -140,8 +142,8 @@ def _how_to_divide(first: Evaluation, second: Evaluation) -> str:
         )
     rules = reading_rules(second.protocol.definition)["name"]
     return (
-        f"compare evaluation {second.id} with the first one's texts under its rules: shuffleboard evaluations replay "
-        f"{first.id} --protocol {rules}"
+        f"compare evaluation {second.id} with the first one's texts under its rules: "
+        f"{propose('evaluations replay', first.id, '--protocol', rules)}"
     )
 
 

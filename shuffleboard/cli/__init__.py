@@ -18,6 +18,7 @@ from registry import __version__
 from registry.errors import ShuffleboardError
 from registry.names import CLOSE, suggestion
 from registry.packages import missing_package
+from registry.proposals import propose
 from shuffleboard.cli.examples import with_examples
 
 GROUPS: Final = {
@@ -225,7 +226,7 @@ def _taught(error: click.ClickException) -> click.ClickException:
     if given and isinstance(error.param.type, click.Choice):
         message = error.message.removesuffix(".") + suggestion(given[1], map(str, error.param.type.choices)) + "."
     elif given and error.param.name in ("evaluation_id", "other_id"):
-        message = f"{error.message} shuffleboard evaluations list shows the numbers."
+        message = f"{error.message} {propose('evaluations list')} shows the numbers."
     else:
         return error
     return click.BadParameter(message, error.ctx, error.param, error.param_hint)

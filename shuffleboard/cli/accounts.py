@@ -14,6 +14,7 @@ from registry.operations.opening import engine_of
 from registry.people import accounts as people
 from registry.people import identities
 from registry.people.accounts import OPERATOR, ROLES, SCOPES
+from registry.proposals import propose
 from registry.tables.accounts import Account, ApiToken, AuditEvent
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
@@ -81,7 +82,9 @@ def list_command() -> None:
     if printed({"accounts": rows}):
         return
     headings = headed("name: Account, role, password, disabled, last_login_at: Signed in")
-    print_table(rows, headings, "no account yet; create the first: shuffleboard accounts add NAME --role admin")
+    print_table(
+        rows, headings, f"no account yet; create the first: {propose('accounts add', 'NAME', '--role', 'admin')}"
+    )
 
 
 @accounts.command("role")
@@ -218,7 +221,9 @@ def list_tokens_command(account: str | None) -> None:
         "id, account, name, begins, scopes, last_used_at: Last used, expires_at: Expires, revoked_at: Revoked"
     )
     print_table(
-        shown, headings, "no token yet; create one: shuffleboard accounts tokens add ACCOUNT --name N --scope read"
+        shown,
+        headings,
+        f"no token yet; create one: {propose('accounts tokens add', 'ACCOUNT', '--name', 'NAME', '--scope', 'read')}",
     )
 
 
@@ -229,7 +234,7 @@ def revoke_token_command(token_id: int) -> None:
     with write_session(engine_of(settings_of())) as session:
         token = session.get(ApiToken, token_id)
         if token is None:
-            raise NotFoundError(f"no token {token_id}; `shuffleboard accounts tokens list` lists the existing ones")
+            raise NotFoundError(f"no token {token_id}; `{propose('accounts tokens list')}` lists the existing ones")
         people.revoke_token(session, token)
         people.record(session, OPERATOR, "token.revoke", token.hint)
     click.echo(f"token {token_id} is revoked")

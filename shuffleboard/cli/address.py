@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from registry.private import close, make_folder
+from registry.proposals import propose
 from registry.settings import Settings
 from registry.untrusted import decode
 
@@ -21,7 +22,7 @@ def page_address(settings: Settings, page: str) -> str:
     if settings.public_url:
         return f"{settings.public_url.rstrip('/')}{page}"
     running = _running(settings.home.expanduser() / _NAME)
-    return f"{running}{page}" if running else f"http://127.0.0.1:{PORT}{page} (while 'shuffleboard serve' runs)"
+    return f"{running}{page}" if running else f"http://127.0.0.1:{PORT}{page} (while '{propose('serve')}' runs)"
 
 
 @contextmanager

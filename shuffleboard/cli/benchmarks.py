@@ -11,6 +11,7 @@ from registry.db import MAX_INTEGER, pick, read_session, utc_text, write_session
 from registry.errors import UsageError
 from registry.lookups import find_version
 from registry.operations.opening import engine_of
+from registry.proposals import propose
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.fetch import fetch_command, list_available
@@ -214,7 +215,7 @@ def list_command(word: str | None, available: bool, language: str | None, licenc
     )
     more = {name: name for name in ("split", "source", "public_from", "content_digest", "created_at")}
     empty = (
-        "no benchmark yet; import one: shuffleboard benchmarks import FILE --name NAME"
+        f"no benchmark yet; import one: {propose('benchmarks import', 'FILE', '--name', 'NAME')}"
         if (word, language, licence) == (None, None, None)
         else "no benchmark here matches that; leave a filter out, or see --available"
     )

@@ -19,6 +19,7 @@ from registry.exchange.citations import publisher_of, snapshot_entry
 from registry.lookups import find_board, find_suite
 from registry.names import plural
 from registry.operations.opening import engine_of
+from registry.proposals import propose
 from registry.tables import Suite
 from registry.verdicts.facts import Number
 from registry.verdicts.spans import HEADING, legend, line
@@ -95,7 +96,7 @@ def list_suites() -> None:
     print_table(
         [row | {"variants": ", ".join(row["variants"])} for row in rows],
         headings,
-        "no suite yet; load one: shuffleboard suites import FILE",
+        f"no suite yet; load one: {propose('suites import', 'FILE')}",
         more={"digest": "Digest"},
     )
 
@@ -213,7 +214,9 @@ def list_boards() -> None:
     if printed({"boards": rows}):
         return
     headings = {"name": "Board", "version": "Version", "title": "Title", "suite": "Suite", "evaluations": "Evaluations"}
-    print_table(rows, headings, "no board yet; load one: shuffleboard boards import FILE", more={"digest": "Digest"})
+    print_table(
+        rows, headings, f"no board yet; load one: {propose('boards import', 'FILE')}", more={"digest": "Digest"}
+    )
 
 
 @boards.command("show")

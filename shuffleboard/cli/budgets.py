@@ -6,6 +6,7 @@ from sqlalchemy import select
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError
 from registry.operations.opening import engine_of
+from registry.proposals import propose
 from registry.providers.budgets import budget_document, set_budget
 from registry.providers.prices import load_prices
 from registry.tables.providers import BUDGET_KINDS, Budget
@@ -51,7 +52,7 @@ def remove_command(kind: str, subject: str) -> None:
     """Remove a budget: nothing limits the cost any more."""
     with write_session(engine_of(settings_of())) as session:
         if session.get(Budget, (kind, subject)) is None:
-            raise NotFoundError(f"{kind} {subject} has no budget; see: shuffleboard budgets list")
+            raise NotFoundError(f"{kind} {subject} has no budget; see: {propose('budgets list')}")
         set_budget(session, kind, subject, None)
     tell({"removed": True}, f"{kind} {subject} has no budget any more")
 

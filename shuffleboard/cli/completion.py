@@ -8,6 +8,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from registry.errors import UsageError
+from registry.proposals import propose
 
 SHELLS: Final = ("bash", "zsh", "fish")
 VARIABLE: Final = "_SHUFFLEBOARD_COMPLETE"
@@ -25,7 +26,7 @@ def completion(shell: str | None, install: bool) -> None:
     """
     shell = shell or Path(os.environ.get("SHELL", "")).name
     if shell not in SHELLS:
-        raise UsageError(f"shell {shell!r}: name one of {', '.join(SHELLS)}, such as: shuffleboard completion bash")
+        raise UsageError(f"shell {shell!r}: name one of {', '.join(SHELLS)}, such as: {propose('completion', 'bash')}")
     from shuffleboard.cli import cli
 
     made = get_completion_class(shell)
@@ -39,7 +40,7 @@ def completion(shell: str | None, install: bool) -> None:
     except OSError as error:
         raise UsageError(
             f"{error.filename}: cannot be written ({error.strerror}); save the script elsewhere: "
-            f"shuffleboard completion {shell} > FILE"
+            f"{propose('completion', shell)} > FILE"
         ) from None
     click.echo(f"{written} written; open a new {shell} and press Tab after: shuffleboard")
 

@@ -10,6 +10,7 @@ from registry.db import get_engine, utc_text, write_session
 from registry.errors import DatabaseError, UsageError
 from registry.names import plural
 from registry.operations.opening import engine_of
+from registry.proposals import propose
 from registry.schema import catalogue
 from registry.schema.history import current, head, not_todays, require_current, upgrade_time
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
@@ -183,7 +184,7 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
     click.echo("For people with a login of their own, by what they may see:")
     for audience, value in logins.items():
         click.echo(f"  {audience}: {value}")
-    click.echo(f"For `shuffleboard db upgrade` alone:\n  SHUFFLEBOARD_DATABASE_URL={upgrade_url}")
+    click.echo(f"For `{propose('db upgrade')}` alone:\n  SHUFFLEBOARD_DATABASE_URL={upgrade_url}")
 
 
 def _passwords(lines: TextIO | None) -> dict[str, str]:

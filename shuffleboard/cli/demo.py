@@ -27,6 +27,7 @@ from registry.metrics import METRICS
 from registry.metrics.catalogue import HEADLINES
 from registry.operations.opening import engine_of
 from registry.packages import install_command
+from registry.proposals import propose
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
@@ -94,7 +95,7 @@ def _require_packages(settings: Settings, *, with_torch: bool) -> None:
         if find_spec(module) is None:
             raise UsageError(
                 f"{module} is not installed, which scoring a model needs; {install_command(module)}, or see recorded "
-                "answers only: shuffleboard demo --recorded"
+                f"answers only: {propose('demo', '--recorded')}"
             )
     packaged_file(SMOLLM2, settings.home.expanduser())
 
@@ -241,7 +242,7 @@ def _print_end(base: str, story: Story, *, serving: bool) -> None:
         "Your own answers: a CSV file with the column question_id and a column of letters for each model. This puts "
         f"them on the board {base}/boards/{MMLU_PRO}:"
     )
-    asked = f"--protocol {PROTOCOL} --shots {SHOTS}"
-    click.echo(f"  shuffleboard evaluations import answers.csv --benchmark {MMLU_PRO} {asked}")
+    asked = ("--benchmark", MMLU_PRO, "--protocol", PROTOCOL, "--shots", SHOTS)
+    click.echo(f"  {propose('evaluations import', 'answers.csv', *asked)}")
     if not serving:
-        note("nothing is served now: shuffleboard serve")
+        note(f"nothing is served now: {propose('serve')}")

@@ -29,6 +29,7 @@ from registry.lookups import find_evaluation
 from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
+from registry.proposals import propose
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Tokenise, estimates
 from registry.queue.evaluations import move
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 W = TypeVar("W", bound=Wanted)
 
-NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
+NO_WORKER = f"no live worker: start one with '{propose('worker')}'"
 
 
 @click.group(
@@ -176,11 +177,11 @@ def submit_command(
         elif state not in REMEDIES:
             note(known + ("" if several else "; --replicate scores it again"))
         elif several or not wait:  # waiting for this one alone ends with the same, at once
-            note(f"{known} and is {state}{REMEDIES[state].format(evaluation_id)}")
+            note(f"{known} and is {state}{_remedy(state, evaluation_id)}")
     if wait:
         wait_until_complete(engine, settings, ids)
     if wanted.suite and (name := part_of_suite(wanted.suite, wanted.limit, wanted.sample, wanted.seed)) is not None:
-        note(f"suite {name}; its board: shuffleboard leaderboard --board {name}")
+        note(f"suite {name}; its board: {propose('leaderboard', '--board', name)}")
     print_json({"evaluations": ids} if several else {"evaluation": ids[0]})
 
 
@@ -253,7 +254,7 @@ def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> N
             if not progress.finished:
                 reason = "; its worker exited, see its messages above"
             state = progress.state if progress.finished else "not complete"
-            remedy = REMEDIES.get(progress.state, "").format(progress.evaluation_id)
+            remedy = _remedy(progress.state, progress.evaluation_id)
             raise QueueError(f"evaluation {progress.evaluation_id} is {state}{reason}{remedy}")
 
 
@@ -262,11 +263,18 @@ STARTING: Final = "the worker is starting"
 INTERRUPTED: Final = 130
 """The exit status after Ctrl-C in shells."""
 REMEDIES: Final = {
-    "cancelled": "; shuffleboard evaluations retry {} queues it again",
-    "failed": "; once that is put right: shuffleboard evaluations retry {}",
-    "paused": "; shuffleboard evaluations resume {} goes on",
+    "cancelled": ("evaluations retry", "; {} queues it again"),
+    "failed": ("evaluations retry", "; once that is put right: {}"),
+    "paused": ("evaluations resume", "; {} goes on"),
 }
 """Remedies for evaluations that ended without being complete, by state."""
+
+
+def _remedy(state: str, evaluation_id: int) -> str:
+    if state not in REMEDIES:
+        return ""
+    action, text = REMEDIES[state]
+    return text.format(propose(action, evaluation_id))
 
 
 def _say_what_is_kept(engine: Engine, ids: Sequence[int], *, alone: bool) -> None:
@@ -278,18 +286,18 @@ def _say_what_is_kept(engine: Engine, ids: Sequence[int], *, alone: bool) -> Non
     if all(one.state == "complete" for one in states):
         return
     if alone:
-        note("To go on: shuffleboard worker --until-idle")
+        note(f"To go on: {propose('worker', '--until-idle')}")
     else:
-        note(f"A worker goes on with it. To watch: shuffleboard evaluations show {ids[0]} --watch")
-    note(f"To give it up: shuffleboard evaluations cancel {ids[0]}")
+        note(f"A worker goes on with it. To watch: {propose('evaluations show', ids[0], '--watch')}")
+    note(f"To give it up: {propose('evaluations cancel', ids[0])}")
 
 
 def start_worker() -> "Helper":
     """Start a worker process for as long as there is work; quiet, since the progress bar already shows its steps."""
     quiet = {**os.environ, "SHUFFLEBOARD_LOG_LEVEL": os.environ.get("SHUFFLEBOARD_LOG_LEVEL", "error")}
     handle, doing = tempfile.mkstemp(prefix="shuffleboard-doing-")
-    with open(handle, "w", encoding="utf-8") as file:
-        file.write(STARTING)
+    os.close(handle)
+    Path(doing).write_text(STARTING, encoding="utf-8")
     command = [sys.executable, "-m", "shuffleboard.cli", "worker", "--until-idle"]
     return Helper(command, doing, env=quiet | {DOING: doing})
 
@@ -406,10 +414,7 @@ def import_command(
             _import_table(engine, settings, file, benchmark, columns=columns, **asked_alike)
             return
     if model is None or benchmark is None or variants is None:
-        raise UsageError(
-            "outputs need --model, --benchmark and --variants; only a folder of `evaluations export` needs none of "
-            "them, and a table of letters --benchmark alone"
-        )
+        raise UsageError(_lacking(file, model, benchmark, variants))
     if len(columns) > 1:
         raise UsageError("--model takes one --column; without it, columns name their models")
     asked = parse_variants(variants, read_files=True)
@@ -426,6 +431,18 @@ def import_command(
         document["stated"] = comparison.document()
     print_json(document)
     _say_how_it_ended(engine, settings, [evaluation_id])
+
+
+def _lacking(file: Path, model: str | None, benchmark: str | None, variants: str | None) -> str:
+    """Name the options that outputs need and were not given, and the whole command."""
+    given = {"--model": model, "--benchmark": benchmark, "--variants": variants}
+    lacking = [option for option, value in given.items() if value is None]
+    words = [word for option, value in given.items() for word in (option, value or option.strip("-").upper())]
+    named = " and ".join([", ".join(lacking[:-1]), lacking[-1]] if len(lacking) > 1 else lacking)
+    return (
+        f"{file}: {named} {'are' if len(lacking) > 1 else 'is'} missing; the whole command: "
+        f"{propose('evaluations import', file, *words)}"
+    )
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from registry.db import MAX_INTEGER, pick, read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.operations.opening import engine_of
 from registry.prompting.labels import letter
+from registry.proposals import propose
 from registry.tables import Benchmark, BenchmarkVersion
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Where
@@ -86,7 +87,7 @@ def fetch_command(
         return
     if (name is None) == (repo is None):
         raise UsageError(
-            "give the name of a benchmark (`shuffleboard benchmarks list --available` shows all), or --repo"
+            f"give the name of a benchmark (`{propose('benchmarks list', '--available')}` shows all), or --repo"
         )
     own = {"shuffle_seed": shuffle_options, "language": language, "licence": licence}
     given = {key: value for key, value in own.items() if value is not None}

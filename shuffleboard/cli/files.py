@@ -10,6 +10,7 @@ from registry.errors import IngestError
 from registry.files.manifests import MANIFEST, format_of
 from registry.files.toml import parse_toml
 from registry.logs.format import HARNESS, HELM, INSPECT, LIGHTEVAL, STATE_FILE
+from registry.proposals import propose
 from registry.untrusted import decode
 
 HEAD_BYTES: Final = 1 << 20
@@ -25,7 +26,7 @@ class Kind(NamedTuple):
 
     def call(self, path: Path) -> str:
         """Return the command line for this file."""
-        return f"shuffleboard {self.command} {path}{self.options}"
+        return propose(self.command, path, *self.options.split())
 
 
 BENCHMARK: Final = Kind("a benchmark", "benchmarks import", " --name NAME")
@@ -88,7 +89,7 @@ def require_kind(path: Path, command: str) -> None:
     if kind is not None and kind not in taken:
         target = path.parent if kind is WEIGHTS and path.is_file() else path
         raise IngestError(
-            f"{path.name}: is {kind.noun}, but `shuffleboard {command}` takes {wanted}; use: {kind.call(target)}"
+            f"{path.name}: is {kind.noun}, but `{propose(command)}` takes {wanted}; use: {kind.call(target)}"
         )
 
 

@@ -12,6 +12,7 @@ from registry.errors import ModelError, NotFoundError, UsageError
 from registry.lookups import find_of_hub, find_revision, is_hub_name, model_named
 from registry.names import split_reference
 from registry.operations.opening import engine_of
+from registry.proposals import propose
 from registry.revisions.endpoints import provider_of
 from registry.revisions.store import (
     DTYPES,
@@ -303,7 +304,7 @@ def list_command() -> None:
             "error",
         )
     }
-    empty = "no model yet; register one: shuffleboard models add NAME --kind KIND --location …"
+    empty = f"no model yet; register one: {propose('models add', 'NAME', '--kind', 'KIND', '--location', 'PLACE')}"
     print_table(rows, headings, empty, more=more, drop=("quantisation", "dtype", "revision", "location"))
 
 

@@ -13,6 +13,7 @@ from registry.db import pick, read_session, utc_text, write_session
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.operations.opening import engine_of
+from registry.proposals import propose
 from registry.sealed import statements
 from registry.sealed.provenance import GROUPS, compare_provenance, provenance_document
 from registry.sealed.signing import key_path, new_key, read_key, sign_head, signature_problems
@@ -326,7 +327,7 @@ def new_chain_key(replace: bool) -> None:
     click.echo(f"key {fingerprint}")
     if moved is not None:
         note(f"the replaced key is in {moved}; remove it when it is no longer needed")
-    note(f"the private key is in {path}; show the public one: shuffleboard chain key show")
+    note(f"the private key is in {path}; show the public one: {propose('chain key show')}")
 
 
 @chain_key.command("show")

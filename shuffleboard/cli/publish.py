@@ -6,6 +6,7 @@ import click
 
 from registry.errors import UsageError
 from registry.operations.opening import engine_of
+from registry.proposals import propose
 from registry.queue.display import progress_display
 from registry.sealed.signing import key_path
 from registry.settings import Settings
@@ -46,14 +47,14 @@ def publish(board: str, to: Path | None, dataset: Path | None) -> None:
         _write_dataset(settings, board, Path(str(dataset)))
         return
     if not key_path(settings).exists():
-        note("the site will not be signed: there is no key; make one first with `shuffleboard chain key new`")
+        note(f"the site will not be signed: there is no key; make one first with `{propose('chain key new')}`")
     with progress_display(lambda _: "files") as show:
         done = write(settings, board, to, lambda count: show(board, f"publishing {board}", count, None, ""))
     if printed({"board": board, "to": str(to), **done.__dict__}):
         return
     note(f"{to}: {done.files} files, {done.bytes / 1e6:.1f} MB; {done.changed} written, {done.removed} removed")
     if done.key is not None:
-        note(f"signed by {done.key}; others check it: shuffleboard verify --public KEY {to}")
+        note(f"signed by {done.key}; others check it: {propose('verify', '--public', 'KEY', to)}")
     note(f"look at it: python -m http.server --directory {to}")
 
 

@@ -4,6 +4,7 @@ import click
 
 from registry.db import read_session
 from registry.operations.opening import engine_of
+from registry.proposals import propose
 from registry.studies.published import list_published
 from shuffleboard.cli.common import json_option, printed, settings_of
 from shuffleboard.cli.groups import Group
@@ -34,6 +35,6 @@ def list_command(paper: str | None, metric: str | None) -> None:
         "paper, paper_table: Table, model, benchmark, protocol, target, metric, printed, unit, rank, "
         "registry_metric: Here, registry_value: Value here"
     )
-    empty = "no published result is stored; load them: shuffleboard db upgrade"
+    empty = f"no published result is stored; load them: {propose('db upgrade')}"
     drop = ("registry_value", "registry_metric", "rank", "target", "protocol", "paper_table", "unit", "paper", "metric")
     print_table(rows, headings, empty, drop=drop)

@@ -6,6 +6,7 @@ from registry.db import read_session
 from registry.operations.opening import engine_of
 from registry.prompting.protocols.replayed import reading_rules
 from registry.prompting.protocols.store import find_definition
+from registry.proposals import propose
 from registry.queue.progress import import_progress
 from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.protocols import Matcher
@@ -36,5 +37,5 @@ def replay_command(evaluation_id: int, benchmark: str | None, protocol: str | No
         replayed, new = replay(engine, request, Matcher(definition).position, report)
     if not new:
         note(f"evaluation {replayed} is that replay already; nothing was stored")
-    note(f"to see the differences: shuffleboard statistics compare {evaluation_id} {replayed}")
+    note(f"to see the differences: {propose('statistics compare', evaluation_id, replayed)}")
     print_json({"evaluation": replayed, "source": evaluation_id})

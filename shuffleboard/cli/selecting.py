@@ -12,6 +12,7 @@ from registry.leaderboard.selection import Selection
 from registry.lookups import find_revision, find_version
 from registry.prompting.protocols.store import find_definition
 from registry.prompting.variants import parse_variants
+from registry.proposals import propose
 from registry.tables import Evaluation, VariantSet
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -73,10 +74,10 @@ def nothing_matches(session: Session, given: dict[str, str | None]) -> str:
     """Return the message for filters without any evaluation, or for an empty registry."""
     stored = session.scalar(select(func.count()).select_from(Evaluation))
     if not stored:
-        return "no evaluation yet; queue one: shuffleboard evaluations submit …"
+        return f"no evaluation yet; queue one: {propose('evaluations submit', '…')}"
     filters = " ".join(f"--{name} {value}" for name, value in given.items() if value is not None)
     used = select(VariantSet.name).where(VariantSet.id.in_(select(Evaluation.variant_set_id)))
     return (
         f"no evaluation matches {filters}; the registry has {stored}, under the variants "
-        f"{', '.join(session.scalars(used.order_by(VariantSet.name)))} (shuffleboard evaluations list)"
+        f"{', '.join(session.scalars(used.order_by(VariantSet.name)))} ({propose('evaluations list')})"
     )

@@ -13,6 +13,7 @@ from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.names import plural
 from registry.operations.opening import engine_of
+from registry.proposals import propose
 from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.noise import noise_from_option, print_noise
@@ -102,7 +103,7 @@ def noise(evaluation_ids: tuple[int, ...], noise_from: int | None) -> None:
     click.echo(f"evaluation{several} {', '.join(map(str, document['evaluations']))}:")
     print_noise(document)
     if document["repeat_disagreement"] is None:
-        click.echo("  no prompt was asked twice; queue another: shuffleboard evaluations submit … --replicate")
+        click.echo(f"  no prompt was asked twice; queue another: {propose('evaluations submit', '…', '--replicate')}")
 
 
 @statistics.command("consistency")

@@ -19,6 +19,7 @@ from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_evaluation
 from registry.names import split_reference
 from registry.people import accounts
+from registry.proposals import propose
 from registry.queue.estimate import estimates
 from registry.queue.evaluations import move
 from registry.revisions.store import RevisionRequest, add_revision
@@ -206,7 +207,7 @@ def estimate_evaluations(body: ToEstimate) -> Response:
 
 def _no_tokeniser(_revision: ModelRevision) -> NoReturn:
     raise ModelError(
-        "the website has no tokenizers; `shuffleboard evaluations estimate` counts tokens where a worker runs"
+        f"the website has no tokenizers; `{propose('evaluations estimate')}` counts tokens where a worker runs"
     )
 
 

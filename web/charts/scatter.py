@@ -11,6 +11,7 @@ from datetime import date
 from itertools import pairwise
 from typing import Final
 
+from registry.proposals import propose
 from registry.schema.selectables import Row
 from registry.scores.asked import why_undefined
 from registry.verdicts.table import no_point
@@ -306,15 +307,19 @@ def _why_missing(plot: Plot, row: Row) -> str | None:
     return None if lacking is None else _why(lacking, row)
 
 
+def _add(*fact: str) -> str:
+    return propose("models add", "NAME", "--kind", "KIND", "--location", "PLACE", *fact)
+
+
 def _why(lacking: Measure, row: Row) -> str:
     if lacking is COST:
         return "No provider charged for its answers, or their cost is unknown"
     if lacking is TOKENS:
         return "It wrote no answers, or nobody counted their tokens"
     if lacking is RELEASED:
-        return "The registry does not know when it was released (shuffleboard models add NAME --released YYYY-MM-DD)"
+        return f"The registry does not know when it was released ({_add('--released', 'YYYY-MM-DD')})"
     if lacking is SIZE:
-        return "The registry does not know the number of parameters (shuffleboard models add NAME --parameters N)"
+        return f"The registry does not know the number of parameters ({_add('--parameters', 'N')})"
     return why_undefined(lacking.key, row)
 
 

@@ -15,6 +15,7 @@ from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError
 from registry.files.documents import as_written, read_document
 from registry.files.hub import Snapshot, Source, download, snapshot_folder
+from registry.proposals import propose
 
 MANIFEST: Final = "fetched.json"
 
@@ -132,8 +133,8 @@ def _from_folder(recipe: Recipe, folder: Path) -> Snapshot:
     there = folder / recipe.name
     if not (there / MANIFEST).is_file():
         raise IngestError(
-            f"{there}: holds no {MANIFEST}; fill it where there is a connection: shuffleboard benchmarks fetch "
-            f"{recipe.name} --to {folder}"
+            f"{there}: holds no {MANIFEST}; fill it where there is a connection: "
+            f"{propose('benchmarks fetch', recipe.name, '--to', folder)}"
         )
     with as_written(str(there / MANIFEST), "fetch it --to again"):
         manifest = read_document(there / MANIFEST, str(there / MANIFEST))

@@ -14,6 +14,7 @@ from registry.db import MAX_INTEGER
 from registry.errors import IngestError, NotFoundError
 from registry.files.toml import read_toml
 from registry.names import check_name
+from registry.proposals import propose
 from registry.tables import VISIBILITIES
 from registry.untrusted import RefusedError, check
 
@@ -225,7 +226,7 @@ def recipe_named(name: str) -> Recipe:
         near = get_close_matches(name, known, 3) or [other for other in known if name in other][:3]
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise NotFoundError(
-            f"no recipe is named {name[:100]!r}; {meant}`shuffleboard benchmarks list --available` shows all; a "
+            f"no recipe is named {name[:100]!r}; {meant}`{propose('benchmarks list', '--available')}` shows all; a "
             "recipe of your own is a .toml file"
         )
     return known[name]

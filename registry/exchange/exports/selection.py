@@ -13,6 +13,7 @@ from registry.errors import NotFoundError
 from registry.lookups import find_evaluation, find_revision, find_version
 from registry.names import split_reference
 from registry.predictions.stored import filter_archived
+from registry.proposals import propose
 from registry.schema.audiences import AUDIENCES, Audience, visible_to
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
 
@@ -119,7 +120,7 @@ def _reject_nothing(session: Session, request: ExportRequest, query: Select[int,
                 f"the evaluations of {', '.join(request.models)} are not for the audience {request.audience!r}; "
                 f"--audience {audience} includes some"
             )
-    raise NotFoundError("no evaluation matches all the filters; leave one out (shuffleboard evaluations list)")
+    raise NotFoundError(f"no evaluation matches all the filters; leave one out ({propose('evaluations list')})")
 
 
 def _versions(session: Session, reference: str, audience: Audience) -> Sequence[int]:

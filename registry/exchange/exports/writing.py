@@ -23,6 +23,7 @@ from registry.exchange.exports.selection import OF_PREDICTIONS, ExportRequest, S
 from registry.exchange.exports.tables import WRITERS, write_rows
 from registry.files.manifests import MANIFEST
 from registry.files.new_folder import new_folder, require_free
+from registry.proposals import propose
 from registry.schema.history import head
 from registry.sealed.files import CHAIN, write_json
 from registry.sealed.signing import newest_signature, signed_chain
@@ -127,7 +128,7 @@ def _note_archived(selection: Selection, entries: list[Entry]) -> Entry | None:
         relations = ["samples"]
     if not selection.archived or not relations:
         return None
-    restore = f"shuffleboard evaluations restore {' '.join(map(str, selection.archived))}"
+    restore = propose("evaluations restore", *selection.archived)
     return {"evaluations": list(selection.archived), "left_out": relations, "restore": restore}
 
 

@@ -6,6 +6,8 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from registry.proposals import propose
+
 Severity = Literal["error", "warning", "note"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
@@ -37,7 +39,7 @@ _TABLE: Final[tuple[tuple[str, tuple[Kind, ...]], ...]] = (
                 "error",
                 "A file that you named, or that looks like a log, cannot be read, or one of its lines or parts cannot.",
                 "`samples.jsonl line 7: not JSON`",
-                "Fetch the file again, or give it in a format that `shuffleboard evaluations import --help` lists.",
+                f"Fetch the file again, or give it in a format that `{propose('evaluations import', '--help')}` lists.",
             ),
             Kind(
                 "SB102",

@@ -17,6 +17,7 @@ from registry.db import is_pooled, read_session
 from registry.errors import DatabaseError
 from registry.operations import migrate
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
+from registry.proposals import propose
 from registry.queue.claims import live_workers
 from registry.schema import catalogue, history
 from registry.schema.audiences import FILTERED, Audience, schema
@@ -37,7 +38,9 @@ OF_A_WEBSITE: Final = 48
 OF_OTHERS: Final = 10
 """Most connections of other programs; docs/operations.md lists them."""
 
-_UPGRADE: Final = "stop workers and website, make a backup (shuffleboard db backup FILE), run: shuffleboard db upgrade"
+_UPGRADE: Final = (
+    f"stop workers and website, make a backup ({propose('db backup', 'FILE')}), run: {propose('db upgrade')}"
+)
 
 BUSY_SECONDS: Final = 5.0
 GIB: Final = 1 << 30
@@ -63,7 +66,7 @@ def file_of(context: Context) -> Path:
 def reachable(context: Context) -> Outcome:
     """Check that a database answers."""
     if context.engine.dialect.name == "sqlite" and not file_of(context).exists():
-        return problem(f"{file_of(context)}: no such file", "run: shuffleboard db upgrade")
+        return problem(f"{file_of(context)}: no such file", f"run: {propose('db upgrade')}")
     try:
         history.current(context.engine)
     except DatabaseError as error:
@@ -77,15 +80,15 @@ def reachable(context: Context) -> Outcome:
 URL: Final = "SHUFFLEBOARD_DATABASE_URL"
 REMEDIES: Final = {
     r'role "(?P<name>[^"]*)" does not exist': (
-        f"make the role {{name}} with `shuffleboard db roles`, run as a superuser, or correct the user in {URL}"
+        f"make the role {{name}} with `{propose('db roles')}`, run as a superuser, or correct the user in {URL}"
     ),
     r'database "(?P<name>[^"]*)" does not exist': (
-        f"make it (createdb {{name}}) and run `shuffleboard db upgrade`, or correct the name in {URL}"
+        f"make it (createdb {{name}}) and run `{propose('db upgrade')}`, or correct the name in {URL}"
     ),
     "password authentication failed|no password supplied": (
-        f"correct the password in {URL}, or give the role another one: shuffleboard db roles --prompt"
+        f"correct the password in {URL}, or give the role another one: {propose('db roles', '--prompt')}"
     ),
-    "not permitted to log in": "let the role log in: shuffleboard db roles, run as a superuser",
+    "not permitted to log in": f"let the role log in: {propose('db roles')}, run as a superuser",
     "no pg_hba.conf entry": (
         "add a line for this host, database and role to the server's pg_hba.conf, and reload the server"
     ),
@@ -99,9 +102,9 @@ REMEDIES: Final = {
     r"certificate|\bSSL\b|\bTLS\b": f"check sslmode, sslrootcert and the server's certificate in {URL}",
     "timeout|timed out|No route|unreachable": f"check host and port in {URL}, and the firewalls in between",
     "Connection refused": f"start PostgreSQL, or correct host and port in {URL}",
-    "permission denied": "give the role its rights: shuffleboard db roles, run as a superuser",
+    "permission denied": f"give the role its rights: {propose('db roles')}, run as a superuser",
     "not a database|malformed|disk image": (
-        f"put the right file back: restore a backup with `shuffleboard db restore`, or correct {URL}"
+        f"put the right file back: restore a backup with `{propose('db restore', 'FILE')}`, or correct {URL}"
     ),
     "unable to open database file|readonly database|Is a directory": (
         f"make file and folder readable and writable for this account, or correct {URL}"
@@ -230,7 +233,7 @@ def triggers(context: Context) -> Outcome:
     switch_on = "ALTER TABLE … ENABLE TRIGGER …, and " if off else ""
     return problem(
         "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names),
-        f"as the owner, {switch_on}recreate them from {file}; then run: shuffleboard verify --all",
+        f"as the owner, {switch_on}recreate them from {file}; then run: {propose('verify', '--all')}",
     )
 
 
@@ -254,7 +257,7 @@ def views(context: Context) -> Outcome:
         return ok(f"all {len(wanted)} exist")
     return problem(
         f"missing: {', '.join(missing)}",
-        "they were dropped: as the owner, run `shuffleboard db upgrade`, then `shuffleboard db roles`",
+        f"they were dropped: as the owner, run `{propose('db upgrade')}`, then `{propose('db roles')}`",
     )
 
 
@@ -266,7 +269,7 @@ def rights(context: Context) -> Outcome:
     )
     own = [table for table, owner in owners.items() if owner == user]
     remedy = (
-        "run `shuffleboard db roles` as a superuser, and set SHUFFLEBOARD_DATABASE_URL of website and workers to the "
+        f"run `{propose('db roles')}` as a superuser, and set SHUFFLEBOARD_DATABASE_URL of website and workers to the "
         f"role {RoleNames().app}"
     )
     if superuser or len(own) == len(owners):
@@ -300,20 +303,20 @@ def readers(context: Context) -> Outcome:
         if elsewhere:
             return problem(
                 f"{role} can read or change {elsewhere} relations outside of the schema {schema(audience)}",
-                "take those rights from it, and run `shuffleboard db roles`",
+                f"take those rights from it, and run `{propose('db roles')}`",
             )
         if changed := _find_role_changes(context, audience, role):
             return problem(
                 changed,
-                "somebody with the password may have lifted them: run `shuffleboard db roles --prompt`, and give the "
-                "role a new password",
+                "somebody with the password may have lifted them: run "
+                f"`{propose('db roles', '--prompt')}`, and give the role a new password",
             )
         found.append(role)
     bare = value_of(context, _WITHOUT_BARRIER, schemas=[schema("public"), schema("members")])
     if found and bare:
         return problem(
             f"{bare} views for readers are no security barriers: an error in a query may reveal hidden rows",
-            "run `shuffleboard db roles`",
+            f"run `{propose('db roles')}`",
         )
     if not found:
         return ok("there are none: nobody queries the database with a login of their own")
@@ -378,7 +381,7 @@ def sqlite_file(context: Context) -> Outcome:
     if kind in NETWORK:
         return problem(
             f"{path} is on a network file system ({kind}), where SQLite's locks are unreliable",
-            "move it to a local disk, or the registry to PostgreSQL: shuffleboard db move --to URL",
+            f"move it to a local disk, or the registry to PostgreSQL: {propose('db move', '--to', 'URL')}",
         )
     if journal != "wal":
         return problem(

@@ -7,13 +7,14 @@ from sqlalchemy import and_, func, or_, select
 
 from registry.db import database_now, read_session
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
+from registry.proposals import propose
 from registry.queue import claims, stalls
 from registry.tables import QUEUES, Evaluation, Shard, Worker
 
 LISTED = 5
 A_DAY_S = 86_400.0
 
-START = "start one: shuffleboard worker"
+START = f"start one: {propose('worker')}"
 
 
 def _join_some(items: Sequence[str]) -> str:
@@ -63,7 +64,7 @@ def queues(context: Context) -> Outcome:
     if lacking:
         return problem(
             f"work is waiting on {', '.join(lacking)}, which no live worker serves",
-            f"start one: shuffleboard worker --queues {','.join(lacking)}",
+            f"start one: {propose('worker', '--queues', ','.join(lacking))}",
         )
     return ok("none without a worker")
 
@@ -99,7 +100,7 @@ def check_parked(context: Context) -> Outcome:
             [f"evaluation {row.evaluation_id} ({row.shards}: {str(row.error)[:100]})" for row in shards]
         )
         return warning(
-            f"parked: {listed}", f"fix the cause, then: shuffleboard evaluations retry {shards[0].evaluation_id}"
+            f"parked: {listed}", f"fix the cause, then: {propose('evaluations retry', shards[0].evaluation_id)}"
         )
     return ok("no shard is parked")
 
@@ -167,7 +168,7 @@ def waiting(context: Context) -> Outcome:
     row = oldest[0]
     return warning(
         f"evaluation {row.evaluation_id} on {row.queue} since {row.created_at:%Y-%m-%d %H:%M} UTC",
-        "add workers, raise its --priority, or cancel what is not wanted: shuffleboard evaluations list",
+        f"add workers, raise its --priority, or cancel what is not wanted: {propose('evaluations list')}",
     )
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from registry.errors import NotFoundError, ShuffleboardError
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
+from registry.proposals import propose
 from registry.providers.prices import load_prices
 from registry.sealed.signing import key_path, read_key
 from registry.settings import ENVIRONMENT, Settings
@@ -82,7 +83,7 @@ def signing_key(context: Context) -> Outcome:
             return ok("none: the chain's head is not signed")
         return problem(
             f"SHUFFLEBOARD_SIGNING_KEY={path}: no such file, so the chain's head is not signed",
-            "put the key back, make a new one with `shuffleboard chain key new`, or unset the variable",
+            f"put the key back, make a new one with `{propose('chain key new')}`, or unset the variable",
         )
     except ShuffleboardError as error:
         remedy = f"chmod 600 {path}" if "chmod" in str(error) else "put the right key back, from a backup"

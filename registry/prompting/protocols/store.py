@@ -15,6 +15,7 @@ from registry.errors import ProtocolError
 from registry.names import suggestion
 from registry.prompting.protocols.custom import load_shipped_definitions
 from registry.prompting.protocols.presets import PRESETS, RECORDED
+from registry.proposals import propose
 from registry.tables import Protocol
 
 MAX_SHOTS: Final = 100
@@ -53,7 +54,7 @@ def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, An
         known = dict.fromkeys([*load_known_definitions(), *imported])
         raise ProtocolError(
             f"unknown protocol {name!r}{suggestion(name, known)}; use one of {', '.join(known)} "
-            "(shuffleboard protocols import FILE)"
+            f"({propose('protocols import', 'FILE')})"
         )
     return _with_shots(row.definition, shots)
 

@@ -16,6 +16,7 @@ from registry.lookups import NAMES, not_withdrawn, with_names
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.pride import estimation_set
 from registry.predictions.stored import require_rows
+from registry.proposals import propose
 from registry.studies.assessment.correlations import (
     DEFAULT_TOLERANCE,
     TARGETS,
@@ -175,8 +176,8 @@ def _nothing_sealed(session: Session) -> str:
     )
     waiting = f" (not yet complete: {unsealed})" if unsealed else ""
     return (
-        f"no sealed evaluation shows all orders{waiting}; queue one: shuffleboard evaluations submit --model M "
-        "--benchmark B --variants full"
+        f"no sealed evaluation shows all orders{waiting}; queue one: "
+        f"{propose('evaluations submit', '--model', 'MODEL', '--benchmark', 'BENCHMARK', '--variants', 'full')}"
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.errors import SealError
+from registry.proposals import propose
 from registry.studies.assessment.orders import DRAW_SIZES, DRAWS, ORIGINAL, DrawSize, draw_ranks, rank_of
 
 Value = tuple[float | None, int]
@@ -97,7 +98,7 @@ def order_tables(questions: Iterable[Any], predictions: Iterable[Any], evaluatio
             lacking = int((~there[row]).sum())
             raise SealError(
                 f"evaluation {evaluation_id}: question {groups[L][row].external_id} lacks {lacking} of its "
-                f"{len(rank_of(L))} orders although it is sealed; check it: shuffleboard verify {evaluation_id}"
+                f"{len(rank_of(L))} orders although it is sealed; check it: {propose('verify', evaluation_id)}"
             )
     return list(tables.values())
 
