@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 from registry.process_log import log
+from workers.errors import EngineError
 
 MINIMUM_TOKENS: Final = 32
 """A batch is not made smaller than this: a model that cannot take so much cannot be scored here."""
@@ -105,7 +106,7 @@ class TokenBudgets:
         while True:
             try:
                 return score()
-            except Exception as error:
+            except (MemoryError, RuntimeError, EngineError) as error:  # torch's own is a RuntimeError
                 smaller = scorer.budget_tokens // 2
                 loaded = scorer.loaded_model_revision_id == model_revision_id
                 if not is_out_of_memory(error) or not loaded or smaller < MINIMUM_TOKENS:

@@ -1,5 +1,6 @@
 """Workers go on from the database while Redis loads, fails over or changes its certificate, and then read messages."""
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -73,7 +74,7 @@ class LoadingRedis(RedisServer):
 def test_workers_go_on_while_redis_loads_its_file(engine: Engine, tmp_path: Path) -> None:
     with LoadingRedis() as server:
         with closing(Redis.from_url(server.url)) as client:
-            client.mset({f"key-{number}": "x" * 2000 for number in range(KEYS)})
+            client.mset({f"key-{number}": os.urandom(2000) for number in range(KEYS)})
             client.save()
 
         def begin() -> None:
@@ -149,24 +150,30 @@ def relay(port_now: Callable[[], int]) -> Iterator[str]:
                     target.sendall(data)
             for one in (source, target):
                 with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
+                    one.shutdown(socket.SHUT_RDWR)  # the other direction ends, too
+
+        def lead(client: socket.socket) -> None:
+            with client, suppress(OSError, RedisError), socket.create_connection(("127.0.0.1", port_now())) as server:
+                back = threading.Thread(target=copy, args=(server, client))
+                back.start()
+                copy(client, server)
+                back.join()
 
         def accept() -> None:
             with suppress(OSError):
                 while True:
-                    client = listening.accept()[0]
-                    try:
-                        server = socket.create_connection(("127.0.0.1", port_now()), timeout=5)
-                        server.settimeout(None)
-                    except (OSError, RedisError):
-                        client.close()
-                        continue
-                    for pair in ((client, server), (server, client)):
-                        threading.Thread(target=copy, args=pair, daemon=True).start()
+                    leading.append(threading.Thread(target=lead, args=(listening.accept()[0],)))
+                    leading[-1].start()
 
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"redis://127.0.0.1:{listening.getsockname()[1]}/0"
-        listening.shutdown(socket.SHUT_RDWR)
+        leading: list[threading.Thread] = []
+        accepting = threading.Thread(target=accept)
+        accepting.start()
+        try:
+            yield f"redis://127.0.0.1:{listening.getsockname()[1]}/0"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            for thread in (accepting, *leading):
+                thread.join()
 
 
 def test_workers_live_through_a_failover_by_sentinel(engine: Engine, tmp_path: Path) -> None:
