@@ -161,8 +161,23 @@ def test_repeats_of_a_divergent_type_are_refused_with_a_selection_that_is_accept
     ) as told:
         import_outputs(registry.engine, ImportRequest(path, "m", "b", kind))
     proposed = str(told.value).rpartition("such as ")[2]
-    assert proposed == "standard_MC:0,standard_MC_shuffled:0"
+    assert proposed == "standard_MC:0,standard_MC_shuffled"
     import_outputs(registry.engine, ImportRequest(path, "m", "b", kind, select=proposed))
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("repeated", range(0, 16, 5))
+def test_a_proposed_selection_keeps_every_variant(registry: Registry, repeated: int) -> None:
+    registry.benchmark("b", four_options(1))
+    lines = cat_lines()
+    repeat = lines[repeated % len(lines)]
+    path = registry.file("cat.jsonl", [*lines, repeat | {"variant_index": 9}])
+    with pytest.raises(IngestError, match=" --select, such as ") as told:
+        import_outputs(registry.engine, ImportRequest(path, "m", "b", "divergent"))
+    proposed = str(told.value).rpartition("such as ")[2]
+    with read_session(registry.engine) as session:
+        imported = import_outputs(registry.engine, ImportRequest(path, "m", "b", "divergent", select=proposed))
+        assert evaluation_metrics(session, imported)["complete"]
 
 
 def test_macro_is_undefined_where_a_benchmark_is_and_micro_only_exists_for_means_over_questions(

@@ -85,7 +85,7 @@ def read_consistency(
             if before != named:
                 place.reject(
                     f"question {question.external_id}: {named} shows what {before} shows, variant {ordinal} of "
-                    f"divergent; keep one with --select, such as {_one_of_each(first_ordinal)}"
+                    f"divergent; keep one with --select, such as {_without_repeats(path, questions, first_ordinal)}"
                 )
         position = check_position(place, line["chosen"], len(order))
         correct = line.get("correct")
@@ -94,8 +94,28 @@ def read_consistency(
         yield Recorded(place, question, ordinal, order, True, position, text=text, key=stated_key)
 
 
-def _one_of_each(ordinals: Mapping[tuple[str, int | None], int]) -> str:
-    return ",".join(dict.fromkeys(f"{type_}:0" for type_, _ in ordinals))
+def _without_repeats(
+    path: Path, questions: Mapping[str, KnownQuestion], selected: Mapping[tuple[str, int | None], int]
+) -> str:
+    """Return a selection of all that is selected, except the indices that show what an earlier one shows."""
+    shown_by: dict[tuple[str, int], set[tuple[str, int]]] = {}
+    for place, line in read_lines(path):
+        type_, index = str(line["variant_type"]), check_variant(place, line["variant_index"])
+        if (type_, index) in selected or (type_, None) in selected:
+            question = find_question(place, questions, line["question_id"])
+            ordinal = _divergent(place, question, type_, _order(place, question, line))
+            shown_by.setdefault((type_, index), set()).add((question.external_id, ordinal))
+    seen: set[tuple[str, int]] = set()
+    kept: dict[str, list[int]] = {}
+    for (type_, index), variants in shown_by.items():
+        if not variants & seen:
+            kept.setdefault(type_, []).append(index)
+            seen |= variants
+    every = {type_: sum(1 for other, _ in shown_by if other == type_) for type_ in kept}
+    return ",".join(
+        type_ if len(indices) == every[type_] else ",".join(f"{type_}:{index}" for index in indices)
+        for type_, indices in kept.items()
+    )
 
 
 def _divergent(place: Place, question: KnownQuestion, type_: str, order: tuple[int | str, ...]) -> int:
