@@ -202,7 +202,7 @@ def describe_new_registry() -> str:
     begun = "SHUFFLEBOARD_DATABASE_URL to an empty database"
     if not get_settings().database_url:
         begun = "SHUFFLEBOARD_HOME to an empty folder"
-    return f"set {begun} and run: shuffleboard db upgrade"
+    return f"set {begun} and run: {propose('db upgrade')}"
 
 
 def is_newer(version: str) -> bool:

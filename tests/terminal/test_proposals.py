@@ -126,7 +126,7 @@ def test_no_message_writes_a_command_by_itself() -> None:
 NO_MESSAGES = (
     "registry/benchmarks/nonsenseqa.py",  # the source that a benchmark records
     "registry/logs/formats/",  # documentation
-    "registry/proof/statements.py",  # the beginning of signed bytes
+    "registry/sealed/statements.py",  # the beginning of signed bytes
     "registry/sealed/checking.py",  # names of commands that write folders
     "shuffleboard/cli/completion.py",  # a mark in a shell's file
 )
