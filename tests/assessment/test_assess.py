@@ -248,7 +248,7 @@ def test_a_tolerance_that_is_no_difference_of_r_squared_is_refused(sqlite_assess
 
 def test_without_a_sealed_evaluation_in_all_orders_the_remedy_is_named(database: str, tmp_path: Path) -> None:
     registry = Registry(database, tmp_path)
-    remedy = "queue one: shuffleboard evaluations submit --model M --benchmark B --variants full"
+    remedy = "queue one: shuffleboard evaluations submit --model MODEL --benchmark BENCHMARK --variants full"
     with read_session(registry.engine) as session, pytest.raises(NotFoundError, match=f"all orders; {remedy}"):
         assess(session)
     with write_session(registry.engine) as session:

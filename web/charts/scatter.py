@@ -308,7 +308,7 @@ def _why_missing(plot: Plot, row: Row) -> str | None:
 
 
 def _add(*fact: str) -> str:
-    return propose("models add", "NAME", "--kind", "KIND", "--location", "PLACE", *fact)
+    return propose("models add", "NAME", *fact)
 
 
 def _why(lacking: Measure, row: Row) -> str:
