@@ -191,7 +191,7 @@ class Files:
     def write(self, audience: Audience) -> Listed:
         """Write missing files, and list them; one process at a time. Raises StorageError, ArchiveError."""
         asked = time.time()
-        with self._lock():
+        with self._lock_folder():
             listed = self.listed(audience)
             since = 0.0 if listed is None or listed.waiting else listed.as_of.timestamp() - asked
             if listed is not None and 0 < since <= CLOCKS_APART_SECONDS + time.time() - asked:
@@ -217,7 +217,7 @@ class Files:
                 shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
-    def _lock(self) -> Iterator[None]:
+    def _lock_folder(self) -> Iterator[None]:
         make_folder(self.folder)
         with (self.folder / "lock").open("ab") as file:
             close(self.folder / "lock")
