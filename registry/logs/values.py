@@ -2,13 +2,16 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from registry.logs.record import only
 
 _LONGEST_NUMBER: Final = 200
 """Characters of a number, alone or in a pair, beyond which a text is none."""
+
+_UNDERFLOW: Final = -600.0
+"""With a lower log-likelihood, a probability is not distinguished from 0."""
 
 
 def text_of(value: Any) -> str | None:
@@ -47,3 +50,11 @@ def likelihood_of(value: Any) -> float | None:
         except ValueError:
             return None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def weights_of(values: Sequence[float]) -> tuple[float, ...]:
+    """Return probabilities of log-likelihoods, some of them minus infinity."""
+    highest = max(values)
+    if highest == -math.inf:
+        return tuple(1.0 for _ in values)  # the first of equals, as the harness takes it
+    return tuple(math.exp(value - (highest if highest < _UNDERFLOW else 0.0)) for value in values)

@@ -365,3 +365,102 @@ def test_records_in_odd_forms_are_read_alike_or_refused(tmp_path: Path, case: st
     assert (read.audited, read.audited_keys) == (read.imported, read.imported_keys) or case == "no reference"
     if case != "an unanswered prompt":
         assert read.accuracy == pytest.approx(log.accuracy)
+
+
+def choice_of(sample: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = sample["scores"]["choice"]
+    return found
+
+
+def with_choice(sample: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    return {"scores": {"choice": choice_of(sample) | changed}}
+
+
+def likely(row: dict[str, Any], low: float) -> dict[str, Any]:
+    """Return the members of a row of lighteval whose choices were scored."""
+    key, count = row["doc"]["gold_index"], len(row["doc"]["choices"])
+    best = key if row["metric"]["em"] else (key + 1) % count
+    values = [-1.0 if at == best else low for at in range(count)]
+    response = row["model_response"] | {"logprobs": values, "text": [], "text_post_processed": []}
+    return {"model_response": response, "metric": {"acc": row["metric"]["em"]}}
+
+
+ONE = 3
+"""The record that is changed if only one is."""
+
+Record = dict[str, Any]
+OTHERS: dict[tuple[str, str], Callable[[Record], Record]] = {
+    ("inspect", "the target is in a list"): lambda at: {"target": [at["target"]]},
+    ("inspect", "the target is a small letter"): lambda at: {"target": at["target"].lower()},
+    ("inspect", "the target is a text"): lambda at: {"target": at["choices"][LETTERS.index(at["target"])]},
+    ("inspect", "the answer is a small letter"): lambda at: with_choice(at, answer=choice_of(at)["answer"].lower()),
+    ("inspect", "the answer is a text"): lambda at: with_choice(
+        at, answer=at["choices"][LETTERS.index(choice_of(at)["answer"])]
+    ),
+    ("inspect", "scores are numbers"): lambda at: with_choice(at, value=float(choice_of(at)["value"] == "C")),
+    ("inspect", "another scorer, too"): lambda at: {
+        "scores": {"other": {"value": "I", "answer": "Z"}, "choice": choice_of(at)}
+    },
+    ("inspect", "the input is turns"): lambda at: {"input": [{"role": "user", "content": at["input"]}]},
+    ("inspect", "one is cancelled"): lambda _: {"scores": {}},
+    ("inspect", "one has two targets"): lambda _: {"target": ["A", "B"]},
+    ("inspect", "one has no number as score"): lambda at: with_choice(at, value=math.nan),
+    ("inspect", "one is scored otherwise"): lambda at: with_choice(at, value="CI"[choice_of(at)["value"] == "C"]),
+    ("opencompass", "gold is in a list"): lambda at: {"gold": [at["gold"]]},
+    ("opencompass", "gold is a small letter"): lambda at: {"gold": at["gold"].lower()},
+    ("opencompass", "gold is an index"): lambda at: {"gold": LETTERS.index(at["gold"])},
+    ("opencompass", "the prompt is turns"): lambda at: {
+        "origin_prompt": [{"role": "HUMAN", "prompt": at["origin_prompt"]}]
+    },
+    ("opencompass", "texts are nested"): lambda at: {"prediction": {"prediction": at["prediction"], "rollout": {}}},
+    ("opencompass", "one has another gold"): lambda at: {"gold": "AB"[at["gold"] == "A"]},
+    ("lighteval", "gold is in a list"): lambda at: {"doc": at["doc"] | {"gold_index": [at["doc"]["gold_index"]]}},
+    ("lighteval", "choices begin with blanks"): lambda at: {
+        "doc": at["doc"] | {"choices": [f" {text}" for text in at["doc"]["choices"]]}
+    },
+    ("lighteval", "letters are one text"): lambda at: {"doc": at["doc"] | {"choices": "".join(at["doc"]["choices"])}},
+    ("lighteval", "log-probabilities"): lambda at: likely(at, -5.0),
+    ("lighteval", "minus infinity"): lambda at: likely(at, -math.inf),
+    ("lighteval", "one is scored otherwise"): lambda at: {"metric": {"em": 1 - at["metric"]["em"]}},
+    ("helm", "one has two right options"): lambda at: {
+        "instance": at["instance"]
+        | {"references": [found | {"tags": ["correct"]} for found in at["instance"]["references"]]}
+    },
+    ("helm", "one has no completion"): lambda at: {"result": at["result"] | {"completions": []}},
+    ("helm", "texts have blanks around"): lambda at: {
+        "result": at["result"]
+        | {"completions": [found | {"text": f" {found['text']}\n"} for found in at["result"]["completions"]]}
+    },
+}
+REFUSED_OTHERS = ("two targets", "no number", "scored otherwise", "another gold", "two right options", "no completion")
+
+
+@pytest.mark.parametrize(("format_", "case"), OTHERS)
+def test_odd_records_of_other_formats_are_read_alike_or_refused(tmp_path: Path, format_: str, case: str) -> None:
+    def change(document: Any) -> Any:
+        found = document["request_states"] if format_ == "helm" else document
+        keys = range(len(found)) if isinstance(found, list) else [key for key in found if key != "header.json"]
+        for number, key in enumerate(keys):
+            if number == ONE or not case.startswith("one "):
+                found[key] |= OTHERS[format_, case](found[key])
+        return document
+
+    log = clean(7, "csqa", 24)
+    folder = EVERY_WRITER[format_](log, tmp_path)
+    rewritten(folder, change)
+    read = read_or_refused(folder, format_, log)
+    if read is None:
+        assert case.removeprefix("one has ").removeprefix("one is ") in (*REFUSED_OTHERS, "no number as score")
+        return
+    assert (read.audited, read.audited_keys) == (read.imported, read.imported_keys)
+    cancelled = case == "one is cancelled"
+    scores = [item.score for number, item in enumerate(log.items) if not (cancelled and number == ONE)]
+    assert read.accuracy == pytest.approx(sum(scores) / len(scores))
+
+
+def test_the_same_request_of_helm_twice_counts_once(tmp_path: Path) -> None:
+    log = clean(7, "csqa", 24)
+    folder = EVERY_WRITER["helm"](log, tmp_path)
+    rewritten(folder, lambda found: found | {"request_states": [*found["request_states"], found["request_states"][3]]})
+    read = both(folder, "helm", log)
+    assert read.audited == read.imported == [item.recorded for item in log.items]

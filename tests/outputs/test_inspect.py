@@ -165,7 +165,7 @@ def test_samples_that_failed_are_not_answers_and_the_evaluation_is_not_complete(
         assert not evaluation_metrics(session, evaluation_id)["complete"]
     assert found[0].sentences() == [
         "the log reports no accuracy of choice(); its 4 answers give 0.2500",
-        "1 samples ended with an error and are left out",
+        "1 samples ended with an error or were cancelled, and are left out",
         "the run did not succeed: its status is error",
     ]
 

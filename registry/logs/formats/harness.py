@@ -51,7 +51,7 @@ from registry.logs.record import (
     optional_text,
 )
 from registry.logs.texts import digest
-from registry.logs.values import likelihood_of, object_of, texts_of
+from registry.logs.values import likelihood_of, object_of, texts_of, weights_of
 from registry.prompting.labels import LETTERS
 
 
@@ -97,7 +97,7 @@ def _recorded(place: Place, line: Mapping[str, Any], question: KnownQuestion) ->
     if highest > 0:
         place.reject(f"log-likelihood {highest!r} is not a number up to 0")
     known = None if -math.inf in sample.likelihoods else sample.likelihoods
-    weights = None if known else _weights(sample.likelihoods)
+    weights = None if known else weights_of(sample.likelihoods)
     variant = check_variant(place, sample.variants[0] or 0)
     yield whole(variant, order, False, None, logprobs=known, weights=weights)
 
@@ -224,18 +224,8 @@ def continuations(line: Mapping[str, Any]) -> list[str]:
     return [said for said in found if isinstance(said, str)]
 
 
-def _weights(values: Sequence[float]) -> tuple[float, ...]:
-    """Return probabilities of log-likelihoods, some of them minus infinity."""
-    highest = max(values)
-    if highest == -math.inf:
-        return tuple(1.0 for _ in values)  # the first of equals, as the harness takes it
-    return tuple(math.exp(value - (highest if highest < _UNDERFLOW else 0.0)) for value in values)
-
-
 _LABEL: Final = re.compile(r"\W{0,3}(?:[A-Za-z]|\d{1,2})\W{0,3}")
 """A target that contradicts its question if it names no option; another text is a continuation of the prompt."""
-_UNDERFLOW: Final = -600.0
-"""With a lower log-likelihood, a probability is not distinguished from 0."""
 INVALID: Final = "[invalid]"
 """Written by a filter that extracted nothing."""
 

@@ -83,17 +83,12 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
     stats = per_instance(path.with_name("per_instance_stats.json"))
     recorded: list[Recorded] = []
     left_out = shots = 0
-    for requests in _trials(path, document):
+    for requests in _answers(path, document, method):
         place, first = requests[0]
         instance = first["instance"]
         if instance.get("perturbation") is not None:
             left_out += 1
             continue
-        if method == JOINT and len(requests) > 1:
-            requests[1][0].reject(
-                f"instance {instance_id(place, instance)} was already answered by {place.name} in the same trial; keep "
-                "one of them"
-            )
         shots = max(shots, _shots(place, first))
         texts, correct = references(place, instance)
         question = finder.find(place, instance_id(place, instance), _text(place, instance), texts)
@@ -124,12 +119,9 @@ def helm_seen(path: Path, document: Mapping[str, Any], stats: Stats) -> Iterator
         yield Unusable("adapter_spec", f"method {shorten(method, 40)}", NOT_MULTIPLE_CHOICE)
         return
     damaged: list[Unusable] = []
-    # In a joint run each request is an answer by itself, even if it is there twice.
-    trials = list(_trials(path, document, damaged))
+    answers = list(_answers(path, document, specification["method"], damaged))
     yield from damaged
-    if specification["method"] == JOINT:
-        trials = [[request] for requests in trials for request in requests]
-    for requests in trials:
+    for requests in answers:
         if requests[0][1]["instance"].get("perturbation") is None:
             yield from record_of(requests[0][0].name, partial(_read_seen, requests, specification, stats))
 
@@ -207,6 +199,14 @@ def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Pl
                 "split": instance.get("split"),
             },
         )
+
+
+def _answers(
+    path: Path, document: Mapping[str, Any], method: Any, damaged: list[Unusable] | None = None
+) -> Iterator[list[Request]]:
+    """Yield the requests of each answer. In a joint run each request is one by itself, even if it is there twice."""
+    for requests in _trials(path, document, damaged):
+        yield from [[request] for request in requests] if method == JOINT else [requests]
 
 
 def _trials(path: Path, document: Mapping[str, Any], damaged: list[Unusable] | None = None) -> Iterator[list[Request]]:

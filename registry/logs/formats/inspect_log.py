@@ -98,7 +98,7 @@ def _read_archived_sample(archive: Archive, name: str, *, storable: bool) -> tup
 
 
 def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions: Mapping[str, KnownQuestion]) -> Log:
-    """Return the answers of a log. Samples that ended with an error are left out, as prompts without an answer.
+    """Return the answers of a log. Samples that failed or were cancelled are left out, as prompts without an answer.
 
     Raises IngestError for samples without choices, without a score of `choice()`, with several right choices, and for
     samples that are not questions of the benchmark.
@@ -109,15 +109,15 @@ def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions:
     recorded, failed = [], 0
     allowance = Allowance(path.name, kept=True)
     for place, sample in samples:
-        if sample.get("error") is not None:
-            failed += 1
+        if sample.get("error") is not None or not sample.get("scores"):
+            failed += 1  # a sample without a score was cancelled
             continue
         answer = _read_sample(place, sample, finder, epochs)
         allowance.take(len(answer.text or ""), records=1)
         recorded.append(answer)
     if not recorded:
         raise IngestError(f"{path.name}: contains no finished sample; import the log of a finished run")
-    remarks = [f"{failed} samples ended with an error and are left out"] if failed else []
+    remarks = [f"{failed} samples ended with an error or were cancelled, and are left out"] if failed else []
     if header.get("status") not in (None, "success"):
         remarks.append(f"the run did not succeed: its status is {shorten(header['status'])}")
     description = members(Item(path, "header"), header, "eval", dict)
@@ -603,8 +603,8 @@ FORMAT: Final = Format(
         "orders; its log is imported as the kind that it was given, with `repeats` for its epochs. Tasks of "
         "`multiple_choice()` that are scored by `choice()`, with one right choice. Import N epochs of the same "
         "order as `--variants original:repeats=N`, shuffled orders as `--variants imported`. If the solver "
-        "shuffled the choices, the order is read from the score's explanation. Samples that ended with an error "
-        "are left out, so the evaluation is incomplete."
+        "shuffled the choices, the order is read from the score's explanation. Samples that ended with an error, or "
+        "have no score, are left out, so the evaluation is incomplete."
     ),
     read_log=read_inspect,
     questions=inspect_questions,

@@ -55,6 +55,8 @@ _METRICS: Final = (SCORED, "em", "extractive_match", "pass", "gpqa_pass", "expr_
 _DOUBTED: Final = 0.01
 """Share of the answers read again whose score contradicts the text, above which the log is doubted."""
 _LONGEST_NUMBER: Final = 4
+_FINITE: Final = -1e300
+"""Stands for minus infinity, the lowest log-probability, while the others are checked."""
 
 
 def read_lighteval(path: Path, _head: None, questions: Mapping[str, KnownQuestion]) -> Log:
@@ -131,9 +133,11 @@ def _answers(
     place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finder: PromptFinder
 ) -> list[tuple[Recorded, int | None]]:
     """Return the answers of a row, each with the position that its text states if its score contradicts it."""
-    choices = [choice.strip() for choice in texts(place, doc, "choices")]
     query = members(place, doc, "query", str)
     question, following = finder.find(place, query)
+    # MMLU-Pro has its letters in one text, the same for all questions.
+    letters = doc["choices"][: len(question.options)] if isinstance(doc.get("choices"), str) else None
+    choices = [choice.strip() for choice in (letters or texts(place, doc, "choices"))]
     gold = _gold(place, doc, len(choices))
     order = _order(place, question, choices, following)
     key = certain(choices[gold], gold)
@@ -143,12 +147,14 @@ def _answers(
     logprobs = response.get("logprobs") or []
     if logprobs:
         # If a metric compares them with values of an unconditioned query, these follow them.
-        values = check_numbers(place, "logprobs", logprobs[: len(order)], len(order), low=-math.inf, high=math.inf)
+        shown_values = [_FINITE if value == -math.inf else value for value in logprobs[: len(order)]]
+        values = check_numbers(place, "logprobs", shown_values, len(order), low=-math.inf, high=math.inf)
         assert values is not None
         values = tuple(min(0.0, value) for value in values)
         best = values.index(max(values))
         score = _number(metric.get(SCORED))
-        likeliest = Recorded(place, question, 0, order, True, best, logprobs=values, stated=score, key=key)
+        known = None if _FINITE in values else values
+        likeliest = Recorded(place, question, 0, order, True, best, logprobs=known, stated=score, key=key)
         return [(replace(likeliest, fields=_fields(doc)), None)]
     written = texts(place, response, "text")
     if not written:

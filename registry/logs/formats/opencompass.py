@@ -242,7 +242,8 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
     # The last place: an example may be the question itself, with its first label.
     sent = whole[: whole.rfind(prompts[0])] + prompt if prompts and prompts[0] in whole else whole
     names = list(labels)
-    keyed = _opencompass_label(prediction.get("gold"), options, names)
+    gold = prediction.get("gold")
+    keyed = None if gold is None else _opencompass_label(gold, options, names)
     written = find_written(prediction)
     output = None if labels else text_of(written.get("prediction"))
     extracted = only(detail.get("predictions", detail.get("pred")))
