@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,21 @@ def test_what_is_locked_is_what_the_project_asks_for_at_the_versions_that_the_te
     # A worker's lock is laid over the website's.
     assert not locked("web").keys() & (locked("worker-cpu").keys() | locked("worker-cuda").keys())
     assert locked("worker-cpu")["torch"] == f"{locked('worker-cuda')['torch']}+cpu"
+
+
+@pytest.mark.parametrize("names", [("web",), ("build",), ("web", "worker-cuda")], ids="+".join)
+def test_locks_have_all_that_their_packages_require(names: tuple[str, ...]) -> None:
+    """Check the installed packages: pip installs those of a lock, and adds none."""
+    there = {package: version for name in names for package, version in locked(name).items()}
+    python = {"python_version": PYTHON_OF["bookworm"], "python_full_version": f"{PYTHON_OF['bookworm']}.2", "extra": ""}
+    installed = [one for one in metadata.distributions() if canonicalize_name(one.metadata["Name"]) in there]
+    assert len(installed) > len(there) // 2
+    for one in installed:
+        for needed in map(Requirement, one.requires or ()):
+            if needed.marker is None or needed.marker.evaluate(python):
+                version = there.get(canonicalize_name(needed.name))
+                assert version is not None, f"{one.metadata['Name']} requires {needed}; run `make lock`"
+                assert needed.specifier.contains(version, prereleases=True)
 
 
 @pytest.mark.parametrize("target", ["web", "worker"])
