@@ -27,7 +27,7 @@ from registry.statistics.bootstrap import (
     percentile_intervals,
     resample_means,
 )
-from registry.statistics.order_loss import bound_order_loss, largest_loss, state_order_loss, unseen_loss
+from registry.statistics.order_loss import bound_order_loss, largest_loss, lift_of_losses, state_order_loss, unseen_loss
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -145,7 +145,7 @@ def lowest(n: int, m: int, k: int, evaluations: int) -> tuple[float, float]:
         losses, both = (np.concatenate(parts) for parts in zip(*found, strict=True))
         low, high = approximate_ends(losses)
         true, stated = world.order_loss(m), ~np.isnan(low)
-        high = np.maximum(high, unseen_loss(n, m))
+        high = np.maximum(high + [lift_of_losses(of) for of in losses], unseen_loss(n, m))
         holding = (np.maximum(0, low) <= true + 1e-9) & (true - 1e-9 <= high)
         bounded = np.array([bound_order_loss(mean, n, m) >= true - 1e-9 for mean in both.mean(axis=1).tolist()])
         if stated.mean() > SELDOM:

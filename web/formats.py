@@ -15,8 +15,9 @@ from registry.prompting.labels import letter
 from registry.schema.selectables import Row
 from registry.scores.asked import describe_orders, one_order, why_undefined
 from registry.verdicts import wording
+from registry.verdicts.facts import Number
 from registry.verdicts.table import judge_neighbours, judge_uncertainty, note_guessing
-from registry.verdicts.wording import DASH, interval_text, points
+from registry.verdicts.wording import DASH, bound, interval_text, lowered, points, tenths
 from registry.verdicts.wording import value_text as metric_text
 
 
@@ -34,16 +35,11 @@ def scaled(value: float | None) -> str:
     return DASH if value is None else _minus(f"{value:z.3f}")
 
 
-def tenths(value: float) -> str:
-    """Format a difference of fractions in percentage points, without the unit."""
-    return points(value).partition(" ")[0]
-
-
 def signed_points(value: float) -> str:
     """Format a change of a fraction in percentage points, with its sign."""
-    # Rounded first: a change of less than half a tenth has no sign.
-    rounded = round(100 * value, 1)
-    return _minus(f"{rounded:+.1f} points") if rounded else "0.0 points"
+    # A change of less than half a tenth has no sign.
+    text = tenths(value)
+    return f"{text if text == '0.0' or text.startswith('−') else f'+{text}'} points"
 
 
 def signed_number(value: float) -> str:
@@ -189,15 +185,23 @@ def brief_cell(metric: str, row: Row, url: str) -> Markup:
     if found is None:
         return Markup(f'<a href="{url}">{text}</a>')  # noqa: S704 - of numbers
     said = "" if found["n"] >= row["questions"] else f"{found['n']}/{row['questions']}"
-    said = guessing(metric, row, found) or said
     bounds = scaled_value or found
     low, high = bounds["interval_low"], bounds["interval_high"]
+    ends = None if low is None else (low, high)
+    said = guessing(metric, row, found) or "; ".join(filter(None, (bound_note(metric, value, ends), said)))
     title = ""
     if low is not None:
         interval = f"{scaled(low)} to {scaled(high)}" if scaled_value else interval_text(metric, low, high)
         title = f' title="95 % interval {interval}"'
     rest = f'<small class="rest">{said}</small>' if said else ""
     return Markup(f'<a href="{url}"{title}>{text}</a>{rest}')  # noqa: S704 - the same
+
+
+def bound_note(metric: str, value: float | None, ends: tuple[float, float] | None) -> str:
+    """Return the note below an order loss that is not above 0: its upper bound; empty for all else. ends: interval."""
+    if value is None:
+        return ""
+    return bound(metric, Number(value, 0, *(ends or (None, None))))
 
 
 def guessing(metric: str, row: Row, found: Row) -> str:
@@ -221,6 +225,7 @@ def linked(text: str, links: Mapping[str, str]) -> Markup:
 
 FILTERS: Final = {
     "linked": linked,
+    "lowered": lowered,
     "percent": percent,
     "points": points,
     "scaled": scaled,
@@ -273,6 +278,7 @@ GLOBALS: Final = {
     "tested_in": tested_in,
     "guessing": guessing,
     "note_guessing": note_guessing,
+    "bound_note": bound_note,
     "interval_text": interval_text,
     "neighbours": judge_neighbours,
     "uncertainty": judge_uncertainty,

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from registry.boards.chosen import facts_of_models, takes
 from registry.boards.definition import BoardDefinition, Column, evaluations_asked
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry, suite_definition
+from registry.db import is_in
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs, average_over_tasks
 from registry.metrics.catalogue import QUESTION_METRICS
@@ -40,7 +41,7 @@ from registry.statistics.bootstrap import (
     sampling_factor,
 )
 from registry.statistics.competition_ranks import ranks
-from registry.statistics.order_loss import limit_order_loss
+from registry.statistics.order_loss import lift_of_means, limit_order_loss
 from registry.statistics.paired import Paired, differing, enough_differ, paired, with_errors
 from registry.statistics.ranks import rank_intervals, tiers
 from registry.statistics.simultaneous import Comparisons, compare_all
@@ -48,6 +49,7 @@ from registry.tables import (
     Board,
     BoardEntry,
     Evaluation,
+    EvaluationMetric,
     ModelRevision,
 )
 
@@ -329,6 +331,7 @@ class TaskStanding:
 
     resting_on: the number of questions behind its interval. clustered, clusters: samples over resampled clusters and
     the number of clusters, if questions belong together. values: per question; None for metrics over runs or cells.
+    stated: the interval of the one evaluation behind it, as its own page states it; None if there are several or none.
     """
 
     value: float | None
@@ -339,6 +342,7 @@ class TaskStanding:
     clustered: Array | None = None
     clusters: int | None = None
     values: TaskValues | None = None
+    stated: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -441,6 +445,7 @@ def task_standings(
     """Map each column to the rows' standings on one task. The questions of joined benchmarks are pooled."""
     found: list[dict[str, TaskStanding]] = [{} for _ in rows]
     drawn: list[tuple[int, str, _Means]] = []
+    alone: list[tuple[int, str, TaskStanding]] = []
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
     needed = {name for column in columns for name in base_metrics(column.metric)}
     names = [name for name in QUESTION_METRICS if name in needed]
@@ -479,12 +484,36 @@ def task_standings(
             drawn.append((number, column.name, means))
             found[number][column.name] = _standing_of_means(column.metric, means)
             found[number][column.name].values = TaskValues(means.base)
+            if len(known) == 1:
+                alone.append((known[0].id, column.metric, found[number][column.name]))
+    _take_stated(session, alone)
     factor = min(map(_factor, entries))
     _draw(found, drawn, seed, factor)
     task = entries[0].task
     return {
         column.name: TaskColumn(column.metric, [of[column.name] for of in found], factor, task) for column in columns
     }
+
+
+def _take_stated(session: Session, alone: Sequence[tuple[int, str, TaskStanding]]) -> None:
+    """Give each standing with one evaluation the interval that is stored for the same value over the same questions.
+
+    Otherwise a board and the page of an evaluation would state two intervals of one number.
+    """
+    of = EvaluationMetric
+    query = (
+        select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
+        .where(of.scope == "all", of.metric.in_({name for _, name, _ in alone}), of.interval_high.is_not(None))
+        .where(is_in(of.evaluation_id, sorted({number for number, *_ in alone})))
+        .order_by(of.definition_version)
+    )
+    stored = {(row[0], row[1]): row[2:] for row in session.execute(query)}
+    for number, name, standing in alone:
+        value, n, low, high = stored.get((number, name), (None, 0, None, None))
+        if value is None or low is None or high is None or standing.value is None or n != standing.n:
+            continue
+        if abs(value - standing.value) < 1e-9:
+            standing.stated = (low, high)
 
 
 def _evaluation(row: BoardRow, entry: BoardEntry) -> Evaluation | None:
@@ -591,6 +620,9 @@ def _average_tasks(
                 clustered.append((standing, _stretch_samples(together, precision, min(of_tasks)), number_of))
     for standing, ends in _ends(metric, drawn):
         standing.interval = ends
+    if len(tasks) == 1:
+        for standing, (of,) in zip(found, standings_of, strict=True):
+            standing.interval = of.stated or standing.interval
     for standing, ends in _ends(metric, clustered):
         standing.cluster_interval = ends
     return found
@@ -710,8 +742,8 @@ def _ends(
     found = percentile_intervals(np.stack([samples for _, samples, _ in drawn]), [units for *_, units in drawn])
     if metric == ORDER_LOSS:
         found = [
-            None if ends is None else limit_order_loss(ends, units)
-            for (*_, units), ends in zip(drawn, found, strict=True)
+            None if ends is None else limit_order_loss(ends, units, lift=lift_of_means(samples))
+            for (_, samples, units), ends in zip(drawn, found, strict=True)
         ]
     return [(standing, _interval(ends)) for (standing, *_), ends in zip(drawn, found, strict=True)]
 

@@ -136,7 +136,7 @@ def describe_orders(row: Mapping[str, Any]) -> str | None:
     low, high, most = row["distinct_prompts_min"], row["distinct_prompts_max"], row["variants_max"]
     if low is None or high is None:
         return None
-    unit = "orders" if row["orders_only"] else "variants"
+    unit = "orders" if row["orders_only"] else "different prompts"
     if high == 1 and row.get("lists_options") is False:
         return "asked without listing the options"
     if high == 0:

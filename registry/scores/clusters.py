@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from registry.lookups import find_evaluation
 from registry.scores.intervals import ORDER_LOSS, Array, column_samples, factor_of, question_values
 from registry.statistics.bootstrap import RANK_RESAMPLES, design_effect, percentile_interval
-from registry.statistics.order_loss import limit_order_loss
+from registry.statistics.order_loss import lift_of_means, limit_order_loss
 from registry.tables import EvaluationQuestion, Question
 
 Clusters = NDArray[np.intp]
@@ -92,7 +92,7 @@ def _describe_metric(name: str, samples: Array, alone: Array, clusters: Clusters
     number = np.unique(clusters).size
     interval = percentile_interval(samples, number)
     if interval is not None and name == ORDER_LOSS:
-        interval = limit_order_loss(interval, number)
+        interval = limit_order_loss(interval, number, lift=lift_of_means(samples))
     return {
         "interval": None if interval is None else [interval.low, interval.high],
         "design_effect": design_effect(samples, alone),

@@ -5,6 +5,8 @@ not. If none of those few is in the sample, resampling cannot find them, and its
 below 0, which no order loss can be. So
 
 - the lower end is at least 0;
+- the upper end is raised if the mean's distribution is skewed to the right: percentiles of resamples move by a sixth of
+  the skewness times z² − 1 standard errors, and the end of an interval that covers by twice z² + 1 (Johnson 1978);
 - the upper end is at least the loss of the questions that the sample can have missed: if a share of up to 1 − .05^(1/n)
   of all questions had the largest possible loss, n questions would have none of them with a probability of 5 %;
 - if the bootstrap states no interval, there is an upper bound. A question's order loss and chance loss together are
@@ -27,6 +29,8 @@ MISSED: Final = 0.05
 """Probability that a sample has none of the questions that the upper end allows for."""
 BEYOND: Final = 0.05
 """Probability that the order loss exceeds an upper bound, at most."""
+Z: Final = 1.96
+"""Standard errors on either side of an estimate in a 95 % interval."""
 FEWEST_ORDERS: Final = 2
 """A question can lose most with two orders, so that bounds for two are valid for any number."""
 
@@ -49,13 +53,32 @@ def unseen_loss(questions: int, orders: int = FEWEST_ORDERS) -> float:
     return largest_loss(orders) * float(1 - MISSED ** (1 / questions))
 
 
-def limit_order_loss(resampled: Interval, questions: int, orders: int = FEWEST_ORDERS) -> Interval:
-    """Return the bootstrap's interval with a lower end of at least 0, and an upper end of at least `unseen_loss`.
+def lift_of_means(means: Floats) -> float:
+    """Return how far the upper end is raised for the skewness of resampled means, shape (resamples,); at least 0."""
+    apart = means[~np.isnan(means)]
+    apart = apart - apart.mean()
+    return _lift(float((apart**2).mean()), float((apart**3).mean()))
+
+
+def lift_of_losses(losses: Floats) -> float:
+    """Return the same from the losses of the questions, shape (questions,)."""
+    apart, questions = losses - losses.mean(), len(losses)
+    return _lift(float((apart**2).mean()) / questions, float((apart**3).mean()) / questions**2)
+
+
+def _lift(variance: float, third: float) -> float:
+    return max(0.0, third / variance) * (Z**2 + 2) / 6 if variance > 0 else 0.0
+
+
+def limit_order_loss(resampled: Interval, questions: int, orders: int = FEWEST_ORDERS, lift: float = 0.0) -> Interval:
+    """Return the bootstrap's interval with a lower end of at least 0, and a raised upper end, at least `unseen_loss`.
+
+    lift: from `lift_of_means` or `lift_of_losses`.
 
     >>> limit_order_loss(Interval(-0.02, -0.01), 100, 2)
     Interval(low=0.0, high=0.014756524803519966)
     """
-    high = max(resampled.high, unseen_loss(questions, orders))
+    high = max(resampled.high + lift, unseen_loss(questions, orders))
     return Interval(min(max(0.0, resampled.low), high), high)
 
 
@@ -89,7 +112,7 @@ def state_order_loss(
     if questions < MINIMUM_QUESTIONS:
         return None
     if resampled is not None:
-        return limit_order_loss(resampled, questions, orders)
+        return limit_order_loss(resampled, questions, orders, lift_of_losses(losses[known]))
     if chance_losses is None:
         return None
     both = float((losses[known] + chance_losses[known]).mean())

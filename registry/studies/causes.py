@@ -16,6 +16,7 @@ from registry.predictions.stored import filter_archived
 from registry.prompting.protocols.replayed import asking_name, reading_rules
 from registry.proposals import propose
 from registry.tables import Evaluation, Prediction, Question
+from registry.verdicts.wording import share
 
 CAUSES: Final = ("model", "reading", "key")
 
@@ -158,13 +159,13 @@ def describe_causes(document: dict[str, Any]) -> str | None:
     if not flips:
         return None
     parts = [
-        f"{_format_count(document[name])} because of {_SAID[name]} ({document['shares'][name]:.1%})"
+        f"{_format_count(document[name])} because of {_SAID[name]} ({share(document['shares'][name])})"
         for name in CAUSES
         if document[name]
     ]
     if document["together"]:
-        share = document["together"] / flips
-        parts.append(f"{_format_count(document['together'])} because of the model or the reading ({share:.1%})")
+        together = share(document["together"] / flips)
+        parts.append(f"{_format_count(document['together'])} because of the model or the reading ({together})")
     said = f"{flips:,} of {document['prompts']:,} answers are right in only one of the two: {', '.join(parts)}."
     remedy = document["remedy"]
     return said if remedy is None else f"{said} To tell model and reading apart: {remedy}."

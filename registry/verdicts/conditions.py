@@ -30,11 +30,6 @@ def partly_unread(facts: Facts) -> bool:
     return facts.reading.share > SAID_FIRST and not facts.unreadable
 
 
-def unread_with_accuracy(facts: Facts) -> bool:
-    """Check that more than 5 % of the answers are missing, not more than half, and the accuracy of the others known."""
-    return partly_unread(facts) and facts.number("accuracy_of_answered") is not None
-
-
 def tied_answers(facts: Facts) -> bool:
     """Check that more than 1 % of the answers are tied, and at least half of all could be read."""
     return many_tied(facts) and not facts.unreadable
@@ -55,19 +50,20 @@ def untested(facts: Facts) -> bool:
     return not facts.unreadable and not facts.tested
 
 
-def _order_is_told(facts: Facts) -> bool:
+def order_is_told(facts: Facts) -> bool:
+    """Check that a sentence about orders is possible: tested, read, not tied, and better than guessing."""
     return facts.tested and not facts.unreadable and not facts.guesses and not many_tied(facts)
 
 
 def _has_order_loss(facts: Facts) -> bool:
     wanted = ("order_loss", "right_twice_same_order", "right_twice_across_orders")
-    return _order_is_told(facts) and all(facts.number(name) is not None for name in wanted)
+    return order_is_told(facts) and all(facts.number(name) is not None for name in wanted)
 
 
 def same_answers(facts: Facts) -> bool:
     """Check that each question has one answer in all prompts, none is missing, and the model does not guess."""
     flips = facts.number("fluctuation_rate")
-    return _order_is_told(facts) and flips is not None and flips.value == 0 and not facts.reading.lost
+    return order_is_told(facts) and flips is not None and flips.value == 0 and not facts.reading.lost
 
 
 def order_costs(facts: Facts) -> bool:
@@ -76,25 +72,19 @@ def order_costs(facts: Facts) -> bool:
 
 
 def order_costs_little(facts: Facts) -> bool:
-    """Check that of the order loss only an upper bound is stated."""
+    """Check that the interval of the order loss begins at 0, or that only its upper end is stated."""
     cost = facts.number("order_loss")
-    return _has_order_loss(facts) and cost is not None and cost.low is None and cost.high is not None
-
-
-def no_order_cost(facts: Facts) -> bool:
-    """Check that the interval of the order loss includes 0."""
-    cost = facts.number("order_loss")
-    return _has_order_loss(facts) and cost is not None and cost.low is not None and cost.low <= 0
+    return _has_order_loss(facts) and cost is not None and cost.bounded
 
 
 def order_unsure(facts: Facts) -> bool:
     """Check that the order loss has no interval, or that ties or missing answers may explain it."""
-    return _has_order_loss(facts) and not (order_costs(facts) or order_costs_little(facts) or no_order_cost(facts))
+    return _has_order_loss(facts) and not (order_costs(facts) or order_costs_little(facts))
 
 
 def chance_inside(facts: Facts) -> bool:
     """Check that answers are sampled, or may be, and no prompt was repeated."""
-    return _order_is_told(facts) and facts.chance_inside
+    return order_is_told(facts) and facts.chance_inside
 
 
 def can_ask_again(facts: Facts) -> bool:
@@ -109,12 +99,7 @@ def has_accuracy(facts: Facts) -> bool:
 
 def has_worst_accuracy(facts: Facts) -> bool:
     """Check that worst accuracy is defined."""
-    return _order_is_told(facts) and facts.number("worst_accuracy") is not None
-
-
-def has_net_noise(facts: Facts) -> bool:
-    """Check that the difference between repeats and orders has an interval."""
-    return _order_is_told(facts) and facts.noise is not None and None not in (facts.noise.effect, facts.noise.interval)
+    return order_is_told(facts) and facts.number("worst_accuracy") is not None
 
 
 def has_noise(facts: Facts) -> bool:
@@ -198,13 +183,8 @@ def pair_apart(pair: Pair) -> bool:
 
 
 def pair_not_apart(pair: Pair) -> bool:
-    """Check that the 95 % interval of the paired difference includes zero."""
-    return not pair.unreadable and pair.better is not None and pair.difference.low is not None and not pair.apart
-
-
-def pair_few(pair: Pair) -> bool:
-    """Check that the difference has no interval."""
-    return not pair.unreadable and pair.better is not None and pair.difference.low is None
+    """Check that the 95 % interval of the paired difference includes zero, or that it has none."""
+    return not pair.unreadable and pair.better is not None and not pair.apart
 
 
 def several_unread(of: Several) -> bool:

@@ -25,6 +25,11 @@ class Number:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def bounded(self) -> bool:
+        """Check that its interval begins at 0, or that only the upper end is stated."""
+        return self.high is not None and (self.low is None or self.low <= 0)
+
     def against_guessing(self, chance: float | None) -> str | None:
         """Return the relation of this accuracy to guessing: better, no better, not distinguished; None: unknown."""
         found = compare_with_guessing(chance, self.value, self.n, self.low, self.high)

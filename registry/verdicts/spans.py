@@ -10,7 +10,9 @@ from statistics import fmean
 from typing import Final
 
 from registry.verdicts.facts import MANY_TIED, SAID_FIRST, Asked, Facts, Number
+from registry.verdicts.subjects import above_zero
 from registry.verdicts.wording import (
+    bound,
     format_interval,
     interval_text,
     name_varied,
@@ -18,6 +20,7 @@ from registry.verdicts.wording import (
     points,
     several_levels,
     share,
+    split_right,
 )
 
 _METRICS: Final = (
@@ -38,7 +41,8 @@ class Span:
     right: the share of right answers over all orders; in the benchmark's own order if there is no second. interval: of
     `right`, drawn if there is no second order.
     two: the share right in two orders; None if there is no second order. same: the share right twice in one order, at
-    least `two`; None if chance and order are not separated.
+    least `two`; None if chance and order are not separated. clear: whether the order loss is above 0 by the test of the
+    sentences: only then is it drawn as a loss to the order.
     guessing: the accuracy of guessing. level: the varied part of a prompt, such as `order`. words: all of it in
     sentences.
     """
@@ -50,6 +54,17 @@ class Span:
     guessing: float | None
     level: str
     words: str
+    clear: bool = False
+
+    @property
+    def thin(self) -> bool:
+        """Check that a loss is drawn that is blamed neither on chance nor on the order."""
+        end = self.right if self.same is None else self.same
+        return self.two is not None and not self.clear and end - self.two >= _SEEN
+
+
+_SEEN: Final = 0.0005
+"""Differences below are 0.0 points."""
 
 
 def span_of(facts: Facts) -> Span | None:
@@ -96,8 +111,11 @@ def mean_span(
         return Span(average.value, None, two, None, guessing, one_level(asked), words)
     # A loss below 0 is chance; a loss above the whole loss is that of the few orders with repeats.
     same = max(two, min(two + cost.value, average.value))
-    words = _describe_separated(asked, across, cost, chance, average) + after
-    return Span(average.value, None, two, same, guessing, one_level(asked), words)
+    clear = above_zero(cost, max(facts.spoilt for facts in parts))
+    words = _describe_separated(asked, numbers, clear=clear)
+    printed = numbers.get("accuracy")
+    words += "" if printed is None else f" Right as printed {share(printed.value)}."
+    return Span(average.value, None, two, same, guessing, one_level(asked), words + after, clear)
 
 
 def means(tasks: Sequence[Sequence[Facts]], weights: Sequence[int] | None = None) -> dict[str, Number]:
@@ -120,26 +138,27 @@ def _mean(tasks: Sequence[Sequence[Facts]], name: str, weights: Sequence[int] | 
     return Number(fmean(means, weights), sum(number.n for task in found for number in task if number is not None))
 
 
-_SEEN: Final = 0.0005
-"""Differences below are 0.0 points."""
-
-
-def _describe_separated(asked: Asked, across: Number, cost: Number, chance: Number, average: Number) -> str:
+def _describe_separated(asked: Asked, numbers: Mapping[str, Number], *, clear: bool) -> str:
     """Describe how much order and chance cost, with the numbers that are drawn."""
     one, several, cause = one_level(asked), several_levels(asked), name_varied(asked)
-    same = across.value + cost.value
-    interval = ""
-    if cost.low is not None and cost.high is not None:
-        interval = f", {interval_text('order_loss', cost.low, cost.high).partition(' point')[0]}"
-    said = (
-        f"Right twice in one {one} {share(same)}, once in each of two {several} {share(across.value)}: {cause} "
-        f"{'cost' if cause.endswith('s') else 'costs'} {points(max(0.0, cost.value))} of that{interval}."
-    )
+    cost, chance, average = (numbers[name] for name in ("order_loss", "chance_loss", "average_accuracy"))
+    found = numbers.get("right_twice_same_order"), numbers["right_twice_across_orders"], cost
+    same, across, of = split_right(*found)
+    costs = f"{cause} {'cost' if cause.endswith('s') else 'costs'}"
+    said = f"Right twice in one {one} {share(same)}, once in each of two {several} {share(across)}{of}: "
+    if clear and cost.low is not None and cost.high is not None:
+        interval = interval_text("order_loss", cost.low, cost.high).partition(" point")[0]
+        said += f"{costs} {points(cost.value)} of that, {interval}."
+    elif cost.bounded:
+        said += f"{costs} {bound('order_loss', cost)} of that."
+    else:
+        said += f"not clearly because of {cause}."
     if chance.value >= _SEEN:
         said += f" Right once {share(same + chance.value)}: chance costs {points(chance.value)}."
     others = average.value - same - chance.value
     if abs(others) >= _SEEN:
-        said += f" Other {several}, asked once: {points(others)}, so that {share(average.value)} are right in all."
+        rest = f"Other {several}{' and questions' if of else ''}, asked once"
+        said += f" {rest}: {points(others)}, so that {share(average.value)} are right in all."
     return said
 
 
@@ -160,24 +179,32 @@ CELLS: Final = 31
 """Characters of a line: one for every 3⅓ points."""
 HEADING: Final = f"{'0 %':<{CELLS // 2 - 1}}50{'100':>{CELLS - CELLS // 2 - 1}}"
 """The scale above lines of characters."""
+_UNSEPARATED: Final = {"●": "right", "─": "lost to chance or the order"}
 _MEANINGS: Final = {"●": "right", "░": "lost to chance", "▓": "lost to the order", "┊": "guessing"}
 
-_UNSEPARATED: Final = {"●": "right", "─": "lost to chance or the order"}
+
+def meaning_of_dot(level: str) -> str:
+    """Return the meaning of the dot if there are several orders; accuracy is of the benchmark's own order, as printed.
+
+    >>> meaning_of_dot("order"), meaning_of_dot("set of labels")
+    ('right, mean over orders', 'right, mean over prompts')
+    """
+    return f"right, mean over {level if level == 'order' else 'prompt'}s"
 
 
 def legend(lines: Iterable[str]) -> str:
     """Explain the signs in these lines of characters."""
     found = set("".join(lines))
     shown = {sign: words for sign, words in (_UNSEPARATED | _MEANINGS).items() if sign in found}
-    if "┃" in found and "─" not in found:
-        shown = _MEANINGS
+    if "┃" in found:
+        shown = (_MEANINGS if "─" not in found else shown) | {"●": f"{meaning_of_dot('order')} (accuracy: as printed)"}
     return " · ".join(f"{sign} {words}" for sign, words in shown.items())
 
 
 def line(span: Span | None, cells: int = CELLS) -> str:
     """Draw the span as `cells` characters from 0 to 1, such as ``  ┊   ┃▓▓▓┃░░●``.
 
-    ``┃─────●`` has losses that are not separated, and ``···●···`` the interval of one order.
+    ``┃─────●`` has losses that are not separated, or not clear, and ``···●···`` the interval of one order.
     """
     if span is None:
         return ""
@@ -197,7 +224,7 @@ def line(span: Span | None, cells: int = CELLS) -> str:
             fill("─", span.two, span.right)
         else:
             fill("░", span.same, span.right)
-            fill("▓", span.two, span.same)
+            fill("▓" if span.clear else "─", span.two, span.same)
     if span.guessing is not None:
         drawn[cell_of(span.guessing)] = "┊"
     for end in (span.same, span.two):

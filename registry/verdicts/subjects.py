@@ -30,8 +30,15 @@ def clear_loss(facts: Facts, among: int = 1) -> bool:
     The limit is that of a 99 % interval: the 95 % interval of a small loss lies above 0 too often.
     """
     number = facts.number("order_loss")
-    low = None if number is None else widen_low(number, SURE * max(1, among))
-    return low is not None and low > facts.spoilt
+    return number is not None and above_zero(number, facts.spoilt, among)
+
+
+def above_zero(loss: Number, spoilt: float, among: int = 1) -> bool:
+    """Check that an order loss is above 0, and above `spoilt`, by the interval of one of so many statements."""
+    if loss.low is None or loss.low <= 0:
+        return False
+    low = widen_low(loss, SURE * max(1, among))
+    return low is not None and low > spoilt
 
 
 @dataclass(frozen=True)
@@ -125,8 +132,7 @@ class OnBoard:
     def loses(self, among: int) -> bool:
         """Check that the order clearly costs it right answers, as one of so many statements."""
         cost = self.numbers.get("order_loss")
-        low = None if cost is None else widen_low(cost, SURE * among)
-        return low is not None and low > max(facts.spoilt for facts in self.parts)
+        return cost is not None and above_zero(cost, max(facts.spoilt for facts in self.parts), among)
 
 
 @dataclass(frozen=True)

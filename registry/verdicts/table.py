@@ -54,7 +54,8 @@ class Said:
 
 UNREADABLE: Final = "More than half of its answers are missing"
 _TWICE: Final = (
-    "Right twice in one {level} {right_twice_same_order}, once in each of two {levels} {right_twice_across_orders}: "
+    "Right twice in one {level} {right_twice_same_order}, once in each of two {levels} {right_twice_across_orders}"
+    "{repeated_on}: "
 )
 
 TABLE: Final[Mapping[str, Subject]] = {
@@ -68,12 +69,10 @@ TABLE: Final[Mapping[str, Subject]] = {
                 topic="unread",
             ),
             Sentence(
-                when.unread_with_accuracy,
-                "{unread} of its answers {missing} and count as wrong; of those that could be read, "
-                "{accuracy_of_answered} are right.",
+                when.partly_unread,
+                "{unread} of its answers {missing} and count as wrong{of_those_read}.",
                 topic="unread",
             ),
-            Sentence(when.partly_unread, "{unread} of its answers {missing} and count as wrong.", topic="unread"),
             Sentence(
                 when.tied_answers,
                 "In {tied} of its answers several options were equally probable and the first counts as chosen, so "
@@ -86,10 +85,6 @@ TABLE: Final[Mapping[str, Subject]] = {
             Sentence(when.same_answers, "Its answers are the same in every {level} tried."),
             Sentence(when.order_costs, _TWICE + "changing {varied} costs {order_loss} of that{order_loss_between}."),
             Sentence(when.order_costs_little, _TWICE + "changing {varied} costs at most {order_loss_most} of that."),
-            Sentence(
-                when.no_order_cost,
-                _TWICE + "no cost of changing {varied} can be seen, {order_loss}{order_loss_between}.",
-            ),
             Sentence(when.order_unsure, _TWICE + "{unsure} to say that {varied} makes the difference."),
             Sentence(
                 when.chance_inside, "Chance may be part of what changes here: {sampled}, and no prompt was repeated."
@@ -101,14 +96,8 @@ TABLE: Final[Mapping[str, Subject]] = {
                 topic="worst",
             ),
             Sentence(
-                when.has_net_noise,
-                "Two answers to one prompt{elsewhere} differ in {repeats_differ} of pairs, in two {levels} in "
-                "{orders_differ}: {net_effect} more{net_effect_between}, over {net_questions}.",
-                topic="noise",
-            ),
-            Sentence(
                 when.has_noise,
-                "Two answers to one prompt{elsewhere} differ in {repeats_differ} of pairs.",
+                "Two answers to one prompt{elsewhere} differ in {repeats_differ} of pairs{net_of_noise}.",
                 topic="noise",
             ),
             Sentence(
@@ -178,7 +167,6 @@ TABLE: Final[Mapping[str, Subject]] = {
                 when.pair_not_apart,
                 "The two cannot be distinguished: {better} has {difference} more of {label}{difference_between}.",
             ),
-            Sentence(when.pair_few, "{better} has {difference} more of {label}; {few} to say how certain that is."),
         ),
     ),
     "several": Subject(

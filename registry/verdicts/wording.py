@@ -3,15 +3,22 @@
 Shares are `62.8 %` with a thin space, differences of shares `10.0 points`, counts `12,032`, intervals `8.3 to 11.8`.
 """
 
+import re
 from typing import Final
 
 from registry.metrics import METRICS
+from registry.names import plural
 from registry.verdicts.facts import Asked, Number, Reading
 
 DASH: Final = "–"
 UNIT: Final = "\u202f%"
 DIFFERENCES: Final = frozenset({"order_loss", "chance_loss", "accuracy_abs_diff", "accuracy_range", "sensitivity_gap"})
 """Metrics that are the difference of two shares."""
+
+_CAPITAL: Final = re.compile(r"\b(?!Brier\b)[A-Z][a-z]+\b|\bA\b")
+
+NEAR_ZERO: Final = 0.01
+"""An order loss below this reads as none, unless its bound is beside it."""
 
 _VARIED: Final = {
     "order": ("order", "orders", "the order"),
@@ -23,16 +30,33 @@ _VARIED: Final = {
 
 def share(value: float) -> str:
     """Return a fraction in percent with one decimal."""
-    return f"{_tenths(value)}{UNIT}"
+    return f"{tenths(value)}{UNIT}"
 
 
 def points(value: float) -> str:
     """Return a difference of fractions in percentage points."""
-    return f"{_tenths(value)} {'point' if _tenths(value) in ('1.0', '−1.0') else 'points'}"
+    return f"{tenths(value)} {'point' if tenths(value) in ('1.0', '−1.0') else 'points'}"
 
 
-def _tenths(value: float) -> str:
-    return f"{100 * value:z.1f}".replace("-", "−")
+def tenths(value: float) -> str:
+    """Return a fraction in percent with one decimal and no unit. All texts round here, halves away from 0.
+
+    The last bits of a sum do not count: 84.75 % is one text, whichever numbers were added up.
+
+    >>> tenths(0.8475), tenths(0.5 + 0.3475), tenths(0.6025), tenths(-0.0004)
+    ('84.8', '84.8', '60.3', '0.0')
+    """
+    whole = int(abs(round(1000 * value, 8)) + 0.5)
+    return f"{'−' if value < 0 and whole else ''}{whole // 10}.{whole % 10}"
+
+
+def lowered(label: str) -> str:
+    """Return a label as it is written inside a sentence: abbreviations and names keep their capitals.
+
+    >>> lowered("NPSQ accuracy"), lowered("CoRA"), lowered("Worst order, at least")
+    ('NPSQ accuracy', 'CoRA', 'worst order, at least')
+    """
+    return _CAPITAL.sub(lambda word: word[0].lower(), label)
 
 
 def count(number: float) -> str:
@@ -73,6 +97,29 @@ def format_interval(metric: str, number: Number) -> str:
     if number.low is None or number.high is None:
         return ""
     return f" ({interval_text(metric, number.low, number.high).removesuffix(' points').removesuffix(' point')})"
+
+
+def bound(metric: str, number: Number) -> str:
+    """Return "at most 2.3 points" for an order loss that is not above 0 by its interval; empty for all else.
+
+    An estimate near 0 reads as none, however many points it may be: without an interval that is said.
+    """
+    if metric != "order_loss":
+        return ""
+    if number.bounded:
+        return f"at most {points(number.high or 0.0)}"
+    return "no interval" if number.high is None and number.value < NEAR_ZERO else ""
+
+
+def split_right(same: Number | None, across: Number, cost: Number) -> tuple[float, float, str]:
+    """Return right twice in one order, in two orders, and over which questions, if not all; the cost is between.
+
+    If only some questions have a repeated prompt, all three are over these, so that they add up.
+    """
+    if same is None or same.n == across.n:
+        return across.value + cost.value, across.value, ""
+    of = f" (on the {count(same.n)} of {plural(across.n, 'question')} with a repeated prompt)"
+    return same.value, same.value - cost.value, of
 
 
 def _find_names(asked: Asked) -> tuple[str, str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from registry.names import plural
 from registry.prompting.labels import letter
+from registry.verdicts.conditions import order_is_told
 from registry.verdicts.facts import NO_VERDICT, Facts, Number, names
 from registry.verdicts.subjects import (
     FEW,
@@ -27,6 +28,7 @@ from registry.verdicts.wording import (
     points,
     several_levels,
     share,
+    split_right,
     value_text,
 )
 
@@ -40,22 +42,23 @@ def _numbers(numbers: Mapping[str, Number]) -> Words:
         found[f"{metric}_between"] = format_interval(metric, number)
         found[f"{metric}_most"] = "" if number.high is None else value_text(metric, number.high)
     same, across, cost = map(numbers.get, ("right_twice_same_order", "right_twice_across_orders", "order_loss"))
-    if across is not None and cost is not None and (same is None or same.n != across.n):
-        # If some questions alone were asked again, the two values are over different questions, and would not add up.
-        found["right_twice_same_order"] = share(across.value + cost.value)
+    if across is not None and cost is not None:
+        first, second, found["repeated_on"] = split_right(same, across, cost)
+        found |= {"right_twice_same_order": share(first), "right_twice_across_orders": share(second)}
     return found
 
 
 def evaluation_words(facts: Facts) -> Words:
     """Return the words of sentences about an evaluation."""
     accuracy = facts.number("accuracy") or facts.number("average_accuracy")
-    noise, interval = facts.noise, None if facts.noise is None else facts.noise.interval
+    noise = facts.noise
     return _numbers(facts.numbers) | {
         "model": facts.model,
         "benchmark": facts.benchmark,
         "chance": share(facts.chance or 0),
         "unread": share(facts.reading.share),
         "missing": missing(facts.reading),
+        "of_those_read": _of_those(facts),
         "tied": share(facts.reading.share_tied),
         "right": "" if accuracy is None else share(accuracy.value) + format_interval("accuracy", accuracy),
         "as_printed": " as printed" if facts.tested else "",
@@ -68,11 +71,24 @@ def evaluation_words(facts: Facts) -> Words:
         "sampled": "its answers are sampled" if facts.samples else "nothing says whether its answers were sampled",
         "elsewhere": " (in another evaluation)" if noise is not None and noise.elsewhere else "",
         "repeats_differ": share(noise.repeats if noise else 0),
-        "orders_differ": share((noise.orders if noise else None) or 0),
-        "net_effect": points((noise.effect if noise else None) or 0),
-        "net_effect_between": "" if interval is None else format_interval("order_loss", Number(0, 0, *interval)),
-        "net_questions": plural(noise.n if noise else 0, "question"),
+        "net_of_noise": _net(facts),
     }
+
+
+def _of_those(facts: Facts) -> str:
+    """Return the accuracy of the answers that could be read, if it is known."""
+    of_those = facts.number("accuracy_of_answered")
+    return "" if of_those is None else f"; of those that could be read, {share(of_those.value)} are right"
+
+
+def _net(facts: Facts) -> str:
+    """Return how much more answers differ between orders, if that has an interval."""
+    noise = facts.noise
+    if noise is None or noise.effect is None or noise.interval is None or not order_is_told(facts):
+        return ""
+    more = points(noise.effect) + " more" + format_interval("order_loss", Number(0, 0, *noise.interval))
+    orders = f"{several_levels(facts.asked)} in {share(noise.orders or 0)}"
+    return f", in two {orders}: {more}, over {plural(noise.n, 'question')}"
 
 
 def _describe_prompting(facts: Facts) -> str:
@@ -121,7 +137,7 @@ def board_words(of: BoardFacts) -> Words:
         "costly": _so_many(len(of.costly), models),
         "most": "" if most is None else most.model,
         "same": numbers.get("right_twice_same_order", ""),
-        "across": numbers.get("right_twice_across_orders", ""),
+        "across": numbers.get("right_twice_across_orders", "") + numbers.get("repeated_on", ""),
         "cost": numbers.get("order_loss", ""),
         "cost_between": numbers.get("order_loss_between", ""),
     }
@@ -141,8 +157,8 @@ def pair_words(pair: Pair) -> Words:
         "value": pair.values[0],
         "better": pair.names[pair.better or 0],
         "difference": points(pair.difference.value),
-        "difference_between": format_interval("order_loss", pair.difference),
-        "few": _few(pair.difference.n),
+        "difference_between": format_interval("order_loss", pair.difference)
+        or f"; {_few(pair.difference.n)} for an interval",
     }
 
 

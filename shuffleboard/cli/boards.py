@@ -24,7 +24,7 @@ from registry.tables import Suite
 from registry.verdicts.facts import Number
 from registry.verdicts.spans import HEADING, legend, line
 from registry.verdicts.table import judge_neighbours, judge_uncertainty
-from registry.verdicts.wording import format_interval, share, value_text
+from registry.verdicts.wording import bound, format_interval, share, value_text
 from shuffleboard.cli.common import (
     json_option,
     note,
@@ -440,8 +440,12 @@ def _all_at_once(value: dict[str, Any]) -> Detailed | None:
 
 
 def _value(value: dict[str, Any], metric: str) -> Detailed | Measure | None:
+    if value["value"] is None:
+        return None
+    number = Number(value["value"], value["n"], *(value["interval"] or ()))
+    if most := bound(metric, number):
+        return Detailed(f"{value_text(metric, number.value)}, {most}", "")
     if value["interval"] is None:
-        return None if value["value"] is None else Measure(value["value"], metric)
+        return Measure(number.value, metric)
     estimate = "≈ " if "estimated" in value else ""
-    ends = format_interval(metric, Number(value["value"], value["n"], *value["interval"]))
-    return Detailed(f"{estimate}{value_text(metric, value['value'])}", ends.strip())
+    return Detailed(f"{estimate}{value_text(metric, number.value)}", format_interval(metric, number).strip())

@@ -21,7 +21,7 @@ from registry.studies.noise import repeat_noise
 from registry.verdicts.facts import SAID_FIRST, Facts, Number
 from registry.verdicts.spans import HEADING, legend, line, span_of
 from registry.verdicts.table import say
-from registry.verdicts.wording import format_interval, interval_text, share, value_text
+from registry.verdicts.wording import bound, format_interval, interval_text, points, share, value_text
 from shuffleboard.cli.common import (
     json_option,
     note,
@@ -34,7 +34,7 @@ from shuffleboard.cli.common import (
 )
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
-from shuffleboard.cli.tables import Measure, chosen_columns, note_below, print_table, table_options
+from shuffleboard.cli.tables import Detailed, Measure, chosen_columns, note_below, print_table, table_options
 
 
 @click.command()
@@ -166,7 +166,7 @@ def leaderboard(board: str | None, as_of: str | None, above_chance: bool, as_csv
     else:
         rows = [
             row
-            | {"drawn": drawn_of(known.get(row["evaluation_id"]))}
+            | {"drawn": drawn_of(known.get(row["evaluation_id"])), "bounded": known.get(row["evaluation_id"])}
             | ({"state": "waiting"} if row["evaluation_id"] in waiting else {})
             for row in page.rows
         ]
@@ -216,6 +216,14 @@ def drawn_of(facts: Facts | None) -> str:
     return line(None if facts is None else span_of(facts))
 
 
+def _bounded(facts: Facts | None) -> dict[str, Detailed]:
+    """Return the order loss with its upper bound, if it is not above 0 by its interval; nothing otherwise."""
+    number = None if facts is None else facts.number("order_loss")
+    if number is None or not (most := bound("order_loss", number)):
+        return {}
+    return {"order_loss": Detailed(f"{points(number.value)}, {most}", "")}
+
+
 def print_leaderboard(
     rows: list[dict[str, Any]], empty: str = "no evaluation yet", *, above_chance: bool = False
 ) -> None:
@@ -224,7 +232,7 @@ def print_leaderboard(
     shown = {name: METRICS[name].label for name in metrics}
     if above_chance:
         shown = {f"{name}_above_chance": f"{METRICS[name].label} above chance" for name in CORRECTED}
-    flat = [row | _measures(row) for row in map(_flat, rows)]
+    flat = [row | _measures(row) | _bounded(row.get("bounded")) for row in map(_flat, rows)]
     shown = {name: label for name, label in shown.items() if not flat or any(row[name] is not None for row in flat)}
     headings = {
         "benchmark": "Benchmark",

@@ -296,7 +296,7 @@ class Detailed:
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.brief} {self.detail}"
+        return f"{self.brief} {self.detail}".rstrip()
 
 
 def show(value: Any) -> str:

@@ -174,7 +174,8 @@ def test_a_table_of_the_same_scores_has_the_ranks_of_a_board(registry: Registry)
     for row in rank_scores(read_scores(registry.file("scores.csv", table)))["models"]:
         on_board = rows[row["model"]]
         assert row["mean"] == pytest.approx(on_board["value"], abs=1e-12)
-        assert row["interval"] == pytest.approx(on_board["interval"], abs=1e-12)
+        # Of 2,000 resamples here; on a board of one task of the evaluation's 10,000.
+        assert row["interval"] == pytest.approx(on_board["interval"], abs=0.02)
         assert (row["rank"], row["rank_interval"]) == (on_board["rank"], on_board["all_rank_interval"])
         assert row["tier"] == on_board["all_tier"]
 
@@ -205,6 +206,10 @@ def test_questions_that_belong_together_are_drawn_together_for_intervals_and_ran
     assert first["rank_interval"] == [1, 2]
     assert first["clusters"] == 20
     assert first["interval"] == by_itself["interval"] != first["cluster_interval"]
+    with read_session(registry.engine) as session:
+        of_evaluation = evaluation_metrics(session, found[0])["intervals"]["accuracy"]
+    on_board = rows_of(registry, "alone")["two"]["values"]["accuracy@cyclic"]
+    assert on_board["interval"] == pytest.approx(of_evaluation, abs=1e-12)
     assert first["design_effect"] > 0
     assert "clusters" not in by_itself
     assert "clusters" not in values["first"]["accuracy_mean_all@cyclic"]

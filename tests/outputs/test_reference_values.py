@@ -7,7 +7,7 @@ from math import fsum
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, select, text
 
 from registry.db import read_session
 from registry.leaderboard.reports import evaluation_metrics
@@ -16,7 +16,8 @@ from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.metrics import METRICS
 from registry.metrics.cora import consistency_index, cora
 from registry.sealed.verification import verify_evaluation
-from registry.tables import Evaluation
+from registry.tables import Evaluation, EvaluationMetric
+from registry.verdicts.wording import share, value_text
 from tests.conftest import FilledDatabases
 from tests.outputs import independent_noise
 from tests.outputs.conftest import DATA, Registry
@@ -98,13 +99,54 @@ def _check_noise(registry: Registry, shuffles: int) -> None:
     assert "changing the order costs 7.0 points of that (4.2 to 9.9)." in page
     assert "Guessing gives 20.0\u202f%." in page
     assert (
-        'aria-label="Two answers to a question differ in 30.3% of pairs of the same prompt, the noise floor, and'
+        'aria-label="Two answers to a question differ in 30.3\u202f% of pairs of the same prompt, the noise floor, and'
         in page
     )
     shown = run(registry.engine, "metrics", shuffles).stdout.splitlines()
     net = next(number for number, line in enumerate(shown) if "net of noise" in line)
     assert shown[net] == "  order effect, net of noise   22.6 points (21.1 to 24.2)"
     assert shown[net + 1] == f"  the repeats are those of evaluation {repeats}"
+
+
+STATED = {
+    # Document to its passage about the recorded answers; the names are those of metrics.
+    "README.md": (
+        "answers {average_accuracy} of MedQA's 1,273 questions correctly. Ask each question in two different orders of "
+        "its options, and it is right in both only {right_twice_across_orders} of the time."
+    ),
+    "docs/installation.md": (
+        "Right twice in one order {right_twice_same_order}, once in each of two orders {across} (on the {n} of 1,273 "
+        "questions with a repeated prompt): changing the order costs {order_loss} of that"
+    ),
+    "docs/why-robust-metrics.md": "{worst_accuracy} | {best_accuracy} | {fluctuation_rate}",
+    "docs/how-to/analyse-with-other-tools.md": "{accuracy} on MedQA {worst_accuracy} are left",
+}
+
+
+def test_documents_and_pages_state_the_same_numbers_of_the_recorded_answers(
+    filled_sqlite: FilledDatabases, tmp_path: Path
+) -> None:
+    with filled_sqlite.copy(_shuffles, tmp_path) as (url, evaluation_id):
+        client = create_app(database_url=url).test_client()
+        document = client.get(f"/api/v1/evaluations/{evaluation_id}/metrics").json
+        page = client.get(f"/evaluations/{evaluation_id}?open=all").text
+        registry = Registry(url, tmp_path)
+        said = run(registry.engine, "metrics", evaluation_id).stdout
+        of = {"evaluation_id": evaluation_id, "scope": "all", "metric": "order_loss"}
+        with read_session(registry.engine) as session:
+            n = session.scalar(select(EvaluationMetric.n).filter_by(**of))
+    metrics = document["metrics"]
+    words = {name: value_text(name, value) for name, value in metrics.items() if value is not None}
+    across = share(metrics["right_twice_same_order"] - metrics["order_loss"])
+    for path, passage in STATED.items():
+        text_of = " ".join((DATA.parents[1] / path).read_text(encoding="utf-8").split())
+        expected = passage.format(**words, across=across, n=n).replace("\u202f", " ")
+        assert expected in text_of, (path, expected)
+        for name in words:
+            if f"{{{name}}}" in passage:
+                assert words[name] in page, name
+                assert words[name] in said, name
+    assert STATED["docs/installation.md"].format(**words, across=across, n=n) in page
 
 
 @pytest.mark.long

@@ -9,7 +9,8 @@ from statistics import fmean
 import numpy as np
 
 from registry.metrics.repeats import compute_across_orders, once, same_order
-from registry.statistics.bootstrap import mean_intervals
+from registry.statistics.bootstrap import UpperBound, mean_intervals
+from registry.statistics.order_loss import state_order_loss
 from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
 
 STATES = ("unread", "unfinished", "empty", "refused", "no valid answer")
@@ -119,11 +120,13 @@ def made(seed: int, alike: int | None = None) -> Raw:
     for _ in range(questions):
         answers: list[tuple[int, int | None]] = []
         knows = draw.random() < ability
+        once_only = kind == RECORDED and draw.random() < 0.3
         for level in range(levels):
             moved = draw.random() < effect
             settled = draw.randrange(options) if moved else 0 if knows else 1 + draw.randrange(options - 1)
             steady = settled if moved or knows else 1
             asked = times if not (kind == RECORDED and level) else draw.choice((1, times))
+            asked = 1 if once_only else asked
             if draw.random() < tied:  # the first position counts as chosen
                 raw.tied += raw.copies
                 answers.append((level, -level % options))
@@ -208,10 +211,15 @@ def _numbers(raw: Raw, values: dict[str, list[float | None]], resamples: int) ->
     table = np.array([[np.nan if value is None else value for value in column] for column in values.values()]).T
     intervals = mean_intervals(table, resamples=resamples)
     found = {}
-    for (name, column), interval in zip(values.items(), intervals, strict=True):
-        mean = raw.mean(column)
+    columns = dict(zip(values, table.astype(np.float64).T, strict=True))
+    fewest = min((prompts for index in range(len(raw.asked)) if (prompts := raw.prompts(index)) > 1), default=2)
+    for (name, column), resampled in zip(values.items(), intervals, strict=True):
+        mean, interval = raw.mean(column), resampled
+        if name == "order_loss":
+            interval = state_order_loss(resampled, columns[name], columns["chance_loss"], fewest)
         if mean is not None:
             low, high = (None, None) if interval is None else (interval.low, interval.high)
+            low = None if isinstance(interval, UpperBound) else low
             found[name] = Number(mean, sum(value is not None for value in column), low, high)
     return found
 

@@ -102,8 +102,11 @@ def numbers(raw: Raw, facts: Facts) -> Iterator[str]:
         yield from (share(same), share(across), points(same - across))
     for name, number in facts.numbers.items():
         if number.low is not None and number.high is not None:
-            assert number.low - 1e-9 <= number.value <= number.high + 1e-9
+            value = max(0.0, number.value) if name == "order_loss" else number.value
+            assert number.low - 1e-9 <= value <= number.high + 1e-9
             yield f"({interval_text(name, number.low, number.high).removesuffix(' points').removesuffix(' point')})"
+    if (loss := facts.number("order_loss")) is not None and loss.high is not None:
+        yield points(loss.high)
     if facts.noise is not None:
         differ = [pairs(raw, index) for index in range(len(raw.asked))]
         yield share(fmean(fmean(one) for one, _ in differ if one))
@@ -143,7 +146,8 @@ def _same_answers(raw: Raw, _: Facts, __: Said) -> bool:
 def _order_costs(raw: Raw, facts: Facts, said: Said) -> bool:
     same, across = twice(raw)
     spoilt = raw.tied / facts.reading.asked + (float(missing_of(raw)) if not raw.repeated else 0)
-    return points(same - across) in said.text and same - across > spoilt and separated(raw)
+    low = facts.numbers["order_loss"].low or 0.0
+    return points(same - across) in said.text and same - across > spoilt and low > spoilt and separated(raw)
 
 
 def _worst(raw: Raw, _: Facts, said: Said) -> bool:
@@ -160,9 +164,9 @@ def _states(raw: Raw, _: Facts, said: Said) -> bool:
     )
 
 
-def _no_cost(_: Raw, facts: Facts, __: Said) -> bool:
-    low = facts.numbers["order_loss"].low
-    return low is not None and low <= 0
+def _costs_little(_: Raw, facts: Facts, said: Said) -> bool:
+    loss = facts.numbers["order_loss"]
+    return not loss.low and loss.high is not None and f"at most {points(loss.high)} of that" in said.text
 
 
 def separated(raw: Raw) -> bool:
@@ -173,7 +177,6 @@ def separated(raw: Raw) -> bool:
 Check = Callable[[Raw, Facts, Said], bool]
 CHECKS: dict[str, Check] = {
     "mostly-unread": lambda raw, _, said: missing_of(raw) > Fraction(1, 2) and "no verdict" in said.text,
-    "unread-with-accuracy": _states,
     "partly-unread": _states,
     "tied-answers": lambda raw, facts, _: raw.tied > 0.01 * facts.reading.asked,
     "surely-guesses": _guesses_surely,
@@ -181,13 +184,11 @@ CHECKS: dict[str, Check] = {
     "untested": lambda raw, _, __: not is_tested(raw),
     "same-answers": _same_answers,
     "order-costs": _order_costs,
-    "order-costs-little": lambda _, facts, __: facts.numbers["order_loss"].low is None,
-    "no-order-cost": _no_cost,
+    "order-costs-little": _costs_little,
     "order-unsure": lambda _, facts, __: "order_loss" in facts.numbers,
     "chance-inside": lambda raw, facts, _: facts.samples is not False and not raw.repeated,
     "has-accuracy": lambda raw, _, said: share(accuracy_of(raw)) in said.text and not raw.lacks_original,
     "has-worst-accuracy": _worst,
-    "has-net-noise": lambda raw, _, __: raw.repeated or bool(raw.again),
     "has-noise": lambda raw, _, __: raw.repeated or bool(raw.again),
     "can-ask-again": lambda raw, _, said: raw.samples is True and not raw.repeated and said.command is not None,
 }

@@ -6,6 +6,7 @@ import pytest
 
 from registry.verdicts.facts import Asked, Facts, Number, Reading
 from registry.verdicts.spans import CELLS, legend, line, mean_span, span_of
+from registry.verdicts.table import conclude
 from tests.verdicts.generated import facts_of_raw, made
 from web.charts.spans import span_legend, span_svg
 
@@ -75,13 +76,17 @@ def test_the_picture_has_its_words_as_text_and_four_words_of_legend() -> None:
     assert span is not None
     assert span.words == (
         "Right twice in one order 50.0\u202f%, once in each of two orders 45.0\u202f%: the order costs 5.0 points of that, "
-        "4.0 to 6.0. Right once 60.0\u202f%: chance costs 10.0 points. Guessing gives 25.0\u202f%."
+        "4.0 to 6.0. Right once 60.0\u202f%: chance costs 10.0 points. Right as printed 60.0\u202f%. "
+        "Guessing gives 25.0\u202f%."
     )
     svg = span_svg(span)
     assert f'role="img" aria-label="{span.words}"' in svg
     for mark in ('class="order" x="45.00%"', 'class="chance" x="50.00%"', 'class="two" x1="45.00%"', 'cx="60.00%"'):
         assert mark in svg
-    assert [words for _, words in span_legend([span])] == ["right", "lost to chance", "lost to the order", "guessing"]
+    assert [words for _, words in span_legend([span])] == [
+        "right, mean over orders",
+        *("lost to chance", "lost to the order", "guessing"),
+    ]
 
 
 def test_losses_that_are_not_told_apart_are_a_line_that_blames_neither() -> None:
@@ -92,9 +97,34 @@ def test_losses_that_are_not_told_apart_are_a_line_that_blames_neither() -> None
     assert "░" not in line(span)
     assert "┃───●" in line(span)
     assert 'class="order"' not in span_svg(span)
-    words = ["right", "lost to chance or the order", "guessing"]
+    words = ["right, mean over orders", "lost to chance or the order", "guessing"]
     assert [said for _, said in span_legend([span])] == words
-    assert legend([line(span)]) == "● right · ─ lost to chance or the order · ┊ guessing"
+    assert (
+        legend([line(span)])
+        == "● right, mean over orders (accuracy: as printed) · ─ lost to chance or the order · ┊ guessing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("loss", "ends", "said"),
+    [
+        (0.0, (0.0, 0.031), "the order costs at most 3.1 points of that."),
+        (-0.01, (None, 0.02), "the order costs at most 2.0 points of that."),
+        (0.05, (0.01, 0.09), "not clearly because of the order."),
+        (0.05, (None, None), "not clearly because of the order."),
+    ],
+)
+def test_a_loss_that_no_sentence_blames_on_the_order_is_a_line(
+    loss: float, ends: tuple[float | None, float | None], said: str
+) -> None:
+    given = facts(samples=True, **(REPEATED | {"right_twice_same_order": 0.45 + loss}))
+    span = span_of(replace(given, numbers={**given.numbers, "order_loss": Number(loss, 400, *ends)}))
+    assert span is not None
+    assert not span.clear
+    assert said in span.words
+    assert 'class="order"' not in span_svg(span)
+    assert "▓" not in line(span)
+    assert "░" in line(span)
 
 
 def test_orders_that_were_asked_once_only_are_named() -> None:
@@ -118,7 +148,9 @@ def test_a_terminal_has_the_same_marks() -> None:
     assert line(span) == "        ┊ ┃▓▓▓▓┃░░●"
     assert len(line(span)) <= CELLS
     assert line(None) == ""
-    assert legend([line(span)]) == "● right · ░ lost to chance · ▓ lost to the order · ┊ guessing"
+    assert legend([line(span)]) == (
+        "● right, mean over orders (accuracy: as printed) · ░ lost to chance · ▓ lost to the order · ┊ guessing"
+    )
 
 
 def test_means_over_tasks_are_drawn_if_every_task_has_them() -> None:
@@ -140,6 +172,10 @@ def test_no_drawing_of_a_random_evaluation_leaves_the_scale_or_blames_the_order_
             continue
         places = [place for place in (span.two, span.same, span.right) if place is not None]
         assert all(-1e-9 <= place <= 1 + 1e-9 for place in places)
+        told = conclude("evaluation", given)
+        if span.clear and not given.guesses:
+            assert told is not None
+            assert told.name in ("order-costs", "same-answers")
         if span.same is not None:
             assert given.tested
             assert given.asked.samples is False or given.number("order_loss") is not None

@@ -10,6 +10,7 @@ from registry.db import get_engine, read_session, write_session
 from registry.metrics import METRICS
 from registry.studies.assessment import assess
 from registry.tables import BenchmarkVersion
+from registry.verdicts.wording import tenths
 from tests.assessment.conftest import postgresql_assessed, sqlite_assessed  # noqa: F401 - fixtures
 from tests.assessment.outputs import BENCHMARKS, MODELS
 from tests.web.test_browser import draw_charts, page, served
@@ -98,8 +99,8 @@ def test_the_chart_and_its_table_hold_each_set_against_all_orders(assessed, clie
     assert all(value["value"] <= value["full"] for value in values)
     for row, point in zip(cells(text, "Fluctuation rate of each evaluation"), points, strict=True):
         assert row[0] == point["model"]
-        assert row[3] == f"{100 * point['fluctuation_rate']:.1f}%"
-        assert row[5] == f"{100 * point['values']['cyclic']['fluctuation_rate']:.1f}%"
+        assert row[3] == f"{tenths(point['fluctuation_rate'])}%"
+        assert row[5] == f"{tenths(point['values']['cyclic']['fluctuation_rate'])}%"
     # Two evaluations are too few to recommend anything.
     assert text.count("no recommendation. too few points: 2, at least 6 are needed") == 3
 

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from registry.db import read_session, write_session
+from registry.verdicts.wording import tenths
 from tests.web.outputs import MODELS, PARTED_QUESTIONS, PROTOCOLS, QUESTIONS
 from tests.web.seed import add_model, evaluate
 from tests.web.seed import right as answered_right
@@ -146,22 +147,22 @@ def test_the_table_of_moved_answers_holds_what_the_imported_lines_give(drawn):
         values = list(by_run.values())
         moved = values[1:]
         assert len(values) == 6
-        percent = [f"{100 * value:.1f}%" for value in values]
+        percent = [f"{tenths(value)}%" for value in values]
         assert row[:2] == [model, f"{protocol}, 0-shot"]
         assert row[2:] == [
             percent[0],
-            f"{100 * mean(values):.1f}%",
-            f"{100 * mean(moved):.1f}%",
-            f"{100 * median(moved):.1f}%",
+            f"{tenths(mean(values))}%",
+            f"{tenths(mean(moved))}%",
+            f"{tenths(median(moved))}%",
             f"{pvariance([100 * value for value in values]):.3f}",
-            f"{100 * min(values):.1f}%",
-            f"{100 * max(values):.1f}%",
-            f"{100 * (max(values) - min(values)):.1f} points",
-            f"{100 * abs(values[0] - mean(moved)):.1f} points",
-            f"{100 * consistency(lines):.1f}%",
+            f"{tenths(min(values))}%",
+            f"{tenths(max(values))}%",
+            f"{tenths(max(values) - min(values))} points",
+            f"{tenths(abs(values[0] - mean(moved)))} points",
+            f"{tenths(consistency(lines))}%",
         ]
         assert runs[1:7] == percent
-        assert runs[8] == f"{100 * pstdev(moved):.1f} points"
+        assert runs[8] == f"{tenths(pstdev(moved))} points"
 
 
 def test_the_box_plot_draws_the_numbers_of_its_table(drawn):
@@ -216,7 +217,7 @@ def test_answers_by_position_are_counted_from_the_lines(drawn, kind, protocol):
             "ABCDE"[position],
             str(answered),
             str(stands),
-            f"{100 * correct / stands:.1f}%",
+            f"{tenths(correct / stands)}%",
             str(list(failing.values()).count(position)),
         ]
         for position, (answered, stands, correct) in sorted(expected.items())
@@ -268,9 +269,9 @@ def test_effects_of_inserted_options_are_counted_from_the_lines(drawn):
         accuracy = mean(map(right, shown))
         assert taken > 0
         assert row[1:5] == [
-            f"{100 * taken:.1f}%",
-            f"{100 * original:.1f}%",
-            f"{100 * accuracy:.1f}%",
+            f"{tenths(taken)}%",
+            f"{tenths(original)}%",
+            f"{tenths(accuracy)}%",
             f"{100 * (accuracy - original):+.1f} points".replace("-", "−"),
         ]
         by_npsq = []
@@ -279,7 +280,7 @@ def test_effects_of_inserted_options_are_counted_from_the_lines(drawn):
             assert alone["order"] == line["order"]
             gains = [(one - other) / -other for one, other in zip(line["logprobs"], alone["logprobs"], strict=True)]
             by_npsq.append(isinstance(line["order"][gains.index(max(gains))], str))
-        assert row[5] == f"{100 * mean(by_npsq):.1f}%"
+        assert row[5] == f"{tenths(mean(by_npsq))}%"
     adversarial = titled(page, f"Bars for {len(names)} inserted texts")
     assert [value["label"] for value in adversarial["data"]["values"]] == names
 
@@ -292,7 +293,7 @@ def test_parts_of_the_benchmark_stand_in_the_order_of_what_they_lose(drawn):
     assert lost == sorted(lost, reverse=True)
     table = {row[0]: row[1:] for row in cells(page, "Metrics by subject")}
     for value in values:
-        assert f"{100 * value['retest_accuracy']:.1f}%" in table[value["label"]]
+        assert f"{tenths(value['retest_accuracy'])}%" in table[value["label"]]
 
 
 def test_a_single_order_has_no_chart_of_what_other_orders_lose(drawn):
@@ -322,7 +323,7 @@ def test_the_curve_of_bmca_is_counted_from_the_lines(drawn):
     assert expected == sorted(expected, reverse=True)
     rows = cells(page, "Share of questions right in at least this share of their variants")
     assert [row[:2] for row in rows] == [
-        [f"{share}%", f"{100 * value:.1f}%"] for share, value in zip(shares, expected, strict=True)
+        [f"{share}%", f"{tenths(value)}%"] for share, value in zip(shares, expected, strict=True)
     ]
 
 
@@ -356,7 +357,7 @@ def test_subjects_stand_in_each_shuffle_with_their_median(drawn):
         "Shuffle 1",
         "Shuffle 2",
     ]
-    first = f"{100 * mean(hits[0, 'part 0']):.1f}%"
+    first = f"{tenths(mean(hits[0, 'part 0']))}%"
     assert cells(page, "Accuracy on each subject in each order")[0][:2] == ["part 0", first]
 
 
@@ -373,7 +374,7 @@ def test_the_overview_has_every_model_on_every_benchmark_asked_in_one_way(drawn)
     }
     best_first = sorted(MODELS, key=accuracy.get, reverse=True)
     assert cells(page, "Accuracy of every model on every benchmark") == [
-        [model, f"{100 * accuracy[model]:.1f}%"] for model in best_first
+        [model, f"{tenths(accuracy[model])}%"] for model in best_first
     ]
     low, high = min(accuracy.values()), max(accuracy.values())
     for model in MODELS:
@@ -514,8 +515,8 @@ def test_a_board_s_scatter_has_a_point_per_complete_model(drawn):
         by_question = {}
         for line in drawn.outputs.lines[model, "cyclic", "symbols"]:
             by_question.setdefault(line["question_id"], []).append(right(line))
-        worst = f"{100 * mean(map(all, by_question.values())):.1f}\u202f%"
-        original = f"{100 * mean(hits[0] for hits in by_question.values()):.1f}\u202f%"
+        worst = f"{tenths(mean(map(all, by_question.values())))}\u202f%"
+        original = f"{tenths(mean(hits[0] for hits in by_question.values()))}\u202f%"
         assert title.startswith(f"{model}: accuracy {original}, worst accuracy {worst}, ")
         assert [model, *(text.replace("\u202f", "") for text in (original, worst))] in [
             row[:3] for row in cells(page, "Accuracy and worst accuracy")

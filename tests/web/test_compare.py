@@ -7,6 +7,7 @@ import pytest
 from registry.db import read_session, write_session
 from registry.metrics import METRICS
 from registry.studies.comparing import compare_evaluations
+from registry.verdicts.wording import tenths
 from tests.proof.commands import run
 from tests.web.accounts import maintaining
 from tests.web.outputs import MODELS
@@ -50,9 +51,9 @@ def test_the_numbers_are_those_of_the_command_line(drawn):
     for name, label in shown.items():
         one = expected[name]
         _, left, right_, difference, *test = rows[label]
-        assert left == f"{100 * one['first']:.1f}%"
-        assert right_ == f"{100 * one['second']:.1f}%"
-        assert difference == f"{100 * one['difference']:+.1f} points".replace("-", "−")
+        assert left == f"{tenths(one['first'])}%"
+        assert right_ == f"{tenths(one['second'])}%"
+        assert difference.lstrip("+") == f"{tenths(one['difference'])} points"
         if one["mcnemar"] is None:
             assert test[0].startswith("–")
         else:
@@ -175,8 +176,8 @@ def test_a_verdict_says_who_is_better_by_how_much_and_on_how_many_questions(draw
     verdict = " ".join(verdict.split())
     assert low > 0
     assert (
-        f"steady is better by {-100 * row['difference']:.1f} points of worst accuracy "
-        f"({100 * low:.1f} to {100 * high:.1f})." in verdict
+        f"steady is better by {tenths(-row['difference'])} points of worst accuracy "
+        f"({tenths(low)} to {tenths(high)})." in verdict
     )
 
 

@@ -65,7 +65,7 @@ def test_the_form_leads_to_the_replay_and_both_pages_link(registry, source, app)
 def test_a_comparison_across_versions_lists_the_changed_question(registry, source, app):
     made = replayed(registry, source, benchmark="b@2")
     page = app.test_client().get(f"/compare?left={source}&right={made}").text
-    assert "4 of 32 answers are right in only one of the two: 4 because of the key (100.0%)." in page
+    assert "4 of 32 answers are right in only one of the two: 4 because of the key (100.0\u202f%)." in page
     assert "different versions of the benchmark: 1 and 2" in page
     assert "asked in different ways" not in page
     assert page.count('<th scope="row" role="rowheader">') == 1

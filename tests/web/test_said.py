@@ -281,7 +281,7 @@ def test_accuracy_above_chance_is_shown_where_it_is_asked_for(site):
         ("accuracy", -0.025, "−2.5 points"),
         ("accuracy", 0.00001, "less than 0.1 points"),
         ("accuracy", 0.0, "0"),
-        ("pct_drop", 2.25, "+2.2 points"),
+        ("pct_drop", 2.25, "+2.3 points"),
         ("accuracy_variance", 1.5, "+1.5"),
     ],
 )

@@ -5,6 +5,7 @@ from typing import Final
 
 from registry.prompting.labels import letter
 from registry.schema.selectables import Row
+from registry.verdicts.wording import share as share_text
 from web.charts.drawing import (
     INK,
     KEPT,
@@ -247,7 +248,7 @@ def flips(bins: Sequence[Row], orders: str = "orders") -> Chart:
     flipping = sum(row["flips"] for row in bins) / questions
     return figure(
         f"Bars for {len(bins)} numbers of {orders} answered right, from none to all: how many questions. "
-        f"On {flipping:.1%} of them the answer changes.",
+        f"On {share_text(flipping)} of them the answer changes.",
         values,
         [layer],
         height=200,

@@ -5,6 +5,7 @@ from statistics import median
 from typing import Any, Final
 
 from registry.schema.selectables import Row
+from registry.verdicts.wording import share as share_text
 from web.charts.drawing import (
     KEPT,
     LOST,
@@ -184,7 +185,7 @@ def noise(found: Mapping[str, Any]) -> Chart | None:
         *line_labels(),
     ]
     label = (
-        f"Two answers to a question differ in {floor:.1%} of pairs of the same prompt, the noise floor, and in "
-        f"{order:.1%} of pairs in different orders."
+        f"Two answers to a question differ in {share_text(floor)} of pairs of the same prompt, the noise floor, and in "
+        f"{share_text(order)} of pairs in different orders."
     )
     return figure(label, values, layers, height=104)

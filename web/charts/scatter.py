@@ -15,7 +15,7 @@ from registry.proposals import propose
 from registry.schema.selectables import Row
 from registry.scores.asked import why_undefined
 from registry.verdicts.table import no_point
-from registry.verdicts.wording import points
+from registry.verdicts.wording import lowered, points
 from web.charts.drawing import tenths_around, tenths_between
 from web.formats import percent, scale, shorten
 
@@ -272,7 +272,7 @@ def _drawn(
     found = []
     for place, (row, (across, up)) in enumerate(zip(drawn, shares, strict=True)):
         cells = (plot.x.words(row[plot.x.key]), plot.y.words(row[plot.y.key]))
-        words = [f"{x.title.lower()} {cells[0]}{unit}", f"{y.title.lower()} {cells[1]}"]
+        words = [f"{lowered(x.title)} {cells[0]}{unit}", f"{lowered(y.title)} {cells[1]}"]
         if plot.diagonal:
             words.append(f"{points(row[plot.x.key] - row[plot.y.key])} lost")
         fitting = {size: of[place] for size, of in names.items() if place in of}

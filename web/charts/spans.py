@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
-from registry.verdicts.spans import Span, span_of
+from registry.verdicts.spans import Span, meaning_of_dot, span_of
 
 HEIGHT: Final = 18
 """In pixels; the marks have the same size at any width."""
@@ -30,10 +30,10 @@ def _marks(span: Span) -> str:
         drawn.append(_box("interval", *span.interval, 2))
     if span.two is not None:
         if span.same is None:
-            drawn.append(_box("unknown", span.two, span.right, 1.5))
+            drawn.append(_line(span.two, span.right))
         else:
             drawn.append(_box("chance", span.same, span.right, 8))
-            drawn.append(_box("order", span.two, span.same, 8))
+            drawn.append(_box("order", span.two, span.same, 8) if span.clear else _line(span.two, span.same))
             drawn.append(_tick("same", span.same))
         drawn.append(_tick("two", span.two))
     if span.guessing is not None:
@@ -53,7 +53,7 @@ _UNSEPARATED: Final = (
     "lost to chance or the {}",
     f'<rect class="unknown" width="100%" y="{_MIDDLE - 0.75:g}" height="1.5"/>',
 )
-"""In place of the two losses, if no drawing separates them."""
+"""For losses that no drawing separates, or that no test shows to be the order's."""
 
 
 def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
@@ -64,12 +64,11 @@ def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
     spans = list(spans)
     levels = {span.level for span in spans}
     level = levels.pop() if len(levels) == 1 else "prompt"
-    shown: tuple[tuple[str, str], ...] = (_LEGEND[0], _LEGEND[-1])
-    if any(span.same is not None for span in spans):
-        shown = _LEGEND
-    elif any(span.two is not None for span in spans):
-        shown = (_LEGEND[0], _UNSEPARATED, _LEGEND[-1])
-    return [(_key(drawn), words.format(level)) for words, drawn in shown if spans]
+    dot, *losses, guessing = _LEGEND
+    shown = [(meaning_of_dot(level) if drawn_orders(spans) else dot[0], dot[1])]
+    shown += losses if any(span.same is not None for span in spans) else []
+    shown += [_UNSEPARATED] if any(span.thin for span in spans) else []
+    return [(_key(drawn), words.format(level)) for words, drawn in [*shown, guessing] if spans]
 
 
 def _key(drawn: str) -> Markup:
@@ -88,9 +87,24 @@ def _box(name: str, low: float, high: float, height: float) -> str:
     )
 
 
+def _line(low: float, high: float) -> str:
+    """Draw a loss that nothing is blamed for."""
+    return _box("unknown", low, high, 1.5)
+
+
 def _at(value: float) -> str:
     return f"{100 * min(1.0, max(0.0, value)):.2f}%"
 
 
-SPANS: Final[dict[str, Any]] = {"span_of": span_of, "span_svg": span_svg, "span_legend": span_legend}
+def drawn_orders(spans: Iterable[Span]) -> bool:
+    """Check that one of these spans is over several orders, so that its dot is a mean over them."""
+    return any(span.two is not None for span in spans)
+
+
+SPANS: Final[dict[str, Any]] = {
+    "span_of": span_of,
+    "span_svg": span_svg,
+    "span_legend": span_legend,
+    "drawn_orders": drawn_orders,
+}
 """Functions for templates."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from registry.schema.selectables import Row
+from registry.verdicts.wording import lowered
 from web.charts.drawing import INK, KEPT, LOST, MASS, QUIET, Chart, Layer, figure, percentages, share_axis
 
 _LOOKS = ((KEPT, "circle"), (LOST, "triangle-up"), (MASS, "square"), (INK, "diamond"))
@@ -59,5 +60,5 @@ def agreement(rows: Sequence[Row], metric: str) -> Chart:
             },
         },
     ]
-    label = f"Scatter plot of {metric.lower()} over {len(subsets)} sets of orders against that over all orders."
+    label = f"Scatter plot of {lowered(metric)} over {len(subsets)} sets of orders against that over all orders."
     return replace(figure(label, values, layers, height=380), compact=True)

@@ -20,7 +20,7 @@ from registry.studies.causes import describe_causes
 from registry.verdicts.facts import Facts, Number
 from registry.verdicts.subjects import Pair, Several
 from registry.verdicts.table import Said, conclude, say
-from registry.verdicts.wording import value_text
+from registry.verdicts.wording import lowered, value_text
 from web import charts
 from web.charts.differences import reach
 from web.formats import telling_names
@@ -257,7 +257,7 @@ def _sentences(left: Row, right: Row, differences: dict[str, Row], known: dict[i
         "pair",
         Pair(
             names=(named[0], named[1]),
-            label=METRICS[metric].label.lower(),
+            label=lowered(METRICS[metric].label),
             values=(value_text(metric, row["first"]), value_text(metric, row["second"])),
             better=None if row["difference"] == 0 else int((row["difference"] < 0) != lower),
             difference=Number(abs(row["difference"]), row["n"], low, high),
@@ -318,7 +318,7 @@ def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
             "several",
             Several(
                 best=shown[0]["row"]["model"],
-                label=METRICS[by].label.lower(),
+                label=lowered(METRICS[by].label),
                 value=value_text(by, shown[0]["metrics"][by]),
                 lower=lower,
                 others=len(best),

@@ -21,6 +21,7 @@ from registry.exchange.exports.selection import Selection
 from registry.metrics import METRICS
 from registry.settings import get_settings
 from registry.tables import Evaluation
+from registry.verdicts.wording import lowered
 
 METRICS_SHOWN: Final = ("accuracy", "right_twice_across_orders", "order_loss")
 """Metrics that may have a task on the hub. The first has the task that names no metric."""
@@ -95,7 +96,7 @@ def _documents(session: Session, evaluation: Evaluation, tasks: dict[tuple[str, 
     base = get_settings().public_url.rstrip("/")
     if base:
         shared["source"] = {"url": f"{base}/evaluations/{evaluation.id}", "name": "Shuffleboard"}
-    said = ", ".join(f"{METRICS[metric].label.lower()} {values[metric]:.4f}" for metric in shown)
+    said = ", ".join(f"{lowered(METRICS[metric].label)} {values[metric]:.4f}" for metric in shown)
     shared["notes"] = (
         f"{protocol.name}, {protocol.shots}-shot, {evaluation.variant_set.name}, {evaluation.questions} questions; "
         f"{said}; seal {evaluation.seal}"
