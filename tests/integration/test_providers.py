@@ -356,7 +356,7 @@ def test_cost_is_estimated_before_and_shown_after(opened: Open) -> None:
     assert "The model changed</b> while it was asked" in page
     [row] = client.get("/api/v1/leaderboard").get_json()["rows"]
     assert row["cost"] == shown["cost"]
-    assert 'href="/?chart=cost"' in client.get("/").get_data(as_text=True)
+    assert 'href="/?chart=cost"' in client.get("/?chart=order").get_data(as_text=True)
     board = client.get("/?chart=cost").get_data(as_text=True)
     assert f"hosted: cost {shown['cost']:.4g}, accuracy" in board
 
