@@ -53,7 +53,6 @@ def paths(outputs):
         f"/evaluations/{evaluations['leaning', 'adversarial', 'symbols']}": 3,
         f"/evaluations/{evaluations['leaning', 'cyclic', 'symbols']}": 5,
         f"/evaluations/{outputs.parted}": 6,
-        "/compare?left=leaning&right=steady&benchmark=mixed": 1,
     }
 
 
@@ -139,14 +138,15 @@ def test_a_chart_that_arrives_without_a_reload_is_drawn_as_well(chromium, drawn_
 
 
 def test_a_chart_is_drawn_when_it_comes_into_view_and_where_it_cannot_be_its_table_opens(chromium, drawn_address):
-    base, _ = drawn_address
+    base, outputs = drawn_address
     with closing(chromium.new_page(viewport={"width": 800, "height": 200})) as opened:
         asked = []
         opened.route("**/vega-lite.min.js*", lambda route: asked.append(route.request.url) or route.abort())
-        opened.goto(base + "/compare?left=leaning&right=steady&benchmark=mixed", wait_until="networkidle")
-        assert (opened.locator("figure[data-chart=waiting]").count(), asked) == (1, [])
-        opened.locator("figure[data-chart=waiting]").scroll_into_view_if_needed()
-        expect(opened.locator("figure[data-chart=failed] table")).to_be_visible()
+        address = f"{base}/evaluations/{outputs.evaluations['leaning', 'adversarial', 'symbols']}"
+        opened.goto(address, wait_until="networkidle")
+        assert (opened.locator("figure[data-chart=waiting]").count(), asked) == (3, [])
+        opened.locator("figure[data-chart=waiting]").last.scroll_into_view_if_needed()
+        expect(opened.locator("figure[data-chart=failed] table").last).to_be_visible()
 
 
 def test_points_that_the_server_draws_are_links_for_the_keyboard_and_say_their_numbers_without_scripts(
