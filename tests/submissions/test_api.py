@@ -343,8 +343,9 @@ def test_outputs_suites_and_boards_are_sent(remote: Callable[[str], Client], tmp
     outputs = write_lines(tmp_path / "outputs.jsonl", lines)
     made = maintainer.import_outputs(outputs, "theirs", "bench", "original")
     assert maintainer.import_outputs(outputs, "theirs", "bench", "original")["evaluation"] != made["evaluation"]
+    write_lines(outputs, [lines[0], {**lines[0], "position": 1}])
     with pytest.raises(IngestError, match=r"upload\.jsonl line 2"):
-        maintainer.import_outputs(write_lines(outputs, [lines[0], lines[0]]), "theirs", "bench", "original")
+        maintainer.import_outputs(outputs, "theirs", "bench", "original")
     scored = [_scored(number, 1.0) for number in range(6)]
     with pytest.raises(ContradictionError, match=r"4 of 6 answers contradict the log's own scores") as refused:
         maintainer.import_outputs(write_lines(outputs, scored), "theirs", "bench", "original")
