@@ -52,6 +52,7 @@ def test_each_message_of_the_troubleshooting_page_is_one_that_the_code_prints() 
         for path in (*(ROOT / package).rglob("*.py"), *(ROOT / package).rglob("*.html"))
     )
     source = re.sub(r"[\"']\s*\n\s*f?[\"']", "", source).replace("{module} is", "torch is")
+    source = re.sub(r"\{propose\('([^']+)'\)\}", r"shuffleboard \1", source)
     missing = [
         piece
         for cell in first_cells(read(DOCS / "troubleshooting.md"))

@@ -68,7 +68,7 @@ def test_a_comparison_across_versions_lists_the_changed_question(registry, sourc
     assert "4 of 32 answers are right in only one of the two: 4 because of the key (100.0\u202f%)." in page
     assert "different versions of the benchmark: 1 and 2" in page
     assert "asked in different ways" not in page
-    assert page.count('<th scope="row" role="rowheader">') == 1
+    assert page.count('<th scope="row" role="rowheader"><a href="/questions/') == 1
     document = app.test_client().get(f"/api/v1/compare?a={source}&b={made}").get_json()
     assert document["causes"]["shares"] == {"model": 0, "reading": 0, "key": 1}
 
