@@ -65,7 +65,7 @@ def hot(engine: Engine) -> tuple[int, int]:
 
 
 @contextmanager
-def timed(what: str, predictions: int, report: Callable[[str], None]) -> Iterator[list[float]]:
+def time_step(what: str, predictions: int, report: Callable[[str], None]) -> Iterator[list[float]]:
     """Report predictions per second, by wall time and by this process's CPU time; yield the seconds."""
     started, computed, took = time.perf_counter(), time.process_time(), list[float]()
     yield took
@@ -150,21 +150,21 @@ def run(
     report(f"hot: {before / stored:.0f} bytes per prediction, {before / MIB:,.0f} of {whole / MIB:,.0f} MiB")
     check("before")
     shared = Shared()
-    with timed("files written", stored, report) as took:
+    with time_step("files written", stored, report) as took:
         written = sum(write(engine, evaluation_id, target, shared).size for evaluation_id in ids)
     report(
         f"{written / stored:.1f} bytes each; sealing took {sealing:.1f} s, and its files {took[0] / sealing:.0%} more"
     )
-    with timed("archived", stored, report):
+    with time_step("archived", stored, report):
         for evaluation_id in ids:
             assert archive(engine, evaluation_id, target) is not None
-    for name, size in compressed(target).most_common(18):
+    for name, size in measure_columns(target).most_common(18):
         report(f"  {name:40} {size / stored:6.2f}")
     vacuum(engine)
     after, whole = hot(engine)
     report(f"hot table afterwards: {after / MIB:,.2f} MiB of {whole / MIB:,.0f} MiB")
     check("archived")
-    with timed("restored", stored, report):
+    with time_step("restored", stored, report):
         for evaluation_id in ids:
             assert restore(engine, evaluation_id) is not None
     check("restored")
@@ -172,7 +172,7 @@ def run(
     return written / stored
 
 
-def compressed(target: str) -> Counter[str]:
+def measure_columns(target: str) -> Counter[str]:
     """Return the bytes of each column in all predictions of a store, and of each other file."""
     columns, place = Counter[str](), store_at(target)
     for name in place.folders():

@@ -18,12 +18,12 @@ from registry.verdicts.facts import Facts
 from tests.verdicts.simulated import (
     Model,
     answers,
-    blamed_on_board,
-    blamed_on_front_page,
-    blamed_on_page,
     facts_of_answers,
     in_lower_tier,
-    named,
+    is_blamed_on_board,
+    is_blamed_on_front_page,
+    is_blamed_on_page,
+    name_models,
     per_question,
 )
 
@@ -47,12 +47,12 @@ def blame(model: Model, m: int, k: int, n: int, evaluations: int, seed: int) -> 
     for start in range(0, evaluations, AT_ONCE):
         count = min(AT_ONCE, evaluations - start)
         chosen = answers(generator, model.probabilities(generator, count, n, m), k)
-        found = named(facts_of_answers(chosen))
-        pages += sum(map(blamed_on_page, found))
+        found = name_models(facts_of_answers(chosen))
+        pages += sum(map(is_blamed_on_page, found))
         for group in _groups(found):
             groups += 1
-            lists += blamed_on_front_page(group)
-            boards += blamed_on_board(group)
+            lists += is_blamed_on_front_page(group)
+            boards += is_blamed_on_board(group)
         if k > 1:
             losses = per_question(chosen)["order_loss"].T
             samples = resample_means(losses, resamples=RANK_RESAMPLES, seed=int(generator.integers(2**31)))

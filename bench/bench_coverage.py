@@ -38,7 +38,7 @@ def plain(samples: Floats, _questions: int) -> Interval:
     return Interval(low, high)
 
 
-def widened(samples: Floats, questions: int) -> Interval:
+def widen(samples: Floats, questions: int) -> Interval:
     """Return Hesterberg's expanded percentile interval."""
     level = norm.cdf(math.sqrt(questions / (questions - 1)) * t.ppf(0.025, questions - 1))
     low, high = np.quantile(samples, [level, 1 - level], method="inverted_cdf")
@@ -52,7 +52,7 @@ def mid(samples: Floats, _questions: int) -> Interval:
     return Interval(low, high)
 
 
-def accelerated(samples: Floats, _questions: int) -> Interval:
+def accelerate(samples: Floats, _questions: int) -> Interval:
     """Return the BCa interval of the mid-distribution; a sixth of the samples' skewness is the acceleration."""
     values, counts = np.unique(samples, return_counts=True)
     below = (np.cumsum(counts) - counts / 2) / samples.size
@@ -67,14 +67,14 @@ def accelerated(samples: Floats, _questions: int) -> Interval:
 OURS = "mid-distribution, bias-corrected, widened (ours)"
 METHODS: dict[str, Method] = {
     "plain percentile": plain,
-    "widened for n": widened,
+    "widened for n": widen,
     "mid-distribution": mid,
     OURS: percentile_interval,
-    "BCa of the mid-distribution": accelerated,
+    "BCa of the mid-distribution": accelerate,
 }
 
 
-def resampled(right: int, questions: int) -> Floats:
+def resample(right: int, questions: int) -> Floats:
     """Return the percentiles of the resampled means of so many right answers."""
     below = binom.cdf(np.arange(questions + 1), questions, right / questions)
     return np.searchsorted(below, LEVELS) / questions
@@ -84,7 +84,7 @@ def resampled(right: int, questions: int) -> Floats:
 def every_interval(method: Method, questions: int) -> list[Interval | None]:
     """Return intervals by number of right answers; all right and all wrong have none."""
     with patch.multiple(bootstrap, LARGEST_SKEWNESS=math.inf, MINIMUM_QUESTIONS=0):
-        found = [method(resampled(right, questions), questions) for right in range(1, questions // 2 + 1)]
+        found = [method(resample(right, questions), questions) for right in range(1, questions // 2 + 1)]
     mirrored = [None if one is None else Interval(1 - one.high, 1 - one.low) for one in reversed(found)]
     return [None, *found, *mirrored[questions % 2 == 0 :], None]
 
@@ -279,7 +279,7 @@ def cell(found: tuple[int, int], simulations: int, *, inside: bool) -> str:
     return text if inside else f"({text})"
 
 
-def simulated(simulations: int) -> Iterable[str]:
+def run_simulation(simulations: int) -> Iterable[str]:
     """Yield the table of simulated evaluations."""
     names = list(truths(0.5))
     yield f"| questions | accuracy | {' | '.join(f'`{name}`' for name in names)} |"
@@ -322,7 +322,7 @@ def main(arguments: Sequence[str]) -> None:
         least_counts(),
         few_questions(),
         bayesian(),
-        simulated(simulations),
+        run_simulation(simulations),
         long_tails(simulations),
     ):
         for line in lines:

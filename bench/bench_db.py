@@ -476,7 +476,7 @@ WHERE idx_scan = 0 AND schemaname = 'public' ORDER BY size DESC, name
 """
 
 
-def unused_indexes(engine: Engine) -> list[dict[str, Any]]:
+def list_unused_indexes(engine: Engine) -> list[dict[str, Any]]:
     """Return the indexes that no statement of the run has read, largest first."""
     with read_session(engine) as session:
         return [dict(row) for row in session.execute(text(UNUSED)).mappings()]
@@ -642,7 +642,7 @@ def run(
         if late or shutil.disk_usage(folder).free < FREE_BYTES:
             report(f"stopped: {minutes:g} minutes are over, or less than {FREE_BYTES / 2**30:.0f} GiB are free")
             break
-    listed = ", ".join(f"{row['name']} ({row['size'] / MIB:,.0f} MiB)" for row in unused_indexes(engine))
+    listed = ", ".join(f"{row['name']} ({row['size'] / MIB:,.0f} MiB)" for row in list_unused_indexes(engine))
     report(f"\nindexes that nothing has read: {listed}")
     for each in _engines(engine):
         each.dispose()

@@ -360,11 +360,11 @@ def clock_of(engine: Engine, fleet_time: Callable[[], datetime]) -> Iterator[Non
             plus = float(arguments[1].split()[0]) if len(arguments) > 1 else 0.0
             return (fleet_time() + timedelta(seconds=plus)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
 
-        def connected(connection: Any, _record: Any) -> None:
+        def connect(connection: Any, _record: Any) -> None:
             connection.create_function("strftime", -1, strftime)
             connection.execute("PRAGMA synchronous = OFF")  # nothing has to last
 
-        event.listen(engine, "connect", connected)
+        event.listen(engine, "connect", connect)
     else:
         with engine.begin() as connection:
             connection.exec_driver_sql("CREATE SCHEMA simulated")
@@ -373,10 +373,10 @@ def clock_of(engine: Engine, fleet_time: Callable[[], datetime]) -> Iterator[Non
                 "$$ SELECT current_setting('simulated.now')::timestamptz $$"
             )
 
-        def begun(connection: Any) -> None:
+        def begin(connection: Any) -> None:
             connection.exec_driver_sql(f"SET simulated.now = '{fleet_time().isoformat()}'")
 
-        event.listen(engine, "begin", begun)
+        event.listen(engine, "begin", begin)
     yield
 
 

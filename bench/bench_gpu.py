@@ -39,7 +39,7 @@ GREEDY: Final = {
 }
 
 
-def timed(device: torch.device, work: Callable[[], Any]) -> tuple[Any, float]:
+def time_work(device: torch.device, work: Callable[[], Any]) -> tuple[Any, float]:
     """Return the result of some work, and its seconds."""
 
     def wait() -> None:
@@ -53,7 +53,7 @@ def timed(device: torch.device, work: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.perf_counter() - began
 
 
-def made(shape: str, device: torch.device, tokenizer: Any) -> LoadedModel:
+def make_model(shape: str, device: torch.device, tokenizer: Any) -> LoadedModel:
     common = {
         "vocab_size": 128256,
         "num_attention_heads": 32,
@@ -81,12 +81,12 @@ def main() -> None:
     device = torch.device("cpu" if given.tiny else "cuda")
     with tempfile.TemporaryDirectory(prefix="bench-gpu-") as folder:
         tokenizer = AutoTokenizer.from_pretrained(smollm2(Path(folder) / "model"))
-    loaded = made("tiny" if given.tiny else given.parameters, device, tokenizer)
+    loaded = make_model("tiny" if given.tiny else given.parameters, device, tokenizer)
     size = 256 if given.tiny else 8192
     one, other = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     for _ in range(3):
         one @ other
-    _, seconds = timed(device, lambda: [one @ other for _ in range(10)])
+    _, seconds = time_work(device, lambda: [one @ other for _ in range(10)])
     peak = 10 * 2 * size**3 / seconds
     inner = sum(weight.numel() for name, weight in loaded.model.named_parameters() if ".layers." in name)
     print(f"{inner / 1e9:.2f} thousand million weights in layers; products of {size}: {peak / 1e12:.0f} TFLOP/s")
@@ -99,7 +99,7 @@ def main() -> None:
             texts += [prompt.text for prompt in prompts] if shots == 0 else []
             engine = open_engine(loaded, "batched", budget_tokens=given.budget)
             engine.score(prompts[:2])
-            scored, seconds = timed(device, lambda engine=engine, prompts=prompts: engine.score(prompts))
+            scored, seconds = time_work(device, lambda engine=engine, prompts=prompts: engine.score(prompts))
             used = torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else 0.0
             print(
                 f"{subject}, {shots}-shot full: {len(prompts)} prompts, {len(prompts) / seconds:.0f} a second; tokens "
@@ -109,7 +109,7 @@ def main() -> None:
             )
     for rows in (64, 256):
         asked = [GenerationPrompt(text, str(place)) for place, text in enumerate(texts[:rows])]
-        (written, _), seconds = timed(
+        (written, _), seconds = time_work(
             device,
             lambda asked=asked: generate_counted(
                 loaded, asked, GREEDY | {"max_tokens": given.written}, budget_tokens=cache_tokens(loaded)

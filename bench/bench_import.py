@@ -62,7 +62,7 @@ class Measured:
     size: int
 
 
-def made_up_table(folder: Path, questions: int, models: int) -> Given:
+def make_table(folder: Path, questions: int, models: int) -> Given:
     """Make a file of the answer letters of models that are right more often than not."""
     rng = random.Random(0)
     lines = [question(number, subject=f"subject {number % SUBJECTS}", options=10) for number in range(questions)]
@@ -75,7 +75,7 @@ def made_up_table(folder: Path, questions: int, models: int) -> Given:
     return Given(f"letters of {models} models", write_lines(folder / "table.jsonl", lines), outputs, table=True)
 
 
-def made_up_lines(folder: Path, lines: int) -> Given:
+def make_lines(folder: Path, lines: int) -> Given:
     """Make a file of the probabilities of one model for all orders of four-option questions."""
     rng = random.Random(0)
     questions = [question(number, subject=f"subject {number % 57}") for number in range(lines // len(ORDERS))]
@@ -164,9 +164,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder, files = Path(name), []
         if given.only != "lines":
             real = given.table and Given(given.table.name, given.benchmark, given.table, table=True)
-            files.append(real or made_up_table(folder, given.questions, given.models))
+            files.append(real or make_table(folder, given.questions, given.models))
         if given.only != "table":
-            files.append(made_up_lines(folder, given.lines))
+            files.append(make_lines(folder, given.lines))
         print(
             "| database | import of | predictions | reading and storing, s of CPU (the server's) | predictions/s of CPU "
             "| sealing, s of CPU (the server's) | by the clock, s | peak MiB | bytes per prediction |\n"

@@ -31,7 +31,7 @@ METRICS: Final = ("average_accuracy", "right_in_every_order", "right_twice_acros
 MODELS: Final = 10
 
 
-def told_apart(questions: int, shares: Sequence[float]) -> list[float]:
+def count_distinguished(questions: int, shares: Sequence[float]) -> list[float]:
     """Return how often equally accurate models are declared different, at each share of differing questions."""
     rejected = np.zeros(questions + 1)
     for differing in range(questions + 1):
@@ -63,7 +63,7 @@ EQUALS: Final = {
 """Pairs of equal models; those without chance answer each prompt once."""
 
 
-def simulated(worlds: tuple[World, World], questions: int, m: int, k: int, pairs: int, seed: int) -> dict[str, float]:
+def simulate(worlds: tuple[World, World], questions: int, m: int, k: int, pairs: int, seed: int) -> dict[str, float]:
     """Return how often two equal models are declared different, by metric."""
     generator = np.random.default_rng(seed)
     apart = dict.fromkeys(METRICS, 0)
@@ -86,7 +86,7 @@ def by_metric(world: World, generator: np.random.Generator, questions: int, m: i
     return dict(zip(METRICS, (once, shares.prod(axis=1), once - both, losses), strict=True))
 
 
-def of_boards(questions: int, share: float, boards: int, seed: int) -> float:
+def count_boards(questions: int, share: float, boards: int, seed: int) -> float:
     """Return how often any two of MODELS equal models are declared different at once.
 
     share: of questions whose outcomes the models do not share.
@@ -109,22 +109,22 @@ def main(arguments: Sequence[str]) -> None:
     print("| questions | equal, worst share | at a share of .02 | .1 | .3 | power at 60 : 40 of a share of .3 |")
     print("|---|---|---|---|---|---|")
     for questions in QUESTIONS:
-        worst = max(told_apart(questions, SHARES))
-        cells = [worst, *told_apart(questions, (0.02, 0.1, 0.3)), power(questions, 0.3, 0.6)]
+        worst = max(count_distinguished(questions, SHARES))
+        cells = [worst, *count_distinguished(questions, (0.02, 0.1, 0.3)), power(questions, 0.3, 0.6)]
         print(f"| {questions:,} | {' | '.join(f'{100 * cell:.1f}' for cell in cells)} |", flush=True)
     print(f"\n| equal models | m | k | questions | {' | '.join(METRICS)} |")
     print("|---" * (4 + len(METRICS)) + "|")
     for name, worlds in EQUALS.items():
         for m, k in ASKED:
             for questions in (50, 100, 400):
-                found = simulated(worlds, questions, m, k, boards, seed=questions)
+                found = simulate(worlds, questions, m, k, boards, seed=questions)
                 cells = " | ".join(f"{100 * found[metric]:.1f}" for metric in METRICS)
                 print(f"| {name} | {m} | {k} | {questions} | {cells} |", flush=True)
     print("\n| questions | share | ten equal models at once |")
     print("|---|---|---|")
     for questions in QUESTIONS[1:]:
         for share in (0.02, 0.05, 0.1, 0.3):
-            at_once = of_boards(questions, share, boards, seed=questions)
+            at_once = count_boards(questions, share, boards, seed=questions)
             print(f"| {questions:,} | {share} | {100 * at_once:.1f} |", flush=True)
     print(f"\n{boards} of each kind, {time.perf_counter() - started:.0f} s")
 

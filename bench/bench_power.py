@@ -25,7 +25,7 @@ POWERS: Final = (0.5, 0.8, 0.9)
 AT_ONCE: Final = 500
 
 
-def simulated(questions: int, differing: float, difference: float, simulations: int, seed: int = 0) -> float:
+def simulate(questions: int, differing: float, difference: float, simulations: int, seed: int = 0) -> float:
     """Return the share of simulated pairs that are declared different."""
     generator, found = np.random.default_rng(seed), 0
     better = (differing + difference) / 2
@@ -38,7 +38,7 @@ def simulated(questions: int, differing: float, difference: float, simulations: 
     return found / simulations
 
 
-def among(models: int, questions: int, difference: float, boards: int, seed: int = 0) -> tuple[float, float]:
+def simulate_board(models: int, questions: int, difference: float, boards: int, seed: int = 0) -> tuple[float, float]:
     """Return (planned, simulated) power for one model that is better than all others, which are equal at .5.
 
     Simulated: the mean over the pairs of the best with each other model. Planned: with the true variance of the pairs.
@@ -69,12 +69,12 @@ def main(arguments: Sequence[str]) -> None:
                 if difference is None:
                     continue
                 planned = power_of_differing(difference, differing, questions)
-                share = simulated(questions, differing, difference, simulations)
+                share = simulate(questions, differing, difference, simulations)
                 cells = [f"{100 * one:.1f}" for one in (differing, difference, planned, share)]
                 print(f"| {questions:,} | {' | '.join(f'{cell} %' for cell in cells)} |", flush=True)
     print("\n| models | questions | true difference | planned | simulated |\n|---|---|---|---|---|")
     for questions, difference in ((200, 0.16), (1000, 0.07)):
-        planned, share = among(30, questions, difference, max(1, simulations // 10))
+        planned, share = simulate_board(30, questions, difference, max(1, simulations // 10))
         print(
             f"| 30 | {questions:,} | {100 * difference:.1f} % | {100 * planned:.1f} % | {100 * share:.1f} % |",
             flush=True,

@@ -97,20 +97,20 @@ def _count(
     true_ranks: NDArray[np.int64],
     equal: NDArray[np.bool_],
 ) -> None:
-    marginal = _covered(rank_intervals(samples, "higher"), true_ranks)
+    marginal = _covers(rank_intervals(samples, "higher"), true_ranks)
     compared = compare_all(values, samples, "higher", questions)
     order = np.argsort(values)
     found.boards += 1
     found.marginal += bool(marginal.all())
     found.marginal_models += int(marginal.sum())
-    found.simultaneous += bool(_covered(compared.rank_intervals(), true_ranks).all())
+    found.simultaneous += bool(_covers(compared.rank_intervals(), true_ranks).all())
     found.marginal_split += _split(tiers(values, samples, "higher", questions), equal)
     found.simultaneous_split += _split(compared.tiers(values, "higher"), equal)
     found.neighbours += int(compared.told_apart[order[:-1], order[1:]].sum())
     found.wrong_holm += bool((compared.p_values(*np.nonzero(equal))[1] < 0.05).any())
 
 
-def _covered(intervals: Sequence[tuple[int, int] | None], true_ranks: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _covers(intervals: Sequence[tuple[int, int] | None], true_ranks: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return whether each model's interval covers its true rank; a missing interval counts as covering."""
     return np.array(
         [

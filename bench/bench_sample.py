@@ -29,7 +29,7 @@ EVERY_MODEL: Final = 5
 
 
 @cache
-def drawn(questions: int, sample: int, seed: int) -> NDArray[np.intp]:
+def draw(questions: int, sample: int, seed: int) -> NDArray[np.intp]:
     """Return the places of the questions of a sample, as `registry.queue.evaluations.draw_sample` draws them."""
     hashes = [sha256_text(f"{seed}:q{number}") for number in range(questions)]
     return np.sort(np.argsort(np.array(hashes), kind="stable")[:sample])
@@ -48,7 +48,7 @@ def coverage(
     metric = "accuracy" if np.isin(values, (0, 1)).all() else "average_accuracy"
     held = []
     for seed in seeds:
-        places = drawn(len(values), sample, seed)
+        places = draw(len(values), sample, seed)
         if other is None:
             (found,) = mean_intervals(values[places, np.newaxis], resamples=resamples, factor=factor)
             ends = None if found is None else (found.low, found.high)

@@ -24,7 +24,7 @@ from unittest import mock
 
 from sqlalchemy.orm import Session
 
-from bench.bench_web import BOARD, TASKS, filled
+from bench.bench_web import BOARD, TASKS, fill_database
 from bench.generate_registry import Size
 from registry.boards import standings
 from registry.boards.definition import Column
@@ -55,7 +55,7 @@ class Selection(NamedTuple):
     every: float
 
 
-def drawn(seed: int, models: int) -> dict[str, Any]:
+def draw(seed: int, models: int) -> dict[str, Any]:
     """Return a random selection."""
     draw = random.Random(seed)
     weights = {f"benchmark-{number:03}": draw.choice((0, 1, 1, 2, 3)) for number in range(TASKS)}
@@ -82,7 +82,7 @@ def drawn(seed: int, models: int) -> dict[str, Any]:
     }
 
 
-def computed(session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]) -> Iterator[Selection]:
+def compute(session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]) -> Iterator[Selection]:
     """Yield the selection of each seed; tasks are cached."""
     models = models_of(session, snapshot)
 
@@ -96,7 +96,7 @@ def computed(session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]) ->
     # A website keeps a fifth of these: the collector would look through all of them now and then.
     gc.freeze()
     for seed in seeds:
-        choice = drawn(seed, len(models.revisions))
+        choice = draw(seed, len(models.revisions))
         definition = narrow_board(board_definition(snapshot.board), choice, "own")
         spent = []
         for compared in ((definition.sort_column,), None):
@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--last", type=int, default=100)
     parser.add_argument("--boards", action="store_true")
     options = parser.parse_args()
-    with nullcontext(options.url) if options.url else filled(Size(571, 17, 40)) as url:
+    with nullcontext(options.url) if options.url else fill_database(Size(571, 17, 40)) as url:
         measure(url, range(options.first, options.last), boards=options.boards)
 
 
@@ -162,7 +162,7 @@ def measure(url: str, seeds: range, *, boards: bool) -> None:
     """Compute the selections of these seeds, and print their times."""
     with read_session(get_engine(url)) as session:
         snapshot = snapshot_as_of(session, BOARD)
-        found = list(computed(session, snapshot, seeds))
+        found = list(compute(session, snapshot, seeds))
     print(f"{len(found)} selections, seeds {seeds.start} to {seeds.stop - 1}")
     print(summary("page", [one.page for one in found]))
     print(summary("all columns compared", [one.every for one in found]), flush=True)

@@ -74,11 +74,11 @@ def board(generator: np.random.Generator, sizes: tuple[int, ...], abilities: Flo
         )
         for number, size in enumerate(sizes)
     ]
-    standings, together = ranked(columns)
+    standings, together = rank(columns)
     best = [1 + int((true > of + 1e-12).sum()) for of in true]
     worst = [len(true) - int((true < of - 1e-12).sum()) for of in true]
     ranks = [(of.all_rank_low or 1, of.all_rank_high or len(true)) for of in standings]
-    holding = [of.interval[0] <= value <= of.interval[1] for of, value in _stated(standings, true)]
+    holding = [of.interval[0] <= value <= of.interval[1] for of, value in _filter_stated(standings, true)]
     return Found(
         all(low <= top and bottom <= high for (low, high), top, bottom in zip(ranks, best, worst, strict=True)),
         standings[int(true.argmax())].all_tier != standings[int(true.argmin())].all_tier,
@@ -88,7 +88,7 @@ def board(generator: np.random.Generator, sizes: tuple[int, ...], abilities: Flo
     )
 
 
-def ranked(columns: Sequence[TaskColumn]) -> tuple[list[Standing], Together | None]:
+def rank(columns: Sequence[TaskColumn]) -> tuple[list[Standing], Together | None]:
     """Return each model's standing, and all pairs compared at once."""
     column = parse_column(f"{columns[0].metric}@original")
     revision = ModelRevision()  # models need no names here
@@ -97,7 +97,7 @@ def ranked(columns: Sequence[TaskColumn]) -> tuple[list[Standing], Together | No
     return [of[column.name] for of in placed], together.get(column.name)
 
 
-def _stated(standings: list[Standing], true: Floats) -> list[tuple[Standing, float]]:
+def _filter_stated(standings: list[Standing], true: Floats) -> list[tuple[Standing, float]]:
     return [(of, float(value)) for of, value in zip(standings, true, strict=True) if of.interval is not None]
 
 

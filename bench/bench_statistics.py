@@ -27,7 +27,7 @@ REPEATS = 3
 VARIANTS = (20, 26, 74)  # the divergent variants of 4, 5 and 13 options
 
 
-def made_up(questions: int, columns: int) -> NDArray[np.float64]:
+def make_values(questions: int, columns: int) -> NDArray[np.float64]:
     """Return per-question values, shape (questions, columns)."""
     generator = np.random.default_rng(0)
     values = generator.random((questions, columns))
@@ -49,7 +49,7 @@ def seconds(function: Callable[[], object], repeats: int = REPEATS) -> float:
 
 def measure_means(questions: int, columns: int) -> None:
     """Measure the bootstrap over questions."""
-    values = made_up(questions, columns)
+    values = make_values(questions, columns)
     fast = seconds(lambda: resample_means(values))
     slow = seconds(lambda: resample_means_reference(values, resamples=REFERENCE_RESAMPLES), repeats=1)
     slow *= RESAMPLES / REFERENCE_RESAMPLES

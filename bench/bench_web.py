@@ -129,18 +129,20 @@ def watching(engine: Engine) -> Iterator[Database]:
     """Count and time the statements of an engine."""
     seen = Database()
 
-    def before(_connection: Any, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+    def note_start(
+        _connection: Any, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool
+    ) -> None:
         context.began = time.perf_counter()
 
-    def after(_connection: Any, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+    def note_end(_connection: Any, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
         seen.statements += 1
         seen.seconds += time.perf_counter() - context.began
 
-    event.listen(engine, "before_cursor_execute", before)
-    event.listen(engine, "after_cursor_execute", after)
+    event.listen(engine, "before_cursor_execute", note_start)
+    event.listen(engine, "after_cursor_execute", note_end)
     yield seen
-    event.remove(engine, "before_cursor_execute", before)
-    event.remove(engine, "after_cursor_execute", after)
+    event.remove(engine, "before_cursor_execute", note_start)
+    event.remove(engine, "after_cursor_execute", note_end)
 
 
 def measure(
@@ -193,7 +195,7 @@ def measure_all(url: str, requests: int, only: str) -> None:
 
 
 @contextmanager
-def filled(size: Size) -> Iterator[str]:
+def fill_database(size: Size) -> Iterator[str]:
     """Fill a database of a throw-away server, take a snapshot of its board, and yield its URL."""
     with PostgresServer() as server, tempfile.TemporaryDirectory() as folder:
         postgres_execute(server.url, "CREATE DATABASE bench TEMPLATE template0")
@@ -222,7 +224,7 @@ def main() -> None:
         measure_all(options.url, options.requests, options.only)
         return
     size = Size(options.models, options.benchmarks, options.questions, options.predictions)
-    with filled(size) as url:
+    with fill_database(size) as url:
         measure_all(url, options.requests, options.only)
 
 

@@ -73,25 +73,25 @@ class Timed(WorkerLoop):
     took: dict[str, list[float]]
 
     @contextmanager
-    def _timed(self, step: str) -> Iterator[None]:
+    def _time(self, step: str) -> Iterator[None]:
         began = time.perf_counter()
         yield
         self.took[step].append(time.perf_counter() - began)
 
     def _next_claim(self) -> claims.Claim | None:
-        with self._timed("claim"):
+        with self._time("claim"):
             return super()._next_claim()
 
     def _store(self, shard_claim: claims.Claim, result: claims.ShardResult) -> bool:
-        with self._timed("store"):
+        with self._time("store"):
             return super()._store(shard_claim, result)
 
     def seal_complete(self, *arguments: Any, **options: Any) -> None:
-        with self._timed("complete"):
+        with self._time("complete"):
             super().seal_complete(*arguments, **options)
 
     def _keep(self, session: Session) -> None:
-        with self._timed("heartbeat"):
+        with self._time("heartbeat"):
             super()._keep(session)
 
 

@@ -22,23 +22,28 @@ Points = Sequence[tuple[float, float]]
 def panels(found: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Points]]:
     """Map title → name of a line → points (millions of predictions, value)."""
 
-    def over(value: Any) -> Points:
+    def points_of(value: Any) -> Points:
         return [(one["predictions"] / 1e6, value(one)) for one in found]
 
     def table(one: Mapping[str, Any]) -> Any:
         return next(row for row in one["tables"] if row["name"] == "prediction")
 
-    def imported(part: str) -> Points:
-        return over(lambda one: 1e6 * one["imported"]["copying"][part] / one["imported"]["predictions"])
+    def points_of_import(part: str) -> Points:
+        return points_of(lambda one: 1e6 * one["imported"]["copying"][part] / one["imported"]["predictions"])
 
     return {
         "bytes per prediction": {
-            "database": over(lambda one: one["bytes"] / one["predictions"]),
-            "its table": over(lambda one: table(one)["rows"] / one["predictions"]),
-            "its indexes": over(lambda one: table(one)["indexes"] / one["predictions"]),
+            "database": points_of(lambda one: one["bytes"] / one["predictions"]),
+            "its table": points_of(lambda one: table(one)["rows"] / one["predictions"]),
+            "its indexes": points_of(lambda one: table(one)["indexes"] / one["predictions"]),
         },
-        "import, µs of CPU per prediction": {"server": imported("server"), "client": imported("client")},
-        "page, ms of CPU": {name: over(lambda one, n=name: one["pages"][n][3]) for name in ("leaderboard", "board")},
+        "import, µs of CPU per prediction": {
+            "server": points_of_import("server"),
+            "client": points_of_import("client"),
+        },
+        "page, ms of CPU": {
+            name: points_of(lambda one, n=name: one["pages"][n][3]) for name in ("leaderboard", "board")
+        },
     }
 
 

@@ -26,9 +26,9 @@ class Work:
 
     def of_trie(self, trie: TokenTrie) -> tuple[float, float]:
         """Return the operations of the weights, and of weights and attention, for every token with all on its path."""
-        return self._counted(len(trie), len(set(trie.last)), sum(depth + 1 for depth in trie.depth))
+        return self._count(len(trie), len(set(trie.last)), sum(depth + 1 for depth in trie.depth))
 
-    def _counted(self, tokens: int, read: int, pairs: int) -> tuple[float, float]:
+    def _count(self, tokens: int, read: int, pairs: int) -> tuple[float, float]:
         weights = 2 * self.layer_weights * tokens + self._per_read * read
         return weights, weights + self._per_pair * pairs
 

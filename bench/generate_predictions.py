@@ -68,15 +68,15 @@ class Kind:
 def kinds(share: float = 1.0) -> tuple[Kind, ...]:
     """Return benchmarks with the sizes of MMLU, ARC, CommonsenseQA and OpenBookQA, or of a share of them."""
 
-    def of(benchmark: str, questions: int, options: int, subjects: int, every: int) -> Iterator[Kind]:
+    def make_kinds(benchmark: str, questions: int, options: int, subjects: int, every: int) -> Iterator[Kind]:
         for variants, one_in in (("cyclic", 1), ("full", every)):
             yield Kind(benchmark, max(4, round(questions * share)), options, subjects, variants, one_in)
 
     return (
-        *of("mmlu", 14_042, 4, 57, 2),
-        *of("arc", 1_172, 4, 1, 1),
-        *of("csqa", 1_221, 5, 1, 2),
-        *of("openbookqa", 500, 4, 1, 1),
+        *make_kinds("mmlu", 14_042, 4, 57, 2),
+        *make_kinds("arc", 1_172, 4, 1, 1),
+        *make_kinds("csqa", 1_221, 5, 1, 2),
+        *make_kinds("openbookqa", 500, 4, 1, 1),
     )
 
 
@@ -126,7 +126,7 @@ class Source:
     @cache  # noqa: B019 - there is one source, as long as the process
     def _made(self, profile: int, kind: Kind) -> Rows:
         seed = int(sha256_text(f"{kind.benchmark} {kind.variants} {profile}")[:12], 16)
-        rows = made_up_rows(self.asked[kind.benchmark], kind.orders, np.random.default_rng(seed), 1.0 + profile)
+        rows = make_rows(self.asked[kind.benchmark], kind.orders, np.random.default_rng(seed), 1.0 + profile)
         gc.freeze()  # or every collection looks at a million rows that are kept
         return rows
 
@@ -242,7 +242,7 @@ def _revision(session: Session, number: int) -> ModelRevision:
     return add_revision(session, name, RevisionRequest("huggingface", f"made-up/{name}"), files=files)[0]
 
 
-def made_up_rows(asked: Asked, orders: Sequence[Sequence[int]], rng: np.random.Generator, skill: float) -> Rows:
+def make_rows(asked: Asked, orders: Sequence[Sequence[int]], rng: np.random.Generator, skill: float) -> Rows:
     """Return every order of every question, as columns of `prediction` by name, without the evaluation.
 
     The model prefers the right option by `skill` (a difference of logits) and some positions by a little.

@@ -95,14 +95,14 @@ def fill(engine: Engine, folder: Any, size: Size) -> Filled:
         asked = list(session.scalars(select(Question).filter_by(benchmark_version_id=explored.id).order_by("ordinal")))
         _predictions(session, rng, explored_id, asked)
         write_question_scores(session, explored_id)
-        sealed = {"state": "complete", "seal": text("sha256(specification_digest)"), "sealed_at": _sealed_at()}
+        sealed = {"state": "complete", "seal": text("sha256(specification_digest)"), "sealed_at": _make_seal_time()}
         session.execute(update(Evaluation).values(sealed))
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("VACUUM ANALYZE"))
     return Filled("model-000", "benchmark-000", listed[0], explored_id, asked[len(asked) // 2].id, len(listed) + 1)
 
 
-def _sealed_at() -> Any:
+def _make_seal_time() -> Any:
     """Return the time of a seal: each a minute after the other."""
     return text(f"timestamptz '{SEALED.isoformat()}' + evaluation.id * interval '1 minute'")
 

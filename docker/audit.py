@@ -37,11 +37,11 @@ def main() -> int:
         found = json.loads(done.stdout)["dependencies"]
     except ValueError:
         reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        return _refused(f"pip-audit did not finish: {reason}")
+        return _refuse(f"pip-audit did not finish: {reason}")
     unknown = sorted(one["name"] for one in found if "vulns" not in one)
     if unknown or len(found) < len(wanted):
         missing = len(wanted) - len(found) + len(unknown)
-        return _refused(f"{missing} of {len(wanted)} packages could not be looked up ({', '.join(unknown[:5])} …)")
+        return _refuse(f"{missing} of {len(wanted)} packages could not be looked up ({', '.join(unknown[:5])} …)")
     bad = [(one, known) for one in found for known in one["vulns"]]
     for one, known in bad:
         fixed = ", ".join(known["fix_versions"]) or "no version yet"
@@ -60,7 +60,7 @@ def packages(locks: Path) -> list[tuple[str, str]]:
     return sorted(set(re.findall(r"^([A-Za-z0-9._-]+)(?:\[.*\])?==([^\s+]+)", text, flags=re.MULTILINE)))
 
 
-def _refused(why: str) -> int:
+def _refuse(why: str) -> int:
     sys.stderr.write(
         f"not audited: {why}. Run it where the source of advisories can be reached, or name another: "
         'make audit ARGS="--vulnerability-service osv"\n'

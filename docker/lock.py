@@ -37,13 +37,13 @@ def main() -> int:
     constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     cpu = re.sub(r"^(torch==\S+)$", rf"\1{TORCH}", constraints, flags=re.MULTILINE)
     try:
-        web = _locked(arguments.uv, wanted, constraints, options)
+        web = _read_lock(arguments.uv, wanted, constraints, options)
         locks = {
-            "build": _locked(arguments.uv, project["build-system"]["requires"], constraints, options),
+            "build": _read_lock(arguments.uv, project["build-system"]["requires"], constraints, options),
             "web": web,
             # The packages that a worker needs beyond the website's image.
-            "worker-cpu": _without(_locked(arguments.uv, more, cpu, options), web),
-            "worker-cuda": _without(_locked(arguments.uv, more, constraints, []), web),
+            "worker-cpu": _subtract(_read_lock(arguments.uv, more, cpu, options), web),
+            "worker-cuda": _subtract(_read_lock(arguments.uv, more, constraints, []), web),
         }
     except subprocess.CalledProcessError as error:
         sys.stderr.write(f"nothing was written: {error.stderr}")
@@ -56,7 +56,7 @@ def main() -> int:
     return 0
 
 
-def _locked(uv: str, wanted: list[str], constraints: str, options: list[str]) -> dict[str, str]:
+def _read_lock(uv: str, wanted: list[str], constraints: str, options: list[str]) -> dict[str, str]:
     """Map the name of each package → its entry in the lock."""
     command = [uv, "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate"]
     command += ["--python-version", PYTHON, "--python-platform", PLATFORM, "--only-binary", ":all:"]
@@ -73,7 +73,7 @@ def _locked(uv: str, wanted: list[str], constraints: str, options: list[str]) ->
     return {entry.split("==")[0]: entry for entry in re.findall(r"^\S.*(?:\n .*)*\n", done.stdout, re.MULTILINE)}
 
 
-def _without(lock: dict[str, str], base: dict[str, str]) -> dict[str, str]:
+def _subtract(lock: dict[str, str], base: dict[str, str]) -> dict[str, str]:
     """Return a lock without the packages of another; shared packages must be the same."""
     differ = [name for name in lock.keys() & base.keys() if lock[name] != base[name]]
     if differ:

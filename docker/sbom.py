@@ -36,8 +36,8 @@ def main() -> int:
     licences = dict(_licences(arguments.licences)) if arguments.licences else {}
     arguments.out.mkdir(parents=True, exist_ok=True)
     for image, locks in IMAGES.items():
-        packages = [one for lock in locks for one in _locked(ROOT / "docker" / "locks" / f"{lock}.txt", licences)]
-        text = json.dumps(document(image, [*packages, *_of_others()]), indent=2, sort_keys=True) + "\n"
+        packages = [one for lock in locks for one in _list_locked(ROOT / "docker" / "locks" / f"{lock}.txt", licences)]
+        text = json.dumps(document(image, [*packages, *_list_others()]), indent=2, sort_keys=True) + "\n"
         problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
         if problem is not None:
             sys.stderr.write(f"{image}: not valid, and not written: {problem}\n")
@@ -70,7 +70,7 @@ def document(image: str, components: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _locked(path: Path, licences: dict[tuple[str, str], str]) -> Iterator[dict[str, Any]]:
+def _list_locked(path: Path, licences: dict[tuple[str, str], str]) -> Iterator[dict[str, Any]]:
     """Yield the packages of a lock, with a digest for each file on offer; an image has one of these files."""
     for entry in re.findall(r"^[^#\s].*(?:\n .*)*\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
         name, version = re.match(r"([^=\[]+)(?:\[.*\])?==(\S+)", entry).groups()  # type: ignore[union-attr]
@@ -86,7 +86,7 @@ def _locked(path: Path, licences: dict[tuple[str, str], str]) -> Iterator[dict[s
         yield component | ({"licenses": [{"license": {"name": licence}}]} if licence else {})
 
 
-def _of_others() -> Iterator[dict[str, Any]]:
+def _list_others() -> Iterator[dict[str, Any]]:
     """Yield the third-party parts of the files in the wheel."""
     listed = tomllib.loads((ROOT / "docs" / "third-party.toml").read_text(encoding="utf-8"))
     parts = {part["name"]: part for part in listed["part"]}

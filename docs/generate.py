@@ -438,17 +438,17 @@ def _metrics() -> Iterator[str]:
     for dataset in import_module("registry.metrics.examples").DATASETS:
         yield f"- **{dataset.title}.** {dataset.text}"
     for family in catalogue.FAMILIES:
-        yield from ("", f"## {family.title}", "", _linked(family.text))
+        yield from ("", f"## {family.title}", "", _link(family.text))
         needs = _shared(metric.needs for metric in family.metrics)
         wheres = {metric.name: _where(metric) for metric in family.metrics}
         where = _shared(wheres.values())
-        yield from ("", f"- **Needs**, unless stated: {_linked(needs)}") if needs else ()
+        yield from ("", f"- **Needs**, unless stated: {_link(needs)}") if needs else ()
         yield f"- **Definition**{'' if set(wheres.values()) == {where} else ', unless stated'}: {where}"
         said: set[str] = set()
         for metric in family.metrics:
             elsewhere = "" if wheres[metric.name] == where else wheres[metric.name]
             yield from _entry(metric, metric.formula_is_for, elsewhere, needs, said)
-    yield from ("", "## Between protocols", "", _linked(guide.BETWEEN_TEXT))
+    yield from ("", "## Between protocols", "", _link(guide.BETWEEN_TEXT))
     compared = (
         "[`registry/studies/protocol_comparison.py`](../registry/studies/protocol_comparison.py); "
         "[how to](which-metric.md#compare-two-ways-of-asking)"
@@ -457,13 +457,13 @@ def _metrics() -> Iterator[str]:
         yield from _entry(comparison, "two evaluations", compared, "", set())
     yield from ("", "## Guessing", "", *_formulas(guide.GUESSING.formulas))
     for paragraph in guide.GUESSING.text:
-        yield from (_linked(paragraph), "")
+        yield from (_link(paragraph), "")
     yield from (f"Source: {_sources(guide.GUESSING)}.", "")
     yield from ("## Above chance", "", *_formulas(guide.ABOVE_CHANCE.formulas))
     for paragraph in guide.ABOVE_CHANCE.text:
-        yield from (_linked(paragraph), "")
+        yield from (_link(paragraph), "")
     yield from (f"Guessing: {_sources(guide.ABOVE_CHANCE)}; the scale is ours.", "")
-    yield from ("## Intervals", "", f"{_linked(guide.INTERVALS)} More: [how sure a number is](statistics.md).", "")
+    yield from ("## Intervals", "", f"{_link(guide.INTERVALS)} More: [how sure a number is](statistics.md).", "")
     yield from ("## Papers", "")
     for paper in import_module("registry.metrics.papers").PAPERS.values():
         address = f"[arXiv {paper.arxiv}](https://arxiv.org/abs/{paper.arxiv})"
@@ -502,13 +502,13 @@ def _entry(entry: Any, formula_is_for: str, where: str, needs: str, said: set[st
     own_needs = entry.needs.removeprefix(needs).strip()
     if own_needs:
         also = "Needs also" if needs and entry.needs.startswith(needs) else "Needs"
-        yield f"- **{also}:** {_linked(own_needs)}"
+        yield f"- **{also}:** {_link(own_needs)}"
     yield (
-        f"- **Example**, [{example.dataset.title.lower()}](#examples){against}: {_linked(example.arithmetic)} "
+        f"- **Example**, [{example.dataset.title.lower()}](#examples){against}: {_link(example.arithmetic)} "
         f"Value: **{example.value}**"
     )
     if entry.differs is not None:
-        yield f"- **Published otherwise:** {'as above' if entry.differs in said else _linked(entry.differs)}"
+        yield f"- **Published otherwise:** {'as above' if entry.differs in said else _link(entry.differs)}"
         said.add(entry.differs)
     version = getattr(entry, "definition_version", 1)
     yield f"- **Source:** {_sources(entry)}{f'; definition version {version}' if version > 1 else ''}"
@@ -524,7 +524,7 @@ def _sources(entry: Any) -> str:
     return "; ".join(f"{source.paper}, {source.place}" for source in entry.sources)
 
 
-def _linked(text: str) -> str:
+def _link(text: str) -> str:
     """Return a text of the guide with links to the metrics that it names."""
     between = import_module(GUIDE).BETWEEN
     names = {*import_module("registry.metrics").METRICS, *(comparison.name for comparison in between)}
@@ -572,13 +572,13 @@ def _routes() -> Iterator[str]:
         for path, operations in document["paths"].items():
             for method, operation in operations.items():
                 if tag["name"] in operation["tags"]:
-                    listed = ", ".join(f"`{name}`" for name in _taken(operation, document))
+                    listed = ", ".join(f"`{name}`" for name in _list_parameters(operation, document))
                     route = f"{method.upper()} {path.removeprefix('/api/v1')}"
                     yield f"| `{route}` | {operation['x-scope']} | {listed} | {_cell(operation['summary'])} |"
         yield ""
 
 
-def _taken(operation: dict[str, Any], document: dict[str, Any]) -> list[str]:
+def _list_parameters(operation: dict[str, Any], document: dict[str, Any]) -> list[str]:
     """Return the names of an operation's query parameters, and of the keys of its body."""
     names = [item["name"] for item in operation["parameters"] if item["in"] == "query"]
     kinds = operation.get("requestBody", {}).get("content", {})
@@ -633,12 +633,12 @@ _EXAMPLE: Final = re.compile(
 def _with_examples(page: str) -> str:
     """Return a page with its marked blocks filled: a set of variants, or a prompt."""
 
-    def filled(match: re.Match[str]) -> str:
+    def fill(match: re.Match[str]) -> str:
         rest = dict(item.split("=") for item in match["rest"].split())
         text = _variants(match["spec"], **rest) if match["what"] == "variants" else _prompt(match["spec"], **rest)
         return f"```text {match['what']}={match['spec']}{match['rest']}\n{text}\n```"
 
-    return _EXAMPLE.sub(filled, page)
+    return _EXAMPLE.sub(fill, page)
 
 
 def _variants(spec: str, options: str, answer: str) -> str:
@@ -723,13 +723,13 @@ def _with_rows(page: str, table: str, names: Iterable[str], row: Callable[[str, 
     """
     marked = re.compile(rf"(?<=^<!-- {table}: written by docs/generate.py -->\n\n)(?:\|.*\n)+", re.MULTILINE)
 
-    def filled(match: re.Match[str]) -> str:
+    def fill(match: re.Match[str]) -> str:
         heading, rule = match[0].splitlines()[:2]
         cells = {re.findall(r"`([^`]+)`", found[0])[0]: found for found in _rows(match[0])}
         rows = (row(name, cells.get(name, [])) for name in names)
         return "".join(f"{line}\n" for line in (heading, rule, *(line.replace("  ", " ") for line in rows)))
 
-    return marked.sub(filled, page)
+    return marked.sub(fill, page)
 
 
 def _rows(text: str) -> Iterator[list[str]]:

@@ -107,7 +107,7 @@ def measure(home: Path) -> dict[str, Any]:
             "assessment": {key: value for key, value in assess(session).items() if key != "points"},
             "protocols": compare_protocols(session, "select-letter:2", "match-dash:2"),
         }
-    return found | {"recorded": recorded()}
+    return found | {"recorded": read_recorded()}
 
 
 def prepare(home: Path) -> None:
@@ -118,7 +118,7 @@ def prepare(home: Path) -> None:
     drawn = ("--name", "nonsenseqa", "--questions", "100", "--seed", "0")
     _shuffleboard(home, "benchmarks", "generate", "nonsenseqa", *drawn)
     for name, model in MODELS.items():
-        file = str(packaged.packaged_file(model, home))
+        file = str(packaged.find_packaged_file(model, home))
         _shuffleboard(home, "models", "add", name, "--kind", "gguf", "--location", file, "--dtype", "bfloat16")
 
 
@@ -180,7 +180,7 @@ RECORDED: Final = {"repeats": "standard_MC", "shuffles": "standard_MC:0,standard
 """Parts of the recorded outputs: one prompt eleven times; that prompt once, and eleven shuffles."""
 
 
-def recorded() -> dict[str, Any]:
+def read_recorded() -> dict[str, Any]:
     """Return figures of Mistral's recorded outputs, in a separate registry: another import would be a replicate.
 
     noise: of the shuffles, from the repeats.
@@ -208,14 +208,14 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
 
 
-def _rounded(document: Any) -> Any:
+def _round(document: Any) -> Any:
     """Round numbers to ten digits: further digits depend on the order of summation."""
     if isinstance(document, float):
         return float(f"{document:.10g}")
     if isinstance(document, Mapping):
-        return {key: _rounded(value) for key, value in document.items()}
+        return {key: _round(value) for key, value in document.items()}
     if isinstance(document, list | tuple):
-        return [_rounded(value) for value in document]
+        return [_round(value) for value in document]
     return document
 
 
@@ -266,7 +266,7 @@ def _value(one: Figures, metric: str, digits: int = 3, scale: float = 1) -> str:
     return f"{value} ({low} to {high})"
 
 
-def _printed(file: str, **wanted: str) -> dict[tuple[str, str], dict[str, str]]:
+def _read_printed(file: str, **wanted: str) -> dict[tuple[str, str], dict[str, str]]:
     """Map (table, model) → metric → number as printed, for the lines of a file with these cells."""
     groups: dict[tuple[str, str], dict[str, str]] = {}
     with (PUBLISHED / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
@@ -281,7 +281,7 @@ def _printed(file: str, **wanted: str) -> dict[tuple[str, str], dict[str, str]]:
 
 def _gupta(found: Figures) -> Rows:
     yield "Model", "Questions", "Accuracy, %", "Retest accuracy, %", "Drop, %"
-    for (_, model), values in _printed("gupta_tables_1_2", table="1").items():
+    for (_, model), values in _read_printed("gupta_tables_1_2", table="1").items():
         yield model, "MMLU, printed", values["accuracy"], values["our_metric"], values["pct_drop"]
     for one, asked in (
         (found["recorded"]["shuffles"], f"{MISTRAL}, recorded | MedQA, {{}}, 11 shuffles"),
@@ -310,7 +310,7 @@ _CAVALIN: Final = {
 def _cavalin(found: Figures) -> Rows:
     yield "Model", "Asked", *(name.replace("1.0", "1") for name in _CAVALIN)
     for table, asked in (("1", "MedQA, 26 variants"), ("2", "MMLU, 20 variants"), ("5", "MedQA, 10 variants")):
-        for (_, model), values in _printed("cavalin_tables_1_6", table=table).items():
+        for (_, model), values in _read_printed("cavalin_tables_1_6", table=table).items():
             yield model, f"{asked}, printed", *(values.get(name, "–") for name in _CAVALIN)
     shuffles = (_value(found["recorded"]["shuffles"], metric) for metric in _CAVALIN.values())
     yield f"{MISTRAL}, recorded", "MedQA, 12 orders", *shuffles
@@ -341,7 +341,7 @@ def _nowak(benchmark: str, table: str, printed_as: str) -> Callable[[Figures], R
         yield "Model", "Questions", "S&L", "M&D", "Variance ratio"
         columns = ("mean_accuracy", "min_accuracy", "max_accuracy", "variance")
         asked = {
-            protocol: _printed("nowak_tables_5_11", table=table, protocol=protocol)
+            protocol: _read_printed("nowak_tables_5_11", table=table, protocol=protocol)
             for protocol in ("S&L", "M&D", "M&D / S&L")
         }
         for key, ratio in asked["M&D / S&L"].items():
@@ -470,7 +470,7 @@ def _r_squared(found: Figures, metric: str, subset: str, target: str = "fluctuat
     return value
 
 
-def _assessed(found: Figures) -> Rows:
+def _assess(found: Figures) -> Rows:
     yield "Metric", *(f"`{subset}`" for subset in _SUBSETS.values())
     printed: dict[tuple[str, str], str] = {}
     with (PUBLISHED / "goliakova_table_1.csv").open(encoding="utf-8", newline="") as lines:
@@ -543,7 +543,7 @@ def _every_drop(found: Figures) -> tuple[str, bool]:
     return f"drops of {', '.join(f'{drop:.1f} %' for drop in drops)}", min(drops) > 0
 
 
-def _below(lower: str, upper: str) -> Callable[[Figures], tuple[str, bool]]:
+def _check_below(lower: str, upper: str) -> Callable[[Figures], tuple[str, bool]]:
     """Return a check whether one metric is below another in everything compared with Cavalin et al."""
 
     def here(found: Figures) -> tuple[str, bool]:
@@ -554,7 +554,7 @@ def _below(lower: str, upper: str) -> Callable[[Figures], tuple[str, bool]]:
     return here
 
 
-def _above_chance(found: Figures) -> tuple[str, bool]:
+def _check_above_chance(found: Figures) -> tuple[str, bool]:
     means = {
         f"{one['model']} `{one['protocol']}`": 100 * max(one["runs"])
         for one in _evaluations(found, paper="nowak", benchmark="nonsenseqa")
@@ -563,8 +563,10 @@ def _above_chance(found: Figures) -> tuple[str, bool]:
     return ", ".join(f"{name} {mean:.1f} %" for name, mean in means.items()), max(means.values()) > _MOST_SHORTCUT
 
 
-def _lowered(table: str) -> str:
-    ratios = [float(one["variance_ratio"]) for one in _printed("nowak_tables_5_11", table=table, unit="ratio").values()]
+def _count_lowered(table: str) -> str:
+    ratios = [
+        float(one["variance_ratio"]) for one in _read_printed("nowak_tables_5_11", table=table, unit="ratio").values()
+    ]
     return f"{sum(ratio < 1 for ratio in ratios)} of {len(ratios)} models"
 
 
@@ -642,7 +644,7 @@ def _follows_best(target: str, metric: str, subset: str) -> Callable[[Figures], 
     return here
 
 
-def _compared(*cells: tuple[str, str], margin: float | None = None) -> Callable[[Figures], tuple[str, bool | None]]:
+def _compare(*cells: tuple[str, str], margin: float | None = None) -> Callable[[Figures], tuple[str, bool | None]]:
     """Return a check whether the first R² is higher than the second; with a margin, whether they are close."""
 
     def here(found: Figures) -> tuple[str, bool | None]:
@@ -664,17 +666,21 @@ _LEAST_TO_GAIN_FROM: Final = 0.1
 FINDINGS: Final[Mapping[str, Sequence[Finding]]] = {
     "gupta": (Finding("Every model loses accuracy on retest", _every_drop),),
     "cavalin": (
-        Finding("Far fewer questions are right in all variants than in the original", _below("bmca_100", "accuracy")),
-        Finding("CoRA is below accuracy for every model", _below("cora", "accuracy")),
+        Finding(
+            "Far fewer questions are right in all variants than in the original", _check_below("bmca_100", "accuracy")
+        ),
+        Finding("CoRA is below accuracy for every model", _check_below("cora", "accuracy")),
     ),
     "nowak": (
         Finding(
             "With labels, one place for all right answers lifts accuracy on nonsense far above 25 % "
             f"(here: above {_MOST_SHORTCUT} % for some model; its best place)",
-            _above_chance,
+            _check_above_chance,
         ),
-        Finding(f"M&D lowers the variance over places on NonsenseQA ({_lowered('5')})", _ratio("nonsenseqa")),
-        Finding(f"M&D lowers the variance over places on CommonsenseQA ({_lowered('6')})", _ratio("commonsenseqa")),
+        Finding(f"M&D lowers the variance over places on NonsenseQA ({_count_lowered('5')})", _ratio("nonsenseqa")),
+        Finding(
+            f"M&D lowers the variance over places on CommonsenseQA ({_count_lowered('6')})", _ratio("commonsenseqa")
+        ),
     ),
     "cho": (
         Finding("Choice sensitivity is highest in cloze", _sensitive_in_cloze),
@@ -698,15 +704,15 @@ FINDINGS: Final[Mapping[str, Sequence[Finding]]] = {
         ),
         Finding(
             "Worst accuracy on rotations follows it better than average accuracy (.923 against .877)",
-            _compared(("worst_accuracy", "cyclic"), ("average_accuracy", "cyclic")),
+            _compare(("worst_accuracy", "cyclic"), ("average_accuracy", "cyclic")),
         ),
         Finding(
             "Two random orders are too few: rotations say more of the fluctuation rate (.953 against .479)",
-            _compared(("fluctuation_rate", "cyclic"), ("fluctuation_rate", "random2")),
+            _compare(("fluctuation_rate", "cyclic"), ("fluctuation_rate", "random2")),
         ),
         Finding(
             "Probability mass gains nothing from more orders (.893 on two, .894 on rotations; here: within .05)",
-            _compared(("prob_mass", "original-inverse"), ("prob_mass", "cyclic"), margin=_CLOSE),
+            _compare(("prob_mass", "original-inverse"), ("prob_mass", "cyclic"), margin=_CLOSE),
         ),
     ),
 }
@@ -722,7 +728,7 @@ TABLES: Final[Mapping[str, Callable[[Figures], Rows]]] = {
     "cho": _cho,
     "cho-hello": _hello,
     "goliakova-points": _points,
-    "goliakova-r-squared": _assessed,
+    "goliakova-r-squared": _assess,
     "draws": _draws,
     "noise": _noise,
     **{f"{name}-directions": _directions(findings) for name, findings in FINDINGS.items()},
@@ -739,7 +745,7 @@ def main(arguments: Sequence[str]) -> int:
     else:
         with tempfile.TemporaryDirectory() as scratch:
             home = Path(arguments[0] if arguments else scratch).resolve()
-            found = _rounded(measure(home))
+            found = _round(measure(home))
         FIGURES.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     for path, page in pages().items():
         path.write_text(page, encoding="utf-8")

@@ -132,7 +132,7 @@ def _outputs(model: str, variants: str, protocol: str, questions: Sequence[dict[
         knows = random.Random(f"{model}:{question['id']}").random() < MODELS[model][0]  # noqa: S311 - a simulation
         for variant in parse_variants(variants).variants(shape):
             draw = random.Random(f"{model}:{protocol}:{variants}:{question['id']}:{variant.ordinal}")  # noqa: S311
-            position = _answered(model, shape, variant, draw, knows=knows)
+            position = _simulate_answer(model, shape, variant, draw, knows=knows)
             logprobs = [-2.6 - draw.random() + (2.3 if place == position else 0) for place in range(len(variant.order))]
             yield {
                 "question_id": question["id"],
@@ -143,7 +143,9 @@ def _outputs(model: str, variants: str, protocol: str, questions: Sequence[dict[
             }
 
 
-def _answered(model: str, shape: QuestionShape, variant: VariantShown, draw: random.Random, *, knows: bool) -> int:
+def _simulate_answer(
+    model: str, shape: QuestionShape, variant: VariantShown, draw: random.Random, *, knows: bool
+) -> int:
     """Return the position that a simulated model answers with."""
     if min(variant.order) < 0 and draw.random() < 0.25:
         return variant.order.index(min(variant.order))
@@ -156,7 +158,7 @@ def _answered(model: str, shape: QuestionShape, variant: VariantShown, draw: ran
 
 
 @contextmanager
-def served(url: str) -> Iterator[str]:
+def serve(url: str) -> Iterator[str]:
     """Serve the website over a database; yield its address."""
     server = make_server("127.0.0.1", 0, create_app(database_url=url), threaded=True)
     thread = threading.Thread(target=server.serve_forever)
@@ -252,7 +254,7 @@ def shoot_demo(browser: Browser, folder: Path) -> None:
     """Take the picture of the demo's own board."""
     with registry(folder / "demo.db") as (url, engine):
         import_recorded(engine)
-        with served(url) as base:
+        with serve(url) as base:
             shoot(browser, base, ["demo"], str)
 
 
@@ -260,7 +262,7 @@ def shoot_simulated(browser: Browser, folder: Path, names: Sequence[str]) -> Non
     """Take the pictures of simulated models."""
     with registry(folder / "pictures.db") as (url, engine):
         evaluations = fill(engine, folder)
-        with served(url) as base:
+        with serve(url) as base:
             page = browser.new_page()
             page.goto(f"{base}/evaluations/{evaluations['first-place cyclic mmlu-sample']}?only=flips")
             question = page.locator("#questions ~ .scroll tbody a").first.get_attribute("href") or ""

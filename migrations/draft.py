@@ -51,7 +51,7 @@ def first(folder: Path = FOLDER) -> Path:
     if f"  {name}\n" in RELEASED.read_text(encoding="utf-8"):
         raise SystemExit(f'{name}: was released; let a revision follow it: make migration MESSAGE="Add …"')
     now = datetime.strptime(script.revision, "%Y%m%d%H%M").replace(tzinfo=UTC)
-    rows = _inserted(config)
+    rows = _list_inserted(config)
     before = Path(script.path).read_text(encoding="utf-8")
     Path(script.path).unlink()
     try:
@@ -98,7 +98,7 @@ def _newest_database(config: Config) -> Iterator[Engine]:
         engine.dispose()
 
 
-def _inserted(config: Config) -> Rows:
+def _list_inserted(config: Config) -> Rows:
     """Return the rows that come with the tables."""
     with _newest_database(config) as engine, engine.connect() as connection:
         found = {

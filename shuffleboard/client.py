@@ -213,7 +213,7 @@ class Client:
 
     def evaluations(self, *, state: str | None = None, **filters: Unpack[Filters]) -> LazyRows:
         """Return evaluations with their progress, newest first, a page at a time."""
-        return self._listed("evaluations", {"state": state, "per_page": 1000, **filters})
+        return self._list("evaluations", {"state": state, "per_page": 1000, **filters})
 
     def evaluation(self, evaluation_id: int, *, noise_from: int | None = None) -> Document:
         """Return one evaluation with progress, metrics by scope, repeat noise and provenance.
@@ -238,11 +238,11 @@ class Client:
 
     def questions(self, evaluation_id: int) -> LazyRows:
         """Return an evaluation's questions in the benchmark's order, a page at a time."""
-        return self._listed(f"evaluations/{evaluation_id}/questions", {"per_page": 1000})
+        return self._list(f"evaluations/{evaluation_id}/questions", {"per_page": 1000})
 
     def predictions(self, evaluation_id: int, *, per_page: int = 1000) -> LazyRows:
         """Return every stored prediction of an evaluation by question and variant, fetched in pages of this size."""
-        return self._listed(f"evaluations/{evaluation_id}/predictions", {"limit": per_page})
+        return self._list(f"evaluations/{evaluation_id}/predictions", {"limit": per_page})
 
     def provenance(self, evaluation_id: int) -> Document:
         """Return the origin of an evaluation's numbers."""
@@ -279,7 +279,7 @@ class Client:
 
     def submissions(self, *, state: str | None = None, mine: bool = False) -> LazyRows:
         """Return submissions, undecided ones first: your own, or everyone's for maintainers."""
-        return self._listed("submissions", {"state": state, "mine": "yes" if mine else None, "per_page": 1000})
+        return self._list("submissions", {"state": state, "mine": "yes" if mine else None, "per_page": 1000})
 
     def submission(self, submission_id: int) -> Document:
         """Return one submission: the request, the decision, and the resulting evaluations."""
@@ -395,7 +395,7 @@ class Client:
     def _items(self, path: str) -> Rows:
         return Rows(self._get(path)["items"])
 
-    def _listed(self, path: str, given: dict[str, Any]) -> LazyRows:
+    def _list(self, path: str, given: dict[str, Any]) -> LazyRows:
         return LazyRows(row for page in self._pages(path, given) for row in page["items"])
 
     def _address(self, path: str, given: Mapping[str, Any] | None = None) -> str:

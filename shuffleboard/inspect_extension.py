@@ -23,12 +23,12 @@ from registry.prompting.labels import LETTERS
 from registry.prompting.variants import QuestionShape, parse_variants
 from shuffleboard.inspect_hook import ImportHook
 
-__all__ = ["ImportHook", "permuted", "permuted_samples"]
+__all__ = ["ImportHook", "permute_samples", "permuted"]
 
 SEPARATOR: Final = "/variant-"
 
 
-def permuted_samples(samples: Any, variants: str) -> list[Any]:
+def permute_samples(samples: Any, variants: str) -> list[Any]:
     """Return each sample once for each order, its choices in that order and its target where the right choice then is.
 
     Raises VariantError for samples without choices or with several targets, and for kinds that change more than orders.
@@ -63,7 +63,7 @@ def permuted_samples(samples: Any, variants: str) -> list[Any]:
     return found
 
 
-def _made(name: str, arguments: dict[str, Any]) -> Any:
+def _make_task(name: str, arguments: dict[str, Any]) -> Any:
     """The task of this name. A file is run in its folder, as Inspect runs it, so that its tasks are registered."""
     file, _, task_name = name.partition("@")
     path = Path(file).resolve()
@@ -94,9 +94,9 @@ def permuted(task: Any, variants: str = "cyclic", **arguments: Any) -> Any:
     variants: a kind of orders as everywhere in Shuffleboard, such as `cyclic`, `full`, `shuffle:m=4`, or with repeats
     `cyclic:repeats=2`, which is `cyclic` in two epochs; Inspect's own `--epochs` takes precedence.
     """
-    made = _made(task, arguments) if isinstance(task, str) else task
+    made = _make_task(task, arguments) if isinstance(task, str) else task
     definition = parse_variants(variants)
-    samples = permuted_samples(list(made.dataset), variants)
+    samples = permute_samples(list(made.dataset), variants)
     dataset = MemoryDataset(samples, name=made.dataset.name, location=made.dataset.location)
     once = definition.asked(1).name
     return task_with(

@@ -226,7 +226,7 @@ def _outcome(
     total = math.fsum(weights or ())
     probabilities = tuple(weight / total for weight in weights) if weights and total > 0 else None
     if answered:
-        option = _chosen(prompt["answers"], order, shown, answers_are, question)
+        option = _find_chosen(prompt["answers"], order, shown, answers_are, question)
     else:
         option = order[best.index(max(best))] if best and probabilities is not None else None
     asked = prompt["question_shown"] is None or bool(prompt["question_shown"])
@@ -249,7 +249,9 @@ def _outcome(
     )
 
 
-def _chosen(value: Any, order: Sequence[int], shown: list[str] | None, answers_are: str, question: int) -> int | None:
+def _find_chosen(
+    value: Any, order: Sequence[int], shown: list[str] | None, answers_are: str, question: int
+) -> int | None:
     if value is None or value == "" or value != value:  # noqa: PLR0124 - NaN
         return None
     if answers_are == "texts":

@@ -55,7 +55,7 @@ GEMMA3: Final = PackagedModel(
 )
 
 
-def packaged_file(packaged: PackagedModel, home: Path) -> Path:
+def find_packaged_file(packaged: PackagedModel, home: Path) -> Path:
     """Return the model's GGUF file, joined from its parts if there are several.
 
     Raises ModelError if the package is not installed or the file has another digest.

@@ -293,7 +293,7 @@ def measure(folders: Iterable[str]) -> dict[str, float]:
     )
 
 
-def exceeded(found: dict[str, float]) -> list[str]:
+def list_exceeded(found: dict[str, float]) -> list[str]:
     """Return the patterns that pass their ceilings."""
     return [name for name, most in CEILINGS.items() if found[name] > most]
 
@@ -337,8 +337,7 @@ def main(arguments: list[str]) -> int:
         return 0
     found = {package: measure([package]) for package in PACKAGES}
     _print_rates([*found.items(), ("all", measure(PACKAGES))])
-    # Names are not below their ceiling yet.
-    problems = [f"{package}: {name}" for package, one in found.items() for name in exceeded(one) if name != "names"]
+    problems = [f"{package}: {name}" for package, one in found.items() for name in list_exceeded(one)]
     print("\n".join(f"over the ceiling: {problem}" for problem in problems))
     return 1 if problems else 0
 

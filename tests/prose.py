@@ -103,7 +103,7 @@ def plain(text: str) -> str:
     return re.sub(r"[*_]{1,2}([^*_]+)[*_]{1,2}", r"\1", text)
 
 
-def of_document(path: Path) -> Iterator[Text]:
+def read_document(path: Path) -> Iterator[Text]:
     """Yield the prose of a page."""
     page = path.read_text(encoding="utf-8")
     group = "generated pages" if is_generated(page) else "documents"
@@ -117,30 +117,30 @@ def of_document(path: Path) -> Iterator[Text]:
     paragraph: list[str] = []
     start = 0
 
-    def done() -> Iterator[Text]:
+    def finish() -> Iterator[Text]:
         if paragraph:
             yield Text(group, f"{name}:{start}", plain(" ".join(paragraph)))
             paragraph.clear()
 
     for number, line in enumerate(blanked.splitlines(), 1):
         if re.match(r"\s*\|", line):
-            yield from done()
+            yield from finish()
             cells = [plain(cell).strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
             yield from (Text(group, f"{name}:{number}", cell) for cell in cells if count_words(cell) >= 8)
             continue
         item = re.match(r"\s*(?:[-*]|\d+\.)\s+", line)
         if item or not line.strip() or line.startswith("#"):
-            yield from done()
+            yield from finish()
         if line.strip() and not line.startswith("#") and not re.match(r"\[[\w-]+\]: ", line):
             start = start if paragraph else number
             paragraph.append(line[item.end() :].strip() if item else line.strip())
-    yield from done()
+    yield from finish()
 
 
 # Templates, help, errors
 
 
-def of_template(path: Path) -> Iterator[Text]:
+def read_template(path: Path) -> Iterator[Text]:
     """Yield a template's texts between its tags."""
     page = path.read_text(encoding="utf-8")
     keep = "\n"
@@ -160,7 +160,7 @@ def of_template(path: Path) -> Iterator[Text]:
         line += part.count(keep)
 
 
-def of_command(words: tuple[str, ...], command: click.Command) -> Iterator[Text]:
+def read_command(words: tuple[str, ...], command: click.Command) -> Iterator[Text]:
     """Yield the help of a command, of its options, and of the commands in it."""
     place = " ".join(("shuffleboard", *words))
     for paragraph in (command.help or "").split("\n\n"):
@@ -174,10 +174,10 @@ def of_command(words: tuple[str, ...], command: click.Command) -> Iterator[Text]
             for name in command.list_commands(context):
                 found = command.get_command(context, name)
                 assert found is not None
-                yield from of_command((*words, name), found)
+                yield from read_command((*words, name), found)
 
 
-def of_module(path: Path) -> Iterator[Text]:
+def read_module(path: Path) -> Iterator[Text]:
     """Yield the texts of the errors that a module raises."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
@@ -204,13 +204,13 @@ def texts() -> list[Text]:
     """Return all texts that somebody reads."""
     found: list[Text] = []
     for page in documents():
-        found += of_document(page)
+        found += read_document(page)
     for template in sorted((ROOT / "web" / "templates").rglob("*.html")):
-        found += of_template(template)
-    found += of_command((), cli)
+        found += read_template(template)
+    found += read_command((), cli)
     for package in PACKAGES:
         for module in sorted((ROOT / package).rglob("*.py")):
-            found += of_module(module)
+            found += read_module(module)
     return found
 
 

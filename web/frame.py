@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from registry.code_identity import code_identity
 from registry.settings import Settings
 from web.urls import links, parameters
-from web.who.identity import shown_viewer
+from web.who.identity import find_shown_viewer
 
 blueprint = Blueprint("frame", __name__)
 
@@ -69,7 +69,9 @@ BAR: Final = MENU["Results"][:-1]
 
 def menu() -> dict[str, list[Place]]:
     """Return the groups and entries that the viewer may see."""
-    shown = {group: [place for place in places if shown_viewer().may(place.scope)] for group, places in MENU.items()}
+    shown = {
+        group: [place for place in places if find_shown_viewer().may(place.scope)] for group, places in MENU.items()
+    }
     return {group: places for group, places in shown.items() if places}
 
 

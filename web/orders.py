@@ -19,7 +19,7 @@ _PLACES: Final = Places("files", at_once=count_places(), of_a_client=2, of_all=2
 """Each order that waits occupies a thread of the server."""
 
 
-def stored(function: str, order: Mapping[str, Any]) -> Any:
+def run_order(function: str, order: Mapping[str, Any]) -> Any:
     """Return the answer of a function of `registry.exchange.uploads`, which runs in a separate process.
 
     Raises that function's errors, OverLimitError, and TooManyRequests if other uploads take too long.

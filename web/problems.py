@@ -105,7 +105,7 @@ def _busy(error: BusyError | NotReadyError) -> AnyResponse:
     return response
 
 
-def _refused(error: RefusedError) -> AnyResponse:
+def _answer_refused(error: RefusedError) -> AnyResponse:
     return problem(HTTPStatus.BAD_REQUEST, str(error))
 
 
@@ -145,6 +145,6 @@ def install(app: Flask) -> None:
     app.register_error_handler(ModuleNotFoundError, _incomplete)
     app.register_error_handler(BusyError, _busy)
     app.register_error_handler(NotReadyError, _busy)
-    app.register_error_handler(RefusedError, _refused)
+    app.register_error_handler(RefusedError, _answer_refused)
     app.register_error_handler(PoolTimeoutError, database_error)  # the others: web/serving/responses.py
     app.register_error_handler(HTTPException, _http_error)

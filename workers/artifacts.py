@@ -326,7 +326,7 @@ def adapter_folder(revision: ModelRevision) -> Path | None:
     folder, _ = resolve_adapter(adapter)
     digest = _adapter_digest(folder)
     if digest != revision.adapter_digest:
-        raise _changed(revision, revision.adapter, digest, revision.adapter_digest)
+        raise _weights_changed_error(revision, revision.adapter, digest, revision.adapter_digest)
     return folder
 
 
@@ -352,10 +352,12 @@ def _own_digest(revision: ModelRevision) -> str | None:
 
 def _check_digest(revision: ModelRevision, digest: str) -> None:
     if digest != _own_digest(revision):
-        raise _changed(revision, revision.location, digest, _own_digest(revision))
+        raise _weights_changed_error(revision, revision.location, digest, _own_digest(revision))
 
 
-def _changed(revision: ModelRevision, location: str | None, digest: str, registered: str | None) -> ModelError:
+def _weights_changed_error(
+    revision: ModelRevision, location: str | None, digest: str, registered: str | None
+) -> ModelError:
     return ModelError(
         f"{location}: its weights have changed since {revision.model.name} revision {revision.number} was registered "
         f"({digest[:12]}…, not {str(registered)[:12]}…); register them under a new name"
@@ -373,13 +375,13 @@ def _converting(name: str) -> Iterator[None]:
     library: Any = modeling_gguf_pytorch_utils  # its bar is not public
     say_doing(f"converting {name}, once")
 
-    def counted(tensors: Any, **_: Any) -> Iterator[Any]:
+    def count_tensors(tensors: Any, **_: Any) -> Iterator[Any]:
         for done, tensor in enumerate(tensors):
             say_doing(f"{done} of {len(tensors)} tensors converted, once ({name})")
             yield tensor
 
     shown = getattr(library, "tqdm", None)
-    vars(library)["tqdm"] = counted
+    vars(library)["tqdm"] = count_tensors
     try:
         yield
     finally:
@@ -396,7 +398,7 @@ def convert_gguf(source: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from workers.checkpoints import dequantised
+    from workers.checkpoints import dequantise
 
     make_folder(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
@@ -411,7 +413,7 @@ def convert_gguf(source: Path, folder: Path) -> None:
             reason = " ".join(str(error).split())[:200]
             raise ModelError(f"{source}: cannot be converted ({reason}); use a safetensors folder") from error
         # save_pretrained refuses a model that still claims to be quantised.
-        dequantised(model).save_pretrained(target)
+        dequantise(model).save_pretrained(target)
         tokenizer.save_pretrained(target)
         close(target)
         try:

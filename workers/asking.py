@@ -137,7 +137,7 @@ class LocalModel:
         prompts = [
             GenerationPrompt(
                 text,
-                _repeated(seed, item.variant.repeat),
+                _seed_of_repeat(seed, item.variant.repeat),
                 _is_chat(item.prompt),
                 _limit(thinking, text, markers, opened=open_now),
             )
@@ -157,12 +157,12 @@ class LocalModel:
             keep(place, found[place])
 
         special = partial(marks_thoughts, markers=markers)
-        texts_written, counted = self._continued(prompts, generation, should_stop, special, done, speed.step)
+        texts_written, counted = self._continue(prompts, generation, should_stop, special, done, speed.step)
         tokens = sum(text.tokens for text in texts_written)
         written = [found[place] for place in range(len(items))]
         return written, counted.prompts + tokens, counted.computed + tokens
 
-    def _continued(
+    def _continue(
         self,
         prompts: "Sequence[GenerationPrompt]",
         generation: Mapping[str, Any],
@@ -243,7 +243,7 @@ class LocalModel:
 class VllmModel(LocalModel):
     """A model in this host's vLLM: tokenised, rendered and read here, computed there."""
 
-    def _continued(
+    def _continue(
         self,
         prompts: "Sequence[GenerationPrompt]",
         generation: Mapping[str, Any],
@@ -338,7 +338,7 @@ def turns_of(prompt: Prompt) -> list[dict[str, str]] | None:
     return [{"role": turn.role, "content": turn.content} for turn in prompt.messages]
 
 
-def _repeated(seed: str, repeat: int) -> str:
+def _seed_of_repeat(seed: str, repeat: int) -> str:
     """Return the seed text of a repeat; a prompt's first answer has the seed text that it has without repeats."""
     return f"{seed}:{repeat}" if repeat else seed
 

@@ -68,7 +68,7 @@ def quantisation_of(folder: Path) -> str | None:
     return method
 
 
-def stored_quantisation(folder: Path) -> str | None:
+def read_quantisation(folder: Path) -> str | None:
     """Return the quantisation stated in a checkpoint, whether or not it can be loaded."""
     options = _options(folder)
     return None if options is None else str(options.get("quant_method"))
@@ -81,7 +81,7 @@ def ask_for_plain_weights(config: Any) -> None:
         options["dequantize"] = True
 
 
-def dequantised(model: Any) -> Any:
+def dequantise(model: Any) -> Any:
     """Return the model with plain weights and without any mark of its quantisation."""
     if getattr(model, "is_loaded_in_4bit", False) or getattr(model, "is_loaded_in_8bit", False):
         model = model.dequantize()

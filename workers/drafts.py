@@ -32,7 +32,7 @@ class Drafts:
         """Return earlier answers, by question and variant."""
         with read_session(self._engine) as session:
             found = drafts.load_drafts(session, self._claim, self._fingerprint)
-        return {key: _written(document) for key, document in found.items()}
+        return {key: _read_written(document) for key, document in found.items()}
 
     def keep(self, item: ShardPrompt, written: Written) -> None:
         """Stores an answer, or has it stored with the next. Raises InterruptedScoringError when the claim is lost."""
@@ -55,7 +55,7 @@ def storable(text: str) -> str:
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
-def without_nul(written: Sequence[Written]) -> list[Written]:
+def replace_nul(written: Sequence[Written]) -> list[Written]:
     """Return the texts in a form that can be stored."""
     return [
         replace(
@@ -71,7 +71,7 @@ def without_nul(written: Sequence[Written]) -> list[Written]:
 
 
 def _document(written: Written) -> dict[str, Any]:
-    (one,) = without_nul([written])
+    (one,) = replace_nul([written])
     output = one.output
     return {
         "text": output.text,
@@ -85,6 +85,6 @@ def _document(written: Written) -> dict[str, Any]:
     }
 
 
-def _written(document: Mapping[str, Any]) -> Written:
+def _read_written(document: Mapping[str, Any]) -> Written:
     output = Output(**{name: document[name] for name in ("text", "reasoning", "finish", "opened", "forced")})
     return Written(output, document["tokens"], document["thought_tokens"], document["seconds"])

@@ -41,8 +41,8 @@ def promises_same_bits(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool
     """
     if one.get("canonical") is not True:
         return False
-    return _without(one) == _without(other)
+    return _drop_harmless(one) == _drop_harmless(other)
 
 
-def _without(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_harmless(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fingerprint.items() if name not in MOVES_NO_BIT}

@@ -155,7 +155,7 @@ class WorkerLoop:
         self._start_thread("polling", self._poll_without_messages)
 
     def _start_thread(self, name: str, target: Callable[[], None]) -> None:
-        def guarded() -> None:
+        def run_guarded() -> None:
             # A new thread does not inherit bound variables.
             structlog.contextvars.bind_contextvars(worker=self.id)
             try:
@@ -167,7 +167,7 @@ class WorkerLoop:
                 log.error("worker_broken", thread=name, exc_info=error)
                 self.stopping.set()
 
-        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        thread = threading.Thread(target=run_guarded, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 

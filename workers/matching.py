@@ -111,7 +111,7 @@ class SentenceMatcher:
     @cached_property
     def _folder(self) -> Path:
         if self.embedder in PACKAGED:
-            return _packaged_folder(self.embedder)
+            return _find_packaged_folder(self.embedder)
         try:
             folder, _ = resolve_folder(self.embedder, None, nested=True)
         except ModelError as error:
@@ -159,7 +159,7 @@ class SentenceMatcher:
             ) from None
 
 
-def _packaged_folder(name: str) -> Path:
+def _find_packaged_folder(name: str) -> Path:
     """Return the folder of the model within an installed package, which is not imported."""
     requirement, weights_digest = PACKAGED[name]
     try:

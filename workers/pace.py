@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from registry.db import read_session, write_session
 from registry.providers import limits
 from registry.revisions.endpoints import Endpoint
-from workers.endpoint.pacing import exhausted_for, stated_limits
+from workers.endpoint.pacing import read_limits, seconds_exhausted
 
 IDLE_SECONDS: Final = 10.0
 """Seconds after which PostgreSQL frees a row that a frozen worker has locked."""
@@ -55,10 +55,10 @@ class SharedPace:
 
     def heed(self, headers: Mapping[str, str]) -> None:
         """Lower limits to those in an answer, and wait if one is used up."""
-        stated = stated_limits(headers)
+        stated = read_limits(headers)
         with self._lock:
             self._limits = self._limits.at_most(*stated)
-        wait_s = exhausted_for(headers)
+        wait_s = seconds_exhausted(headers)
         if wait_s > 0:
             self.hold(wait_s)
 

@@ -24,7 +24,7 @@ from registry.revisions.endpoints import provider_of
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision
 from workers.asking import AskedModel, EndpointModel, LocalModel
-from workers.drafts import Drafts, without_nul
+from workers.drafts import Drafts, replace_nul
 from workers.fingerprint import driver_version, package_versions
 from workers.memory import release_memory
 from workers.quiet import quiet_libraries
@@ -202,7 +202,7 @@ class TransformersScorer:
         started = time.perf_counter()
         # A replicate draws again; two equal prompts of an evaluation have the same answer.
         seeds = [f"{item.prompt.digest}:{replicate}" for item in prompts]
-        written, naive, computed = self._written(definition, prompts, seeds, should_stop, drafts)
+        written, naive, computed = self._write(definition, prompts, seeds, should_stop, drafts)
         readings = [
             read(definition, text.output, item.prompt.answers, item.prompt.options)
             for item, text in zip(prompts, written, strict=True)
@@ -250,7 +250,7 @@ class TransformersScorer:
             matching_s=None if matcher is None else ended - matching,
         )
 
-    def _written(
+    def _write(
         self,
         definition: Mapping[str, Any],
         prompts: Sequence[ShardPrompt],
@@ -261,7 +261,7 @@ class TransformersScorer:
         """Return earlier texts of the shard's prompts, and new texts for the others, which are stored."""
         if drafts is None:
             written, naive, computed = self._model.write(prompts, seeds, definition, should_stop)
-            return without_nul(written), naive, computed
+            return replace_nul(written), naive, computed
         known = drafts.known()
         found = {
             place: known[key]
@@ -281,7 +281,7 @@ class TransformersScorer:
         )
         drafts.flush()
         found |= zip(left, written, strict=True)
-        return without_nul([found[place] for place in range(len(prompts))]), naive, computed
+        return replace_nul([found[place] for place in range(len(prompts))]), naive, computed
 
     def _writes_with(self, definition: Mapping[str, Any]) -> str:
         """Return the digest of the engine, from the facts known before anything is written."""

@@ -88,7 +88,7 @@ def encoder(tokenizer: Any) -> Encode:
     after = ending(tokenizer)
 
     def encode(text: str) -> list[int]:
-        return without_ending(tokenizer(text)["input_ids"], after) if text else beginning(tokenizer)
+        return strip_ending(tokenizer(text)["input_ids"], after) if text else beginning(tokenizer)
 
     return encode
 
@@ -101,7 +101,7 @@ def ending(tokenizer: Any) -> list[int]:
     return next((full[start + len(own) :] for start in range(added + 1) if full[start : start + len(own)] == own), [])
 
 
-def without_ending(ids: list[int], after: list[int]) -> list[int]:
+def strip_ending(ids: list[int], after: list[int]) -> list[int]:
     """Return the tokens of a text without the ending that its tokenizer puts after every text."""
     return ids[: -len(after)] if after and ids[-len(after) :] == after else ids
 
@@ -112,7 +112,7 @@ def beginning(tokenizer: Any) -> list[int]:
     The special tokens that the tokenizer gives it; else the beginning-of-text token, else the end-of-text token, which
     preceded every text that such a model was trained on. Empty if the tokenizer has none of them.
     """
-    ids = without_ending(tokenizer("")["input_ids"], ending(tokenizer))
+    ids = strip_ending(tokenizer("")["input_ids"], ending(tokenizer))
     known = [token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id) if token is not None]
     return ids or known[:1]
 
@@ -184,7 +184,7 @@ def common_length(one: Sequence[Any], *others: Sequence[Any]) -> int:
     return length
 
 
-def checked_logprobs(values: Sequence[float]) -> list[float]:
+def check_logprobs(values: Sequence[float]) -> list[float]:
     """Label log-probabilities as they are stored: finite and at most 0, which rounding can exceed by a hair.
 
     Raises EngineError for NaN and infinities, which a model gives when its numbers overflow.

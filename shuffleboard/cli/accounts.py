@@ -16,9 +16,9 @@ from registry.people import identities
 from registry.people.accounts import OPERATOR, ROLES, SCOPES
 from registry.proposals import propose
 from registry.tables.accounts import Account, ApiToken, AuditEvent
-from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
+from shuffleboard.cli.common import json_option, note, print_document, settings_of, tell
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import headed, print_table, table_options
+from shuffleboard.cli.tables import parse_headings, print_table, table_options
 
 password_file_option = click.option(
     "--password-file",
@@ -79,9 +79,9 @@ def list_command() -> None:
     with read_session(engine_of(settings_of())) as session:
         accounts_found = session.scalars(select(Account).order_by(Account.name))
         rows = [{"name": account.name} | people.account_row(account) for account in accounts_found]
-    if printed({"accounts": rows}):
+    if print_document({"accounts": rows}):
         return
-    headings = headed("name: Account, role, password, disabled, last_login_at: Signed in")
+    headings = parse_headings("name: Account, role, password, disabled, last_login_at: Signed in")
     print_table(
         rows, headings, f"no account yet; create the first: {propose('accounts add', 'NAME', '--role', 'admin')}"
     )
@@ -198,7 +198,7 @@ def add_token_command(account: str, name: str, scopes: tuple[str, ...], days: in
         token, secret = people.issue_token(session, people.find_account(session, account), name, scopes, days)
         people.record(session, OPERATOR, "token.make", f"{account} {token.hint}", details={"scopes": list(scopes)})
         document = people.token_row(token, account) | {"token": secret}
-    if not printed(document):
+    if not print_document(document):
         note(f"token {document['id']} of {account} may {', '.join(token.scopes)}; it will not be shown again:")
         click.echo(secret)
 
@@ -214,10 +214,10 @@ def list_tokens_command(account: str | None) -> None:
         if account is not None:
             query = query.where(Account.id == people.find_account(session, account).id)
         rows = [people.token_row(token, name) for token, name in session.execute(query)]
-    if printed({"tokens": rows}):
+    if print_document({"tokens": rows}):
         return
     shown = [row | {"scopes": ", ".join(row["scopes"])} for row in rows]
-    headings = headed(
+    headings = parse_headings(
         "id, account, name, begins, scopes, last_used_at: Last used, expires_at: Expires, revoked_at: Revoked"
     )
     print_table(
@@ -255,7 +255,7 @@ def audit_command(account: str | None, refused: bool, limit: int) -> None:
         query = query.where(AuditEvent.outcome == "refused")
     with read_session(engine_of(settings_of())) as session:
         rows = [people.audit_row(event) for event in session.scalars(query)]
-    if printed({"events": rows}):
+    if print_document({"events": rows}):
         return
     headings = {"at": "At", "actor": "Who", "action": "What", "target": "On", "outcome": "Outcome", "address": "From"}
     print_table(rows, headings, "no event yet")

@@ -26,7 +26,7 @@ def page_address(settings: Settings, page: str) -> str:
 
 
 @contextmanager
-def announced(settings: Settings, address: str) -> Iterator[None]:
+def announce(settings: Settings, address: str) -> Iterator[None]:
     """Note the address of this server, so that messages of other commands name it while it runs."""
     path = settings.home.expanduser() / _NAME
     with suppress(OSError):  # of a home that is read-only
@@ -36,14 +36,14 @@ def announced(settings: Settings, address: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if _noted(path).get("pid") == os.getpid():
+        if _read_note(path).get("pid") == os.getpid():
             with suppress(OSError):
                 path.unlink()
 
 
 def _running(path: Path) -> str | None:
     """Return the address that is noted, if its process still runs."""
-    noted = _noted(path)
+    noted = _read_note(path)
     try:
         os.kill(int(str(noted.get("pid"))), 0)
     except (ValueError, OverflowError, ProcessLookupError):
@@ -53,7 +53,7 @@ def _running(path: Path) -> str | None:
     return str(noted.get("address"))
 
 
-def _noted(path: Path) -> dict[str, object]:
+def _read_note(path: Path) -> dict[str, object]:
     try:
         noted = decode(path.read_bytes())
     except (OSError, ValueError):

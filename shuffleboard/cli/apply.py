@@ -172,7 +172,7 @@ def read_manifest(file: Path) -> Manifest:
 
 def _steps(manifest: Manifest, folder: Path, engine: Engine, settings: Settings) -> Iterator[Step]:
     for benchmark in manifest.benchmarks:
-        yield _fetched(engine, benchmark) if benchmark.fetch else _imported(engine, benchmark, folder)
+        yield _fetch(engine, benchmark) if benchmark.fetch else _import(engine, benchmark, folder)
     for model in manifest.models:
         yield _model(engine, settings, model)
     for suite in manifest.suites:
@@ -180,12 +180,12 @@ def _steps(manifest: Manifest, folder: Path, engine: Engine, settings: Settings)
     for board in manifest.boards:
         yield _board(engine, folder / board.file)
     for submission in manifest.submit:
-        yield _submitted(engine, submission)
+        yield _submit(engine, submission)
 
 
-def _fetched(engine: Engine, entry: BenchmarkEntry) -> Step:
+def _fetch(engine: Engine, entry: BenchmarkEntry) -> Step:
     from registry.benchmarks.recipes import recipe_named
-    from shuffleboard.cli.fetch import fetched_and_stored
+    from shuffleboard.cli.fetch import fetch_and_store
 
     recipe = recipe_named(str(entry.fetch))
     overridden = {"name": entry.name, "visibility": entry.visibility, "licence": entry.licence}
@@ -203,12 +203,12 @@ def _fetched(engine: Engine, entry: BenchmarkEntry) -> Step:
         return HERE if here else f"fetch {recipe.repository}@{commit or 'main'}"
 
     def act() -> str:
-        return "fetched" if fetched_and_stored(recipe, revision=entry.revision)["fetched"] else HERE
+        return "fetched" if fetch_and_store(recipe, revision=entry.revision)["fetched"] else HERE
 
     return Step("benchmark", recipe.name, state, act)
 
 
-def _imported(engine: Engine, entry: BenchmarkEntry, folder: Path) -> Step:
+def _import(engine: Engine, entry: BenchmarkEntry, folder: Path) -> Step:
     from registry.benchmarks.contract import read_benchmark
     from registry.benchmarks.store import import_benchmark
 
@@ -272,28 +272,28 @@ def _suite(engine: Engine, entry: SuiteEntry, folder: Path) -> Iterator[Step]:
     if entry.fetch is None:
         assert entry.file is not None
         definition = read_suite_file(folder / entry.file)
-        yield _stored(engine, "suite", definition.name, lambda session: import_suite(session, definition)[1])
+        yield _store(engine, "suite", definition.name, lambda session: import_suite(session, definition)[1])
         return
     with read_session(engine) as session:
         names = suite_definition(find_suite(session, entry.fetch)).benchmarks
     for name in names:
-        yield _fetched(engine, BenchmarkEntry(fetch=name))
+        yield _fetch(engine, BenchmarkEntry(fetch=name))
 
 
 def _board(engine: Engine, file: Path) -> Step:
     from registry.boards.store import import_board
 
     definition = read_board_file(file)
-    return _stored(engine, "board", definition.name, lambda session: import_board(session, definition)[1])
+    return _store(engine, "board", definition.name, lambda session: import_board(session, definition)[1])
 
 
-def _submitted(engine: Engine, entry: Wanted) -> Step:
+def _submit(engine: Engine, entry: Wanted) -> Step:
     submit = entry.plan(read_files=True)
     wanted = f"{entry.model} for {entry.suite or entry.board or entry.benchmark}"
-    return _stored(engine, "submission", wanted, lambda session: sum(new for _, new in submit(session)))
+    return _store(engine, "submission", wanted, lambda session: sum(new for _, new in submit(session)))
 
 
-def _stored(engine: Engine, kind: str, name: str, store: Callable[[Session], int | bool]) -> Step:
+def _store(engine: Engine, kind: str, name: str, store: Callable[[Session], int | bool]) -> Step:
     """Return a step whose state is found by storing and rolling back."""
 
     def state() -> str:
@@ -304,15 +304,15 @@ def _stored(engine: Engine, kind: str, name: str, store: Callable[[Session], int
                 return LATER
             finally:
                 session.rollback()
-        return _said(kind, new) if new else HERE
+        return _describe_result(kind, new) if new else HERE
 
     def act() -> str:
         with write_session(engine) as session:
             new = store(session)
-        return _said(kind, new) if new else HERE
+        return _describe_result(kind, new) if new else HERE
 
     return Step(kind, name, state, act)
 
 
-def _said(kind: str, new: int | bool) -> str:
+def _describe_result(kind: str, new: int | bool) -> str:
     return f"{plural(int(new), 'evaluation')} queued" if kind == "submission" else "loaded"

@@ -8,7 +8,7 @@ from registry.db import read_session
 from registry.metrics import METRICS
 from registry.operations.opening import engine_of
 from registry.studies import assessment
-from shuffleboard.cli.common import json_option, note, printed, settings_of
+from shuffleboard.cli.common import json_option, note, print_document, settings_of
 from shuffleboard.cli.selecting import require_known
 from shuffleboard.cli.tables import print_table, show, wide_option
 
@@ -44,7 +44,7 @@ def assess(benchmarks: tuple[str, ...], models: tuple[str, ...], protocol: str |
         document = assessment.assess(
             session, benchmarks=benchmarks, models=models, protocol=protocol, tolerance=tolerance
         )
-    if printed(document):
+    if print_document(document):
         return
     _print_points(document["points"])
     for target in TARGETS:

@@ -11,7 +11,7 @@ from registry.errors import UsageError
 from registry.names import plural
 from registry.queue.claims import live_workers
 from registry.schema.history import head
-from shuffleboard.cli.common import json_option, note, printed, settings_of, wants_json
+from shuffleboard.cli.common import json_option, note, print_document, settings_of, wants_json
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Where
 
@@ -39,7 +39,7 @@ def backup_command(file: Path) -> None:
         "ok": not made.problems,
         "problems": made.problems,
     }
-    if not printed(document):
+    if not print_document(document):
         click.echo(f"{made.path}: {made.size} bytes, schema {made.revision}")
         if made.folders:
             click.echo(f"{made.path}{FOLDERS}: {plural(made.folders, 'folder')} of sealed evaluations")
@@ -66,7 +66,7 @@ def restore_command(file: Path) -> None:
         "ok": not restored.problems,
         "problems": restored.problems,
     }
-    if not printed(document):
+    if not print_document(document):
         upgraded = "" if restored.from_revision == restored.revision else f", upgraded from {restored.from_revision}"
         click.echo(f"restored at schema {restored.revision}{upgraded}")
     _say_verified(restored.sealed, restored.problems, quiet=wants_json())
@@ -110,7 +110,7 @@ def move_command(target: str) -> None:
         "ok": not moved.problems,
         "problems": moved.problems,
     }
-    if not printed(document):
+    if not print_document(document):
         rows = plural(sum(moved.rows.values()), "row")
         click.echo(f"{rows} moved; from now on set SHUFFLEBOARD_DATABASE_URL to that database")
     _say_verified(moved.sealed, moved.problems, quiet=wants_json())

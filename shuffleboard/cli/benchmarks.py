@@ -13,11 +13,11 @@ from registry.lookups import find_version
 from registry.operations.opening import engine_of
 from registry.proposals import propose
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
-from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
+from shuffleboard.cli.common import json_option, note, print_document, settings_of, tell
 from shuffleboard.cli.fetch import fetch_command, list_available
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import headed, print_table, show, table_options
+from shuffleboard.cli.tables import parse_headings, print_table, show, table_options
 
 
 @click.group(cls=Group)
@@ -95,7 +95,7 @@ def import_command(
     if (file is None) == (harness_task is None):
         raise UsageError("give a FILE of questions, or a task of lm-evaluation-harness with --harness-task")
     if file is None:
-        content, task_source = _of_task(str(harness_task), include_path, fewshot or split, shuffle_options)
+        content, task_source = _read_task(str(harness_task), include_path, fewshot or split, shuffle_options)
         source = source or task_source
     else:
         require_kind(file, "benchmarks import")
@@ -126,7 +126,7 @@ def import_command(
     _print_stored(document, new, "imported")
 
 
-def _of_task(
+def _read_task(
     task: str, include_path: Path | None, unfit: object, shuffle_seed: int | None
 ) -> tuple[BenchmarkFile, str]:
     from registry.exchange.harness_tasks import harness_task
@@ -138,7 +138,7 @@ def _of_task(
 
 
 def _print_stored(document: dict[str, Any], new: bool, done: str) -> None:
-    if printed(document | {done: new}):
+    if print_document(document | {done: new}):
         return
     state = done if new else "already exists:"
     counts = f"{document['questions']} questions, {document['few_shot_examples']} few-shot examples"
@@ -208,9 +208,9 @@ def list_command(word: str | None, available: bool, language: str | None, licenc
         if licence is not None:
             query = query.where(BenchmarkVersion.licence.icontains(licence, autoescape=True))
         rows = [_document(row) for row in session.scalars(query)]
-    if printed({"benchmarks": rows}):
+    if print_document({"benchmarks": rows}):
         return
-    headings = headed(
+    headings = parse_headings(
         "name: Benchmark, version, visibility: Seen by, questions, few_shot_examples: Few-shot, language, licence"
     )
     more = {name: name for name in ("split", "source", "public_from", "content_digest", "created_at")}
@@ -275,7 +275,7 @@ def show_command(name: str) -> None:
             "refers_to_options": counts(Question.refers_to_options).get(True, 0),
             "sorted_numeric": counts(Question.sorted_numeric).get(True, 0),
         }
-    if printed(document):
+    if print_document(document):
         return
     for key, value in document.items():
         if key != "benchmark":  # an older key of the same

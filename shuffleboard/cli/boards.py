@@ -29,8 +29,8 @@ from shuffleboard.cli.common import (
     json_option,
     note,
     note_not_ranked,
+    print_document,
     print_json,
-    printed,
     settings_of,
     tell,
     wants_json,
@@ -38,7 +38,7 @@ from shuffleboard.cli.common import (
 from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import Detailed, Measure, headed, note_below, print_table, show, table_options
+from shuffleboard.cli.tables import Detailed, Measure, note_below, parse_headings, print_table, show, table_options
 
 
 @click.group(cls=Group)
@@ -90,7 +90,7 @@ def list_suites() -> None:
         for row in session.scalars(select(Suite).order_by(Suite.version)):
             newest[row.name] = row
         rows = [_suite(row) for _, row in sorted(newest.items())]
-    if printed({"suites": rows}):
+    if print_document({"suites": rows}):
         return
     headings = {"name": "Suite", "version": "Version", "title": "Title", "tasks": "Tasks", "variants": "Variants"}
     print_table(
@@ -124,7 +124,7 @@ def show_suite(name: str) -> None:
         row = find_suite(session, name)
         definition = suite_definition(row)
         document = _suite(row) | {"created_at": row.created_at, "definition": row.definition}
-    if printed(document):
+    if print_document(document):
         return
     click.echo(f"{row.name} version {row.version}: {definition.title}")
     if definition.text:
@@ -211,7 +211,7 @@ def list_boards() -> None:
             }
             for row in current_boards(session)
         ]
-    if printed({"boards": rows}):
+    if print_document({"boards": rows}):
         return
     headings = {"name": "Board", "version": "Version", "title": "Title", "suite": "Suite", "evaluations": "Evaluations"}
     print_table(
@@ -230,7 +230,7 @@ def show_board(name: str, as_of: str | None) -> None:
         find_board(session, name)
         snapshot = snapshot_as_of(session, name, parse_time(as_of))
         document = report_document(session, snapshot)
-        way = None if wants_json() else drawn_way(session, document)
+        way = None if wants_json() else choose_drawn_way(session, document)
     if way is None:
         print_json(document)
         return
@@ -257,7 +257,7 @@ def board_pairs(name: str, column: str | None) -> None:
     ranked.sort(key=lambda row: row["values"][column]["rank"])
     rows = [_pairs_of(row, row["values"][column], len(ranked)) for row in ranked]
     together = document["together"].get(column)
-    if printed({"board": document["board"], "column": column, "pairs": together, "models": rows}):
+    if print_document({"board": document["board"], "column": column, "pairs": together, "models": rows}):
         return
     print_table(rows, PAIRS, "no ranked model")
     if together is not None:
@@ -310,7 +310,7 @@ def cite_board(name: str, as_of: str | None) -> None:
     if address is None:
         note("the entry has no URL, since SHUFFLEBOARD_PUBLIC_URL is not set")
     entry = snapshot_entry(document, address, publisher_of(base))
-    if printed({"digest": document["digest"], "as_of": document["as_of"], "url": address, "bibtex": entry}):
+    if print_document({"digest": document["digest"], "as_of": document["as_of"], "url": address, "bibtex": entry}):
         return
     click.echo(entry, nl=False)
 
@@ -334,9 +334,9 @@ def list_snapshots(name: str) -> None:
                     "digest": row.digest,
                 }
             )
-    if printed({"snapshots": rows}):
+    if print_document({"snapshots": rows}):
         return
-    headings = headed("as_of, board_version: Version, models, complete, digest")
+    headings = parse_headings("as_of, board_version: Version, models, complete, digest")
     print_table(rows, headings, "no snapshot yet")
 
 
@@ -359,7 +359,7 @@ def parse_time(value: str | None, *, end: bool = True) -> datetime | None:
         raise UsageError(f"time {value!r}: give a date or time such as 2026-11-21 or 2026-11-21T13:00") from None
 
 
-def drawn_way(session: Session, document: dict[str, Any]) -> Way:
+def choose_drawn_way(session: Session, document: dict[str, Any]) -> Way:
     """Return the protocol group that a board's page draws first."""
     return way_of(ways_of(session, document), document, document["sort"])
 

@@ -10,9 +10,9 @@ from registry.proposals import propose
 from registry.providers.budgets import budget_document, set_budget
 from registry.providers.prices import load_prices
 from registry.tables.providers import BUDGET_KINDS, Budget
-from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
+from shuffleboard.cli.common import json_option, note, print_document, settings_of, tell
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import headed, print_table, table_options
+from shuffleboard.cli.tables import parse_headings, print_table, table_options
 
 _KIND = click.argument("kind", type=click.Choice(BUDGET_KINDS))
 
@@ -39,7 +39,7 @@ def set_command(kind: str, subject: str, amount: float) -> None:
         assert row is not None
         document = budget_document(row)
     currency = load_prices(settings.prices).currency
-    if printed(document | {"currency": currency}):
+    if print_document(document | {"currency": currency}):
         return
     click.echo(f"{kind} {document['subject']} may cost {amount:g} {currency}; {document['spent']:.4f} is spent")
 
@@ -66,9 +66,9 @@ def list_command() -> None:
     with read_session(engine_of(settings)) as session:
         rows = [budget_document(row) for row in session.scalars(select(Budget).order_by(Budget.kind, Budget.subject))]
     currency = load_prices(settings.prices).currency
-    if printed({"budgets": rows, "currency": currency}):
+    if print_document({"budgets": rows, "currency": currency}):
         return
-    headings = headed("kind, subject: Of, amount, spent, held: Under way, left")
+    headings = parse_headings("kind, subject: Of, amount, spent, held: Under way, left")
     print_table(rows, headings, "no budgets")
     if rows:
         note(f"in {currency}")

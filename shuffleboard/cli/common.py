@@ -38,7 +38,7 @@ def wants_json() -> bool:
     return context is not None and bool(context.meta.get(f"{__name__}.json"))
 
 
-def printed(document: Any) -> bool:
+def print_document(document: Any) -> bool:
     """Print the document if the command has `--json`, and return whether it has; stdout may contain nothing else."""
     if wants_json():
         print_json(document)
@@ -47,7 +47,7 @@ def printed(document: Any) -> bool:
 
 def tell(document: Any, sentence: str) -> None:
     """Print a command's result on stdout: with `--json` the document, else the sentence."""
-    if not printed(document):
+    if not print_document(document):
         click.echo(sentence)
 
 

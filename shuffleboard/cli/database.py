@@ -14,7 +14,7 @@ from registry.proposals import propose
 from registry.schema import catalogue
 from registry.schema.history import current, head, not_todays, require_current, upgrade_time
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
-from shuffleboard.cli.common import json_option, note, print_json, printed, settings_of, tell, wants_json
+from shuffleboard.cli.common import json_option, note, print_document, print_json, settings_of, tell, wants_json
 from shuffleboard.cli.groups import Group
 
 
@@ -39,7 +39,7 @@ def current_command() -> None:
     """Show the schema's revision, the newest one, and the migrations and views that `db upgrade` would make."""
     engine = get_engine(settings_of().resolve_database_url())
     state = _state(engine)
-    if not printed(state):
+    if not print_document(state):
         click.echo(f"{state['revision'] or 'empty'} (newest: {head()})")
         _say_what_waits(state)
 
@@ -176,7 +176,7 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
         "reader_database_urls": logins,
         "upgrade_database_url": upgrade_url,
     }
-    if printed(document):
+    if print_document(document):
         return
     click.echo("Settings of website and workers:")
     for name, value in values.items():
@@ -213,7 +213,7 @@ def size_command(limit: int) -> None:
     from registry.operations.sizes import sizes
 
     found = sizes(engine_of(settings_of()), limit)
-    if printed(asdict(found)):
+    if print_document(asdict(found)):
         return
     click.echo(f"database: {_size(found.database)}")
     for table in found.tables:
@@ -243,7 +243,7 @@ def prune_command(days: int, dry_run: bool) -> None:
     from registry.operations.retention import prune
 
     pruned = prune(engine_of(settings_of()), days, dry_run=dry_run)
-    if printed({"dry_run": dry_run, **asdict(pruned)}):
+    if print_document({"dry_run": dry_run, **asdict(pruned)}):
         return
     for one in pruned.evaluations:
         click.echo(

@@ -36,7 +36,7 @@ from shuffleboard.cli.common import note, settings_of
 from shuffleboard.cli.evaluations import wait_until_complete
 from shuffleboard.cli.models import inspect_here
 from shuffleboard.cli.tables import print_table
-from shuffleboard.packaged import SMOLLM2, packaged_file
+from shuffleboard.packaged import SMOLLM2, find_packaged_file
 from shuffleboard.recorded import BOARD, FOLDER, MMLU_PRO, PROTOCOL, SHOTS, Story, import_recorded, make_board
 
 LIVE: Final = "everyday"
@@ -75,7 +75,7 @@ def demo(recorded: bool, exit_after: bool, host: str, port: int, install: str | 
     ids = [] if recorded else _queue_live(engine, settings)
     _print_recorded(engine, story)
     base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    with contextlib.nullcontext() if exit_after else _served(host, port) as server:
+    with contextlib.nullcontext() if exit_after else _serve(host, port) as server:
         if ids:
             try:
                 _run_live(engine, settings, ids, install)
@@ -97,7 +97,7 @@ def _require_packages(settings: Settings, *, with_torch: bool) -> None:
                 f"{module} is not installed, which scoring a model needs; {install_command(module)}, or see recorded "
                 f"answers only: {propose('demo', '--recorded')}"
             )
-    packaged_file(SMOLLM2, settings.home.expanduser())
+    find_packaged_file(SMOLLM2, settings.home.expanduser())
 
 
 def _require_port(host: str, port: int) -> None:
@@ -151,7 +151,7 @@ def _say(sentences: str) -> None:
 
 def _queue_live(engine: Engine, settings: Settings) -> list[int]:
     """Register the model and queue its board's evaluations."""
-    path = packaged_file(SMOLLM2, settings.home.expanduser())
+    path = find_packaged_file(SMOLLM2, settings.home.expanduser())
     request = RevisionRequest("gguf", str(path)).checked()
     files = inspect_here(request, settings)
     description = {
@@ -215,7 +215,7 @@ def _run_live(engine: Engine, settings: Settings, ids: list[int], install: str |
 
 
 @contextmanager
-def _served(host: str, port: int) -> "Iterator[subprocess.Popen[bytes]]":
+def _serve(host: str, port: int) -> "Iterator[subprocess.Popen[bytes]]":
     """Start the website in a process of its own. Visitors on this machine may use the SQL page without signing in."""
     given = {"SHUFFLEBOARD_ANONYMOUS_SQL": "true"} if host in LOCAL else {}
     command = [sys.executable, "-m", "shuffleboard.cli", "serve", "--host", host, "--port", str(port)]

@@ -7,7 +7,7 @@ import click
 from registry.metrics import METRICS
 from registry.queue.progress import duration
 from shuffleboard.cli.common import note
-from shuffleboard.cli.tables import headed, print_table
+from shuffleboard.cli.tables import parse_headings, print_table
 
 HEADINGS: Final = {
     "benchmark": "Benchmark",
@@ -52,7 +52,7 @@ def print_estimate(document: dict[str, Any]) -> None:
 def _print_sample(document: dict[str, Any]) -> None:
     """Print the sample that reaches the precision, and its basis."""
     rows = [row | {"metric": METRICS[row["metric"]].label} for row in document["metrics"]]
-    print_table(rows, headed("metric, sample, half_width: Half width, pilot"), "")
+    print_table(rows, parse_headings("metric, sample, half_width: Half width, pilot"), "")
     reached = f"--sample {document['sample']}" if document["sample"] < document["of"] else "all questions, no --sample"
     click.echo(f"±{document['precision']:g}: {reached}, of {document['of']}")
     if document["pilot"] is None:

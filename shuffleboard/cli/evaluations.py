@@ -38,13 +38,22 @@ from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
 from registry.tables import EVALUATION_STATES, Evaluation, ModelRevision
 from shuffleboard.cli.address import page_address
-from shuffleboard.cli.common import budget_option, json_option, note, print_json, printed, settings_of, tell, wants_json
+from shuffleboard.cli.common import (
+    budget_option,
+    json_option,
+    note,
+    print_document,
+    print_json,
+    settings_of,
+    tell,
+    wants_json,
+)
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group, Where
 from shuffleboard.cli.models import register_of_hub
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
-from shuffleboard.cli.tables import headed, print_table, show, table_options
+from shuffleboard.cli.tables import parse_headings, print_table, show, table_options
 
 if TYPE_CHECKING:
     from registry.sealed.archiving import Moved
@@ -83,7 +92,7 @@ _HELP: Final = {
 _SPELLED: Final = {"benchmarks": "--benchmark", "subjects": "--subject"}
 
 
-def _spelled(name: str) -> str:
+def _option_of(name: str) -> str:
     """Return the option of a field of `Wanted`."""
     return _SPELLED.get(name, "--" + name.replace("_", "-"))
 
@@ -107,7 +116,7 @@ def _option(name: str, field: FieldInfo) -> Callable[[Callable[..., None]], Call
     taken = click.Choice(choices) if choices else {int: int, float: float}.get(kind, str)
     shows_default = name in ("priority", "queue")
     return click.option(
-        _spelled(name),
+        _option_of(name),
         name,
         type=None if kind is bool else taken,
         is_flag=kind is bool,
@@ -119,7 +128,7 @@ def _option(name: str, field: FieldInfo) -> Callable[[Callable[..., None]], Call
     )
 
 
-def _wanted(asked: Mapping[str, Any], model: type[W]) -> W:
+def _read_options(asked: Mapping[str, Any], model: type[W]) -> W:
     """Read the options of `_asks` as a model. Raises UsageError when they contradict each other."""
     given = {name: value for name, value in asked.items() if value not in (None, ())}
     benchmarks = given.pop("benchmark", ())
@@ -133,13 +142,13 @@ def _wanted(asked: Mapping[str, Any], model: type[W]) -> W:
         given["subjects"] = list(given["subjects"])
     if "benchmark" in given and "board" not in given:
         given.setdefault("variants", DEFAULT_VARIANTS)
-    if message := contradiction(given, _spelled):
+    if message := contradiction(given, _option_of):
         raise UsageError(message)
     try:
         return model.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise UsageError(f"{_spelled(str(first['loc'][0]))} {first['input']!r:.60}: {first['msg']}") from None
+        raise UsageError(f"{_option_of(str(first['loc'][0]))} {first['input']!r:.60}: {first['msg']}") from None
 
 
 @evaluations.command("submit")
@@ -161,7 +170,7 @@ def submit_command(
     as there is work.
     """
     settings = settings_of()
-    wanted = _wanted(asked, Wanted)
+    wanted = _read_options(asked, Wanted)
     plan = wanted.plan(read_files=True)
     several = bool(wanted.suite or wanted.board)
     engine = engine_of(settings)
@@ -201,7 +210,7 @@ def estimate_command(**asked: Any) -> None:
     sealed evaluation of the same model, benchmark and protocol, or else from the worst case.
     """
     settings = settings_of()
-    to_estimate = _wanted(asked, ToEstimate)
+    to_estimate = _read_options(asked, ToEstimate)
 
     engines: list[dict[str, Any]] = []
 
@@ -220,7 +229,7 @@ def estimate_command(**asked: Any) -> None:
     document = estimates(engine_of(settings), wanted.plan(read_files=True), wanted.queue, tokeniser)
     document |= {"queue": wanted.queue, "max_workers": wanted.max_workers, "engines": list(engines)}
     document |= needed
-    if printed(document):
+    if print_document(document):
         return
     print_estimate(document)
 
@@ -526,9 +535,9 @@ def list_command(state: str | None, limit: int | None, **filters: str | None) ->
             }
             for evaluation in listed
         ]
-    if printed({"evaluations": rows}):
+    if print_document({"evaluations": rows}):
         return
-    headings = headed(
+    headings = parse_headings(
         "evaluation: ID, model, revision: Rev., benchmark, protocol, shots, variants, replicate: Repl., state, "
         "prompts_done: Done, prompts"
     )
@@ -553,8 +562,8 @@ def show_command(evaluation_id: int, watch: bool) -> None:
         progress = wait_for(engine, [evaluation_id], None)[0]
     with read_session(engine) as session:
         cost = cost_document(session, evaluation_id, settings)
-        about = _about(find_evaluation(session, evaluation_id))
-    if printed(progress.document() | about | {"cost": cost}):
+        about = _describe(find_evaluation(session, evaluation_id))
+    if print_document(progress.document() | about | {"cost": cost}):
         return
     for key, value in about.items():
         click.echo(f"{key:18} {value}")
@@ -583,7 +592,7 @@ def _print_cost(cost: Mapping[str, Any]) -> None:
         note(f"the model changed while it was asked: {', '.join(str(row['served_model']) for row in cost['models'])}")
 
 
-def _about(evaluation: Evaluation) -> dict[str, Any]:
+def _describe(evaluation: Evaluation) -> dict[str, Any]:
     """Return model, benchmark, variants and protocol."""
     revision, version, protocol = evaluation.model_revision, evaluation.benchmark_version, evaluation.protocol
     return {
@@ -631,7 +640,7 @@ def export_command(evaluation_id: int, out: Path, audience: str) -> None:
 
     settings = settings_of()
     document = export_evaluation(engine_of(settings), settings, evaluation_id, out, cast("Audience", audience))
-    if printed(document):
+    if print_document(document):
         return
     click.echo(f"{out}: {len(document['files'])} files, seal {document['seal']}")
 
@@ -675,7 +684,7 @@ def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int])
     from registry.boards.snapshots import refresh_boards
 
     boards = refresh_boards(engine)
-    if printed({"evaluation": evaluation_id, "state": kind, "copied_by": copies, "boards": boards}):
+    if print_document({"evaluation": evaluation_id, "state": kind, "copied_by": copies, "boards": boards}):
         return
     click.echo(f"evaluation {evaluation_id} is {kind}")
     if boards:
@@ -721,13 +730,13 @@ def archive_command(
     with read_session(engine) as session:
         listed = choose_evaluations(session, Policy(ids, board, days, larger_than))
         if dry_run:
-            _moved(plan(session, listed, to), "would be archived", dry_run=True)
+            _print_moved(plan(session, listed, to), "would be archived", dry_run=True)
             return
     for url in remove_parts(store_at(to)):
         note(f"removed {url}, left unfinished by an archiving that was ended")
     shared = Shared()
     archived = (archive(engine, number, to, shared) for number in listed)
-    _moved(filter(None, archived), "archived", dry_run=False)
+    _print_moved(filter(None, archived), "archived", dry_run=False)
 
 
 @evaluations.command("restore")
@@ -739,10 +748,10 @@ def restore_command(ids: tuple[int, ...]) -> None:
 
     engine = engine_of(settings_of())
     restored = (restore(engine, number) for number in ids)
-    _moved(filter(None, restored), "restored", dry_run=False)
+    _print_moved(filter(None, restored), "restored", dry_run=False)
 
 
-def _moved(moved: Iterable["Moved"], verb: str, *, dry_run: bool) -> None:
+def _print_moved(moved: Iterable["Moved"], verb: str, *, dry_run: bool) -> None:
     """Print each evaluation once it has moved, so that an interrupted command has named them."""
     if wants_json():
         print_json({"dry_run": dry_run, "evaluations": [asdict(one) for one in moved]})

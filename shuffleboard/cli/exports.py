@@ -12,7 +12,7 @@ from registry.operations.opening import engine_of
 from registry.queue.progress import import_progress
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.sealed.signing import sign_if_possible
-from shuffleboard.cli.common import json_option, note, printed, settings_of
+from shuffleboard.cli.common import json_option, note, print_document, settings_of
 from shuffleboard.cli.groups import Where
 
 
@@ -85,7 +85,7 @@ def export_command(
             f"left out: {' and '.join(left['left_out'])} of {plural(len(left['evaluations']), 'archived evaluation')}; "
             f"bring them back with: {left['restore']}"
         )
-    if printed(manifest):
+    if print_document(manifest):
         return
     rows = sum(entry["rows"] for entry in manifest["files"])
     held = f"{plural(len(manifest['files']), 'file')}, {plural(rows, 'row')}"

@@ -17,9 +17,9 @@ from registry.operations.opening import engine_of
 from registry.prompting.labels import letter
 from registry.proposals import propose
 from registry.tables import Benchmark, BenchmarkVersion
-from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
+from shuffleboard.cli.common import json_option, note, print_document, settings_of, tell
 from shuffleboard.cli.groups import Where
-from shuffleboard.cli.tables import asked_layout, common_beginning, headed, print_table, wide_option
+from shuffleboard.cli.tables import common_beginning, parse_headings, print_table, read_layout, wide_option
 
 NONSENSE: Final = "nonsenseqa"
 
@@ -94,7 +94,7 @@ def fetch_command(
     if repo is None and given:
         option = {"shuffle_seed": "--shuffle-options"}.get(next(iter(given)), f"--{next(iter(given))}")
         raise UsageError(f"{option} is for --repo; {name} has a recipe, which says it")
-    recipe = _recipe_of(repo, files, columns, as_name, given) if repo is not None else _named(str(name), as_name)
+    recipe = _recipe_of(repo, files, columns, as_name, given) if repo is not None else _find_recipe(str(name), as_name)
     if repo is not None and not store:
         _preview(recipe, revision)
         return
@@ -104,13 +104,13 @@ def fetch_command(
         folder = fetch_to(recipe, to_folder, revision=revision)
         tell({"benchmark": recipe.name, "folder": str(folder)}, f"{recipe.name}: downloaded into {folder}")
         return
-    document = fetched_and_stored(recipe, revision=revision, folder=from_folder)
+    document = fetch_and_store(recipe, revision=revision, folder=from_folder)
     state = "fetched" if document["fetched"] else "already here"
     counts = f"{document['questions']} questions, {document['few_shot_examples']} few-shot examples"
     tell(document, f"{document['benchmark']}@{document['version']} {state}: {counts}")
 
 
-def fetched_and_stored(recipe: Recipe, *, revision: str | None = None, folder: Path | None = None) -> dict[str, Any]:
+def fetch_and_store(recipe: Recipe, *, revision: str | None = None, folder: Path | None = None) -> dict[str, Any]:
     """Fetches a benchmark, stores it and returns its document. Remarks go to stderr."""
     from registry.benchmarks.recipes import fetch
     from registry.benchmarks.store import import_benchmark
@@ -120,7 +120,7 @@ def fetched_and_stored(recipe: Recipe, *, revision: str | None = None, folder: P
     for remark in found.remarks:
         note(f"{recipe.name}: {remark}")
     with write_session(engine) as session:
-        _unchanged(session, found.source, found.content.content_digest, recipe)
+        _require_unchanged(session, found.source, found.content.content_digest, recipe)
         row, new = import_benchmark(
             session,
             found.content,
@@ -128,7 +128,7 @@ def fetched_and_stored(recipe: Recipe, *, revision: str | None = None, folder: P
             language=recipe.language,
             licence=recipe.licence,
             source=found.source,
-            visibility=None if _known(session, recipe.name) else recipe.visibility,
+            visibility=None if _is_known(session, recipe.name) else recipe.visibility,
         )
         return {
             "benchmark": recipe.name,
@@ -141,7 +141,7 @@ def fetched_and_stored(recipe: Recipe, *, revision: str | None = None, folder: P
         }
 
 
-def _unchanged(session: Session, source: str, digest: str, recipe: Recipe) -> None:
+def _require_unchanged(session: Session, source: str, digest: str, recipe: Recipe) -> None:
     """Refuse content that differs from earlier content of the same commit: a commit never changes."""
     before = session.scalar(
         select(BenchmarkVersion.content_digest)
@@ -156,11 +156,11 @@ def _unchanged(session: Session, source: str, digest: str, recipe: Recipe) -> No
         )
 
 
-def _known(session: Session, name: str) -> bool:
+def _is_known(session: Session, name: str) -> bool:
     return session.scalar(select(func.count()).where(Benchmark.name == name)) != 0
 
 
-def _named(name: str, as_name: str | None) -> Recipe:
+def _find_recipe(name: str, as_name: str | None) -> Recipe:
     from registry.benchmarks.recipes import recipe_named
     from registry.names import check_name
 
@@ -220,7 +220,7 @@ def _preview(recipe: Recipe, revision: str | None) -> None:
         "right_at": counts,
         "preview": rows,
     }
-    if printed(document):
+    if print_document(document):
         return
     for row in rows:
         click.echo(f"{row['id']}  {row['subject'] or ''}".rstrip())
@@ -250,7 +250,7 @@ def list_available(word: str | None, language: str | None, licence: str | None) 
         raise NotFoundError(f"no benchmark that can be fetched has {told}; leave it out to see all")
     with read_session(engine_of(settings_of())) as session:
         here = set(session.scalars(select(Benchmark.name)))
-    if printed({"benchmarks": [_listed(recipe, here) for recipe in found]}):
+    if print_document({"benchmarks": [_describe(recipe, here) for recipe in found]}):
         return
     families: dict[str, list[Recipe]] = {}
     for recipe in found:
@@ -258,12 +258,12 @@ def list_available(word: str | None, language: str | None, licence: str | None) 
     rows = []
     folded = False
     for members in families.values():
-        if len(members) < FOLDED or word is not None or language is not None or asked_layout().wide:
-            rows += [_listed(recipe, here) | {"here": "yes" if recipe.name in here else ""} for recipe in members]
+        if len(members) < FOLDED or word is not None or language is not None or read_layout().wide:
+            rows += [_describe(recipe, here) | {"here": "yes" if recipe.name in here else ""} for recipe in members]
         else:
             folded = True
             rows.append(_family(members, here))
-    headings = headed("name, questions, language, licence, here, title")
+    headings = parse_headings("name, questions, language, licence, here, title")
     print_table(rows, headings, "", drop=("title",))
     if folded:
         note("A line with … is several: name a WORD of it, such as belebele, or a --language.")
@@ -293,7 +293,7 @@ _SAME: Final = re.findall(
 """Codes of ISO 639-1 with the codes of ISO 639-3 that datasets use for the same language."""
 
 
-def _listed(recipe: Recipe, here: Collection[str]) -> dict[str, Any]:
+def _describe(recipe: Recipe, here: Collection[str]) -> dict[str, Any]:
     return {
         **pick(recipe, ("name", "title", "family", "language")),
         "questions": recipe.questions.count,
@@ -354,9 +354,9 @@ def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | N
                 {"benchmark": benchmark, "folder": str(fetch_to(recipes[benchmark], to_folder, revision=revision))}
             )
         elif benchmark in recipes:
-            rows.append(fetched_and_stored(recipes[benchmark], revision=revision, folder=from_folder))
+            rows.append(fetch_and_store(recipes[benchmark], revision=revision, folder=from_folder))
         elif to_folder is None:
-            rows.append(_generated())
+            rows.append(_generate())
         if rows[-1].get("fetched") or "folder" in rows[-1]:
             note(f"{benchmark}: {'downloaded' if 'folder' in rows[-1] else 'fetched'}")
     if lacking:
@@ -375,7 +375,7 @@ def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | N
     tell(document, f"{name}: all {len(wanted)} benchmarks are here" + (f"; board {made} made" if made else ""))
 
 
-def _generated() -> dict[str, Any]:
+def _generate() -> dict[str, Any]:
     """NonsenseQA, which needs no hub."""
     from registry.benchmarks.nonsenseqa import generate_nonsenseqa, nonsenseqa_source
     from registry.benchmarks.store import import_benchmark

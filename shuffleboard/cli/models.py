@@ -27,9 +27,9 @@ from registry.revisions.store import (
 )
 from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
-from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
+from shuffleboard.cli.common import json_option, note, print_document, settings_of, tell
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import headed, print_table, show, table_options
+from shuffleboard.cli.tables import parse_headings, print_table, show, table_options
 
 PROVIDERS = ("anthropic", "azure", "openrouter")
 KINDS = (*MODEL_KINDS, *PROVIDERS)
@@ -131,7 +131,7 @@ def add_command(
     if base is None:
         if kind is None:
             raise UsageError(f"give --kind: {', '.join(KINDS)}; or --base for an adapter of a registered model")
-        kind = _stored_kind(kind, location, settings)
+        kind = _find_stored_kind(kind, location, settings)
         dtype = dtype or _default_precision(kind)
         request = RevisionRequest(kind, location, revision, dtype, quantisation, adapter, merged, key).checked()
         files = inspect_here(request, settings)
@@ -150,7 +150,7 @@ def add_command(
         row, new = add_revision(session, name, request, description, files)
         document = _document(row)
         same = twins(session, row)
-    if printed(document | {"added": new, "updated": changed, "twins": same}):
+    if print_document(document | {"added": new, "updated": changed, "twins": same}):
         return
     state = "registered" if new else "is already registered"
     click.echo(f"{document['name']}@{row.number} {state}; {row.state}{_now(changed, document)}")
@@ -171,7 +171,7 @@ def _default_precision(kind: str) -> str | None:
     return "bfloat16"
 
 
-def _stored_kind(kind: str, location: str | None, settings: Settings) -> str:
+def _find_stored_kind(kind: str, location: str | None, settings: Settings) -> str:
     """Return the stored kind. Raises UsageError if the location is not on an endpoint of the provider in `kind`."""
     if kind not in PROVIDERS:
         return kind
@@ -286,9 +286,9 @@ def list_command() -> None:
     with read_session(engine_of(settings_of())) as session:
         query = select(ModelRevision).join(Model).order_by(Model.name, ModelRevision.number)
         rows = [_document(row) for row in session.scalars(query)]
-    if printed({"models": rows}):
+    if print_document({"models": rows}):
         return
-    headings = headed("name: Model, revision, kind, state, dtype: Precision, quantisation, location")
+    headings = parse_headings("name: Model, revision, kind, state, dtype: Precision, quantisation, location")
     more = {
         name: name
         for name in (
@@ -324,7 +324,7 @@ def show_command(name: str) -> None:
         revision = find_revision(session, name)
         document = _document(revision) | {"twins": twins(session, revision)}
         engines = choices(revision, settings.home.expanduser())
-    if printed(document | {"engines": {queue: asdict(choice) for queue, choice in engines.items()}}):
+    if print_document(document | {"engines": {queue: asdict(choice) for queue, choice in engines.items()}}):
         return
     for key, value in document.items():
         if key != "model":  # an older key of the same

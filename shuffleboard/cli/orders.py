@@ -8,7 +8,7 @@ from registry.db import read_session
 from registry.exchange.harness_tasks.orders import write_orders
 from registry.names import plural
 from registry.operations.opening import engine_of
-from shuffleboard.cli.common import json_option, note, printed, settings_of
+from shuffleboard.cli.common import json_option, note, print_document, settings_of
 from shuffleboard.cli.groups import Where
 
 
@@ -30,7 +30,7 @@ def orders(benchmark: str, out: Path, variants: str, protocol: str, shots: int) 
     """
     with read_session(engine_of(settings_of())) as session:
         written = write_orders(session, benchmark, out, variants=variants, protocol=protocol, shots=shots)
-    if printed(written):
+    if print_document(written):
         return
     click.echo(
         f"{out}: task {written['task']}, {plural(written['documents'], 'document')} of "

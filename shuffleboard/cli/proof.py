@@ -18,7 +18,7 @@ from registry.sealed import statements
 from registry.sealed.provenance import GROUPS, compare_provenance, provenance_document
 from registry.sealed.signing import key_path, new_key, read_key, sign_head, signature_problems
 from registry.tables import ChainLink
-from shuffleboard.cli.common import json_option, note, print_json, printed, settings_of, wants_json
+from shuffleboard.cli.common import json_option, note, print_document, print_json, settings_of, wants_json
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, show, table_options
 
@@ -70,12 +70,12 @@ def _print_provenance(document: Mapping[str, Any]) -> None:
         elif isinstance(value, dict):
             click.echo(f"{key.replace('_', ' ')}:")
             for name, item in value.items():
-                click.echo(f"  {name.replace('_', ' '):22} {_shown(item)}")
+                click.echo(f"  {name.replace('_', ' '):22} {_format(item)}")
         else:
-            click.echo(f"{key.replace('_', ' '):24} {_shown(value)}")
+            click.echo(f"{key.replace('_', ' '):24} {_format(value)}")
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, (dict, list)):
         return json.dumps(value, ensure_ascii=False, default=str) if value else "–"
     return show(value)
@@ -87,7 +87,7 @@ def _print_difference(document: Mapping[str, Any]) -> None:
         facts = document["different"].get(group, {})
         for key, values in facts.items():
             click.echo(f"{heading + ':' if key == next(iter(facts)) else ''}".ljust(1) + f"\n  {key}")
-            click.echo(f"    {one}: {_shown(values[0])}\n    {other}: {_shown(values[1])}")
+            click.echo(f"    {one}: {_format(values[0])}\n    {other}: {_format(values[1])}")
     same = {GROUPS[group]: len(facts) for group, facts in document["same"].items()}
     click.echo("The same: " + ", ".join(f"{heading} ({count})" for heading, count in same.items()))
 
@@ -168,7 +168,7 @@ def verify(
         assert evaluation_id is not None
         document["rescored"] = rescore_evaluation(engine, settings, evaluation_id, rescore, seed, rescoring)
         document["ok"] = document["ok"] and document["rescored"]["ok"]
-    _say(document, evaluation_id, quiet=printed(document))
+    _say(document, evaluation_id, quiet=print_document(document))
     if not document["ok"]:
         sys.exit(1)
 
@@ -184,7 +184,7 @@ def _verify_export(
 
     trust = Trust([_fingerprint(key) for key in public], head, max_age, board)
     found = check_by_key(path, trust)
-    if not printed(found.document()):
+    if not print_document(found.document()):
         for fact in found.facts:
             click.echo(f"✓ {fact}")
     for text in found.unchecked:
@@ -261,7 +261,7 @@ def _list_chain() -> None:
     with read_session(engine_of(settings_of())) as session:
         report = chains.check_chain(session)
         rows = [link_row(link) for link in chains.links(session)]
-    if printed({"head": report.head, "length": report.length, "links": rows}):
+    if print_document({"head": report.head, "length": report.length, "links": rows}):
         return
     headings = {"position": "Place", "at": "At", "kind": "Kind", "subject": "About", "digest": "Digest"}
     print_table(rows, headings, "no evaluation is sealed yet")
@@ -278,7 +278,7 @@ def verify_chain(head: str | None) -> None:
         report = chains.check_chain(session, head)
         problems = report.problems + signature_problems(session)
     shown = {"head": report.head, "length": report.length, "ok": not problems, "problems": problems}
-    if not printed(shown) and not problems:
+    if not print_document(shown) and not problems:
         click.echo(f"the chain is intact: {report.length} links, head {report.head or '–'}")
     for problem in problems:
         note(problem)
@@ -299,7 +299,7 @@ def sign_chain() -> None:
         signed = sign_head(session, settings)
     if signed is None:
         raise UsageError("the chain is empty: nothing is sealed yet, so there is no head to sign")
-    if printed(signed.document()):
+    if print_document(signed.document()):
         return
     click.echo(f"head {signed.statement.head}")
     click.echo(f"signed at link {signed.statement.length}, {utc_text(signed.statement.at)}")
@@ -322,7 +322,7 @@ def new_chain_key(replace: bool) -> None:
     """
     path = key_path(settings_of())
     fingerprint, moved = new_key(path, replace=replace)
-    if printed({"key": fingerprint, "file": str(path), "replaced": None if moved is None else str(moved)}):
+    if print_document({"key": fingerprint, "file": str(path), "replaced": None if moved is None else str(moved)}):
         return
     click.echo(f"key {fingerprint}")
     if moved is not None:
@@ -335,7 +335,7 @@ def new_chain_key(replace: bool) -> None:
 def show_chain_key() -> None:
     """Print the public key, for `shuffleboard verify --public`; its fingerprint on stderr."""
     public = read_key(key_path(settings_of())).public_key()
-    if printed({"key": statements.fingerprint(public), "public_key": statements.public_pem(public)}):
+    if print_document({"key": statements.fingerprint(public), "public_key": statements.public_pem(public)}):
         return
     click.echo(statements.public_pem(public), nl=False)
     note(f"key {statements.fingerprint(public)}")

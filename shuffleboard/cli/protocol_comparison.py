@@ -7,7 +7,7 @@ import click
 from registry.db import read_session
 from registry.operations.opening import engine_of
 from registry.studies.protocol_comparison import compare_protocols as compare
-from shuffleboard.cli.common import json_option, note, printed, settings_of
+from shuffleboard.cli.common import json_option, note, print_document, settings_of
 from shuffleboard.cli.selecting import require_known
 from shuffleboard.cli.tables import print_table, show, wide_option
 
@@ -33,7 +33,7 @@ def compare_protocols(
     with read_session(engine_of(settings_of())) as session:
         require_known(session, benchmarks=benchmarks, models=models, protocols=(first, second))
         document = compare(session, first, second, variants=variants, benchmarks=benchmarks, models=models)
-    if printed(document):
+    if print_document(document):
         return
     click.echo(f"first: {document['first']}  second: {document['second']}  variants: {document['variants']}\n")
     _print_pairs(document["pairs"])

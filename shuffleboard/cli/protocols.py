@@ -29,10 +29,10 @@ from registry.prompting.protocols.store import (
 from registry.prompting.reading import STATES
 from registry.prompting.variants import VARIANT_KINDS, VariantSetDefinition, parse_variants
 from registry.tables import Protocol, Question
-from shuffleboard.cli.common import json_option, note, print_json_list, printed, settings_of, tell, wants_json
+from shuffleboard.cli.common import json_option, note, print_document, print_json_list, settings_of, tell, wants_json
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import headed, print_table, table_options
+from shuffleboard.cli.tables import parse_headings, print_table, table_options
 
 if TYPE_CHECKING:
     from workers.matching import SentenceMatcher
@@ -55,9 +55,9 @@ def list_command() -> None:
         imported = set(session.scalars(select(Protocol.name))) - set(load_known_definitions())
         names = [*load_known_definitions(), *sorted(imported)]
         rows = [_document(find_definition(session, name)) for name in names]
-    if printed({"protocols": rows}):
+    if print_document({"protocols": rows}):
         return
-    headings = headed("name: Protocol, kind, format, digest")
+    headings = parse_headings("name: Protocol, kind, format, digest")
     print_table([row | {"digest": row["digest"][:12]} for row in rows], headings, "no protocol")
 
 
@@ -86,7 +86,7 @@ def show_command(name: str, shots: int) -> None:
     with read_session(engine_of(settings_of())) as session:
         definition = find_definition(session, name, shots)
     document = _document(definition) | {"definition": definition}
-    if printed(document):
+    if print_document(document):
         return
     click.echo(f"{'digest':18} {document['digest']}")
     for key, value in definition.items():
@@ -153,8 +153,8 @@ def prompt_command(
             for shown, prompt in prompts_of_question(session, definition, asked_in, found)
         ]
     if not every:
-        documents = [_of_variant(documents, variant, asked_in)]
-    if printed({"prompts": documents} if every else documents[0]):
+        documents = [_pick_variant(documents, variant, asked_in)]
+    if print_document({"prompts": documents} if every else documents[0]):
         return
     for document in documents:
         if every:
@@ -164,7 +164,9 @@ def prompt_command(
         note(f"{used}: {', '.join(repr(text) for text in document['continuations'] or document['answers'])}")
 
 
-def _of_variant(documents: list[dict[str, Any]], variant: int | None, variants: VariantSetDefinition) -> dict[str, Any]:
+def _pick_variant(
+    documents: list[dict[str, Any]], variant: int | None, variants: VariantSetDefinition
+) -> dict[str, Any]:
     ordinals = [document["variant"] for document in documents]
     if variant is not None and variant not in ordinals:
         raise UsageError(

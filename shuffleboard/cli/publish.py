@@ -10,7 +10,7 @@ from registry.proposals import propose
 from registry.queue.display import progress_display
 from registry.sealed.signing import key_path
 from registry.settings import Settings
-from shuffleboard.cli.common import json_option, note, printed, settings_of
+from shuffleboard.cli.common import json_option, note, print_document, settings_of
 from shuffleboard.cli.groups import Where
 
 
@@ -50,7 +50,7 @@ def publish(board: str, to: Path | None, dataset: Path | None) -> None:
         note(f"the site will not be signed: there is no key; make one first with `{propose('chain key new')}`")
     with progress_display(lambda _: "files") as show:
         done = write(settings, board, to, lambda count: show(board, f"publishing {board}", count, None, ""))
-    if printed({"board": board, "to": str(to), **done.__dict__}):
+    if print_document({"board": board, "to": str(to), **done.__dict__}):
         return
     note(f"{to}: {done.files} files, {done.bytes / 1e6:.1f} MB; {done.changed} written, {done.removed} removed")
     if done.key is not None:
@@ -62,7 +62,7 @@ def _write_dataset(settings: Settings, board: str, to: Path) -> None:
     from web.publishing.dataset import publish_dataset
 
     names = publish_dataset(settings, board, to)
-    if printed({"board": board, "dataset": str(to), "configurations": names}):
+    if print_document({"board": board, "dataset": str(to), "configurations": names}):
         return
     note(f"{to}: {len(names)} tables and a card, README.md")
     note(f"upload it: hf upload OWNER/{board} {to} --repo-type dataset")

@@ -6,9 +6,9 @@ from registry.db import read_session
 from registry.operations.opening import engine_of
 from registry.proposals import propose
 from registry.studies.published import list_published
-from shuffleboard.cli.common import json_option, printed, settings_of
+from shuffleboard.cli.common import json_option, print_document, settings_of
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import headed, print_table, table_options
+from shuffleboard.cli.tables import parse_headings, print_table, table_options
 
 
 @click.group(cls=Group)
@@ -29,9 +29,9 @@ def list_command(paper: str | None, metric: str | None) -> None:
     """
     with read_session(engine_of(settings_of())) as session:
         rows = list_published(session, paper=paper, metric=metric)
-    if printed({"published": rows}):
+    if print_document({"published": rows}):
         return
-    headings = headed(
+    headings = parse_headings(
         "paper, paper_table: Table, model, benchmark, protocol, target, metric, printed, unit, rank, "
         "registry_metric: Here, registry_value: Value here"
     )

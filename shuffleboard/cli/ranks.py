@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from shuffleboard.cli.common import json_option, note, printed
+from shuffleboard.cli.common import json_option, note, print_document
 from shuffleboard.cli.tables import print_table, table_options
 
 HEADINGS = {
@@ -40,7 +40,7 @@ def ranks(scores: Path) -> None:
     document = rank_scores(table)
     for remark in remarks_on(table):
         note(remark)
-    if printed(document):
+    if print_document(document):
         return
     rows = [
         row

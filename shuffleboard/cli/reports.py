@@ -27,14 +27,14 @@ from shuffleboard.cli.common import (
     note,
     note_not_ranked,
     print_csv,
+    print_document,
     print_json,
-    printed,
     settings_of,
     wants_json,
 )
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
-from shuffleboard.cli.tables import Detailed, Measure, chosen_columns, note_below, print_table, table_options
+from shuffleboard.cli.tables import Detailed, Measure, choose_columns, note_below, print_table, table_options
 
 
 @click.command()
@@ -72,7 +72,7 @@ def metrics(
             from registry.scores.clusters import compute_clustered_intervals  # and numpy
 
             document["clustered"] = compute_clustered_intervals(session, evaluation_id)
-    if printed(document):
+    if print_document(document):
         return
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
     _print_asked(document, facts)
@@ -106,14 +106,14 @@ def _print_values(document: dict[str, Any]) -> None:
         questions, clusters = plural(clustered["questions"], "question"), plural(clustered["clusters"], "cluster")
         click.echo(f"  {questions} in {clusters}; in braces: intervals over clusters")
     for name in (name for name, value in values.items() if value is not None):
-        together = _clustered(name, clustered["metrics"].get(name))
+        together = _format_clustered(name, clustered["metrics"].get(name))
         interval = document["intervals"][name]
         bounds = "" if interval is None else format_interval(name, Number(values[name], 0, *interval))
         click.echo(f"  {name:32} {value_text(name, values[name])}{bounds}{together}")
     click.echo(f" undefined here: {', '.join(name for name, value in values.items() if value is None)}")
 
 
-def _clustered(metric: str, found: dict[str, Any] | None) -> str:
+def _format_clustered(metric: str, found: dict[str, Any] | None) -> str:
     """Return the interval over clusters and the design effect, as far as they are stated."""
     if found is None or found["design_effect"] is None:
         return ""
@@ -154,7 +154,7 @@ def leaderboard(board: str | None, as_of: str | None, above_chance: bool, as_csv
             if wants_json() or as_csv
             else facts_of(session, [row["evaluation_id"] for row in page.rows], asked.scope)
         )
-        waiting = _without_worker(
+        waiting = _find_without_worker(
             session, [row["evaluation_id"] for row in page.rows if row["state"] in ("queued", "running")]
         )
     if wants_json():
@@ -162,18 +162,18 @@ def leaderboard(board: str | None, as_of: str | None, above_chance: bool, as_csv
     elif as_csv:
         columns = (*COLUMNS, "asked", *(f"{name}_above_chance" for name in CORRECTED if above_chance))
         shown = [name for name in columns if name not in METRICS or name in SHOWN]
-        print_csv(list(map(_flat, page.rows)), chosen_columns(columns, shown))
+        print_csv(list(map(_flat, page.rows)), choose_columns(columns, shown))
     else:
         rows = [
             row
-            | {"drawn": drawn_of(known.get(row["evaluation_id"])), "bounded": known.get(row["evaluation_id"])}
+            | {"drawn": draw(known.get(row["evaluation_id"])), "bounded": known.get(row["evaluation_id"])}
             | ({"state": "waiting"} if row["evaluation_id"] in waiting else {})
             for row in page.rows
         ]
         print_leaderboard(rows, empty, above_chance=above_chance)
 
 
-def _without_worker(session: Session, ids: list[int]) -> set[int]:
+def _find_without_worker(session: Session, ids: list[int]) -> set[int]:
     """Return the evaluations that wait on a queue without a live worker."""
     if not ids:
         return set()
@@ -198,11 +198,11 @@ def _measures(row: dict[str, Any]) -> dict[str, Measure]:
 
 def _board(name: str, as_of: str | None, *, as_csv: bool) -> None:
     from registry.boards.reading import board_table, report_document, snapshot_as_of
-    from shuffleboard.cli.boards import drawn_way, parse_time, print_board
+    from shuffleboard.cli.boards import choose_drawn_way, parse_time, print_board
 
     with read_session(engine_of(settings_of())) as session:
         document = report_document(session, snapshot_as_of(session, name, parse_time(as_of)))
-        way = None if wants_json() or as_csv else drawn_way(session, document)
+        way = None if wants_json() or as_csv else choose_drawn_way(session, document)
     if wants_json():
         print_json(document)
     elif way is None:
@@ -211,7 +211,7 @@ def _board(name: str, as_of: str | None, *, as_csv: bool) -> None:
         print_board(document, way)
 
 
-def drawn_of(facts: Facts | None) -> str:
+def draw(facts: Facts | None) -> str:
     """Return the drawing of an evaluation; empty if it is not sealed."""
     return line(None if facts is None else span_of(facts))
 

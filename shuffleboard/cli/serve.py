@@ -12,7 +12,7 @@ import waitress
 
 from registry.errors import UsageError
 from registry.operations.opening import engine_when_reachable
-from shuffleboard.cli.address import PORT, announced
+from shuffleboard.cli.address import PORT, announce
 from shuffleboard.cli.common import note, settings_of
 from web import create_app
 from web.api.uploads import MAX_UPLOAD, MULTIPART_ROOM
@@ -66,7 +66,7 @@ def serve(host: str, port: int) -> None:
     signal.signal(signal.SIGTERM, _stop)
     base = f"http://{shown}:{address[1]}"
     note(f"Shuffleboard is at {base}/ (Ctrl-C stops it)")
-    with announced(settings, base):
+    with announce(settings, base):
         server.run()
 
 

@@ -14,10 +14,10 @@ from registry.metrics import METRICS
 from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.proposals import propose
-from shuffleboard.cli.common import json_option, note, printed, settings_of
+from shuffleboard.cli.common import json_option, note, print_document, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.noise import noise_from_option, print_noise
-from shuffleboard.cli.tables import headed, print_table, show, table_options
+from shuffleboard.cli.tables import parse_headings, print_table, show, table_options
 
 
 @click.group(
@@ -51,7 +51,7 @@ def compare(first: int, second: int) -> None:
 
     with read_session(engine_of(settings_of())) as session:
         document = compare_evaluations(session, first, second)
-    if printed(document):
+    if print_document(document):
         return
     for key in ("first", "second"):
         one = document[key]
@@ -72,7 +72,9 @@ def compare(first: int, second: int) -> None:
         for name, item in document["metrics"].items()
         if item["difference"] is not None
     ]
-    headings = headed("metric, first, second, difference, interval: 95 % interval, p: McNemar mid-p, n: Questions")
+    headings = parse_headings(
+        "metric, first, second, difference, interval: 95 % interval, p: McNemar mid-p, n: Questions"
+    )
     print_table(rows, headings, "no metric is defined for both")
     differing = document["differing"]
     if differing["metric"]:
@@ -97,7 +99,7 @@ def noise(evaluation_ids: tuple[int, ...], noise_from: int | None) -> None:
 
     with read_session(engine_of(settings_of())) as session:
         document = noise_of_replicates(session, evaluation_ids, noise_from)
-    if printed(document):
+    if print_document(document):
         return
     several = "s" if len(document["evaluations"]) > 1 else ""
     click.echo(f"evaluation{several} {', '.join(map(str, document['evaluations']))}:")
@@ -119,7 +121,7 @@ def consistency(evaluation_id: int) -> None:
 
     with read_session(engine_of(settings_of())) as session:
         document = consistency_document(session, evaluation_id)
-    if printed(document):
+    if print_document(document):
         return
     for label, name in (
         ("consistency rate", "consistency_rate"),
@@ -143,7 +145,7 @@ def spread(evaluation_id: int) -> None:
 
     with read_session(engine_of(settings_of())) as session:
         document = spread_document(session, evaluation_id)
-    if printed(document):
+    if print_document(document):
         return
     for label, name in (("position bias", "position_bias"), ("order shift", "order_shift")):
         found = document[name]
@@ -168,7 +170,7 @@ def pride(evaluation_id: int, alpha: float) -> None:
 
     with write_session(engine_of(settings_of())) as session:
         document = pride_document(session, evaluation_id, alpha)
-    if printed(document):
+    if print_document(document):
         return
     click.echo(f"PriDe accuracy {show(document['pride_accuracy'])} over {document['questions']} questions")
     for options, prior in document["priors"].items():
@@ -185,7 +187,7 @@ def cora(evaluation_id: int) -> None:
 
     with write_session(engine_of(settings_of())) as session:
         document = cora_document(session, evaluation_id)
-    if printed(document):
+    if print_document(document):
         return
     click.echo(
         f"CoRA over {document['resamples']} draws of {document['draws']} of {document['variants']} variants: mean "
@@ -209,7 +211,7 @@ def clusters_command(evaluation_id: int, by_subject: bool) -> None:
         find_sealed(session, evaluation_id)
         alone = evaluation_metrics(session, evaluation_id)
         found = compute_clustered_intervals(session, evaluation_id, by_subject=by_subject)
-    if printed({"evaluation": evaluation_id, "by_subject": by_subject, "clustered": found}):
+    if print_document({"evaluation": evaluation_id, "by_subject": by_subject, "clustered": found}):
         return
     if found is None:
         click.echo(f"evaluation {evaluation_id}: every question stands for itself")
@@ -229,7 +231,7 @@ def clusters_command(evaluation_id: int, by_subject: bool) -> None:
         for name, item in found["metrics"].items()
         if name in alone["metrics"]
     ]
-    headings = headed("metric, value, alone: Questions alone, clusters, effect: Design effect")
+    headings = parse_headings("metric, value, alone: Questions alone, clusters, effect: Design effect")
     print_table(rows, headings, "no metric is defined for 30 questions")
 
 
@@ -298,7 +300,9 @@ def power_command(
                 true = (difference, row["differing"])
                 row[f"power{name}"] = power_of_differing(*true, questions, critical=critical)
                 row[f"needed{name}"] = questions_needed_of_differing(*true, power=power, critical=critical)
-    if printed({"questions": questions, "models": models, "power": power, "difference": difference, "rows": rows}):
+    if print_document(
+        {"questions": questions, "models": models, "power": power, "difference": difference, "rows": rows}
+    ):
         return
     if difference is None:
         smallest = {
@@ -338,7 +342,7 @@ def guessing(M: int, k: int) -> None:
         }
         for row in guessing_table(M, k)
     ]
-    if printed({"variants": M, "options": k, "rows": rows}):
+    if print_document({"variants": M, "options": k, "rows": rows}):
         return
     headings = {"p": "Right on at least", "probability_at_least": "Probability by guessing", "shown": "MSGR"}
     print_table(

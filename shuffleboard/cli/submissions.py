@@ -19,11 +19,11 @@ from registry.operations.opening import engine_of
 from registry.people.accounts import OPERATOR
 from registry.tables import QUEUES
 from registry.tables.accounts import SUBMISSION_STATES
-from shuffleboard.cli.common import budget_option, json_option, note, printed, settings_of, tell
+from shuffleboard.cli.common import budget_option, json_option, note, print_document, settings_of, tell
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.models import inspect_here
-from shuffleboard.cli.tables import headed, print_table, show, table_options
+from shuffleboard.cli.tables import parse_headings, print_table, show, table_options
 
 
 @click.group(cls=Group)
@@ -40,9 +40,9 @@ def list_command(state: str | None) -> None:
     with read_session(engine_of(settings_of())) as session:
         found, _ = list_submissions(session, OPERATOR, state=state, limit=MAX_INTEGER)
         rows = [submission_document(session, row) for row in found]
-    if printed({"submissions": rows}):
+    if print_document({"submissions": rows}):
         return
-    headings = headed(
+    headings = parse_headings(
         "submission: ID, state, name: Model, where: From, suite, requester: Requested by, created_at: Asked, decided_by"
     )
     print_table([row | _model(row["model"]) for row in rows], headings, "no submission yet")
@@ -66,7 +66,7 @@ def show_command(submission_id: int) -> None:
         document = submission_document(session, row) | {"problem": problem_of(session, row, whole=True)}
         waits = row.state == "requested"
         estimate = submission_estimate(session, row, settings) if waits else row.estimate
-    if printed(document | {"estimate": estimate}):
+    if print_document(document | {"estimate": estimate}):
         return
     for key, value in (document | _model(document["model"])).items():
         if key != "model":
@@ -117,7 +117,7 @@ def approve_command(submission_id: int, reason: str | None, queue: str, priority
             files=files,
         )
         document = submission_document(session, approved)
-    if printed(document):
+    if print_document(document):
         return
     click.echo(f"submission {submission_id} is approved: {document['revision']}")
     if document["evaluations"]:

@@ -87,7 +87,7 @@ def table_options(command: Function) -> Function:
     return _columns_option(wide_option(command))
 
 
-def asked_layout() -> Layout:
+def read_layout() -> Layout:
     """Return the layout requested of the running command."""
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
@@ -100,9 +100,9 @@ def can_choose() -> bool:
     return context is not None and f"{__name__}.columns" in context.meta
 
 
-def chosen_columns(available: Iterable[str], default: Sequence[str]) -> list[str]:
+def choose_columns(available: Iterable[str], default: Sequence[str]) -> list[str]:
     """Return the keys in --columns, or the default ones. Raises UsageError for a name that is not available."""
-    asked = asked_layout().columns
+    asked = read_layout().columns
     if asked is None:
         return list(default)
     known = list(dict.fromkeys((*default, *available)))
@@ -114,10 +114,10 @@ def chosen_columns(available: Iterable[str], default: Sequence[str]) -> list[str
     return list(asked)
 
 
-def headed(columns: str) -> dict[str, str]:
+def parse_headings(columns: str) -> dict[str, str]:
     """Map keys to headings, from left to right; the key is the heading unless another one follows a colon.
 
-    >>> headed("evaluation: ID, few_shot, state")
+    >>> parse_headings("evaluation: ID, few_shot, state")
     {'evaluation': 'ID', 'few_shot': 'Few shot', 'state': 'State'}
     """
     named = (column.partition(": ") for column in columns.split(", "))
@@ -139,7 +139,7 @@ def print_table(
     Fractions show three decimals, NULL a dash.
     """
     known = {**(more or {}), **headings}
-    keys = chosen_columns(known, list(headings))
+    keys = choose_columns(known, list(headings))
     if not rows:
         if empty:
             click.echo(empty, err=True)
@@ -149,13 +149,13 @@ def print_table(
         cells={key: [row[key] for row in rows] for key in keys},
         titles={key: _words(known[key]) if terminal else [known[key]] for key in keys},
     )
-    layout = asked_layout()
+    layout = read_layout()
     if not terminal or layout.wide:
         table.print(styled=terminal)
         return
     room = shutil.get_terminal_size().columns
     notes = [] if layout.columns else table.fit(room, drop)
-    table.print(styled=True, widths=table.narrowed(room))
+    table.print(styled=True, widths=table.narrow(room))
     note_below("; ".join(notes))
 
 
@@ -244,7 +244,7 @@ class _Table:
             self._known_least[key] = least_width(texts)
         return self._known_least[key]
 
-    def narrowed(self, room: int) -> dict[str, int]:
+    def narrow(self, room: int) -> dict[str, int]:
         """Widths with the widest names narrowed until the table fits or no name can be shorter."""
         found = self.widths()
         least = {key: max(self._shortest(key), *map(_width, self.titles[key])) for key in found if key in SHORTENED}
@@ -267,7 +267,7 @@ class _Table:
         columns = []
         for key, width in widths.items():
             texts = [_text(cell) for cell in self.cells[key]]
-            short = shortened_apart(texts, width) if key in NAMES else {}
+            short = shorten_apart(texts, width) if key in NAMES else {}
             columns.append([short.get(text, text) for text in texts])
         for row in zip(*columns, strict=True):
             click.echo(_line(dict(zip(widths, row, strict=True)), widths, self.numeric))
@@ -312,7 +312,7 @@ def show(value: Any) -> str:
     return str(value)
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """Return a text without its middle if it is wider than `width` columns of a terminal."""
     if _width(text) <= width:
         return text
@@ -320,26 +320,26 @@ def shortened(text: str, width: int) -> str:
     return f"{_beginning(text, width - 1 - end)}…{_beginning(text[::-1], end)[::-1]}"
 
 
-def shortened_apart(texts: Iterable[str], width: int) -> dict[str, str]:
+def shorten_apart(texts: Iterable[str], width: int) -> dict[str, str]:
     """Shorten each text to `width` columns; different texts stay different if that is possible.
 
     Names lose their middle; names that would then look the same show their difference instead.
 
     >>> names = ["Meta-Llama-3-8B-Instruct", "Meta-Llama-3-70B-Instruct", "gemma-2b"]
-    >>> list(shortened_apart(names, 18).values())
+    >>> list(shorten_apart(names, 18).values())
     ['Meta-…-8B-Instruct', 'Meta…-70B-Instruct', 'gemma-2b']
     """
-    found = {text: shortened(text, width) for text in texts}
+    found = {text: shorten(text, width) for text in texts}
     alike: dict[str, list[str]] = {}
     for text, short in found.items():
         alike.setdefault(short, []).append(text)
     for group in alike.values():
         if len(group) > 1:
-            found |= _around_difference(group, width)
+            found |= _cut_around_difference(group, width)
     return found
 
 
-def _around_difference(group: Sequence[str], width: int) -> dict[str, str]:
+def _cut_around_difference(group: Sequence[str], width: int) -> dict[str, str]:
     """Shorten texts with common beginnings and ends to the part from just before their difference."""
     begins = len(common_beginning(group))
     found = {}
@@ -365,7 +365,7 @@ def least_width(texts: Iterable[str]) -> int:
     different = set(texts)
     longest = max(map(_width, different), default=0)
     for width in range(SHORTEST, longest):
-        if len(set(shortened_apart(different, width).values())) == len(different):
+        if len(set(shorten_apart(different, width).values())) == len(different):
             return width
     return max(SHORTEST, longest)
 
@@ -384,7 +384,7 @@ def _words(heading: str) -> list[str]:
 def _line(texts: Mapping[str, str], widths: Mapping[str, int], numeric: set[str]) -> str:
     parts = []
     for key, width in widths.items():
-        text = shortened(texts[key], width)
+        text = shorten(texts[key], width)
         padding = " " * (width - _width(text))
         parts.append(padding + text if key in numeric else text + padding)
     return GAP.join(parts).rstrip()

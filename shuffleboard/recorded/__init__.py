@@ -136,7 +136,7 @@ def import_recorded(engine: Engine) -> Story:
     if sha256_file(FOLDER / TABLE) not in known:
         import_columns(engine, FOLDER / TABLE, benchmark=MMLU_PRO, protocol=PROTOCOL, shots=SHOTS)
     with read_session(engine) as session:
-        story = told(session)
+        story = tell_story(session)
     _make_boards(engine, story)
     return story
 
@@ -153,7 +153,7 @@ def _evaluations_of_files(session: Session) -> dict[str, int]:
     return {row.document.get("file_digest", ""): row.evaluation_id for row in session.execute(query)}
 
 
-def told(session: Session) -> Story:
+def tell_story(session: Session) -> Story:
     """Return the story of the stored results."""
     known = _evaluations_of_files(session)
     orders = known[sha256_file(FOLDER / ORDERS.file)]

@@ -64,8 +64,8 @@ class Board:
 
 def make(rows: Sequence[Row], selection: Selection, ordering: Ordering) -> Board:
     """Rank over all rows first, so that a filter never changes a rank; then filter, then sort."""
-    kept = _matching(_ranked(rows, ordering.rank_metric), selection)
-    complete = ordered([row for row in kept if row["complete"]], ordering.sort, ordering.order)
+    kept = _matching(_rank(rows, ordering.rank_metric), selection)
+    complete = order_by([row for row in kept if row["complete"]], ordering.sort, ordering.order)
     if ordering.grouped:
         # Stable: within a group the chosen order stays. Sorting by a group's common column moves whole groups.
         complete.sort(key=group_key)
@@ -91,7 +91,7 @@ def _answers(group: Sequence[Row]) -> int:
     return sum(row["questions"] for row in group)
 
 
-def _ranked(rows: Sequence[Row], metric: str) -> list[Row]:
+def _rank(rows: Sequence[Row], metric: str) -> list[Row]:
     """Return the rows with `rank` added: within their group, complete ones only, if the group has several models.
 
     A group in one order is ranked by accuracy if the metric needs two.
@@ -121,7 +121,7 @@ def _matching(rows: Sequence[Row], selection: Selection) -> list[Row]:
     ]
 
 
-def ordered(rows: Sequence[Row], sort: str, order: str) -> list[Row]:
+def order_by(rows: Sequence[Row], sort: str, order: str) -> list[Row]:
     """Return the rows by one column, NULL last in both directions; equal ones by model, then evaluation.
 
     If a metric needs two orders, equal rows are sorted by accuracy first.

@@ -164,11 +164,11 @@ def test_a_redirection_to_another_host_does_not_carry_the_token():
         return Response('{"items": []}', content_type="application/json")
 
     @Request.application
-    def moved(request):
+    def move(request):
         seen.append(request.headers["Authorization"])
         return redirect(f"{target}{request.path}", 307)
 
-    with listening(elsewhere) as target, listening(moved) as source:
+    with listening(elsewhere) as target, listening(move) as source:
         assert Client(source, token="shb_x").boards() == []
     assert seen == ["Bearer shb_x", None]
 

@@ -30,7 +30,7 @@ ASKED = [
 ]
 
 
-def paged(session, selection, ordering, size=5):
+def page_through(session, selection, ordering, size=5):
     """Return the database's ids and ranks, a page at a time, to beyond the end."""
     found, offset, total = [], 0, 1
     while offset <= total:
@@ -75,7 +75,7 @@ def test_pages_are_cut_from_the_order_that_is_defined(varied):
         for given in ASKED:
             asked = links.read_filters(MultiDict(given)), links.read_ordering(MultiDict(given))
             expected = [(row["evaluation_id"], row["rank"]) for row in oracle.make(rows, *asked).rows]
-            assert paged(session, *asked) == expected, given
+            assert page_through(session, *asked) == expected, given
 
 
 @pytest.mark.parametrize("named", [100, 0])

@@ -46,19 +46,19 @@ WEAKEST = {
 @pytest.fixture(scope="module")
 def api(sqlite_registry: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Yield the document over a registry that no test changes."""
-    with _opened(sqlite_registry, tmp_path_factory.mktemp("read")) as schema:
+    with _open_schema(sqlite_registry, tmp_path_factory.mktemp("read")) as schema:
         yield schema
 
 
 @pytest.fixture(scope="module")
 def changing_api(sqlite_registry: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Yield the document over a registry that tests may change in any way."""
-    with _opened(sqlite_registry, tmp_path_factory.mktemp("written")) as schema:
+    with _open_schema(sqlite_registry, tmp_path_factory.mktemp("written")) as schema:
         yield schema
 
 
 @contextmanager
-def _opened(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
+def _open_schema(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
     """Yield the document over a copy of the registry, with values for paths: made-up numbers belong to nothing."""
     assert sqlite_registry.engine.url.database is not None
     with (

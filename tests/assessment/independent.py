@@ -84,7 +84,7 @@ def orders(subset: str, L: int) -> list[tuple[int, ...]]:
     }[subset]
 
 
-def of_question(question: Answers, R: list[tuple[int, ...]]) -> dict[str, float]:
+def compute_question(question: Answers, R: list[tuple[int, ...]]) -> dict[str, float]:
     """Return every metric that is defined, on the orders R."""
     m = [question.asked[order][0] for order in R]
     a, size = question.answer, len(R)
@@ -117,11 +117,11 @@ def of_question(question: Answers, R: list[tuple[int, ...]]) -> dict[str, float]
     return found
 
 
-def of_benchmark(questions: list[Answers], R_of: dict[int, list[tuple[int, ...]]]) -> dict[str, float | None]:
+def compute_benchmark(questions: list[Answers], R_of: dict[int, list[tuple[int, ...]]]) -> dict[str, float | None]:
     """Return plain means over the questions that have a value."""
     values = defaultdict(list)
     for question in questions:
-        for name, value in of_question(question, R_of[question.L]).items():
+        for name, value in compute_question(question, R_of[question.L]).items():
             values[name].append(value)
     return {name: sum(values[name]) / len(values[name]) if values[name] else None for name in METRICS}
 
@@ -160,7 +160,7 @@ def stability(questions: list[Answers], *, pairs: bool) -> dict[str, float | Non
         drawn[L] = [
             [every[rank] for rank in random.sample(range(math.factorial(L)), 2 if pairs else L)] for _ in range(100)
         ]
-    values = [of_benchmark(questions, {L: drawn[L][draw] for L in sizes}) for draw in range(100)]
+    values = [compute_benchmark(questions, {L: drawn[L][draw] for L in sizes}) for draw in range(100)]
     return {
         name: None if values[0][name] is None else float(np.std([value[name] for value in values]))
         for name in METRICS
@@ -175,7 +175,7 @@ def r_squared(x: list[float], y: list[float]) -> float | None:
     return float(np.corrcoef(x, y)[0, 1] ** 2)
 
 
-def left_out_error(x: list[float], y: list[float]) -> float:
+def compute_left_out_error(x: list[float], y: list[float]) -> float:
     """Return the root mean squared error of straight lines through all points but one."""
     errors = []
     for i in range(len(x)):

@@ -52,7 +52,7 @@ class Again:
 
     def _values(self, point: tuple[str, str], subset: str) -> dict[str, Any]:
         R_of = {L: independent.orders(subset, L) for L in (2, 3, 4)}
-        found: dict[str, Any] = dict(independent.of_benchmark(self.questions[point], R_of))
+        found: dict[str, Any] = dict(independent.compute_benchmark(self.questions[point], R_of))
         if subset != "full":
             found["PriDe"] = independent.pride(self.questions[point], subset)
         return found
@@ -141,7 +141,7 @@ def test_r_squared_and_errors_are_those_of_an_independent_computation(document: 
             expected[target] = independent.r_squared(x, y) if x else None
             assert close(cell["r_squared"][target], expected[target]), (cell, target)
             if expected[target] is not None:
-                assert cell["rmse"][target] == pytest.approx(independent.left_out_error(x, y), abs=1e-9)
+                assert cell["rmse"][target] == pytest.approx(independent.compute_left_out_error(x, y), abs=1e-9)
                 compared += 1
         one, other = expected.values()
         assert close(cell["r_squared"]["both"], None if one is None or other is None else (one + other) / 2)

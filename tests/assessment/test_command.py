@@ -12,13 +12,13 @@ from tests.support.commands import shuffleboard, shuffleboard_json
 SUBSETS = ["original", "original-inverse", "cyclic", "random2", "randomL"]
 
 
-def of(engine: Engine) -> str:
+def make(engine: Engine) -> str:
     return engine.url.render_as_string(hide_password=False)
 
 
 @pytest.fixture(scope="module")
 def document(sqlite_assessed: Engine) -> Any:
-    return shuffleboard_json("assess", database_url=of(sqlite_assessed))
+    return shuffleboard_json("assess", database_url=make(sqlite_assessed))
 
 
 def test_json_is_one_document_with_every_table(document: Any) -> None:
@@ -65,8 +65,8 @@ def test_json_is_one_document_with_every_table(document: Any) -> None:
 
 def test_text_shows_tables_and_recommendations(sqlite_assessed: Engine) -> None:
     command = ("assess", "--tolerance", "0.3")
-    document = shuffleboard_json(*command, database_url=of(sqlite_assessed))
-    shown = shuffleboard(*command, database_url=of(sqlite_assessed)).stdout
+    document = shuffleboard_json(*command, database_url=make(sqlite_assessed))
+    shown = shuffleboard(*command, database_url=make(sqlite_assessed)).stdout
     for model in MODELS:
         assert f"{model}@1" in shown
     worst = next(
@@ -82,7 +82,7 @@ def test_text_shows_tables_and_recommendations(sqlite_assessed: Engine) -> None:
 
 
 def test_text_says_why_nothing_is_recommended(sqlite_assessed: Engine) -> None:
-    shown = shuffleboard("assess", "--model", "good", database_url=of(sqlite_assessed)).stdout
+    shown = shuffleboard("assess", "--model", "good", database_url=make(sqlite_assessed)).stdout
     assert shown.count("no recommendation (too few points: 3") == 3
 
 
@@ -94,6 +94,6 @@ def test_an_empty_registry_is_told_what_to_queue(sqlite_database: str) -> None:
 
 
 def test_the_old_name_does_the_same_and_says_the_new_one(sqlite_assessed: Engine, document: Any) -> None:
-    outcome = shuffleboard("protocol", "--json", database_url=of(sqlite_assessed))
+    outcome = shuffleboard("protocol", "--json", database_url=make(sqlite_assessed))
     assert json.loads(outcome.stdout) == document
     assert outcome.stderr == ""

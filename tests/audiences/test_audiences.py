@@ -286,15 +286,15 @@ def test_kept_pages_change_at_the_date_without_a_write(engine: Engine, tmp_path:
     client = create_app(Settings(home=tmp_path, rate_limits=False), database_url=url).test_client()
     doors = [door.format(hidden=hidden) for door in DOORS]
 
-    def shown() -> tuple[set[int], set[str]]:
+    def show() -> tuple[set[int], set[str]]:
         statuses = {client.get(door).status_code for door in doors}
         return statuses, {address for address in LISTS if "for-nobody" in client.get(address).text}
 
     set_public_from(engine, 4)
     for _ in range(2):  # the second time from the kept pages
-        assert shown() == ({404}, set())
+        assert show() == ({404}, set())
     eventually(lambda: client.get(doors[0]).status_code == 200, "the benchmark is public")
-    assert shown() == ({200}, set(LISTS))
+    assert show() == ({200}, set(LISTS))
 
 
 def test_a_date_is_set_by_command_and_api_and_shown_by_the_page(engine: Engine, tmp_path: Path) -> None:

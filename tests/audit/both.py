@@ -14,7 +14,7 @@ from registry.logs.formats.table import read_table
 from registry.logs.recognition import log_file, read_log
 from registry.logs.record import KnownQuestion, Recorded
 from tests.audit.logs import Log
-from tests.outputs.logs import agreed
+from tests.outputs.logs import agree
 
 READERS = {"lm-evaluation-harness": read_harness, "every-eval-ever": read_every_eval_ever}
 
@@ -35,7 +35,7 @@ class Both:
         return right / len(self.imported)
 
 
-def known(log: Log) -> dict[str, KnownQuestion]:
+def list_known(log: Log) -> dict[str, KnownQuestion]:
     """Return the questions of a log in a benchmark's form."""
     found: dict[str, KnownQuestion] = {}
     for item in log.items:
@@ -44,7 +44,7 @@ def known(log: Log) -> dict[str, KnownQuestion]:
     return found
 
 
-def imported(path: Path, format_: str, questions: dict[str, KnownQuestion]) -> list[Recorded]:
+def run_import(path: Path, format_: str, questions: dict[str, KnownQuestion]) -> list[Recorded]:
     """Return the answers of a log as an import reads them. Raises IngestError as an import does."""
     stated = None
     found: Iterable[Recorded]
@@ -58,7 +58,7 @@ def imported(path: Path, format_: str, questions: dict[str, KnownQuestion]) -> l
         assert file is not None
         log = read_log(file, questions)
         found, stated = log.recorded, log.overall
-    return agreed(found, stated, path.name)
+    return agree(found, stated, path.name)
 
 
 def log_in(folder: Path) -> Path:
@@ -73,7 +73,7 @@ def both(folder: Path, format_: str, log: Log) -> Both:
     source = sources_of(path, {})[0]  # an import takes the filter of the first sample, too
     seen = Gathered(source, Questions()).read()
     once = ~check(seen).again
-    taken = imported(path, format_, known(log))
+    taken = run_import(path, format_, list_known(log))
     return Both(
         seen.column("position")[once].tolist(),
         seen.column("key")[once].tolist(),

@@ -23,7 +23,7 @@ def names(report: Report, severity: str | None = None) -> set[str]:
     return {finding.kind.name for finding in report.findings if severity in (None, finding.severity)}
 
 
-def written(path: Path, lines: Sequence[dict[str, Any]]) -> Report:
+def write(path: Path, lines: Sequence[dict[str, Any]]) -> Report:
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     return audit([path])
 
@@ -41,14 +41,14 @@ def line(number: int, target: Any, said: Any, score: float, **more: Any) -> dict
 
 def test_a_list_of_one_index_is_that_index(tmp_path: Path) -> None:
     lines = [line(n, f"[{key}]", "ABCD"[at], float(key == at)) for n, (key, at) in enumerate(answers())]
-    report = written(tmp_path / "samples_agieval_x.jsonl", lines)
+    report = write(tmp_path / "samples_agieval_x.jsonl", lines)
     assert (names(report, "error"), report.logs[0].accuracy) == (set(), pytest.approx(2 / 3))
 
 
 def test_a_list_of_several_indices_is_a_note(tmp_path: Path) -> None:
     lines = [line(n, f"[{key}]", "ABCD"[at], float(key == at)) for n, (key, at) in enumerate(answers())]
     lines[4]["target"] = "[0, 2]"
-    report = written(tmp_path / "samples_agieval_x.jsonl", lines)
+    report = write(tmp_path / "samples_agieval_x.jsonl", lines)
     assert names(report, "error") == set()
     assert "not-multiple-choice" in names(report, "note")
 
@@ -58,10 +58,10 @@ def test_minus_infinity_is_the_lowest_and_no_number_is_unreadable(tmp_path: Path
     for n, (key, at) in enumerate(answers()):
         scored = [[["-inf" if place == (at + 1) % 4 else -2.0 - (place != at), False]] for place in range(4)]
         lines.append(line(n, key, "", float(key == at), resps=scored))
-    report = written(tmp_path / "samples_mmlu_x.jsonl", lines)
+    report = write(tmp_path / "samples_mmlu_x.jsonl", lines)
     assert (names(report, "error"), report.logs[0].accuracy) == (set(), pytest.approx(2 / 3))
     lines[0]["resps"] = [[["nan", False]]] * 4
-    assert "unusable-answer" in names(written(tmp_path / "samples_mmlu_x.jsonl", lines), "error")
+    assert "unusable-answer" in names(write(tmp_path / "samples_mmlu_x.jsonl", lines), "error")
 
 
 def test_filters_without_names_are_told_apart_by_their_order(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_filters_without_names_are_told_apart_by_their_order(tmp_path: Path) -> 
     for item, (key, at) in zip(second, answers(), strict=True):
         item["acc"] = float(key == at)
     first = [item | {"filtered_resps": ["[invalid]"]} for item in first]
-    report = written(tmp_path / "samples_mmlu_x.jsonl", [*first, *second])
+    report = write(tmp_path / "samples_mmlu_x.jsonl", [*first, *second])
     assert [log.accuracy for log in report.logs] == [0.0, pytest.approx(2 / 3)]
     assert not names(report) & {"answered-twice", "answered-twice-differently", "repeats-differ"}
 
@@ -81,7 +81,7 @@ def test_scores_decide_where_digits_begin(tmp_path: Path, first_digit: int) -> N
         line(n, "ABCD"[key], str(at + first_digit), float(key == at), filtered_resps=[str(at + first_digit)])
         for n, (key, at) in enumerate(answers())
     ]
-    report = written(tmp_path / "samples_mmlu_x.jsonl", lines)
+    report = write(tmp_path / "samples_mmlu_x.jsonl", lines)
     assert (names(report, "error"), report.logs[0].accuracy) == (set(), pytest.approx(2 / 3))
 
 
@@ -91,7 +91,7 @@ def test_numbers_as_options_are_read_as_scored(tmp_path: Path) -> None:
         options = ["3", "1", "2", "4"]
         item = line(n, options[key], options[at], float(key == at), filtered_resps=[options[at]])
         lines.append(item | {"doc": item["doc"] | {"choices": options}})
-    report = written(tmp_path / "samples_sums_x.jsonl", lines)
+    report = write(tmp_path / "samples_sums_x.jsonl", lines)
     assert not names(report) & {"score-contradicts-answer", "unusable-answer"}
     assert report.logs[0].accuracy == pytest.approx(2 / 3)
 
@@ -197,7 +197,7 @@ def test_changes_that_repeats_explain_are_not_blamed_on_the_order(tmp_path: Path
 
 def test_questions_without_answers_are_said_to_have_none(tmp_path: Path) -> None:
     question = {"id": "q1", "question": "Which place?", "options": ["a", "b"], "answer": 0}
-    report = written(tmp_path / "q.jsonl", [question])
+    report = write(tmp_path / "q.jsonl", [question])
     assert "1 question without answers: only the questions were checked" in report.text()
 
 

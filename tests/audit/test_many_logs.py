@@ -20,7 +20,7 @@ from registry.logs.formats.harness import read_harness, texts_written
 from registry.logs.recognition import form_of_document, form_of_line
 from registry.logs.record import KnownQuestion
 from registry.prompting.labels import LETTERS
-from tests.audit.both import both, imported, known, log_in
+from tests.audit.both import both, list_known, log_in, run_import
 from tests.audit.logs import EVERY_WRITER, FAULTS, FORMS, NAMED_AS, SHOWN, WRITERS, Log, clean
 from tests.support.marks import long_but
 
@@ -74,7 +74,7 @@ INSTEAD = {
 NOT_PLANTED = {("opencompass", "id-used-twice")}
 
 
-def planted() -> list[tuple[str, str, str, int]]:
+def plant() -> list[tuple[str, str, str, int]]:
     """Return every fault in every format that can have it, three times over: (format, fault, form of labels, seed)."""
     found = []
     for format_ in EVERY_WRITER:
@@ -93,7 +93,7 @@ def with_fault(format_: str, fault: str, form: str, seed: int) -> Log:
     return FAULTS[fault](clean(seed, ("mmlu", "csqa")[seed % 2], 100, form), random.Random(seed))
 
 
-def missed(folder: Path, format_: str, fault: str, form: str, seed: int) -> str:
+def find_missed(folder: Path, format_: str, fault: str, form: str, seed: int) -> str:
     """Return an error in the reading of a log that has a fault; empty if there is none."""
     log = with_fault(format_, fault, form, seed)
     path = EVERY_WRITER[format_](log, folder)
@@ -116,12 +116,12 @@ SHARES = 12
 
 @pytest.mark.parametrize("share", long_but([0], range(SHARES)))
 def test_planted_faults_are_named_and_never_sealed(tmp_path: Path, share: int) -> None:
-    cases = planted()
+    cases = plant()
     assert len(cases) >= 500
     wrong = []
     for number, case in enumerate(cases[share::SHARES]):
         (folder := tmp_path / str(number)).mkdir()
-        if said := missed(folder, *case):
+        if said := find_missed(folder, *case):
             wrong.append(f"{case}: {said}")
     assert wrong == []
 
@@ -129,11 +129,11 @@ def test_planted_faults_are_named_and_never_sealed(tmp_path: Path, share: int) -
 Lines = list[dict[str, Any]]
 
 
-def _with(lines: Lines, **changed: Callable[[dict[str, Any]], Any]) -> Lines:
+def _change(lines: Lines, **changed: Callable[[dict[str, Any]], Any]) -> Lines:
     return [line | {name: change(line) for name, change in changed.items()} for line in lines]
 
 
-def scored(lines: Lines, *, continuation: Callable[[str, int], str] = lambda text, _: f" {text}", low: Any) -> Lines:
+def score(lines: Lines, *, continuation: Callable[[str, int], str] = lambda text, _: f" {text}", low: Any) -> Lines:
     """Return the samples of a task that scores the options: the chosen one is the most likely."""
     found = []
     for line in lines:
@@ -156,7 +156,7 @@ def scored(lines: Lines, *, continuation: Callable[[str, int], str] = lambda tex
     return found
 
 
-def _moved(lines: Lines, texts: Sequence[str]) -> Lines:
+def _move(lines: Lines, texts: Sequence[str]) -> Lines:
     """Return the options in other words, which are labels or digits themselves; the answer is an option's text."""
     found = []
     for line in lines:
@@ -174,22 +174,22 @@ def _moved(lines: Lines, texts: Sequence[str]) -> Lines:
 
 
 SPECIAL: dict[str, Callable[[Lines], Lines]] = {
-    "a list of one index": lambda lines: _with(lines, target=lambda line: f"[{line['doc']['answer']}]"),
-    "an index": lambda lines: _with(lines, target=lambda line: line["doc"]["answer"]),
-    "an index as text": lambda lines: _with(lines, target=lambda line: str(line["doc"]["answer"])),
-    "minus infinity": lambda lines: scored(lines, low="-inf"),
-    "a continuation as target": lambda lines: _with(
-        scored(lines, low=-9.0, continuation=lambda _, at: f" go{'abcde'[at]}"),
+    "a list of one index": lambda lines: _change(lines, target=lambda line: f"[{line['doc']['answer']}]"),
+    "an index": lambda lines: _change(lines, target=lambda line: line["doc"]["answer"]),
+    "an index as text": lambda lines: _change(lines, target=lambda line: str(line["doc"]["answer"])),
+    "minus infinity": lambda lines: score(lines, low="-inf"),
+    "a continuation as target": lambda lines: _change(
+        score(lines, low=-9.0, continuation=lambda _, at: f" go{'abcde'[at]}"),
         target=lambda line: f" go{'abcde'[line['doc']['answer']]}",
     ),
-    "several texts and one answer": lambda lines: _with(
+    "several texts and one answer": lambda lines: _change(
         lines, resps=lambda line: [[line["resps"][0][0], "I cannot say.", "It depends."]]
     ),
-    "digits as options": lambda lines: _moved(lines, ("2", "0", "4", "1", "3")),
-    "letters as options": lambda lines: _moved(lines, ("B", "A", "D", "C", "E")),
+    "digits as options": lambda lines: _move(lines, ("2", "0", "4", "1", "3")),
+    "letters as options": lambda lines: _move(lines, ("B", "A", "D", "C", "E")),
     "two filters": lambda lines: [
         *lines,
-        *_with(lines, filter=lambda _: "strict", filtered_resps=lambda line: [line["filtered_resps"][0].lower()]),
+        *_change(lines, filter=lambda _: "strict", filtered_resps=lambda line: [line["filtered_resps"][0].lower()]),
     ],
 }
 
@@ -211,7 +211,7 @@ def test_special_samples_are_read_alike_and_not_accused(tmp_path: Path, special:
         for key in [line["doc"]["answer"]]
     }
     recorded = [item.recorded for item in log.items]
-    assert [item.shown_position for item in imported(path, "lm-evaluation-harness", questions)] == recorded
+    assert [item.shown_position for item in run_import(path, "lm-evaluation-harness", questions)] == recorded
     seen = Gathered(sources_of(path, {})[0], Questions()).read()
     assert seen.column("position").tolist() == recorded
 
@@ -223,7 +223,7 @@ def test_several_answers_to_one_prompt_are_its_repeats(tmp_path: Path) -> None:
     for line in lines:
         line |= {"resps": [["A", "B"]], "filtered_resps": [["A", "B"]], "exact_match": 0.0}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    taken = list(read_harness(path, known(log)))
+    taken = list(read_harness(path, list_known(log)))
     assert [item.variant for item in taken[:4]] == [0, 1, 0, 1]
     seen = Gathered(sources_of(path, {})[0], Questions()).read()
     assert (seen.column("position")[:4].tolist(), seen.column("variant")[:4].tolist()) == ([0, 1, 0, 1], [0, 1, 0, 1])

@@ -122,7 +122,7 @@ def test_statistics_are_renewed_until_a_new_evaluation_is_taken_for_a_usual_one(
         if statement.startswith("ANALYZE"):
             sent.append(statement)
 
-    def renewed(rows: int) -> list[str]:
+    def renew(rows: int) -> list[str]:
         sent.clear()
         with write_session(engine) as session:
             bulk.renew_statistics(session, rows)
@@ -139,16 +139,16 @@ def test_statistics_are_renewed_until_a_new_evaluation_is_taken_for_a_usual_one(
         (plan,) = connection.execute(explained).scalar_one()
     assert plan["Plan"]["Plan Rows"] >= kind.predictions / 4, "a visitor's pages are planned for what is there"
     everything = [analyze(BY_EVALUATION)]
-    assert renewed(kind.predictions) == everything, "one that PostgreSQL knows is all it expects"
+    assert renew(kind.predictions) == everything, "one that PostgreSQL knows is all it expects"
     with write_session(engine) as session:
         for number in range(1, 130):
             store(session, source.rows(number, kind, source.add(session, number, kind)))
             write_question_scores(session, number + 1)
-    assert renewed(kind.predictions) == everything
+    assert renew(kind.predictions) == everything
     # Nothing was sealed.
-    assert renewed(kind.predictions) == [analyze(["question_seal"])]
-    assert renewed(80 * kind.predictions) == [analyze(["question_seal"])]
-    assert renewed(200 * kind.predictions) == [analyze(["prediction", "question_seal"])]
+    assert renew(kind.predictions) == [analyze(["question_seal"])]
+    assert renew(80 * kind.predictions) == [analyze(["question_seal"])]
+    assert renew(200 * kind.predictions) == [analyze(["prediction", "question_seal"])]
     event.remove(engine, "before_cursor_execute", note)
 
 

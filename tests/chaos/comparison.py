@@ -66,7 +66,7 @@ def compare(engine: Engine, ids: list[int], reference: Reference, outcome: Outco
         failures = sum(row.failures for row in shards)
         outcome.parked = sum(row.state == "failed" for row in shards) + max(0, failures - outcome.given_up)
     for evaluation_id, expected in zip(ids, reference, strict=True):
-        found = taken_down(engine, evaluation_id)
+        found = take_down(engine, evaluation_id)
         rows, wanted = found["predictions"], expected["predictions"]
         outcome.lost += sum(not same(rows.get(key), row, tolerance if real else 0.0) for key, row in wanted.items())
         outcome.doubled += max(0, found["rows"] - len(wanted))
@@ -76,7 +76,7 @@ def compare(engine: Engine, ids: list[int], reference: Reference, outcome: Outco
         outcome.problems += [f"evaluation {evaluation_id}: {problem}" for problem in found["problems"]]
 
 
-def taken_down(engine: Engine, evaluation_id: int) -> dict[str, Any]:
+def take_down(engine: Engine, evaluation_id: int) -> dict[str, Any]:
     """Return the results of an evaluation, without times, workers and database ids."""
     with read_session(engine) as session:
         evaluation = find_evaluation(session, evaluation_id)

@@ -101,7 +101,7 @@ class Run:
                 eventually(lambda: old.status is not None or is_done(old), "the old worker ends, or stores")
                 gate.touch()
             eventually(lambda: the_shard(self.engine).state in ("done", "failed"), "the shard is scored")
-            eventually(lambda: sealed(self.engine), "the evaluation is sealed")
+            eventually(lambda: is_sealed(self.engine), "the evaluation is sealed")
             self._assert_right()
             assert (old.status, new.status) == (1, None)
             return old.log.read_text()
@@ -139,7 +139,7 @@ def the_shard(engine: Engine) -> Any:
         return session.scalars(select(Shard)).one()
 
 
-def sealed(engine: Engine) -> bool:
+def is_sealed(engine: Engine) -> bool:
     with read_session(engine) as session:
         return session.scalar(select(Evaluation.seal)) is not None
 

@@ -33,7 +33,7 @@ from registry.queue.hints import hints_of, send_hints
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Evaluation, Shard
-from tests.chaos.comparison import Outcome, Reference, compare, taken_down
+from tests.chaos.comparison import Outcome, Reference, compare, take_down
 from tests.chaos.processes import Worker, fork_command, fork_worker
 from tests.chaos.schedules import UPGRADE, Schedule, kind_of
 from tests.chaos.servers import Servers, own_engine
@@ -550,7 +550,7 @@ def _queue_real(engine: Engine) -> int:
         return submit(session, EvaluationRequest(model="smollm2", benchmark="mmlu", **SAMPLE))[0].id  # type: ignore[arg-type]
 
 
-def undisturbed(servers: Servers, schedule: Schedule, home: Path) -> Reference:
+def run_undisturbed(servers: Servers, schedule: Schedule, home: Path) -> Reference:
     """Return the results of the same work when nothing happens."""
     folder = servers.folder / f"undisturbed-{schedule.shards}-{schedule.real}"
     folder.mkdir()
@@ -567,7 +567,7 @@ def undisturbed(servers: Servers, schedule: Schedule, home: Path) -> Reference:
             deployment.stop()
         finally:
             deployment.kill()
-        return [taken_down(engine, evaluation_id) for evaluation_id in ids]
+        return [take_down(engine, evaluation_id) for evaluation_id in ids]
 
 
 class Chaos:
@@ -583,7 +583,7 @@ class Chaos:
         """Run a schedule and return its outcome."""
         key = (schedule.shards, schedule.real)
         if key not in self._references:
-            self._references[key] = undisturbed(self.servers, schedule, self.models)
+            self._references[key] = run_undisturbed(self.servers, schedule, self.models)
         name = f"chaos_{schedule.seed}_{schedule.engine}"
         folder = self.servers.folder / name
         folder.mkdir()

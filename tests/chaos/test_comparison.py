@@ -10,7 +10,7 @@ from registry.db import get_engine, write_session
 from registry.queue import claims
 from registry.sealed.seal import seal
 from registry.tables import Worker
-from tests.chaos.comparison import Outcome, compare, same, taken_down
+from tests.chaos.comparison import Outcome, compare, same, take_down
 from tests.chaos.schedules import Schedule
 from tests.support.fake_scorer import FakeScorer, fake_logprobs
 from tests.support.population import queue_evaluation
@@ -34,7 +34,7 @@ def score(engine: Engine, shards: int, scorer: FakeScorer | None = None) -> None
             assert claims.finish(session, held, result)
 
 
-def sealed(engine: Engine, folder: Path, scorer: FakeScorer | None = None) -> int:
+def is_sealed(engine: Engine, folder: Path, scorer: FakeScorer | None = None) -> int:
     """Score a replicate of two shards completely; return its id."""
     evaluation_id = queue_evaluation(engine, folder, shards=2, new_replicate=True)
     score(engine, 2, scorer)
@@ -45,7 +45,7 @@ def sealed(engine: Engine, folder: Path, scorer: FakeScorer | None = None) -> in
 
 @pytest.fixture
 def reference(engine: Engine, tmp_path: Path) -> dict[str, Any]:
-    return taken_down(engine, sealed(engine, tmp_path))
+    return take_down(engine, is_sealed(engine, tmp_path))
 
 
 def outcome_of(engine: Engine, evaluation_id: int, reference: dict[str, Any]) -> Outcome:
@@ -55,7 +55,7 @@ def outcome_of(engine: Engine, evaluation_id: int, reference: dict[str, Any]) ->
 
 
 def test_another_run_without_faults_is_the_same(engine: Engine, tmp_path: Path, reference: dict[str, Any]) -> None:
-    assert outcome_of(engine, sealed(engine, tmp_path), reference).clean
+    assert outcome_of(engine, is_sealed(engine, tmp_path), reference).clean
 
 
 def test_missing_predictions_are_lost_and_their_shards_stuck(
@@ -70,7 +70,7 @@ def test_missing_predictions_are_lost_and_their_shards_stuck(
 def test_other_numbers_are_lost_ones(engine: Engine, tmp_path: Path, reference: dict[str, Any]) -> None:
     scorer = FakeScorer()
     scorer.logprobs = lambda prompt: fake_logprobs(prompt)[::-1]  # type: ignore[method-assign]
-    outcome = outcome_of(engine, sealed(engine, tmp_path, scorer), reference)
+    outcome = outcome_of(engine, is_sealed(engine, tmp_path, scorer), reference)
     assert (outcome.lost, outcome.stuck) == (8, 0)
     assert any("leaves differ" in problem for problem in outcome.problems)
     assert any("metrics differ" in problem for problem in outcome.problems)
@@ -80,7 +80,7 @@ def test_more_predictions_than_there_should_be_are_doubled(
     engine: Engine, tmp_path: Path, reference: dict[str, Any]
 ) -> None:
     fewer = dict(list(reference["predictions"].items())[:-1])
-    outcome = outcome_of(engine, sealed(engine, tmp_path), reference | {"predictions": fewer})
+    outcome = outcome_of(engine, is_sealed(engine, tmp_path), reference | {"predictions": fewer})
     assert outcome.doubled == 1
 
 

@@ -9,7 +9,7 @@ from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.queue.evaluations import move
 from registry.sealed.verification import verify_evaluation
-from tests.integration.test_worker import undisturbed
+from tests.integration.test_worker import run_undisturbed
 from tests.support.commands import PATIENCE_S, fake_worker, worker_process
 from tests.support.population import predictions, queue_evaluation
 
@@ -39,4 +39,4 @@ def test_every_interruption_is_resumed_and_every_resumption_may_be_interrupted(d
     with read_session(engine) as session:
         found = find_evaluation(session, evaluation_id)
         assert (found.state, verify_evaluation(session, evaluation_id)["problems"]) == ("complete", [])
-    assert predictions(engine, evaluation_id) == undisturbed(tmp_path, SHARDS)
+    assert predictions(engine, evaluation_id) == run_undisturbed(tmp_path, SHARDS)

@@ -50,7 +50,7 @@ def environment(name: str) -> dict[str, str]:
     return {key: "" if value is None else str(value) for key, value in services()[name].get("environment", {}).items()}
 
 
-def mounted(name: str) -> tuple[dict[str, bool], list[str]]:
+def list_mounted(name: str) -> tuple[dict[str, bool], list[str]]:
     """Return a service's volumes by path, with whether it may write there, and its paths in memory."""
     places = {}
     for volume in services()[name].get("volumes", ()):

@@ -43,7 +43,7 @@ class Container:
 
     def _volumes(self, secrets_folder: Path, models: Path) -> list[str]:
         options = []
-        places, memory = compose.mounted(self.service)
+        places, memory = compose.list_mounted(self.service)
         for place, writable in places.items():
             source = models if place == "/models" else self.folder / place.strip("/")
             if writable:

@@ -19,7 +19,7 @@ Manifest = Mapping[str, Any]
 
 
 @lru_cache(maxsize=1)
-def written() -> Mapping[str, Manifest]:
+def write() -> Mapping[str, Manifest]:
     """Return every resource as it is written, by `FOLDER/KIND/NAME`."""
     return {
         f"{path.parent.name}/{one['kind']}/{one['metadata']['name']}": one
@@ -61,7 +61,7 @@ def environment(container: Manifest) -> dict[str, str]:
     return shared | {one["name"]: one["value"] for one in container.get("env", ())}
 
 
-def mounted_secrets(pod: Manifest) -> Iterator[str]:
+def list_mounted_secrets(pod: Manifest) -> Iterator[str]:
     """Yield the names of the secrets in a pod."""
     for volume in pod.get("volumes", ()):
         if "secret" in volume:

@@ -26,7 +26,7 @@ ENDS = ("upgrade",)
 """Services that end by themselves."""
 
 
-def of(instruction: str) -> list[str]:
+def make(instruction: str) -> list[str]:
     return [line.removeprefix(f"{instruction} ") for line in INSTRUCTIONS if line.startswith(f"{instruction} ")]
 
 
@@ -62,21 +62,23 @@ def test_every_exception_for_hadolint_says_why() -> None:
 
 def test_python_and_torch_are_those_of_the_project() -> None:
     release = BASE.split(":")[1].removesuffix("-slim")
-    assert of("FROM")[0] == f"{BASE} AS python"
+    assert make("FROM")[0] == f"{BASE} AS python"
     assert SpecifierSet(PROJECT["requires-python"]).contains(PYTHON_OF[release])
-    *installs, ours = sorted((line for line in of("RUN") if "pip install" in line), key=lambda line: "/package" in line)
+    *installs, ours = sorted(
+        (line for line in make("RUN") if "pip install" in line), key=lambda line: "/package" in line
+    )
     assert len(installs) == 3
     for line in installs:
         assert "--require-hashes --only-binary :all: --no-deps" in line
         assert "&& pip check" in line  # a lock that lacks a package
     assert "--no-build-isolation --no-deps" in ours  # else pip would download the latest build tools
-    assert f"VERSION={PROJECT['version']}" in of("ARG")
+    assert f"VERSION={PROJECT['version']}" in make("ARG")
 
 
 LOCKS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docker/locks").iterdir()}
 
 
-def locked(name: str) -> dict[str, str]:
+def read_lock(name: str) -> dict[str, str]:
     """Return a lock's versions by package."""
     return dict(re.findall(r"^([a-z0-9-]+)(?:\[.*\])?==(\S+) \\$", LOCKS[name], re.MULTILINE))
 
@@ -89,7 +91,7 @@ def test_a_lock_names_digests_and_no_place(name: str) -> None:
         assert re.fullmatch(r"[a-z0-9-]+==\S+", head)
         assert digests, head
         assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", digest) for digest in digests)
-    assert len(entries) == len(locked(name)) == LOCKS[name].count("==")
+    assert len(entries) == len(read_lock(name)) == LOCKS[name].count("==")
 
 
 def test_what_is_locked_is_what_the_project_asks_for_at_the_versions_that_the_tests_run_with() -> None:
@@ -101,20 +103,20 @@ def test_what_is_locked_is_what_the_project_asks_for_at_the_versions_that_the_te
     asked = {"build": system, "web": PROJECT["dependencies"]}
     asked |= {name: [*extras["worker"], *extras["providers"]] for name in ("worker-cpu", "worker-cuda")}
     for name, wanted in asked.items():
-        there = locked(name) | (locked("web") if name.startswith("worker") else {})
+        there = read_lock(name) | (read_lock("web") if name.startswith("worker") else {})
         for one in map(Requirement, wanted):
             assert one.specifier.contains(there[canonicalize_name(one.name)]), f"{name}: {one}; run `make lock`"
         for package, version in there.items():
             assert version.removesuffix("+cpu") == pinned.get(package, version), f"{name}: {package}; run `make lock`"
     # A worker's lock is laid over the website's.
-    assert not locked("web").keys() & (locked("worker-cpu").keys() | locked("worker-cuda").keys())
-    assert locked("worker-cpu")["torch"] == f"{locked('worker-cuda')['torch']}+cpu"
+    assert not read_lock("web").keys() & (read_lock("worker-cpu").keys() | read_lock("worker-cuda").keys())
+    assert read_lock("worker-cpu")["torch"] == f"{read_lock('worker-cuda')['torch']}+cpu"
 
 
 @pytest.mark.parametrize("names", [("web",), ("build",), ("web", "worker-cuda")], ids="+".join)
 def test_locks_have_all_that_their_packages_require(names: tuple[str, ...]) -> None:
     """Check the installed packages: pip installs those of a lock, and adds none."""
-    there = {package: version for name in names for package, version in locked(name).items()}
+    there = {package: version for name in names for package, version in read_lock(name).items()}
     python = {"python_version": PYTHON_OF["bookworm"], "python_full_version": f"{PYTHON_OF['bookworm']}.2", "extra": ""}
     installed = [one for one in metadata.distributions() if canonicalize_name(one.metadata["Name"]) in there]
     assert len(installed) > len(there) // 2
@@ -276,7 +278,7 @@ def test_database_and_broker_are_reached_from_inside_alone() -> None:
 
 def test_what_is_mounted_can_be_used() -> None:
     for name in compose.services():
-        places, memory = compose.mounted(name)
+        places, memory = compose.list_mounted(name)
         home = compose.environment(name).get("SHUFFLEBOARD_HOME", "/data")
         # An engine gives memory the mode of the image's folder, but root as its owner: over /data ours could not write.
         if compose.services()[name]["image"].startswith("shuffleboard-"):

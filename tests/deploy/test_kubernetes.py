@@ -16,7 +16,7 @@ from registry.settings import Settings
 from shuffleboard.cli import cli
 from tests.deploy import compose, manifests
 from tests.deploy.images import ROOT
-from tests.deploy.manifests import KUBERNETES, OVERLAYS, VERSION, containers, environment, pods, written
+from tests.deploy.manifests import KUBERNETES, OVERLAYS, VERSION, containers, environment, pods, write
 
 NAMES = {"type": "string", "pattern": "^[a-z][a-z0-9-]*$"}
 
@@ -79,8 +79,8 @@ def check(manifest: manifests.Manifest) -> None:
 
 
 def test_every_manifest_keeps_the_schema_of_its_kind() -> None:
-    assert len(written()) > 20
-    for name, manifest in written().items():
+    assert len(write()) > 20
+    for name, manifest in write().items():
         try:
             check(manifest)
         except Exception as error:
@@ -88,15 +88,15 @@ def test_every_manifest_keeps_the_schema_of_its_kind() -> None:
 
 
 def test_a_misspelt_field_is_found() -> None:
-    beat, scaler = written()["base/Deployment/beat"], written()["keda/ScaledObject/worker"]
+    beat, scaler = write()["base/Deployment/beat"], write()["keda/ScaledObject/worker"]
     for manifest in (beat, scaler):
         with pytest.raises(Exception, match="Additional properties are not allowed"):
             check(manifest | {"spec": {**manifest["spec"], "replica": 1}})
 
 
-@pytest.mark.parametrize("name", pods(written()))
+@pytest.mark.parametrize("name", pods(write()))
 def test_every_pod_is_contained(name: str) -> None:
-    pod = pods(written())[name]
+    pod = pods(write())[name]
     user = pod["securityContext"]
     assert user["runAsNonRoot"] is True
     assert user["runAsUser"] == user["runAsGroup"] == user["fsGroup"] > 0
@@ -124,7 +124,7 @@ def test_every_pod_is_contained(name: str) -> None:
 
 
 def ours() -> dict[str, manifests.Manifest]:
-    return {name: pod for name, pod in pods(written()).items() if pod["securityContext"]["runAsUser"] == 10001}
+    return {name: pod for name, pod in pods(write()).items() if pod["securityContext"]["runAsUser"] == 10001}
 
 
 def test_settings_exist_and_passwords_are_files_of_secrets_that_the_pod_sees() -> None:
@@ -133,7 +133,7 @@ def test_settings_exist_and_passwords_are_files_of_secrets_that_the_pod_sees() -
     for overlay in OVERLAYS:
         files = manifests.secret_files(overlay)
         for name, pod in ours().items():
-            seen = set().union(*(files[secret] for secret in manifests.mounted_secrets(pod)))
+            seen = set().union(*(files[secret] for secret in manifests.list_mounted_secrets(pod)))
             named: set[str] = set()
             for container in containers(pod):
                 for key in environment(container):
@@ -152,7 +152,7 @@ def test_every_secret_is_what_the_guide_makes(tmp_path: Path) -> None:
     for overlay in OVERLAYS:
         for files in manifests.secret_files(overlay).values():
             assert all(file in made or f"secrets/{file}" in guide for file in files), overlay
-    [authentication] = written()["keda/TriggerAuthentication/queue"]["spec"]["secretTargetRef"]
+    [authentication] = write()["keda/TriggerAuthentication/queue"]["spec"]["secretTargetRef"]
     assert authentication["key"] in manifests.secret_files("cluster")[authentication["name"]]
 
 
@@ -208,7 +208,7 @@ def test_what_runs_is_what_runs_on_one_host() -> None:
 
 
 def test_nothing_is_reached_but_what_a_policy_names() -> None:
-    policies = {one["metadata"]["name"]: one["spec"] for one in written().values() if one["kind"] == "NetworkPolicy"}
+    policies = {one["metadata"]["name"]: one["spec"] for one in write().values() if one["kind"] == "NetworkPolicy"}
     assert policies.pop("nothing") == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     assert [name for name, policy in policies.items() if "Ingress" in policy["policyTypes"]] == ["web", "servers"]
     [internet] = policies["outside"]["egress"]
@@ -257,7 +257,7 @@ def test_what_kustomize_makes_is_valid_and_whole(
         assert manifest["kind"] == "Namespace" or manifest["metadata"]["namespace"] == "shuffleboard"
     # Each secret and each file of settings that a pod names is there, under the name with its digest.
     for pod in pods(made).values():
-        assert {f"Secret/{name}" for name in manifests.mounted_secrets(pod)} <= made.keys()
+        assert {f"Secret/{name}" for name in manifests.list_mounted_secrets(pod)} <= made.keys()
         for container in containers(pod):
             for source in container.get("envFrom", ()):
                 assert f"ConfigMap/{source['configMapRef']['name']}" in made

@@ -25,13 +25,13 @@ Put = Callable[[str], None]
 def put_shuffleboard(tmp_path: Path) -> Put:
     """Return a function that writes the program `shuffleboard` for the script; its arguments go to the file `asked`."""
 
-    def put(body: str) -> None:
+    def place(body: str) -> None:
         (tmp_path / "bin").mkdir(exist_ok=True)
         program = tmp_path / "bin" / "shuffleboard"
         program.write_text(f'#!/bin/bash\necho "$@" >> {tmp_path / "asked"}\n{body}\n')
         program.chmod(0o755)
 
-    return put
+    return place
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def running(task: Task) -> Iterator[Task]:
             task.process.stdout.close()
 
 
-def ended(task: Task) -> int:
+def wait_for_end(task: Task) -> int:
     return task.process.wait(PATIENCE_S)
 
 
@@ -77,7 +77,7 @@ def test_a_shard_goes_back_when_the_time_is_up_and_the_task_is_queued_again_and_
     with running(Task(SCRIPT, tmp_path, 2, **settings)) as task:
         eventually(lambda: "leased" in states(), "a shard is scored")
         task.time_is_nearly_up()
-        assert ended(task) == 0
+        assert wait_for_end(task) == 0
     assert task.requeued() == ["requeue 4711_2"]
     with read_session(engine) as session:
         for shard in session.scalars(select(Shard)):
@@ -85,7 +85,7 @@ def test_a_shard_goes_back_when_the_time_is_up_and_the_task_is_queued_again_and_
 
     gate.touch()
     with running(Task(SCRIPT, tmp_path, 2, SLURM_RESTART_COUNT="1", **settings)) as task:
-        assert ended(task) == 0
+        assert wait_for_end(task) == 0
     assert task.requeued() == ["requeue 4711_2"]  # not again: nothing is left to do
     assert set(states()) == {"done"}  # shards of a few prompts may have been joined
     with read_session(engine) as session:
@@ -98,7 +98,7 @@ def test_a_task_whose_database_was_upgraded_is_queued_again_but_not_for_ever(
 ) -> None:
     put_shuffleboard("exit 75")
     with running(Task(SCRIPT, tmp_path, 0, SLURM_RESTART_COUNT=restarts, **FILE)) as task:
-        assert ended(task) == status
+        assert wait_for_end(task) == status
     assert task.requeued() == requeued
 
 
@@ -115,14 +115,14 @@ def test_only_a_task_whose_time_is_up_queues_itself_again(
         assert task.process.stdout.readline() == "at work\n"
         getattr(task, end)()
         assert task.process.stdout.read() == "handed back\n"
-        assert ended(task) == 0
+        assert wait_for_end(task) == 0
     assert task.requeued() == requeued
 
 
 def test_a_worker_that_fails_fails_its_task(tmp_path: Path, put_shuffleboard: Put) -> None:
     put_shuffleboard("exit 1")
     with running(Task(SCRIPT, tmp_path, 0, **FILE)) as task:
-        assert (ended(task), task.requeued()) == (1, [])
+        assert (wait_for_end(task), task.requeued()) == (1, [])
 
 
 def test_workers_take_what_the_task_was_given(tmp_path: Path, put_shuffleboard: Put) -> None:

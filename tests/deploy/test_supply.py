@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.deploy.images import ROOT
-from tests.deploy.test_containers import locked
+from tests.deploy.test_containers import read_lock
 
 LOCK = "one==1.0 \\\n    --hash=sha256:00\ntorch==2.13.0+cpu \\\n    --hash=sha256:00\n"
 FOUND = [{"name": "one", "version": "1.0", "vulns": []}, {"name": "torch", "version": "2.13.0", "vulns": []}]
@@ -58,7 +58,7 @@ def test_an_sbom_lists_what_is_locked_and_what_others_made_and_is_the_same_each_
         written = [(tmp_path / folder / f"{image}.cdx.json").read_bytes() for folder in ("once", "again")]
         assert written[0] == written[1]
         components = {one["name"]: one for one in json.loads(written[0])["components"]}
-        for name, version in {package: at for lock in locks for package, at in locked(lock).items()}.items():
+        for name, version in {package: at for lock in locks for package, at in read_lock(lock).items()}.items():
             assert components[name]["version"] == version
             assert components[name]["hashes"]
         assert {part["name"] for part in others} - components.keys() == {"mermaid", "axe-core"}  # not in the wheel

@@ -18,10 +18,10 @@ _HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 
 def pages() -> list[Path]:
     """Return every Markdown page that ships."""
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *of_docs()]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *list_docs()]
 
 
-def of_docs() -> list[Path]:
+def list_docs() -> list[Path]:
     """Return every page under docs/, without the static files, which contain none."""
     return sorted(path for path in DOCS.rglob("*.md") if not path.is_relative_to(DOCS / "_static"))
 
@@ -68,7 +68,7 @@ def comments(path: Path) -> list[tuple[int, str]]:
     return [(number, match[1]) for number, match in found if match is not None]
 
 
-def without_blocks(path: Path) -> str:
+def omit_blocks(path: Path) -> str:
     """Return a page's text without its fenced blocks."""
     return _BLOCK.sub("", read(path))
 
@@ -94,7 +94,7 @@ def code(cell: str) -> list[str]:
 
 def anchors(path: Path) -> set[str]:
     """Return the anchors that a page's headings get."""
-    return {slug(heading) for _, heading in _HEADING.findall(without_blocks(path))}
+    return {slug(heading) for _, heading in _HEADING.findall(omit_blocks(path))}
 
 
 def slug(heading: str) -> str:

@@ -96,7 +96,7 @@ def steps(page: Path) -> list[Setup | Block]:
     return sorted(found, key=lambda step: step.line)
 
 
-def said(block: Block, key: str) -> str | None:
+def read_text(block: Block, key: str) -> str | None:
     """Return the value of `key` in the comments before a block; empty for a key without value, None without the key."""
     for comment in block.comments:
         name, _, value = comment.partition(":")
@@ -119,7 +119,7 @@ def engines(page: Path) -> list[str]:
     return found
 
 
-def followed(*, guides: bool) -> list[tuple[str, str]]:
+def list_followed(*, guides: bool) -> list[tuple[str, str]]:
     """Return the pages with something to do, by their place in the repository, each with an engine.
 
     guides: the tutorial and pages in subfolders of docs/; else all others.
@@ -134,7 +134,7 @@ def followed(*, guides: bool) -> list[tuple[str, str]]:
 
 def check_parses(block: Block) -> None:
     """Raise an error if a block does not parse in its language."""
-    if block.language == "jsonl" or (said(block, "file") or "").endswith(".jsonl"):
+    if block.language == "jsonl" or (read_text(block, "file") or "").endswith(".jsonl"):
         for line in block.text.splitlines():
             json.loads(line)
     elif block.language == "json":
@@ -218,7 +218,7 @@ class Session:
             self._databases = self.servers.postgresql()
             self.environment["SHUFFLEBOARD_DATABASE_URL"] = self.url
         for block in blocks(self.page):
-            url = said(block, "runs until stopped")
+            url = read_text(block, "runs until stopped")
             if url and "://" in url:
                 self.port_of(url)
 
@@ -281,16 +281,16 @@ class Session:
             else:
                 self._take(step)
                 refused = re.search(r'"status":\s*[45]\d\d\b', self.printed or "")
-                shown = step.text if said(step, "prints") is not None else getattr(following, "text", "")
+                shown = step.text if read_text(step, "prints") is not None else getattr(following, "text", "")
                 if refused and refused[0] not in shown:
                     self._fail(step, step.text, f"is refused by the server ({refused[0]})")
 
     def _take(self, block: Block) -> None:
-        name = said(block, "file")
-        if said(block, "prints") is not None:
+        name = read_text(block, "file")
+        if read_text(block, "prints") is not None:
             if self.printed is not None:
                 self._check_printed(block)
-        elif said(block, "not run") is not None or said(block, "database") not in (None, self.engine_name):
+        elif read_text(block, "not run") is not None or read_text(block, "database") not in (None, self.engine_name):
             self.printed = None  # nor is its output checked
         elif name is not None:
             path = self.folder / name
@@ -312,7 +312,7 @@ class Session:
 
     def _shell(self, block: Block) -> None:
         script = re.sub(r"^make .*$", ":", block.text, flags=re.MULTILINE)  # looked up, not run
-        until = said(block, "runs until stopped")
+        until = read_text(block, "runs until stopped")
         if until is None:
             self._command(block, script)
             return
@@ -353,7 +353,7 @@ class Session:
         for line in shown.splitlines():
             wanted = pattern(line.rstrip(", "))
             rest = iter(lines)
-            if line.strip() not in ("", "…") and not any(wanted.fullmatch(squeezed(other)) for other in rest):
+            if line.strip() not in ("", "…") and not any(wanted.fullmatch(squeeze(other)) for other in rest):
                 self._fail(block, line, "was not printed, or not in this order, by the block before")
             if line.strip() not in ("", "…"):
                 lines = list(rest)
@@ -363,7 +363,7 @@ class Session:
     def _command(self, block: Block, script: str, *, fails: bool = False) -> None:
         """Run a script to its end."""
         hands, keyboard = pty.openpty()
-        typed = said(block, "typed")
+        typed = read_text(block, "typed")
         try:
             process, output = self._start(script, keyboard if typed else None)
             deadline = time.monotonic() + BLOCK_S
@@ -453,7 +453,7 @@ class Session:
         """Fail the test. line: of the block, from 1; 0: all of it."""
         pytest.fail(
             f"{self._place(block.line + line)} ({self.engine_name}): {what}\n\n{command.rstrip()}\n\n"
-            f"--- printed:\n{shortened(self.printed or '')}",
+            f"--- printed:\n{shorten(self.printed or '')}",
             pytrace=False,
         )
 
@@ -503,24 +503,24 @@ def console_commands(shown: str) -> Iterator[tuple[str, list[str]]]:
         yield "\n".join(command), lines
 
 
-def shortened(printed: str, most: int = 5000) -> str:
+def shorten(printed: str, most: int = 5000) -> str:
     """Return a text, without its middle if it is long."""
     return printed if len(printed) <= most else f"{printed[: most // 2]}\n…\n{printed[-most // 2 :]}"
 
 
-def squeezed(line: str) -> str:
+def squeeze(line: str) -> str:
     """Return a line with one blank for each run of them."""
     return re.sub(r"\s+", " ", line).strip()
 
 
 def pattern(line: str) -> re.Pattern[str]:
     """Return the pattern that a line of a page stands for."""
-    return re.compile(".*".join(re.escape(part) for part in squeezed(line).split("…")))
+    return re.compile(".*".join(re.escape(part) for part in squeeze(line).split("…")))
 
 
 def matches(shown: list[str], printed: list[str]) -> bool:
     """Return whether the lines shown are all that was printed; empty lines do not count."""
-    printed = [squeezed(line) for line in printed if line.strip()]
+    printed = [squeeze(line) for line in printed if line.strip()]
     shown = [line for line in shown if line.strip()]
     reached = {0}  # how many of the lines printed are accounted for
     for line in shown:

@@ -35,7 +35,7 @@ from tests.recipes.upstream import files, whole
 from tests.support import services
 from tests.support.fake_scorer import FakeScorer
 from tests.support.population import MMLU, question, write_lines
-from tests.support.scripted_server import scripted_server
+from tests.support.scripted_server import serve_scripted_server
 from tests.support.vllm_server import VllmServer
 from workers.loop import WorkerLoop
 
@@ -259,7 +259,7 @@ def stopped(session: "Session") -> None:
 def hosted_model(session: "Session") -> None:
     """Start the service that pages call api.example.org, with the model llama-3.1-8b and a required key."""
     key = "key-of-the-tests"
-    server = session.resources.enter_context(scripted_server(VllmServer("llama-3.1-8b", api_key=key)))
+    server = session.resources.enter_context(serve_scripted_server(VllmServer("llama-3.1-8b", api_key=key)))
     session.ports["https://api.example.org"] = urlsplit(server.url).port or 0
     session.environment["EXAMPLE_API_KEY"] = key
 

@@ -33,14 +33,14 @@ def kinds(*names: str) -> Callable[[], bool]:
 
 
 def commands(*words: str) -> Callable[[], bool]:
-    return lambda: found_command(*words) is not None
+    return lambda: find_command(*words) is not None
 
 
 def modules(*names: str) -> Callable[[], bool]:
     return lambda: all(import_module(name) for name in names)
 
 
-def pinned() -> bool:
+def are_pinned() -> bool:
     """Return whether every recipe names a commit."""
     folder = Path(recipes.__file__).parent
     revisions = [
@@ -60,7 +60,7 @@ def formats(*names: str) -> Callable[[], bool]:
     return lambda: set(names) <= set(FORMATS)
 
 
-def defined(module: str, *names: str) -> Callable[[], bool]:
+def are_defined(module: str, *names: str) -> Callable[[], bool]:
     return lambda: all(hasattr(import_module(module), name) for name in names)
 
 
@@ -121,7 +121,7 @@ CLAIMS: list[tuple[str, str, Callable[[], bool]]] = [
     (COMPARED, "verification without a registry", lambda: "public" in options("verify")),
     ("docs/limits.md", "and the wording of the instruction", kinds("wording")),
     ("docs/boards.md", "suites fetch NAME", commands("suites", "fetch")),
-    ("docs/how-to/fetch-benchmarks.md", "at which commit", pinned),
+    ("docs/how-to/fetch-benchmarks.md", "at which commit", are_pinned),
     ("README.md", "OpenAI and Anthropic also accept batches", batches),
     ("README.md", "Python 3.11 or newer", python_from),
     ("README.md", "more than forty metrics", lambda: len(METRICS) > 40),
@@ -147,14 +147,14 @@ CLAIMS: list[tuple[str, str, Callable[[], bool]]] = [
 
 
 def help_of(*words: str) -> str:
-    return found_command(*words).help or ""
+    return find_command(*words).help or ""
 
 
 def options(*words: str) -> set[str]:
-    return {parameter.name for parameter in found_command(*words).params if parameter.name}
+    return {parameter.name for parameter in find_command(*words).params if parameter.name}
 
 
-def found_command(*words: str) -> click.Command:
+def find_command(*words: str) -> click.Command:
     found: click.Command | None = cli
     for word in words:
         assert isinstance(found, click.Group)

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, blocks, read
-from tests.docs.session import Session, followed
+from tests.docs.session import Session, list_followed
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("page", "engine"), followed(guides=True))
+@pytest.mark.parametrize(("page", "engine"), list_followed(guides=True))
 def test_what_a_guide_shows_can_be_done(page: str, engine: str, follow: Callable[[Path, str], Session]) -> None:
     follow(ROOT / page, engine)
 

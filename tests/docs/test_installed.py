@@ -34,7 +34,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "new"
 
 
-def before(page: Path, heading: str, to: Path) -> Path:
+def cut_before(page: Path, heading: str, to: Path) -> Path:
     """Return a copy of a page that ends before a heading."""
     text = read(page)
     assert heading in text
@@ -52,7 +52,7 @@ def test_the_readme_works_after_a_plain_installation(
 ) -> None:
     python = environment / "bin" / "python"
     session = Session(
-        page=before(ROOT / "README.md", "## Ask a model", tmp_path / "README.md"),
+        page=cut_before(ROOT / "README.md", "## Ask a model", tmp_path / "README.md"),
         folder=tmp_path / "reader",
         engine_name="sqlite",
         servers=replace(page_servers, programs=(python.parent, *page_servers.programs[:1]), python=python),

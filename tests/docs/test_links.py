@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, anchors, of_docs, pages, read, without_blocks
+from tests.docs.pages import DOCS, ROOT, anchors, list_docs, omit_blocks, pages, read
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_internal_links_resolve(page: Path) -> None:
-    for target in _LINK.findall(without_blocks(page)):
+    for target in _LINK.findall(omit_blocks(page)):
         if target.startswith(("http://", "https://", "mailto:")):
             continue
         file, _, anchor = target.partition("#")
@@ -29,7 +29,7 @@ def reached() -> set[Path]:
     waiting = [ROOT / "README.md"]
     while waiting:
         here = waiting.pop()
-        for target in _LINK.findall(without_blocks(here)):
+        for target in _LINK.findall(omit_blocks(here)):
             path = (here.parent / target.partition("#")[0]).resolve()
             if path.suffix == ".md" and path.exists() and path not in found:
                 found.add(path)
@@ -37,7 +37,7 @@ def reached() -> set[Path]:
     return found
 
 
-@pytest.mark.parametrize("page", of_docs(), ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", list_docs(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_page_is_reached_from_the_readme(page: Path, reached: set[Path]) -> None:
     assert page in reached
 

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from shuffleboard.cli import cli
-from tests.docs.pages import ROOT, Block, blocks, pages, read, without_blocks
-from tests.docs.session import RUN, SHOWN, check_parses, make_lines, said
+from tests.docs.pages import ROOT, Block, blocks, omit_blocks, pages, read
+from tests.docs.session import RUN, SHOWN, check_parses, make_lines, read_text
 from tests.support.surface import COMMANDS
 
 PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages()]
@@ -82,7 +82,7 @@ def test_commands_in_blocks_exist_with_their_options(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_in_sentences_exist_with_their_options(page: Path) -> None:
     problems = []
-    for code in re.findall(r"`([^`]+)`", without_blocks(page)):
+    for code in re.findall(r"`([^`]+)`", omit_blocks(page)):
         line = " ".join(code.split())
         named = list(calls(line)) or [(line.split(), False)]  # `evaluations submit --wait`, as pages also write it
         problems += [f"{problem}: {line}" for words, strict in named if (problem := wrong(words, strict=strict))]
@@ -94,7 +94,7 @@ def test_options_that_sentences_name_are_of_some_command(page: Path) -> None:
     """But on the page about other programs."""
     named = {
         option
-        for code in re.findall(r"`([^`]+)`", without_blocks(page))
+        for code in re.findall(r"`([^`]+)`", omit_blocks(page))
         if "ARGS=" not in code  # a benchmark's own arguments
         for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)
     }
@@ -106,24 +106,24 @@ def test_a_block_runs_or_says_why_not_or_shows_something(page: Path) -> None:
     for block in blocks(page):
         where = f"{page.relative_to(ROOT)}:{block.line}"
         assert block.language in (*RUN, *SHOWN), f"{where}: use sh, console, python or sql, or one of {SHOWN}"
-        reason = said(block, "not run")
+        reason = read_text(block, "not run")
         assert reason is None or len(reason.split()) > 1, f"{where}: say why it is not run"
-        if block.language in ("", "text") and not written(page):
+        if block.language in ("", "text") and not write(page):
             assert not re.search(r"^\s*(\$ |shuffleboard )", block.text, re.MULTILINE) or shows(block), (
                 f"{where}: commands stand in a block of sh"
             )
-        if "…" not in block.text or said(block, "prints") is None:
+        if "…" not in block.text or read_text(block, "prints") is None:
             check_parses(block)
 
 
-def written(page: Path) -> bool:
+def write(page: Path) -> bool:
     """Return whether docs/generate.py writes the page: its commands are usage lines."""
     return "Written by docs/generate.py" in read(page)
 
 
 def shows(block: Block) -> bool:
     """Return whether a block is some output, or a file."""
-    return said(block, "prints") is not None or said(block, "file") is not None
+    return read_text(block, "prints") is not None or read_text(block, "file") is not None
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS)

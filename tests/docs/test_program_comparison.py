@@ -2,7 +2,7 @@
 
 import re
 
-from tests.docs.pages import DOCS, ROOT, first_cells, read, sections, without_blocks
+from tests.docs.pages import DOCS, ROOT, first_cells, omit_blocks, read, sections
 
 PAGE = DOCS / "evidence" / "comparison.md"
 _REFERENCE = re.compile(r"\]\[([a-z0-9-]+)\]")
@@ -14,7 +14,7 @@ def _cells(row: str) -> list[str]:
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
-def _measured() -> dict[str, dict[str, tuple[str, str]]]:
+def _measure() -> dict[str, dict[str, tuple[str, str]]]:
     """Return prompts → engine → (prompts/s, speed-up), from the first table of scoring on the page on performance."""
     table = (
         sections(DOCS / "evidence" / "performance.md")["Scoring"]
@@ -33,7 +33,7 @@ def _measured() -> dict[str, dict[str, tuple[str, str]]]:
 
 def test_measured_figures_are_those_of_the_page_on_performance() -> None:
     text = sections(PAGE)["What was measured"]
-    measured = _measured()
+    measured = _measure()
     assert len(first_cells(text)) == 3
     for prompts in first_cells(text):
         (row,) = (row for row in text.splitlines() if row.startswith(f"| {prompts} |"))
@@ -53,5 +53,5 @@ def test_every_source_is_named_once_and_used() -> None:
     definitions = _DEFINITION.findall(read(PAGE))
     names = [name for name, _ in definitions]
     assert len(names) == len(set(names))
-    assert set(_REFERENCE.findall(without_blocks(PAGE))) == set(names)
+    assert set(_REFERENCE.findall(omit_blocks(PAGE))) == set(names)
     assert all(address.startswith("https://") for _, address in definitions)

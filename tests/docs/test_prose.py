@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, code, first_cells, read
-from tests.prose import Text, documents, habits, of_document, plain, rates, sentences, too_long
+from tests.prose import Text, documents, habits, plain, rates, read_document, sentences, too_long
 
 PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in documents()]
 
@@ -35,7 +35,7 @@ def test_words_are_counted_without_code_and_addresses(tmp_path: Path) -> None:
     assert sentences("One. Two? `Three`.") == ["One.", "Two?", "`Three`."]
     assert list(too_long(Text("documents", "here:1", "word " * 41))) == ["word " * 41]
     page = ROOT / "docs" / "limits.md"
-    assert all("```" not in found.words for found in of_document(page))
+    assert all("```" not in found.words for found in read_document(page))
     assert tmp_path.exists()
 
 

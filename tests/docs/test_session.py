@@ -15,12 +15,12 @@ Follow = Callable[[Path, str], Session]
 def page(tmp_path: Path, follow: Follow) -> Callable[[str], Session]:
     """Return a function that follows a page with a heading and this text."""
 
-    def written(text: str) -> Session:
+    def write(text: str) -> Session:
         path = tmp_path / "page.md"
         path.write_text(f"# A page\n\n{text}\n", encoding="utf-8")
         return follow(path, "sqlite")
 
-    return written
+    return write
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page
 from registry.metrics.catalogue import METRICS
 from registry.schema.views import VIEWS
 from registry.settings import Settings
-from tests.docs.pages import DOCS, ROOT, blocks, generator, of_docs, read, without_blocks
+from tests.docs.pages import DOCS, ROOT, blocks, generator, list_docs, omit_blocks, read
 
 pytestmark = pytest.mark.long
 
@@ -81,7 +81,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     return Site(folder, done.stderr, pages)
 
 
-def built(page: Path) -> str:
+def build(page: Path) -> str:
     """Return the site's path of a page of docs/."""
     return page.relative_to(DOCS).with_suffix(".html").as_posix()
 
@@ -90,28 +90,28 @@ def test_it_is_built_without_a_warning(site: Site) -> None:
     assert site.complaints == ""
 
 
-@pytest.mark.parametrize("page", of_docs(), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", list_docs(), ids=lambda page: page.stem)
 def test_pages_have_no_syntax_that_a_git_host_does_not_know(page: Path) -> None:
     # A role is a word in braces before code: {ref}`name`.
-    text = re.sub(r"`[^`]*`", "`", without_blocks(page))
+    text = re.sub(r"`[^`]*`", "`", omit_blocks(page))
     assert not re.search(r"^ *:::|^\([\w-]+\)=$|\{[a-z]+\}`", text, re.MULTILINE)
     assert not [block.info for block in blocks(page) if block.info.startswith("{")]
 
 
 def test_every_page_is_on_the_site_and_in_its_menu(site: Site) -> None:
     listed = {urlsplit(address).path for address in site.page("index.html").menu}
-    records = {page for page in of_docs() if page.relative_to(DOCS).parts[0] in ("decisions", "evidence", "papers")}
-    assert {built(page) for page in of_docs() if page not in records} - {"index.html"} <= listed
+    records = {page for page in list_docs() if page.relative_to(DOCS).parts[0] in ("decisions", "evidence", "papers")}
+    assert {build(page) for page in list_docs() if page not in records} - {"index.html"} <= listed
     text = read(site.folder / "index.html")
     menu = text[text.index('class="sidebar-tree"') : text.index("</aside>")]
-    assert not [page for page in records if f'href="{built(page)}"' in menu]
+    assert not [page for page in records if f'href="{build(page)}"' in menu]
     assert "Where everything is" in read(site.folder / "contributing.html")
 
 
 def test_programs_find_each_page_as_markdown_and_a_list_of_them(site: Site) -> None:
     listed = re.findall(r"^- \[[^\]]+\]\(([^)]+\.md)\): .+", read(site.folder / "llms.txt"), re.MULTILINE)
     assert len(listed) > 40
-    for name in (*listed, *(page.relative_to(DOCS).as_posix() for page in of_docs())):
+    for name in (*listed, *(page.relative_to(DOCS).as_posix() for page in list_docs())):
         assert read(site.folder / name).startswith(("# ", "<!--")), name
 
 
@@ -164,7 +164,7 @@ def test_links_to_source_files_lead_to_the_repository_where_one_is_named(monkeyp
 
 
 @contextmanager
-def opened(chromium: Browser, site: Site) -> Iterator[tuple[Page, str]]:
+def open_page(chromium: Browser, site: Site) -> Iterator[tuple[Page, str]]:
     """Yield a narrow tab that must not complain nor reach other hosts, and the site's address."""
     said: list[str] = []
 
@@ -193,12 +193,12 @@ def elsewhere(address: str, base: str) -> bool:
 
 
 def test_diagrams_are_drawn_and_follow_the_light_and_the_dark_scheme(site: Site, chromium: Browser) -> None:
-    diagrams = [page for page in of_docs() if blocks(page, "mermaid")]
+    diagrams = [page for page in list_docs() if blocks(page, "mermaid")]
     assert diagrams
-    with opened(chromium, site) as (page, base):
+    with open_page(chromium, site) as (page, base):
         for path in diagrams:
             page.emulate_media(color_scheme="light")
-            page.goto(f"{base}/{built(path)}")
+            page.goto(f"{base}/{build(path)}")
             for scheme in ("light", "dark"):
                 page.emulate_media(color_scheme=scheme)
                 page.wait_for_selector(f"body[data-diagrams={scheme}]")
@@ -211,7 +211,7 @@ def test_diagrams_are_drawn_and_follow_the_light_and_the_dark_scheme(site: Site,
 
 
 def test_pages_fit_a_narrow_window_and_wide_tables_scroll_within_themselves(site: Site, chromium: Browser) -> None:
-    with opened(chromium, site) as (page, base):
+    with open_page(chromium, site) as (page, base):
         for name in ("index", "views", "architecture", "api"):
             page.goto(f"{base}/{name}.html")
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
@@ -221,9 +221,9 @@ def test_pages_fit_a_narrow_window_and_wide_tables_scroll_within_themselves(site
 
 
 def test_commands_are_copied_without_their_prompts(site: Site, chromium: Browser) -> None:
-    console = [page for page in of_docs() if any(block.language == "console" for block in blocks(page))]
-    with opened(chromium, site) as (page, base):
-        page.goto(f"{base}/{built(console[0])}")
+    console = [page for page in list_docs() if any(block.language == "console" for block in blocks(page))]
+    with open_page(chromium, site) as (page, base):
+        page.goto(f"{base}/{build(console[0])}")
         page.wait_for_selector(".highlight-console button.copybtn")
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         shown = page.locator(".highlight-console pre").first.inner_text()
@@ -237,6 +237,6 @@ def test_commands_are_copied_without_their_prompts(site: Site, chromium: Browser
 
 
 def test_the_search_finds_a_word(site: Site, chromium: Browser) -> None:
-    with opened(chromium, site) as (page, base):
+    with open_page(chromium, site) as (page, base):
         page.goto(f"{base}/search.html?q=fluctuation")
         page.wait_for_selector("#search-results a[href*='metrics.html']")

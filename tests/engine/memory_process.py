@@ -36,7 +36,7 @@ def prompts(question: int) -> list[TokenisedPrompt]:
     ]
 
 
-def measured(loaded: LoadedModel, limit_mb: int, threads: int, questions: int, *, fast: bool) -> dict[str, float]:
+def measure(loaded: LoadedModel, limit_mb: int, threads: int, questions: int, *, fast: bool) -> dict[str, float]:
     torch.set_num_threads(threads)
     open_engine(loaded, "trie").score_tokens(prompts(0)[:1])  # libraries take some memory when they first run
     engine = TrieEngine(loaded, memory_bytes=limit_mb << 20, canonical=False if fast else None)
@@ -54,7 +54,7 @@ def main() -> None:
         limit, threads, questions, *mode = asked.split(":")
         child = os.fork()
         if child == 0:
-            report = measured(loaded, int(limit), int(threads), int(questions), fast=mode == ["fast"])
+            report = measure(loaded, int(limit), int(threads), int(questions), fast=mode == ["fast"])
             print(json.dumps(report), flush=True)
             os._exit(0)
         if os.waitpid(child, 0)[1]:

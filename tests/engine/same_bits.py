@@ -171,13 +171,13 @@ def schedules(rng: Random, asked: Sequence[Asked]) -> Iterator[tuple[str, list[l
     yield "random shards again, 2 threads", shards(rng, asked), 2048, 2
 
 
-def converted(packaged: PackagedModel, folder: Path) -> Path:
+def convert(packaged: PackagedModel, folder: Path) -> Path:
     """Convert a packaged model to safetensors, once; return its folder."""
-    from shuffleboard.packaged import packaged_file
+    from shuffleboard.packaged import find_packaged_file
     from workers.artifacts import convert_gguf
 
     if not folder.is_dir():
-        convert_gguf(packaged_file(packaged, folder.parent), folder)
+        convert_gguf(find_packaged_file(packaged, folder.parent), folder)
     return folder
 
 
@@ -236,7 +236,7 @@ def main() -> None:
     arguments = parser.parse_args()
     results = []
     for name in arguments.models:
-        folder = converted(PACKAGED[name], ROOT / "build" / "bench" / name) if name in PACKAGED else Path(name)
+        folder = convert(PACKAGED[name], ROOT / "build" / "bench" / name) if name in PACKAGED else Path(name)
         results.append(
             run(
                 folder,

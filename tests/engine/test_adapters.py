@@ -72,7 +72,7 @@ def test_an_adapter_scores_by_the_trie_as_in_peft_itself(made: Callable[..., Pat
     model_type, options = KINDS[kind]
     folder = made(model_type, **options)
     expected = reference(as_loaded(peft_itself(random_model(model_type), folder)), PROMPTS)
-    model = AdapterFiles(folder).put_into(random_model(model_type), merged=merged)
+    model = AdapterFiles(folder).apply_to(random_model(model_type), merged=merged)
     assert has_adapter(model) is not merged
     for canonical in (None, False):
         engine = TrieEngine(as_loaded(model), canonical=canonical)
@@ -86,7 +86,7 @@ def test_merging_rounds_in_low_precision_and_computing_beside_does_not(made: Cal
     folder = made()
     found = []
     for merged in (False, True):
-        model = AdapterFiles(folder).put_into(random_model("llama", torch.bfloat16), merged=merged)
+        model = AdapterFiles(folder).apply_to(random_model("llama", torch.bfloat16), merged=merged)
         own = peft_itself(random_model("llama", torch.bfloat16), folder)
         own = own.merge_and_unload() if merged else own
         found.append(reference(as_loaded(model), PROMPTS))
@@ -225,4 +225,4 @@ def test_an_adapter_that_would_not_score_right_is_refused_with_the_reason(
 def test_merging_what_is_not_a_number_is_refused(copied: Callable[..., Path]) -> None:
     folder = with_weights(lambda tensors: tensors.update({QUERY: torch.full((4, 32), torch.nan)}))(copied)
     with pytest.raises(EngineError, match="cannot be merged"):
-        AdapterFiles(folder).put_into(random_model("llama"), merged=True)
+        AdapterFiles(folder).apply_to(random_model("llama"), merged=True)

@@ -107,7 +107,7 @@ ROPES: dict[str, dict[str, Any]] = {
 }
 
 
-def stretched(kind: str) -> LoadedModel:
+def stretch(kind: str) -> LoadedModel:
     """Return a model whose rotation depends on the length of the text from 16 tokens on."""
     own = {"max_position_embeddings": ORIGINAL if kind == "dynamic" else 512}
     own |= {"original_max_position_embeddings": ORIGINAL, "sliding_window": None} if kind == "longrope" else {}
@@ -118,8 +118,8 @@ def stretched(kind: str) -> LoadedModel:
 @pytest.mark.parametrize("kind", ROPES)
 def test_rotations_that_depend_on_the_length_are_those_of_each_prompt_alone(kind: str) -> None:
     prompts = contexts()
-    alone = [next_token_logprobs(stretched(kind), prompt)[-1] for prompt in prompts]  # a model that has seen nothing
-    loaded = stretched(kind)
+    alone = [next_token_logprobs(stretch(kind), prompt)[-1] for prompt in prompts]  # a model that has seen nothing
+    loaded = stretch(kind)
     for _ in range(2):  # the second time it has seen the longest
         for one, other in zip(batched(loaded, prompts), alone, strict=True):
             assert (one - other).abs().max().item() < TOLERANCE

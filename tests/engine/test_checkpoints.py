@@ -75,7 +75,7 @@ def as_mxfp4(name: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
 SCHEME = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel", "dynamic": False}
 
 
-def compressed(scheme: dict[str, Any], layout: str) -> dict[str, Any]:
+def compress(scheme: dict[str, Any], layout: str) -> dict[str, Any]:
     """Return the options of compressed-tensors for all linear layers but the head."""
     return {
         "quant_method": "compressed-tensors",
@@ -90,13 +90,13 @@ def compressed(scheme: dict[str, Any], layout: str) -> dict[str, Any]:
 
 FORMATS: dict[str, tuple[str, dict[str, Any], str, Rewrite, dict[str, Any]]] = {
     "fp8": ("llama", {}, "_proj.weight", as_fp8, {"weight_block_size": [32, 32], "activation_scheme": "dynamic"}),
-    "compressed-tensors": ("llama", {}, "_proj.weight", as_int8, compressed(SCHEME, "int-quantized")),
+    "compressed-tensors": ("llama", {}, "_proj.weight", as_int8, compress(SCHEME, "int-quantized")),
     "compressed-tensors, 4 bits": (
         "llama",
         {},
         "_proj.weight",
         as_int4,
-        compressed(SCHEME | {"num_bits": 4, "strategy": "group", "group_size": 32}, "pack-quantized"),
+        compress(SCHEME | {"num_bits": 4, "strategy": "group", "group_size": 32}, "pack-quantized"),
     ),
     "mxfp4": (
         "gpt_oss",
@@ -108,7 +108,7 @@ FORMATS: dict[str, tuple[str, dict[str, Any], str, Rewrite, dict[str, Any]]] = {
 }
 
 
-def quantised_folder(folder: Path, method: str, **changes: Any) -> Tensors:
+def write_quantised_folder(folder: Path, method: str, **changes: Any) -> Tensors:
     """Write a tiny checkpoint; return the values of its quantised weights, by name."""
     model_type, own, ending, rewrite, options = FORMATS[method]
     tokenizer = tokenizer_of_kind("llama3")
@@ -133,7 +133,7 @@ def configure(folder: Path, quantisation: Any) -> None:
 
 @pytest.mark.parametrize("method", FORMATS)
 def test_the_weights_are_exactly_those_that_the_file_stands_for(tmp_path: Path, method: str) -> None:
-    exact = quantised_folder(tmp_path, method)
+    exact = write_quantised_folder(tmp_path, method)
     loaded = load_model(tmp_path, device="cpu")
     assert loaded.quantisation == f"{method.partition(',')[0]}, dequantised"
     found = loaded.model.state_dict()
@@ -183,7 +183,7 @@ def test_what_cannot_be_read_is_refused_with_the_reason_and_a_remedy(
 
 
 def test_weights_that_the_files_lack_are_not_drawn_at_random(tmp_path: Path) -> None:
-    quantised_folder(tmp_path, "fp8")
+    write_quantised_folder(tmp_path, "fp8")
     tensors = load_file(tmp_path / "model.safetensors")
     del tensors["model.layers.1.input_layernorm.weight"]
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
@@ -218,7 +218,7 @@ def test_a_folder_tells_its_models_parameters_and_its_card_the_licence(
 
 
 def test_what_is_quantised_is_not_quantised_again(tmp_path: Path) -> None:
-    quantised_folder(tmp_path, "fp8")
+    write_quantised_folder(tmp_path, "fp8")
     with pytest.raises(EngineError, match="quantised by fp8 already"):
         load_model(tmp_path, device="cpu", quantisation="int8-weight-only")
 

@@ -207,11 +207,11 @@ def test_labels_that_are_known_by_the_last_line_are_those_after_the_whole_text(k
     tokenizer = tokenizer_of_kind(kind)
 
     prompts = labelled(labels)
-    expected = found(lambda: [tokenise(encoder(tokenizer), prompt) for prompt in prompts])
-    assert found(lambda: encode_labels(tokenizer, prompts)) == expected
+    expected = find(lambda: [tokenise(encoder(tokenizer), prompt) for prompt in prompts])
+    assert find(lambda: encode_labels(tokenizer, prompts)) == expected
 
 
-def found(tokenise_all: Callable[[], Any]) -> Any:
+def find(tokenise_all: Callable[[], Any]) -> Any:
     """Return the result, or the text of the error."""
     try:
         return tokenise_all()
@@ -226,8 +226,8 @@ def test_continuations_that_are_known_by_the_last_line_are_those_after_the_whole
     turns = [WORDS[place:] + WORDS[:place] for place in range(len(WORDS))]
     prompts = [ScoringPrompt(f"{EXAMPLES}\n\n{' '.join(turn)}?\n{end}", tuple(turn[:9])) for turn in turns]
     prompts.insert(3, ScoringPrompt("", tuple(WORDS[:9])))
-    expected = found(lambda: [tokenise_continuations(encoder(tokenizer), prompt) for prompt in prompts])
-    assert found(lambda: encode_continuations(tokenizer, prompts)) == expected
+    expected = find(lambda: [tokenise_continuations(encoder(tokenizer), prompt) for prompt in prompts])
+    assert find(lambda: encode_continuations(tokenizer, prompts)) == expected
 
 
 def test_a_prompt_is_read_once_where_its_last_line_is_known() -> None:

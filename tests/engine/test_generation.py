@@ -43,7 +43,7 @@ TYPES = ("llama", "gpt2", "opt", "gemma3_text", "mistral")
 LARGE = 10_000
 
 
-def joined_letters() -> Any:
+def join_letters() -> Any:
     """Return the tokenizer of the tiny models' letters, which writes no blanks between them."""
     tokenizer = copy.deepcopy(letters())
     tokenizer.backend_tokenizer.decoder = decoders.Fuse()
@@ -55,7 +55,7 @@ def tiny(model_type: str = "llama", **generation_config: Any) -> LoadedModel:
     model = random_model(model_type)
     model.config.eos_token_id = None  # random models meet any token soon
     model.generation_config = GenerationConfig(**generation_config)
-    return as_loaded(model, joined_letters())
+    return as_loaded(model, join_letters())
 
 
 def some_prompts(count: int = 9, seed: int = 0) -> list[GenerationPrompt]:
@@ -68,7 +68,7 @@ def generate(*given: Any, **named: Any) -> list[Generated]:
     return generate_counted(*given, **named)[0]
 
 
-def written(
+def write(
     loaded: LoadedModel, prompts: Sequence[GenerationPrompt], generation: Mapping[str, Any], budget: int = LARGE
 ) -> list[str]:
     return [generated.text for generated in generate(loaded, prompts, generation, budget_tokens=budget)]
@@ -95,8 +95,8 @@ def test_greedy_equals_a_loop_over_the_most_likely_tokens(model_type: str) -> No
     loaded = tiny(model_type)
     prompts = some_prompts()
     expected = [argmax_loop(loaded, prompt.text, 12) for prompt in prompts]
-    assert written(loaded, prompts, GREEDY) == expected
-    assert written(loaded, prompts, GREEDY, budget=120) == expected
+    assert write(loaded, prompts, GREEDY) == expected
+    assert write(loaded, prompts, GREEDY, budget=120) == expected
     assert len(set(expected)) > 1
 
 
@@ -104,8 +104,8 @@ def test_a_repetition_penalty_of_the_model_s_own_counts_the_prompt_and_no_paddin
     loaded = tiny(do_sample=False, repetition_penalty=1.7)
     prompts = some_prompts()
     expected = [argmax_loop(loaded, prompt.text, 12, 1.7) for prompt in prompts]
-    assert written(loaded, prompts, MODEL) == expected
-    assert written(loaded, prompts, GREEDY) != expected
+    assert write(loaded, prompts, MODEL) == expected
+    assert write(loaded, prompts, GREEDY) != expected
 
 
 def test_nothing_of_the_model_s_generation_configuration_leaks_in() -> None:
@@ -127,7 +127,7 @@ def test_nothing_of_the_model_s_generation_configuration_leaks_in() -> None:
     before = kept.to_dict()
     prompts = some_prompts(5)
     for generation in (GREEDY, GIVEN):
-        assert written(with_own, prompts, generation) == written(plain, prompts, generation)
+        assert write(with_own, prompts, generation) == write(plain, prompts, generation)
     assert with_own.model.generation_config is kept
     assert kept.to_dict() == before
 
@@ -139,11 +139,11 @@ def test_nothing_of_the_model_s_generation_configuration_leaks_in() -> None:
 def test_a_sampled_text_is_the_same_alone_in_any_batch_and_in_any_order(model_type: str) -> None:
     loaded = tiny(model_type)
     prompts = some_prompts()
-    alone = [written(loaded, [prompt], GIVEN)[0] for prompt in prompts]
-    assert written(loaded, prompts, GIVEN) == alone
-    assert written(loaded, prompts, GIVEN, budget=150) == alone
+    alone = [write(loaded, [prompt], GIVEN)[0] for prompt in prompts]
+    assert write(loaded, prompts, GIVEN) == alone
+    assert write(loaded, prompts, GIVEN, budget=150) == alone
     order = Random(1).sample(range(len(prompts)), len(prompts))
-    assert written(loaded, [prompts[index] for index in order], GIVEN) == [alone[index] for index in order]
+    assert write(loaded, [prompts[index] for index in order], GIVEN) == [alone[index] for index in order]
 
 
 @pytest.mark.parametrize("model_type", TYPES)
@@ -151,7 +151,7 @@ def test_what_prompts_share_is_computed_once_and_changes_no_text(model_type: str
     loaded = tiny(model_type)
     beginning = "the same instruction before every question "
     prompts = [GenerationPrompt(beginning + "abcde"[:n], f"{n}:{repeat}") for n in (1, 3, 5) for repeat in range(4)]
-    alone = [written(loaded, [prompt], GIVEN)[0] for prompt in prompts]
+    alone = [write(loaded, [prompt], GIVEN)[0] for prompt in prompts]
     generated, counted = generate_counted(loaded, prompts, GIVEN, budget_tokens=LARGE)
     assert [one.text for one in generated] == alone
     assert len(set(alone)) == len(alone)
@@ -167,7 +167,7 @@ def test_rows_that_no_longer_fit_wait_and_go_on_later() -> None:
     prompts = some_prompts(6)
     ended: list[int] = []
     texts = generate(loaded, prompts, generation, budget_tokens=1400, done=lambda index, _: ended.append(index))
-    assert [one.text for one in texts] == written(loaded, prompts, generation)
+    assert [one.text for one in texts] == write(loaded, prompts, generation)
     assert [one.tokens for one in texts] == [300] * 6
     assert sorted(ended) == list(range(6))
 
@@ -179,7 +179,7 @@ def test_rows_that_no_longer_fit_wait_and_go_on_later() -> None:
 def test_a_thought_at_its_limit_ends_the_text_or_is_closed_and_answered(answers: bool) -> None:
     loaded = tiny()
     prompts = some_prompts(4)
-    wholes = written(loaded, prompts, GIVEN)
+    wholes = write(loaded, prompts, GIVEN)
     thinks = {text[:5] for text in wholes[:2]}  # the others are answers by then
     limit = ThoughtLimit(5, lambda text: "xyz" if text in thinks else None, answers)
     limited = [GenerationPrompt(prompt.text, prompt.seed_text, limit=limit) for prompt in prompts]
@@ -192,7 +192,7 @@ def test_a_thought_at_its_limit_ends_the_text_or_is_closed_and_answered(answers:
 
 
 def test_special_tokens_that_mark_thoughts_stay_in_the_text_and_others_go() -> None:
-    tokenizer = joined_letters()
+    tokenizer = join_letters()
     tokenizer.add_tokens(["<mark>", "<other>"], special_tokens=True)
     model = random_model("llama", vocab_size=len(tokenizer))
     model.generation_config = GenerationConfig()
@@ -209,11 +209,11 @@ def test_special_tokens_that_mark_thoughts_stay_in_the_text_and_others_go() -> N
 def test_seed_and_seed_text_both_change_what_is_drawn() -> None:
     loaded = tiny()
     prompts = [GenerationPrompt("abc", f"prompt {place}") for place in range(6)]
-    texts = written(loaded, prompts, GIVEN)
+    texts = write(loaded, prompts, GIVEN)
     assert len(set(texts)) == 6
-    others = written(loaded, prompts, GIVEN | {"seed": 1})
+    others = write(loaded, prompts, GIVEN | {"seed": 1})
     assert not set(texts) & set(others)
-    assert written(loaded, prompts, GREEDY | {"seed": 1}) == written(loaded, prompts[:1], GREEDY) * 6
+    assert write(loaded, prompts, GREEDY | {"seed": 1}) == write(loaded, prompts[:1], GREEDY) * 6
 
 
 def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
@@ -242,8 +242,8 @@ def test_tokens_outside_top_k_top_p_and_min_p_are_not_drawn(parameter: str, valu
     loaded = tiny()
     wide = GIVEN | {"top_k": 0, "top_p": "1", "min_p": "0", "temperature": "5", "max_tokens": 1}
     prompts = [GenerationPrompt("abc", str(place)) for place in range(60)]
-    assert len(set(written(loaded, prompts, wide))) > 10
-    texts = set(written(loaded, prompts, wide | {parameter: value}))
+    assert len(set(write(loaded, prompts, wide))) > 10
+    texts = set(write(loaded, prompts, wide | {parameter: value}))
     with torch.no_grad():
         logits = loaded.model(input_ids=torch.tensor([loaded.tokenizer("abc")["input_ids"]])).logits[0, -1]
     assert texts == {loaded.tokenizer.decode([token]) for token in logits.topk(allowed).indices.tolist()}
@@ -288,7 +288,7 @@ def test_a_text_ends_before_the_first_stop_sequence() -> None:
 def test_an_end_of_text_token_ends_only_its_own_row() -> None:
     loaded = tiny()
     prompts = some_prompts()
-    wholes = written(loaded, prompts, GIVEN)
+    wholes = write(loaded, prompts, GIVEN)
     letter = next(letter for letter in wholes[0] if not all(letter in whole for whole in wholes))
     loaded.model.generation_config.eos_token_id = loaded.tokenizer(letter)["input_ids"]
     expected = [(whole.partition(letter)[0], whole.find(letter) + 1 or 12, letter in whole) for whole in wholes]
@@ -301,8 +301,8 @@ def test_a_stop_sequence_in_the_prompt_stops_nothing() -> None:
     loaded = tiny()
     stop = "\nQ"
     prompts = [GenerationPrompt("\nQ ab\nQ", "x"), GenerationPrompt("a\n", "y")]
-    assert written(loaded, prompts, GIVEN | {"stop": [stop]}) == [
-        text.partition(stop)[0] for text in written(loaded, prompts, GIVEN)
+    assert write(loaded, prompts, GIVEN | {"stop": [stop]}) == [
+        text.partition(stop)[0] for text in write(loaded, prompts, GIVEN)
     ]
 
 

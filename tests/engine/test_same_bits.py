@@ -57,7 +57,7 @@ def test_this_machine_has_what_the_mode_needs() -> None:
     assert onednn_serves(torch.device("cpu"), torch.float32)
 
 
-def mixed_prompts(seed: int) -> list[TokenisedPrompt]:
+def make_mixed_prompts(seed: int) -> list[TokenisedPrompt]:
     """Return short prompts with common beginnings, and long ones around the ends of blocks and chunks."""
     rng = Random(seed)
     text = [rng.randrange(3, VOCABULARY) for _ in range(500)]
@@ -93,7 +93,7 @@ def in_parts(engine: TrieEngine, prompts: Sequence[TokenisedPrompt], rng: Random
 def test_alone_together_and_in_parts_every_type_of_model_gives_the_same_bits(model_type: str) -> None:
     loaded = tiny_model(model_type)
     engine = TrieEngine(loaded, canonical=True)
-    prompts = mixed_prompts(1)
+    prompts = make_mixed_prompts(1)
     together = engine.score_tokens(prompts).logprobs
     assert together == in_parts(engine, prompts, Random(2))
     few = Random(3).sample(range(len(prompts)), 4)
@@ -117,7 +117,7 @@ def test_in_bfloat16_a_prompt_has_the_same_bits_and_is_as_near_to_float64_as_in_
         return
     loaded = tiny_model(model_type, torch.bfloat16)
     engine = TrieEngine(loaded, canonical=True)
-    prompts = mixed_prompts(6)
+    prompts = make_mixed_prompts(6)
     together = engine.score_tokens(prompts).logprobs
     assert together == in_parts(engine, prompts, Random(7))
     few = Random(8).sample(range(len(prompts)), 3)
@@ -157,7 +157,7 @@ def test_random_tries_give_the_bits_of_each_prompt_alone(
 
 
 def test_the_fast_mode_gives_other_bits_in_these_tests() -> None:
-    prompts = mixed_prompts(1)
+    prompts = make_mixed_prompts(1)
     fast = TrieEngine(tiny_model("llama"), canonical=False)
     assert fast.score_tokens(prompts).logprobs != alone(fast, prompts)
 
@@ -188,7 +188,7 @@ def test_whole_continuations_have_the_same_bits(prompts: list[ScoringPrompt]) ->
 @pytest.mark.usefixtures("threads")
 def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trie_engine, "GOOD_PASS_TOKENS", 32)
-    prompts = mixed_prompts(4)
+    prompts = make_mixed_prompts(4)
     results, engines = [], []
     for number in (1, 2, 5, 16):
         torch.set_num_threads(number)
@@ -202,7 +202,7 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -
 def test_a_copy_of_the_weights_changes_no_bit() -> None:
     loaded = tiny_model("qwen3")
     engine = TrieEngine(loaded, canonical=True)
-    prompts = mixed_prompts(5)
+    prompts = make_mixed_prompts(5)
     packed = engine.score_tokens(prompts).logprobs
     engine._forward = HostedForward(loaded.model, Products(loaded.model, 64, packed=False))
     assert engine.score_tokens(prompts).logprobs == packed
@@ -304,13 +304,13 @@ def test_attention_that_depends_on_what_else_is_computed_is_found(
     if promises_nothing_in_bfloat16():
         return
 
-    def altered(query: torch.Tensor, keys: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def alter(query: torch.Tensor, keys: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
         output, normaliser = flash(query, keys, *others)
         wrong = keys.shape[1] > 300 if depends_on == "keys" else query.shape[1] == 33
         return output, normaliser + 1e-4 * wrong
 
     flash = tiles._flash
-    monkeypatch.setattr(tiles, "_flash", altered)
+    monkeypatch.setattr(tiles, "_flash", alter)
     with pytest.raises(EngineError, match=found):
         open_engine(tiny_model("llama", torch.bfloat16), canonical=True)
 

@@ -90,28 +90,28 @@ def test_a_piece_begins_where_a_question_does() -> None:
 # Tokens kept for later calls
 
 
-def kept_tokens(sequences: list[list[int]], groups: list[int]) -> list[list[int]]:
+def list_kept_tokens(sequences: list[list[int]], groups: list[int]) -> list[list[int]]:
     trie = build_trie(sequences)
     return [[trie.tokens[step] for step in trie.path(end)] for end in shared_ends(trie, groups)]
 
 
 def test_the_beginning_that_several_questions_share_is_kept() -> None:
     sequences = [[9, 8, 7, q, 5, variant] for q in (1, 2, 3) for variant in (0, 1)]
-    assert kept_tokens(sequences, [0, 0, 1, 1, 2, 2]) == [[9, 8, 7]]
+    assert list_kept_tokens(sequences, [0, 0, 1, 1, 2, 2]) == [[9, 8, 7]]
 
 
 def test_each_of_several_beginnings_is_kept() -> None:
     # As under answer-moving, whose examples differ from variant to variant.
     sequences = [[9, variant, *([6] * 10), q, 5] for q in (1, 2, 3) for variant in (0, 1)]
-    assert kept_tokens(sequences, [0, 0, 1, 1, 2, 2]) == [[9, 0, *([6] * 10)], [9, 1, *([6] * 10)]]
+    assert list_kept_tokens(sequences, [0, 0, 1, 1, 2, 2]) == [[9, 0, *([6] * 10)], [9, 1, *([6] * 10)]]
 
 
 def test_a_few_more_words_that_two_questions_share_do_not_replace_what_all_share() -> None:
     sequences = [[*([9] * 20), *question] for question in ([1, 2, 3, 4], [1, 2, 3, 5], [6], [7])]
-    assert kept_tokens(sequences, [0, 1, 2, 3]) == [[9] * 20]
+    assert list_kept_tokens(sequences, [0, 1, 2, 3]) == [[9] * 20]
 
 
 def test_of_one_question_alone_the_common_beginning_is_kept() -> None:
-    assert kept_tokens([[9, 8, 7, 1], [9, 8, 7, 2, 3]], [0, 0]) == [[9, 8, 7]]
-    assert kept_tokens([[1], [2]], [0, 0]) == []
-    assert kept_tokens([[1, 2], [1, 2, 3]], [0, 0]) == [[1, 2]]
+    assert list_kept_tokens([[9, 8, 7, 1], [9, 8, 7, 2, 3]], [0, 0]) == [[9, 8, 7]]
+    assert list_kept_tokens([[1], [2]], [0, 0]) == []
+    assert list_kept_tokens([[1, 2], [1, 2, 3]], [0, 0]) == [[1, 2]]

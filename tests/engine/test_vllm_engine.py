@@ -206,12 +206,12 @@ def test_an_answer_without_what_was_asked_is_an_error(
 ) -> None:
     step: Callable[[], Sequence[Any]] = core.step
 
-    def without_labels() -> Sequence[Any]:
+    def omit_labels() -> Sequence[Any]:
         outputs = step()
         outputs[-1].outputs[0].logprobs[0].clear()
         return outputs
 
-    monkeypatch.setattr(core, "step", without_labels)
+    monkeypatch.setattr(core, "step", omit_labels)
     with pytest.raises(EngineError, match="vLLM gave no log-probability of token"):
         engine.score(prompts())
 

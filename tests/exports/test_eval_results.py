@@ -40,14 +40,14 @@ def _fields(entry: dict[str, Any], prefix: str = "") -> set[str]:
     return found
 
 
-def _specified() -> tuple[set[str], set[str]]:
+def _read_specified() -> tuple[set[str], set[str]]:
     """Return the fields of the specification, and the fields of its shortest example."""
     whole, shortest = yaml.safe_load(SPECIFICATION.read_text(encoding="utf-8"))
     return _fields(whole), _fields(shortest)
 
 
 def _read(out: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, list[EvalResultEntry]]]:
-    known, required = _specified()
+    known, required = _read_specified()
     for file in manifest["files"]:
         documents = yaml.safe_load((out / file["file"]).read_text(encoding="utf-8"))
         for document in documents:
@@ -56,13 +56,13 @@ def _read(out: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, list[EvalR
         yield file["file"], parse_eval_result_entries(documents)
 
 
-def _exported(filled: Filled, out: Path, *tasks: str) -> dict[str, EvalResultEntry]:
+def _run_export(filled: Filled, out: Path, *tasks: str) -> dict[str, EvalResultEntry]:
     manifest = export(filled.engine, ExportRequest("eval-results", tasks=tasks), out)
     return {file: entry for file, [entry] in _read(out, manifest)}
 
 
 def test_the_hubs_library_reads_the_registrys_accuracies(on_the_hub: Filled, tmp_path: Path) -> None:
-    found = _exported(on_the_hub, tmp_path / "out", "odd=odd_all")
+    found = _run_export(on_the_hub, tmp_path / "out", "odd=odd_all")
     with read_session(on_the_hub.engine) as session:
         query = text(
             "SELECT value FROM evaluation_metrics WHERE metric = 'accuracy' AND scope = 'all' "
@@ -81,23 +81,23 @@ def test_a_registry_with_an_address_is_the_source(
     on_the_hub: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_PUBLIC_URL", "https://boards.example.org/")
-    urls = {entry.source_url for entry in _exported(on_the_hub, tmp_path / "out", "odd=x").values()}
+    urls = {entry.source_url for entry in _run_export(on_the_hub, tmp_path / "out", "odd=x").values()}
     assert urls == {f"https://boards.example.org/evaluations/{id_}" for id_ in (on_the_hub.odd, on_the_hub.other)}
 
 
 def test_a_task_that_is_not_known_is_asked_for(on_the_hub: Filled, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"give --task odd=TASK, a task that eval\.yaml of example/odd defines"):
-        _exported(on_the_hub, tmp_path / "out")
+        _run_export(on_the_hub, tmp_path / "out")
     with pytest.raises(UsageError, match=r"--task 'odd': give BENCHMARK=TASK"):
-        _exported(on_the_hub, tmp_path / "out", "odd")
+        _run_export(on_the_hub, tmp_path / "out", "odd")
     with pytest.raises(UsageError, match="worst_accuracy is not exported; give one of accuracy, right_twice"):
-        _exported(on_the_hub, tmp_path / "out", "odd:worst_accuracy=x")
+        _run_export(on_the_hub, tmp_path / "out", "odd:worst_accuracy=x")
     assert not (tmp_path / "out").exists()
 
 
 def test_benchmarks_from_elsewhere_have_nothing_to_show_there(sqlite_filled: Filled, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="on a data set of the hub is selected"):
-        _exported(sqlite_filled, tmp_path / "out", "odd=x")
+        _run_export(sqlite_filled, tmp_path / "out", "odd=x")
 
 
 def test_twenty_evaluations_have_an_entry_for_each_task(sqlite_database: str, tmp_path: Path) -> None:

@@ -141,16 +141,16 @@ def test_imported_outputs_name_the_program_that_asked(sqlite_database: str, tmp_
 
 
 def test_a_model_of_the_hub_has_the_hubs_name() -> None:
-    def of(**more: Any) -> dict[str, Any]:
+    def make(**more: Any) -> dict[str, Any]:
         revision = ModelRevision(number=1, model=Model(name="small", developer=more.pop("developer", None)), **more)
         return model_info(revision)
 
-    hub = of(kind="huggingface", location="org/Small-1B", revision="0" * 40)
+    hub = make(kind="huggingface", location="org/Small-1B", revision="0" * 40)
     assert (hub["id"], hub["additional_details"]["model_availability"]) == ("org/Small-1B", "open_weights")
-    local = of(kind="huggingface", location="models/small", revision=None, developer="A & B")
+    local = make(kind="huggingface", location="models/small", revision=None, developer="A & B")
     assert (local["id"], local["developer"]) == ("A-B/small", "A & B")
     assert local["additional_details"]["model_availability"] == "unknown"
-    assert of(kind="external", location=None, revision=None)["id"] == "local/small"
+    assert make(kind="external", location=None, revision=None)["id"] == "local/small"
 
 
 def test_nothing_sealed_is_nothing_to_export(sqlite_database: str, tmp_path: Path) -> None:

@@ -26,10 +26,10 @@ def test_no_door_answers_a_hostile_value_with_a_server_error(
 ) -> None:
     with filled_databases.copy(fill, tmp_path) as (url, right):
         fuzz = Fuzz(site(url, tmp_path), right, seed)
-        assert [str(fault) for fault in fuzz.run(requests) if not _asked_of_no_reader(fault, url)] == []
+        assert [str(fault) for fault in fuzz.run(requests) if not _ask_of_no_reader(fault, url)] == []
 
 
-def _asked_of_no_reader(fault: Fault, url: str) -> bool:
+def _ask_of_no_reader(fault: Fault, url: str) -> bool:
     """Return whether this is the SQL page's answer on PostgreSQL without a role for reading, as here."""
     return (
         url.startswith("postgresql") and fault.status == 503 and fault.door.endpoint.startswith(("sql.", "api.query"))

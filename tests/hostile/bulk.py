@@ -22,14 +22,14 @@ PIECES: Final[dict[str, str]] = {
 Write = Callable[[Path, int], Path]
 
 
-def listed(piece: str, size: int) -> str:
+def list_items(piece: str, size: int) -> str:
     """Return a list of equal items, `size` bytes long."""
     return "[" + f"{piece}," * (size // (len(piece) + 1)) + piece + "]"
 
 
 def _text(name: str, before: str, after: str, piece: str = PIECES["objects"]) -> Write:
     def write(folder: Path, size: int) -> Path:
-        (folder / name).write_text(before + listed(piece, size) + after, encoding="utf-8")
+        (folder / name).write_text(before + list_items(piece, size) + after, encoding="utf-8")
         return folder / name
 
     return write
@@ -42,9 +42,9 @@ def _lines(folder: Path, size: int) -> Path:
     return path
 
 
-def _packed_lines(folder: Path, size: int) -> Path:
+def _pack_lines(folder: Path, size: int) -> Path:
     path = folder / "packed.jsonl.gz"
-    path.write_bytes(gzip.compress(listed(PIECES["objects"], size).encode() + b"\n", 1))
+    path.write_bytes(gzip.compress(list_items(PIECES["objects"], size).encode() + b"\n", 1))
     return path
 
 
@@ -83,7 +83,7 @@ def _entry(folder: Path, size: int) -> Path:
     header = {"version": 2, "status": "success", "eval": {"task": "t"}}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr("header.json", json.dumps(header))
-        archive.writestr("samples/1_epoch_1.json", listed(PIECES["objects"], min(size, (16 << 20) - 100)))
+        archive.writestr("samples/1_epoch_1.json", list_items(PIECES["objects"], min(size, (16 << 20) - 100)))
     return path
 
 
@@ -115,7 +115,7 @@ def _empty_rows(folder: Path, size: int) -> Path:
 
 BENCHMARKS: Final[dict[str, Write]] = {
     "lines": _lines,
-    "a line that is packed": _packed_lines,
+    "a line that is packed": _pack_lines,
     "questions": _questions,
     "a table": _table,
     "a row of structures": _parquet,

@@ -71,7 +71,7 @@ def _lines(name: str, others: list[Any]) -> Write:
     return write
 
 
-def _beside(source: Path, name: str) -> Write:
+def _write_beside(source: Path, name: str) -> Write:
     """Return a writer of the document as a file of a run's folder."""
 
     def write(folder: Path, text: str) -> Path:
@@ -262,27 +262,27 @@ def _opencompass_prediction(folder: Path, text: str) -> Path:
     return _results_of("opencompass", _LETTERS, str(_LETTERS))(folder, text)
 
 
-def _of_lines(line: Callable[[int], Any], count: int = 5) -> Importer:
+def _make_lines(line: Callable[[int], Any], count: int = 5) -> Importer:
     return Importer(line(0), _lines("o.jsonl", [line(number) for number in range(1, count)]), _outputs)
 
 
-def _of_run(run: str, name: str, read: Callable[[Engine, Path], Any] = _outputs) -> Importer:
-    return Importer(_json(HELM / run / name), _beside(HELM / run, name), read)
+def _make_run(run: str, name: str, read: Callable[[Engine, Path], Any] = _outputs) -> Importer:
+    return Importer(_json(HELM / run / name), _write_beside(HELM / run, name), read)
 
 
 IMPORTERS: Final[dict[str, Importer]] = {
-    "the outputs contract": _of_lines(_contract_line),
-    "IBM/cat": _of_lines(_cat_line),
-    "lm-evaluation-harness": _of_lines(_harness_line),
-    "SCORE": _of_lines(_score_line, 4),
-    "Every Eval Ever": _of_lines(_eee_line),
+    "the outputs contract": _make_lines(_contract_line),
+    "IBM/cat": _make_lines(_cat_line),
+    "lm-evaluation-harness": _make_lines(_harness_line),
+    "SCORE": _make_lines(_score_line, 4),
+    "Every Eval Ever": _make_lines(_eee_line),
     "a table of letters": Importer({"question_id": QUESTIONS[0]["id"], "m": "A"}, _cells(_LETTERS_HEADING), _outputs),
-    "HELM's state": _of_run("joint", "scenario_state.json"),
-    "HELM's separate state": _of_run("separate", "scenario_state.json"),
-    "HELM's instances": _of_run("joint", "per_instance_stats.json"),
-    "HELM's statistics": _of_run("joint", "stats.json"),
-    "HELM's specification": Importer({"name": "csqa"}, _beside(HELM / "joint", "run_spec.json"), _outputs),
-    "HELM's questions": _of_run("joint", "scenario_state.json", _questions_of_log),
+    "HELM's state": _make_run("joint", "scenario_state.json"),
+    "HELM's separate state": _make_run("separate", "scenario_state.json"),
+    "HELM's instances": _make_run("joint", "per_instance_stats.json"),
+    "HELM's statistics": _make_run("joint", "stats.json"),
+    "HELM's specification": Importer({"name": "csqa"}, _write_beside(HELM / "joint", "run_spec.json"), _outputs),
+    "HELM's questions": _make_run("joint", "scenario_state.json", _questions_of_log),
     "Inspect's document": Importer(_inspect(), _file("log.json"), _outputs),
     "Inspect's shuffled document": Importer(_json(INSPECT / "shuffled_dataset.json"), _file("log.json"), _outputs),
     "Inspect's header": Importer(_inspect_header(), _entry("header.json", _inspect_entries()), _outputs),

@@ -71,8 +71,10 @@ LINK = (
     '"at":"2026-01-01T00:00:00+00:00"}}'
 ).format("a" * 64)
 CHAINS = {
-    **{f"a list of {name}": lambda piece=piece: bulk.listed(piece, 60 << 20) for name, piece in bulk.PIECES.items()},
-    "links": lambda: '{"format_version":1,"signatures":[],"links":' + bulk.listed(LINK, 30 << 20) + "}",
+    **{
+        f"a list of {name}": lambda piece=piece: bulk.list_items(piece, 60 << 20) for name, piece in bulk.PIECES.items()
+    },
+    "links": lambda: '{"format_version":1,"signatures":[],"links":' + bulk.list_items(LINK, 30 << 20) + "}",
     "100,000 levels": lambda: "[" * 100_000,
     "5,000 digits": lambda: "9" * 5000,
     "half a surrogate pair": lambda: '{"\\ud800":1}',

@@ -53,7 +53,7 @@ def post(client: FlaskClient, headers: dict[str, str], address: str, content: by
     return answer.status_code, answer.json
 
 
-def filled_site(url: str) -> tuple[FlaskClient, dict[str, str]]:
+def fill_site(url: str) -> tuple[FlaskClient, dict[str, str]]:
     add_account(get_engine(url), "maintainer", "maintainer")
     return create_app(database_url=url).test_client(), bearer(token_of(get_engine(url), "maintainer"))
 
@@ -62,7 +62,7 @@ def test_hostile_uploads_are_answered_with_4xx_and_honest_ones_are_stored(
     filled_databases: FilledDatabases, tmp_path: Path
 ) -> None:
     with filled_databases.copy(fill, tmp_path) as (url, _):
-        client, headers = filled_site(url)
+        client, headers = fill_site(url)
         for number, (name, (address, kind)) in enumerate(UPLOADS.items()):
             importer = IMPORTERS[name]
             place = next(key for key in importer.document if key not in ("version", "status", "eval"))
@@ -91,7 +91,7 @@ def test_pages_are_answered_while_a_file_is_read(
 
     monkeypatch.setattr(isolated, "run", slowly)
     with filled_databases.copy(fill, tmp_path) as (url, _):
-        client, headers = filled_site(url)
+        client, headers = fill_site(url)
         said: list[tuple[int, Any]] = []
         upload = threading.Thread(target=lambda: said.append(post(client, headers, BENCHMARKS, b"{}\n", LINES)))
         other = client.application.test_client()
@@ -116,7 +116,7 @@ def test_sixty_megabytes_of_tiny_values_are_refused_within_a_process_of_half_a_g
     path = bulk.LOGS[name](tmp_path, bulk.MEGABYTES << 20)
     kinds = {".json": DOCUMENT, ".jsonl": LINES, ".csv": "text/csv", ".eval": ARCHIVE}
     with filled_databases.copy(fill, tmp_path) as (url, _):
-        client, headers = filled_site(url)
+        client, headers = fill_site(url)
         status, said = post(client, headers, OUTPUTS, path.read_bytes()[: 64 << 20], kinds[path.suffix])
         assert status == 422, said
         get_engine(url).dispose()

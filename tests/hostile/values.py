@@ -80,7 +80,7 @@ def places(document: Any, *, most: int = 3) -> Iterator[Place]:
         yield from ((key, *rest) for rest in places(value, most=1))
 
 
-def marked(document: Any, place: Place) -> Any:
+def mark(document: Any, place: Place) -> Any:
     """Return the document with the mark at a place."""
     if not place:
         return MARK
@@ -94,4 +94,4 @@ def marked(document: Any, place: Place) -> Any:
 
 def with_value(document: Any, place: Place, value: str) -> str:
     """Return the document as JSON, with the text of a value at a place."""
-    return json.dumps(marked(document, place)).replace(json.dumps(MARK), value)
+    return json.dumps(mark(document, place)).replace(json.dumps(MARK), value)

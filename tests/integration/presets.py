@@ -73,7 +73,9 @@ def npsq(with_question: Sequence[float], without: Sequence[float]) -> list[float
     return [(one - other) / -other for one, other in zip(with_question, without, strict=True)]
 
 
-def witnessed(url: str, evaluation_ids: Sequence[int], folder: Path, python: Path) -> list[dict[str, dict[str, float]]]:
+def compute_witnessed(
+    url: str, evaluation_ids: Sequence[int], folder: Path, python: Path
+) -> list[dict[str, dict[str, float]]]:
     """Compute npsq_correct and npsq_accuracy from lm-evaluation-harness's log-likelihoods alone.
 
     Returns them by evaluation and question. python: an interpreter with the harness.
@@ -104,7 +106,7 @@ def witnessed(url: str, evaluation_ids: Sequence[int], folder: Path, python: Pat
     return found
 
 
-def stored(url: str, evaluation_id: int) -> dict[str, dict[str, float]]:
+def load(url: str, evaluation_id: int) -> dict[str, dict[str, float]]:
     """Return the same values as the registry reports them."""
     document = shuffleboard_json("metrics", evaluation_id, "--per-question", database_url=url)
     assert document["complete"]
@@ -117,8 +119,10 @@ def stored(url: str, evaluation_id: int) -> dict[str, dict[str, float]]:
 def largest_differences(url: str, evaluation_ids: Sequence[int], folder: Path, python: Path = PEER) -> list[float]:
     """Return the largest difference of stored and computed values over all questions, by evaluation."""
     differences = []
-    for evaluation_id, theirs in zip(evaluation_ids, witnessed(url, evaluation_ids, folder, python), strict=True):
-        ours = stored(url, evaluation_id)
+    for evaluation_id, theirs in zip(
+        evaluation_ids, compute_witnessed(url, evaluation_ids, folder, python), strict=True
+    ):
+        ours = load(url, evaluation_id)
         assert ours.keys() == theirs.keys()
         differences.append(max(abs(ours[q][name] - value) for q in ours for name, value in theirs[q].items()))
     return differences

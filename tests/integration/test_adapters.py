@@ -143,7 +143,7 @@ def test_the_chat_template_of_an_adapter_is_used_instead_of_that_of_its_base(reg
     assert loaded.tokenizer.chat_template == revision.chat_template
 
 
-def without_weights(folder: Path) -> None:
+def omit_weights(folder: Path) -> None:
     (folder / "adapter_model.safetensors").unlink()
 
 
@@ -170,14 +170,14 @@ def with_another_token(folder: Path) -> None:
     )
 
 
-def of_another_kind(folder: Path) -> None:
+def change_kind(folder: Path) -> None:
     config = folder / "adapter_config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"peft_type": "PREFIX_TUNING"}))
 
 
 REFUSED: dict[str, tuple[Callable[[Path], None], tuple[str, ...], int, str]] = {
     "a folder that is not there": (shutil.rmtree, ("--base", "tiny"), 1, "no such folder; check the path"),
-    "no weights": (without_weights, ("--base", "tiny"), 1, "contains no adapter_model.safetensors"),
+    "no weights": (omit_weights, ("--base", "tiny"), 1, "contains no adapter_model.safetensors"),
     "a pickle": (as_pickle, ("--base", "tiny"), 1, "weights are a pickle (adapter_model.bin)"),
     "several in one folder": (
         as_one_of_several,
@@ -191,7 +191,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], tuple[str, ...], int, str]] = {
         1,
         "its tokenizer has 1 tokens that the base model's lacks or numbers otherwise",
     ),
-    "prefix tuning": (of_another_kind, ("--base", "tiny"), 1, "'PREFIX_TUNING'; only LORA can be loaded"),
+    "prefix tuning": (change_kind, ("--base", "tiny"), 1, "'PREFIX_TUNING'; only LORA can be loaded"),
     "a base that has one": (template, ("--base", "tuned"), 2, "--base tuned: has an adapter itself"),
     "a base that is not registered": (template, ("--base", "nobody"), 1, "no model 'nobody'"),
     "a base of another kind": (template, ("--kind", "external"), 2, "an adapter needs a base of kind huggingface"),

@@ -33,7 +33,7 @@ def engine(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> En
     return made
 
 
-def refused(command: Iterable[object], status: int, *parts: str, **settings: object) -> str:
+def refuse(command: Iterable[object], status: int, *parts: str, **settings: object) -> str:
     """Check that a command ends with this status and a message of one line with all parts; return the message."""
     outcome = shuffleboard(*command, status=status, **settings)
     assert outcome.stdout == ""
@@ -51,7 +51,7 @@ def line(**changes: object) -> str:
     return json.dumps(GOOD | changes)
 
 
-def without(key: str) -> str:
+def omit(key: str) -> str:
     return json.dumps({name: value for name, value in GOOD.items() if name != key})
 
 
@@ -86,10 +86,10 @@ BAD_LINES = {
     "options that are a text": (line(id="x", options="ab", answer=0), "options 'ab'", "at least two options"),
     "a question that is a number": (line(id="x", question=7), "question '7' is not text", "quotation marks"),
     "a subject that is a list": (line(id="x", subject=["s"]), "subject", "is not text"),
-    "no id": (without("id"), "key 'id' is missing", "add it"),
-    "no question": (without("question"), "key 'question' is missing", "add it"),
-    "no options": (without("options"), "key 'options' is missing", "add it"),
-    "no answer": (without("answer"), "key 'answer' is missing", "add it"),
+    "no id": (omit("id"), "key 'id' is missing", "add it"),
+    "no question": (omit("question"), "key 'question' is missing", "add it"),
+    "no options": (omit("options"), "key 'options' is missing", "add it"),
+    "no answer": (omit("answer"), "key 'answer' is missing", "add it"),
     "a key given twice": (line(id="x")[:-1] + ', "answer": 1}', "key 'answer' is given twice", "keep one"),
     "context and passage": (line(id="x", context="c", passage="p"), "context and its alias passage", "keep one"),
     "a NUL character": (line(id="x", question="a\0b"), "question contains a NUL character", "remove it"),
@@ -106,11 +106,11 @@ def test_a_bad_line_of_a_benchmark_is_refused_and_nothing_is_stored(engine: Engi
     path = tmp_path / "questions.jsonl"
     path.write_text(f"{line()}\n{bad}\n", encoding="utf-8")
     before = table_counts(engine)
-    refused(("benchmarks", "import", path, "--name", "bad"), 1, "questions.jsonl line 2: ", *parts)
+    refuse(("benchmarks", "import", path, "--name", "bad"), 1, "questions.jsonl line 2: ", *parts)
     assert table_counts(engine) == before
 
 
-def damaged_gzip(folder: Path) -> Path:
+def damage_gzip(folder: Path) -> Path:
     path = folder / "bad.jsonl.gz"
     path.write_bytes(gzip.compress("".join(json.dumps(question(n)) + "\n" for n in range(50)).encode())[:-20])
     return path
@@ -131,7 +131,7 @@ def written(name: str, content: bytes) -> Callable[[Path], Path]:
     return write
 
 
-def made_folder(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     path = folder / "folder.jsonl"
     path.mkdir()
     return path
@@ -142,7 +142,7 @@ CSV_HEAD = b"id,subject,question,options,answer\n"
 BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "a file that does not exist": (lambda folder: folder / "missing.jsonl", ("missing.jsonl: no such file", "path")),
     "a table that does not exist": (lambda folder: folder / "missing.csv", ("missing.csv: no such file", "path")),
-    "a folder": (made_folder, ("is a folder", "give a file in it")),
+    "a folder": (make_folder, ("is a folder", "give a file in it")),
     "an empty file": (written("none.jsonl", b""), ("none.jsonl: contains no question", "at least one line")),
     "blank lines only": (written("none.jsonl", b"\n \n"), ("none.jsonl: contains no question", "at least one line")),
     "another kind of file": (written("x.ods", b""), ("x.ods: unknown kind of file", "use .jsonl")),
@@ -150,7 +150,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
         written("x.jsonl", line(question="caf#").encode().replace(b"#", b"\xe9")),
         ("x.jsonl line 1: byte 0xe9 at column", "is not UTF-8", "save the file as UTF-8"),
     ),
-    "a damaged gzip file": (damaged_gzip, ("bad.jsonl.gz: damaged gzip file", "fetch or compress it again")),
+    "a damaged gzip file": (damage_gzip, ("bad.jsonl.gz: damaged gzip file", "fetch or compress it again")),
     "a gzip file that is none": (no_gzip, ("bad.jsonl.gz: damaged gzip file", "fetch or compress it again")),
     "a table that is none": (written("x.parquet", b"PAR1"), ("x.parquet: cannot be read as Parquet", "check the file")),
     "an empty table": (written("x.csv", b""), ("x.csv: contains no question", "at least one line")),
@@ -184,7 +184,7 @@ def test_a_file_that_is_no_benchmark_is_refused_and_nothing_is_stored(
 ) -> None:
     make, parts = BAD_FILES[name]
     before = table_counts(engine)
-    refused(("benchmarks", "import", make(tmp_path), "--name", "bad"), 1, *parts)
+    refuse(("benchmarks", "import", make(tmp_path), "--name", "bad"), 1, *parts)
     assert table_counts(engine) == before
 
 
@@ -335,7 +335,7 @@ def test_a_command_that_cannot_be_right_is_refused_and_nothing_is_stored(
 ) -> None:
     status, parts = BAD_COMMANDS[command]
     before = table_counts(engine)
-    refused(words(command, tmp_path), status, *parts)
+    refuse(words(command, tmp_path), status, *parts)
     assert table_counts(engine) == before
 
 
@@ -345,7 +345,7 @@ def test_a_version_name_that_other_content_has_is_refused(engine: Engine, tmp_pa
     shuffleboard("benchmarks", "import", first, "--name", "b", "--version", "v1")
     before = table_counts(engine)
     command = ("benchmarks", "import", other, "--name", "b", "--version", "v1")
-    refused(command, 1, "benchmark b has a version 'v1' with other content", "choose another --version")
+    refuse(command, 1, "benchmark b has a version 'v1' with other content", "choose another --version")
     assert table_counts(engine) == before
 
 
@@ -353,7 +353,7 @@ def test_an_external_model_cannot_be_asked(engine: Engine) -> None:
     shuffleboard("models", "add", "theirs", "--kind", "external")
     before = table_counts(engine)
     command = "evaluations submit --model theirs --benchmark there --variants cyclic"
-    refused(command.split(), 2, "model theirs is external", "shuffleboard evaluations import")
+    refuse(command.split(), 2, "model theirs is external", "shuffleboard evaluations import")
     assert table_counts(engine) == before
 
 
@@ -406,18 +406,18 @@ BAD_SETTINGS: dict[str, tuple[dict[str, Callable[[Path], object]], int, tuple[st
 def test_a_setting_that_cannot_be_right_is_named(tmp_path: Path, name: str) -> None:
     values, status, parts = BAD_SETTINGS[name]
     settings = {name: value(tmp_path) for name, value in values.items()}
-    assert "secret" not in refused(("models", "list"), status, *parts, **settings)
+    assert "secret" not in refuse(("models", "list"), status, *parts, **settings)
 
 
 def test_an_empty_postgresql_database_is_not_set_up_unasked(postgresql_url: str) -> None:
-    refused(("models", "list"), 1, "is empty", "run: shuffleboard db upgrade", database_url=postgresql_url)
+    refuse(("models", "list"), 1, "is empty", "run: shuffleboard db upgrade", database_url=postgresql_url)
 
 
 def test_a_database_newer_than_the_code_is_left_alone(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '299901010000'")
     for command in (("models", "list"), ("db", "check"), ("db", "upgrade")):
-        refused(command, 75, "at revision 299901010000, newer than this code", "upgrade the code")
+        refuse(command, 75, "at revision 299901010000, newer than this code", "upgrade the code")
 
 
 def test_a_real_process_ends_with_the_same_status_and_no_traceback(tmp_path: Path) -> None:

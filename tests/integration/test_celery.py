@@ -66,7 +66,7 @@ def complete(engine: Engine, evaluation_id: int) -> bool:
         return find_evaluation(session, evaluation_id).state == "complete"
 
 
-def claimed(engine: Engine) -> bool:
+def is_claimed(engine: Engine) -> bool:
     return ("leased",) in shard_rows(engine, "state")
 
 
@@ -125,7 +125,7 @@ def test_a_killed_worker_s_shard_is_scored_by_another(engine: Engine, tmp_path: 
     settings["lease_seconds"] = 3.0
     evaluation_id = submit_by_command(engine, tmp_path, settings)
     with fake_worker("--seconds-per-prompt", 30, **settings) as worker:
-        eventually(lambda: claimed(engine), "a worker begins")
+        eventually(lambda: is_claimed(engine), "a worker begins")
         worker.signal(signal.SIGKILL)
     with fake_worker(**settings):
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
@@ -138,7 +138,7 @@ def test_a_worker_told_to_stop_hands_its_shard_back_within_seconds(
 ) -> None:
     submit_by_command(engine, tmp_path, settings, variants="full")  # 24 s of work in each shard
     with fake_worker("--seconds-per-prompt", 1, **settings) as worker:
-        eventually(lambda: claimed(engine), "a worker begins")
+        eventually(lambda: is_claimed(engine), "a worker begins")
         assert terminate(worker) == 0
     assert set(shard_rows(engine, "state", "failures", "crashes")) == {("queued", 0, 0)}
 
@@ -150,7 +150,7 @@ def test_workers_live_through_a_restart_of_redis(
     gate = tmp_path / "gate"
     with fake_worker("--gate", gate, **settings) as worker:
         evaluation_id = submit_by_command(engine, tmp_path, settings)
-        eventually(lambda: claimed(engine), "a worker begins")
+        eventually(lambda: is_claimed(engine), "a worker begins")
         private_redis_server.kill()
         private_redis_server.start()
         gate.touch()
@@ -212,24 +212,24 @@ def test_celery_runs_a_worker_and_shows_what_it_scores(
         eventually(lambda: listens(port), "flower answers")
         eventually(lambda: "scorer@here" in events.said.read_text(), "the worker is there")
         evaluation_id = submit_by_command(engine, tmp_path, settings)
-        eventually(lambda: claimed(engine), "it begins")
+        eventually(lambda: is_claimed(engine), "it begins")
         ((shard_id, worker_id),) = shard_rows(engine, "id", "worker_id")[:1]
         of = {"evaluation": evaluation_id, "model": "fake", "worker": worker_id}
 
-        def shown(state: str) -> list[tuple[str, str, str]]:
+        def show(state: str) -> list[tuple[str, str, str]]:
             tasks = httpx2.get(f"{flower}/api/tasks", params={"state": state}).json().values()
             return sorted((task["args"], task["kwargs"], task["worker"]) for task in tasks)
 
-        eventually(lambda: shown("STARTED") == [(f"({shard_id},)", repr(of), "scorer@here")], "flower shows the shard")
+        eventually(lambda: show("STARTED") == [(f"({shard_id},)", repr(of), "scorer@here")], "flower shows the shard")
         with celery_process("inspect", "active", "--json", **settings) as inspect:
             assert inspect.wait(PATIENCE_S) == 0
             (active,) = json.loads(inspect.said.read_text())["scorer@here"]
         assert (active["name"], active["args"], active["kwargs"]) == (SCORE_TASK, [shard_id], of)
         gate.touch()
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
-        eventually(lambda: len(shown("SUCCESS")) >= SHARDS, "flower has seen the end")
+        eventually(lambda: len(show("SUCCESS")) >= SHARDS, "flower has seen the end")
         told = [(f"({shard},)", repr(of), "scorer@here") for (shard,) in shard_rows(engine, "id")]
-        assert [task for task in shown("SUCCESS") if task[1] != "{}"] == told
+        assert [task for task in show("SUCCESS") if task[1] != "{}"] == told
         assert f"kwargs={of}" in events.said.read_text()
         assert terminate(worker) == 0
     assert_whole(engine, evaluation_id)
@@ -322,7 +322,7 @@ def test_no_hint_is_missing_while_the_broker_is_down() -> None:
     assert send_hints(settings, [(1, "cpu")]) == 0
 
 
-def queued_in(broker: Redis) -> int:
+def count_queued_in(broker: Redis) -> int:
     return broker.llen("cpu")  # type: ignore[return-value]
 
 
@@ -338,7 +338,7 @@ def test_a_commit_hints_at_what_it_queued_and_a_rollback_at_nothing(
     engine: Engine, tmp_path: Path, in_this_process: None, broker: Redis
 ) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
-    assert queued_in(broker) == SHARDS
+    assert count_queued_in(broker) == SHARDS
     request = EvaluationRequest(model="fake", benchmark="bench", variants="original")
     with Session(engine) as session:
         submit(session, request)
@@ -346,11 +346,11 @@ def test_a_commit_hints_at_what_it_queued_and_a_rollback_at_nothing(
         session.commit()
     with write_session(engine) as session, session.begin_nested():
         move(session, evaluation_id, "pause")
-    assert queued_in(broker) == SHARDS
+    assert count_queued_in(broker) == SHARDS
     with write_session(engine) as session:
         move(session, evaluation_id, "resume")
-        assert queued_in(broker) == SHARDS, "nothing is sent before the commit"
-    assert queued_in(broker) == 2 * SHARDS
+        assert count_queued_in(broker) == SHARDS, "nothing is sent before the commit"
+    assert count_queued_in(broker) == 2 * SHARDS
 
 
 def test_a_shard_that_is_handed_back_is_hinted_at(
@@ -362,10 +362,10 @@ def test_a_shard_that_is_handed_back_is_hinted_at(
         session.flush()
         taken = claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
     assert taken is not None
-    before = queued_in(broker)
+    before = count_queued_in(broker)
     with write_session(engine) as session:
         assert hand_back(session, taken)
-    assert queued_in(broker) == before + 1
+    assert count_queued_in(broker) == before + 1
 
 
 @contextmanager
@@ -397,7 +397,7 @@ def test_work_is_taken_up_when_redis_comes_back(
     gate = tmp_path / "gate"
     with fake_worker("--gate", gate, **settings) as worker:
         evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
-        eventually(lambda: claimed(engine), "a worker begins without Redis")
+        eventually(lambda: is_claimed(engine), "a worker begins without Redis")
         private_redis_server.start()
         gate.touch()
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
@@ -426,7 +426,7 @@ TASK: dict[str, Any] = {
 }
 
 
-def changed(path: str, value: object) -> dict[str, Any]:
+def change(path: str, value: object) -> dict[str, Any]:
     """Return a Celery message with one changed part."""
     message = copy.deepcopy(TASK)
     *parts, last = path.split(".")
@@ -447,7 +447,7 @@ UNREADABLE = (
     *(json.dumps(message).encode() for message in ({}, [], 1, None, "text", {"properties": {}})),
     *(json.dumps({name: TASK[name] for name in TASK if name != left_out}).encode() for left_out in TASK),
     *(
-        json.dumps(changed(path, value)).encode()
+        json.dumps(change(path, value)).encode()
         for path, value in (
             ("body", "%%%"),
             ("body", base64.b64encode(b"no JSON").decode()),

@@ -23,7 +23,7 @@ from registry.tables import ModelRevision
 from tests.support.commands import shuffleboard, shuffleboard_json
 from tests.support.fake_scorer import FakeScorer
 from tests.support.llama_server import MODEL, llama_server, write_dequantised
-from tests.support.scripted_server import Answer, Asked, scripted_server
+from tests.support.scripted_server import Answer, Asked, serve_scripted_server
 from workers.endpoint import EndpointEngine, EndpointPrompt, open_endpoint
 from workers.errors import EngineError
 from workers.loop import WorkerLoop
@@ -208,7 +208,7 @@ def test_a_worker_asks_for_a_model_and_looks_again_when_it_is_added_again(
     sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served: list[dict[str, str]] = []
-    with scripted_server(lambda _: Answer({"data": served})) as server:
+    with serve_scripted_server(lambda _: Answer({"data": served})) as server:
         monkeypatch.setenv("SHUFFLEBOARD_ENDPOINTS", endpoints_of(tmp_path, server.url))
         states = []
         for present in ([], [{"id": "tiny"}]):
@@ -230,7 +230,7 @@ def test_a_worker_does_not_trust_an_address_in_the_database(
 ) -> None:
     with write_session(get_engine(sqlite_database)) as session:
         add_revision(session, "smol", RevisionRequest("openai", environment, "tiny"))
-    with scripted_server(lambda _: Answer({"data": [{"id": "tiny"}]})) as evil:
+    with serve_scripted_server(lambda _: Answer({"data": [{"id": "tiny"}]})) as evil:
         with write_session(get_engine(sqlite_database)) as session:
             session.execute(update(ModelRevision).values(location=evil.url))
         run_worker(sqlite_database, get_settings())
@@ -263,7 +263,7 @@ def test_a_key_stands_nowhere_but_in_requests(
             return Answer({"error": {"message": key}}, 401)
         return Answer({"data": [{"id": f"not tiny, {key}", "meta": {"key": key}}]}, headers={"Server": key})
 
-    with scripted_server(repeat) as server:
+    with serve_scripted_server(repeat) as server:
         monkeypatch.setenv("SHUFFLEBOARD_ENDPOINTS", endpoints_of(tmp_path, server.url))
         with write_session(get_engine(sqlite_database)) as session:
             add_revision(session, "smol", RevisionRequest("openai", server.url, "tiny", key_reference="served"))

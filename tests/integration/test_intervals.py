@@ -35,7 +35,7 @@ def evaluate(registry):
     return import_all(registry, "m", "b", QUESTIONS, ["cyclic"], skill=0.7, liking=0.8, seed=3)[0]
 
 
-def stated(registry, evaluation_id):
+def list_stated(registry, evaluation_id):
     with read_session(registry.engine) as session:
         rows = session.scalars(select(EvaluationMetric).filter_by(evaluation_id=evaluation_id)).all()
         return {
@@ -56,7 +56,7 @@ def test_a_sealed_metric_says_how_its_interval_was_made(registries):
     for each in registries:
         each.model("m")
         evaluation_id = evaluate(each)
-        rows = stated(each, evaluation_id)
+        rows = list_stated(each, evaluation_id)
         for (scope, metric), (value, low, high, method, resamples, seed) in rows.items():
             if low is None:
                 assert (high, method, resamples, seed) == (None, NONE, None, None)

@@ -81,14 +81,14 @@ def answered(
     return import_outputs(registry.engine, ImportRequest(path, model, benchmark, variants, shots=shots))
 
 
-def compared(registry: Registry, first: str = "symbols:5", second: str = "symbols:0", **options):
+def compare(registry: Registry, first: str = "symbols:5", second: str = "symbols:0", **options):
     with read_session(registry.engine) as session:
         return compare_protocols(session, first, second, **options)
 
 
 def test_values_of_both_protocols_stand_side_by_side(registry: Registry) -> None:
     five, none = answered(registry, first_position, 5), answered(registry, right_but_once, 0)
-    document = compared(registry)
+    document = compare(registry)
     assert (document["first"], document["second"]) == ("symbols:5", "symbols:0")
     assert document["variants"] == "answer-moving:examples=moved"
     (pair,) = document["pairs"]
@@ -126,7 +126,7 @@ def test_the_newest_sealed_evaluation_counts(registry: Registry) -> None:
     newest = answered(registry, first_position, 5)
     answered(registry, right, 5, complete=False)  # newer, but not sealed
     answered(registry, right_but_once, 0)
-    (pair,) = compared(registry)["pairs"]
+    (pair,) = compare(registry)["pairs"]
     assert pair["evaluations"]["first"] == newest
     assert pair["first"]["accuracy_variance"] == pytest.approx(1500)
 
@@ -138,7 +138,7 @@ def test_what_has_one_protocol_only_is_left_out(registry: Registry) -> None:
     for model, benchmark in (("m", "one"), ("m", "two"), ("n", "two")):
         answered(registry, right_but_once, 0, model=model, benchmark=benchmark)
     answered(registry, right_but_once, 0, model="n", benchmark="one", variants="cyclic")  # other variants
-    document = compared(registry)
+    document = compare(registry)
     assert [(pair["model"], pair["benchmark"][:4]) for pair in document["pairs"]] == [("m@1", "one@"), ("m@1", "two@")]
     assert document["complete"] is True
     assert document["models"] == [{"model": "m@1", "benchmarks": 2, "variance_ratio": pytest.approx(1 / 15)}]
@@ -150,11 +150,11 @@ def test_what_has_one_protocol_only_is_left_out(registry: Registry) -> None:
 def test_a_variance_of_zero_leaves_the_mean_of_ratios_undefined(registry: Registry) -> None:
     answered(registry, first_position, 5)
     answered(registry, right, 0)
-    document = compared(registry)
+    document = compare(registry)
     assert document["pairs"][0]["variance_ratio"] == 0
     assert document["overall"]["variance_ratio"] is None
     # The other way round nothing is divided by zero.
-    assert compared(registry, "symbols", "symbols:5")["pairs"][0]["variance_ratio"] is None
+    assert compare(registry, "symbols", "symbols:5")["pairs"][0]["variance_ratio"] is None
 
 
 def fill(registry: Registry) -> None:
@@ -167,20 +167,20 @@ def fill(registry: Registry) -> None:
 
 def test_benchmarks_and_models_can_be_chosen(registry: Registry) -> None:
     fill(registry)
-    document = compared(registry)
+    document = compare(registry)
     assert len(document["pairs"]) == 3
     assert document["complete"] is False
-    of_two = compared(registry, benchmarks=["two"])
+    of_two = compare(registry, benchmarks=["two"])
     assert [pair["model"] for pair in of_two["pairs"]] == ["m@1"]
-    assert len(compared(registry, benchmarks=["one", "two"], models=["m@1"])["pairs"]) == 2
+    assert len(compare(registry, benchmarks=["one", "two"], models=["m@1"])["pairs"]) == 2
     (version,) = {pair["benchmark"] for pair in of_two["pairs"]}
-    assert compared(registry, benchmarks=[version]) == of_two
+    assert compare(registry, benchmarks=[version]) == of_two
     with pytest.raises(
         NotFoundError, match=r"model o has not been evaluated under both protocols; there are: m@1, n@1"
     ):
-        compared(registry, models=["o"])
+        compare(registry, models=["o"])
     with pytest.raises(NotFoundError, match=r"benchmark three has not been evaluated under both .* one@\w+, two@\w+"):
-        compared(registry, benchmarks=["three"])
+        compare(registry, benchmarks=["three"])
 
 
 @pytest.mark.one_engine
@@ -203,27 +203,27 @@ def test_what_there_is_is_named_where_there_is_nothing_to_compare(
 ) -> None:
     answered(registry, first_position, 5)
     with pytest.raises(error, match=message):
-        compared(registry, *given)
+        compare(registry, *given)
 
 
 def test_variants_that_nothing_was_sealed_with_are_named_with_those_that_there_are(registry: Registry) -> None:
     with pytest.raises(NotFoundError, match="no evaluation is sealed yet"):
-        compared(registry)
+        compare(registry)
     answered(registry, first_position, 5, variants="cyclic")
     with pytest.raises(NotFoundError, match="no evaluation with these variants is sealed, there are: cyclic"):
-        compared(registry)
+        compare(registry)
     with pytest.raises(VariantError, match="unknown variant kind 'moving'"):
-        compared(registry, variants="moving")
+        compare(registry, variants="moving")
 
 
 @pytest.mark.one_engine
 def test_the_command_prints_one_document_or_tables(registry: Registry) -> None:
     fill(registry)
     command = ("compare-protocols", "symbols:5", "symbols:0")
-    assert shuffleboard_json(*command, database_url=registry.url) == compared(registry)
+    assert shuffleboard_json(*command, database_url=registry.url) == compare(registry)
     of_one = ("--benchmark", "two", "--model", "m")
     chosen = shuffleboard_json(*command, *of_one, database_url=registry.url)
-    assert chosen == compared(registry, benchmarks=["two"], models=["m"])
+    assert chosen == compare(registry, benchmarks=["two"], models=["m"])
     tables = shuffleboard(*command, database_url=registry.url).stdout
     assert "first: symbols:5  second: symbols:0  variants: answer-moving:examples=moved" in tables
     assert "1500.000" in tables
@@ -238,20 +238,20 @@ def test_a_part_of_a_benchmark_is_compared_with_the_same_part_only(database: str
         add_benchmark(session, tmp_path, [*lines, question(9, split="fewshot")])
         add_model(session)
 
-    def scored(**request: int) -> int:
+    def score(**request: int) -> int:
         with write_session(engine) as session:
             evaluation, _ = submit(session, EvaluationRequest("fake", "bench", "answer-moving", **request))
         run_worker(engine)
         return evaluation.id
 
-    scored(shots=1, limit=2)
-    scored(shots=0)
+    score(shots=1, limit=2)
+    score(shots=0)
     registry = Registry(database, tmp_path)
     with pytest.raises(NotFoundError, match=r"with these variants there are: symbols:0 \(1\), symbols:1 \(1\)"):
-        compared(registry, "symbols:1", "symbols:0")
-    part = scored(shots=0, limit=2)
-    document = compared(registry, "symbols:1", "symbols:0")
+        compare(registry, "symbols:1", "symbols:0")
+    part = score(shots=0, limit=2)
+    document = compare(registry, "symbols:1", "symbols:0")
     (pair,) = document["pairs"]
     assert pair["evaluations"]["second"] == part
     assert pair["benchmark"].endswith(" (limit 2)")
-    assert compared(registry, "symbols:1", "symbols:0", benchmarks=[pair["benchmark"]]) == document
+    assert compare(registry, "symbols:1", "symbols:0", benchmarks=[pair["benchmark"]]) == document

@@ -578,7 +578,7 @@ def test_budgets_of_submissions_and_accounts_are_kept_over_their_evaluations(
     assert paid == pytest.approx(registry.provider.charged)
 
 
-def suited(registry: Registry) -> None:
+def add_suite(registry: Registry) -> None:
     """Add a suite and a board of 20 questions, with a protocol that requests letters."""
     with write_session(registry.engine) as session:
         add_benchmark(session, registry.folder, [question(number) for number in range(20)], "b20")
@@ -600,7 +600,7 @@ def suited(registry: Registry) -> None:
 @pytest.mark.one_engine
 def test_a_submission_says_what_it_costs_keeps_its_budget_and_the_board_shows_the_cost(opened: Open) -> None:
     registry, settings = opened("openai"), get_settings()
-    suited(registry)
+    add_suite(registry)
     with write_session(registry.engine) as session:
         ada = create_account(session, "ada", "submitter")
         model = {"name": "hosted", "kind": "openai", "endpoint": "stand-in", "revision": MODEL, "dtype": None}
@@ -695,7 +695,7 @@ def test_an_evaluation_says_that_it_waits_for_a_batch_or_a_rate_limit(opened: Op
 @pytest.mark.one_engine
 def test_a_budget_is_set_before_anything_is_queued(opened: Open) -> None:
     registry = opened("openai")
-    suited(registry)
+    add_suite(registry)
     environment = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
     asked = ("evaluations", "submit", "--model", "hosted", "--board", "letters")
     refused = shuffleboard(*asked, "--budget", "nan", status=2, **environment)

@@ -44,7 +44,7 @@ WIDE = {"goliakova_table_2": ("n_questions", "n_options"), "cavalin_table_7": ("
 BETWEEN_PROTOCOLS = {"variance_ratio": (0.0, None), "score_difference": (-1.0, 1.0)}
 
 
-def stored(engine: Engine) -> list[dict[str, Any]]:
+def load(engine: Engine) -> list[dict[str, Any]]:
     """Return every row, in the order of the files, without database ids."""
     columns = [column for column in PublishedResult.__table__.columns if column.name != "id"]
     query = select(*columns).order_by(PublishedResult.source, PublishedResult.ordinal)
@@ -59,7 +59,7 @@ def one(rows: list[dict[str, Any]], **given: str) -> dict[str, Any]:
 
 
 def test_every_printed_number_is_stored_with_its_digits(database: str) -> None:
-    rows = stored(get_engine(database))
+    rows = load(get_engine(database))
     assert Counter(row["source"] for row in rows) == NUMBERS
     for source in NUMBERS:
         of_source = [row for row in rows if row["source"] == source]
@@ -72,7 +72,7 @@ def test_every_printed_number_is_stored_with_its_digits(database: str) -> None:
 
 
 def test_rows_hold_what_stands_beside_a_number(database: str) -> None:
-    rows = stored(get_engine(database))
+    rows = load(get_engine(database))
     drop = one(rows, paper="Gupta et al.", paper_table="1", model="Llama-3-70B-it", metric="pct_drop")
     assert (drop["benchmark"], drop["protocol"], drop["unit"]) == ("MMLU", "original vs our_metric", "percent")
     assert (drop["section"], drop["target"], drop["rank"], drop["standard_deviation"]) == (None, None, None, None)
@@ -89,7 +89,7 @@ def test_rows_hold_what_stands_beside_a_number(database: str) -> None:
 
 
 def test_the_same_is_named_as_here_and_in_our_unit(database: str) -> None:
-    rows = stored(get_engine(database))
+    rows = load(get_engine(database))
     assert Counter(row["source"] for row in rows if row["registry_metric"] is not None) == MAPPED
 
     def here(**given: str) -> tuple[str | None, float | None]:
@@ -124,7 +124,7 @@ def test_the_same_is_named_as_here_and_in_our_unit(database: str) -> None:
 
 
 def test_what_means_something_else_has_no_name_here(database: str) -> None:
-    rows = stored(get_engine(database))
+    rows = load(get_engine(database))
     unnamed = [row for row in rows if row["registry_metric"] is None]
     assert all(row["registry_value"] is None for row in unnamed)
     places = Counter((row["paper"], row["paper_table"], row["metric"]) for row in unnamed)
@@ -146,7 +146,7 @@ def test_what_means_something_else_has_no_name_here(database: str) -> None:
 
 def test_every_named_value_lies_in_the_range_of_its_metric(database: str) -> None:
     ranges = {name: (metric.low, metric.high) for name, metric in METRICS.items()} | BETWEEN_PROTOCOLS
-    for row in stored(get_engine(database)):
+    for row in load(get_engine(database)):
         if row["registry_metric"] is not None:
             low, high = ranges[row["registry_metric"]]
             assert low is None or row["registry_value"] >= low, row
@@ -155,7 +155,7 @@ def test_every_named_value_lies_in_the_range_of_its_metric(database: str) -> Non
 
 def test_loading_again_writes_nothing_and_a_change_only_its_file(database: str) -> None:
     engine = get_engine(database)
-    before = stored(engine)
+    before = load(engine)
     with write_session(engine) as session:
         assert load_published(session) == 0
     # As an older release could have left it: a slip of the pen, a line too few, a file that is shipped no more.
@@ -166,19 +166,19 @@ def test_loading_again_writes_nothing_and_a_change_only_its_file(database: str) 
         session.execute(delete(PublishedResult).where(*lost))
         gone = {"source": "gone", "ordinal": 1, "paper": "p", "table": "1", "metric": "m", "printed": "1", "value": 1.0}
         session.execute(insert(PublishedResult), [gone])
-    assert stored(engine) != before
+    assert load(engine) != before
     with write_session(engine) as session:
         assert load_published(session) == 60 + 4
-    assert stored(engine) == before
+    assert load(engine) == before
 
 
 def test_upgrading_a_database_at_head_brings_published_results_up_to_date(database: str) -> None:
     engine = get_engine(database)
-    before = stored(engine)
+    before = load(engine)
     with write_session(engine) as session:
         session.execute(delete(PublishedResult))
     assert migrate.upgrade(database) == history.head()
-    assert stored(engine) == before
+    assert load(engine) == before
 
 
 def test_measured_and_printed_numbers_stand_apart(database: str, tmp_path: Path) -> None:
@@ -217,20 +217,20 @@ def test_the_view_has_every_row_and_the_command_its_columns(database: str) -> No
 
 
 def test_published_results_are_listed_by_paper_and_metric(database: str) -> None:
-    def listed(*arguments: str) -> list[dict[str, Any]]:
+    def list_items(*arguments: str) -> list[dict[str, Any]]:
         document = shuffleboard_json("published", "list", *arguments, database_url=database)
         assert document.keys() == {"published"}
         return list(document["published"])
 
-    assert len(listed()) == sum(NUMBERS.values())
-    assert {row["paper"] for row in listed("--paper", "gupta")} == {"Gupta et al."}
+    assert len(list_items()) == sum(NUMBERS.values())
+    assert {row["paper"] for row in list_items("--paper", "gupta")} == {"Gupta et al."}
     # The paper's name and ours; neither finds a name that is only similar.
-    assert {row["metric"] for row in listed("--metric", "mcqa")} == {"MCQA"}
-    accuracies = listed("--metric", "accuracy")
+    assert {row["metric"] for row in list_items("--metric", "mcqa")} == {"MCQA"}
+    accuracies = list_items("--metric", "accuracy")
     assert {row["metric"] for row in accuracies} == {"accuracy", "MCQA", "original_accuracy"}
     (cora,) = [
         row
-        for row in listed("--paper", "Cavalin", "--metric", "cora")
+        for row in list_items("--paper", "Cavalin", "--metric", "cora")
         if row["rank"] == 1 and row["paper_table"] == "1"
     ]
     assert (cora["model"], cora["printed"], cora["registry_value"]) == ("GPT4o", "0.74", 0.74)

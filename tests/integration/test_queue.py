@@ -375,13 +375,13 @@ def test_what_was_finished_under_a_claim_is_told_from_what_was_not(engine: Engin
     reconcile(engine)
     quick = take(engine, "worker-2")
 
-    def finished() -> list[bool]:
+    def list_finished() -> list[bool]:
         with read_session(engine) as session:
             return [claims.is_finished(session, held) for held in (slow, quick)]
 
-    assert finished() == [False, False]
+    assert list_finished() == [False, False]
     finish(engine, quick)
-    assert finished() == [False, True]
+    assert list_finished() == [False, True]
 
 
 # Failures

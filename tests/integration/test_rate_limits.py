@@ -13,7 +13,7 @@ from registry.db import get_engine, read_session, write_session
 from registry.providers.limits import WINDOW_SECONDS, Limits, hold, place, refund, reserve, seconds_held
 from registry.revisions.endpoints import Endpoint
 from registry.tables.providers import RateLimit
-from workers.endpoint.pacing import exhausted_for, stated_limits
+from workers.endpoint.pacing import read_limits, seconds_exhausted
 from workers.pace import SharedPace
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -100,14 +100,14 @@ def test_workers_share_the_places_of_a_key(database: str) -> None:
 
 def test_limit_headers_of_providers_are_read() -> None:
     openai = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m2s"}
-    assert exhausted_for(openai) == 60.0
-    assert exhausted_for(openai | {"x-ratelimit-reset-requests": "120ms"}) == pytest.approx(0.12)
-    assert exhausted_for(openai | {"x-ratelimit-remaining-requests": "3"}) == 0.0
+    assert seconds_exhausted(openai) == 60.0
+    assert seconds_exhausted(openai | {"x-ratelimit-reset-requests": "120ms"}) == pytest.approx(0.12)
+    assert seconds_exhausted(openai | {"x-ratelimit-remaining-requests": "3"}) == 0.0
     soon = (datetime.now(UTC) + timedelta(seconds=30)).isoformat().replace("+00:00", "Z")
     anthropic = {"anthropic-ratelimit-input-tokens-remaining": "0", "anthropic-ratelimit-input-tokens-reset": soon}
-    assert exhausted_for(anthropic) == pytest.approx(30, abs=20)
-    assert exhausted_for({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "7"}) == 7.0
-    assert exhausted_for({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "never"}) == 0.0
-    assert stated_limits({"x-ratelimit-limit-requests": "500"}) == (500, None)
-    assert stated_limits({"anthropic-ratelimit-tokens-limit": "80000"}) == (None, 80000)
+    assert seconds_exhausted(anthropic) == pytest.approx(30, abs=20)
+    assert seconds_exhausted({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "7"}) == 7.0
+    assert seconds_exhausted({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "never"}) == 0.0
+    assert read_limits({"x-ratelimit-limit-requests": "500"}) == (500, None)
+    assert read_limits({"anthropic-ratelimit-tokens-limit": "80000"}) == (None, 80000)
     assert Limits(600).at_most(500, None) == Limits(500)

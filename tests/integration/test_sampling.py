@@ -47,7 +47,7 @@ def score(engine: Engine) -> None:
             assert seal(session, evaluation_id)
 
 
-def asked(engine: Engine, evaluation_id: int) -> set[str]:
+def ask(engine: Engine, evaluation_id: int) -> set[str]:
     """Return the external ids of an evaluation's questions."""
     with read_session(engine) as session:
         query = (
@@ -71,15 +71,15 @@ def smallest(seed: int, number: int, of: range) -> set[str]:
 
 def test_samples_are_those_with_the_smallest_hashes_and_contain_each_other(engine: Engine, tmp_path: Path) -> None:
     first = queue_sampled(engine, tmp_path)
-    assert asked(engine, first) == smallest(0, 60, range(160))
-    assert asked(engine, first) < asked(engine, queue(engine, sample=100))
-    assert asked(engine, queue(engine, sample=60, seed=1)) == smallest(1, 60, range(160)) != asked(engine, first)
+    assert ask(engine, first) == smallest(0, 60, range(160))
+    assert ask(engine, first) < ask(engine, queue(engine, sample=100))
+    assert ask(engine, queue(engine, sample=60, seed=1)) == smallest(1, 60, range(160)) != ask(engine, first)
     # Drawn from the questions that the other filters leave.
     third = {f"q{number}" for number in range(160) if number % 3 == 2}
-    drawn = asked(engine, queue(engine, sample=20, subjects=("subject 2",)))
+    drawn = ask(engine, queue(engine, sample=20, subjects=("subject 2",)))
     assert len(drawn) == 20
     assert drawn < third
-    assert asked(engine, queue(engine, sample=20, limit=40)) == smallest(0, 20, range(40))
+    assert ask(engine, queue(engine, sample=20, limit=40)) == smallest(0, 20, range(40))
     with read_session(engine) as session:
         kept, _ = choose_questions(session, find_version(session, "sampled"), sample=60)
         assert [row.ordinal for row in kept] == sorted(row.ordinal for row in kept)

@@ -31,7 +31,7 @@ from workers.engine import EngineError, LoadedModel, ScoringPrompt, load_model, 
 from workers.errors import InterruptedScoringError
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
-from workers.tokens import checked_logprobs
+from workers.tokens import check_logprobs
 
 QUESTIONS = 3
 REFERENCE_TOLERANCE = 1e-4
@@ -253,11 +253,11 @@ def test_labels_that_no_first_token_tells_apart_are_refused(loaded: LoadedModel)
 @pytest.mark.parametrize("value", [math.nan, -math.inf, math.inf])
 def test_log_probabilities_that_are_no_numbers_are_refused(value: float) -> None:
     with pytest.raises(EngineError, match="wider dtype"):
-        checked_logprobs([-1.0, value])
+        check_logprobs([-1.0, value])
 
 
 def test_a_log_probability_that_rounding_put_above_0_is_0() -> None:
-    assert checked_logprobs([1e-17, -1.0]) == [0.0, -1.0]
+    assert check_logprobs([1e-17, -1.0]) == [0.0, -1.0]
 
 
 def test_a_model_that_overflows_is_refused_rather_than_read_as_undecided(loaded: LoadedModel) -> None:

@@ -9,7 +9,7 @@ import torch
 from registry.settings import Settings
 from tests.support import thinking_model
 from tests.support.llama_server import MODEL, llama_server, write_dequantised
-from tests.support.thinking_model import OPENING, asked, compare, items, protocol, readings
+from tests.support.thinking_model import OPENING, ask, compare, items, protocol, readings
 from workers.asking import EndpointModel, LocalModel
 from workers.endpoint import open_endpoint
 
@@ -34,7 +34,7 @@ def test_what_a_thinking_model_says_is_read_the_same_here_and_on_a_server(
     if opening:
         loaded.tokenizer.chat_template += OPENING
     (tmp_path / "template.jinja").write_text(loaded.tokenizer.chat_template)
-    here, _, _ = asked(LocalModel(loaded, open_engine(loaded)), definition, prompts)
+    here, _, _ = ask(LocalModel(loaded, open_engine(loaded)), definition, prompts)
     ours = readings(definition, prompts, here)
     assert {one.output.opened for one in here} == {opening}
     assert sum(one.state == "answered" for one in ours) >= len(ours) / 2
@@ -46,14 +46,14 @@ def test_what_a_thinking_model_says_is_read_the_same_here_and_on_a_server(
             assert 20 <= written.thought_tokens <= 200
     file = tmp_path / "merged.gguf"
     with torch.inference_mode():
-        write_dequantised(smollm2_gguf, file, replaced=thinking_model.merged_tensors(smollm2_folder, adapter))
+        write_dequantised(smollm2_gguf, file, replaced=thinking_model.merge_tensors(smollm2_folder, adapter))
     endpoints = tmp_path / "endpoints.toml"
     with llama_server(file, "--exact", "--template", str(tmp_path / "template.jinja")) as url:
         endpoints.write_text(f'[served]\nurl_prefix = "{url.removesuffix("/v1")}"\n')
         settings = Settings(endpoints=str(endpoints), endpoint_in_flight=1, endpoint_read_seconds=600)
         model = EndpointModel(open_endpoint(url, MODEL, None, settings))
-        there, _, _ = asked(model, definition, prompts)
-        forced, _, _ = asked(model, protocol(max_thought_tokens=12, at_limit="answer"), prompts[:3])
+        there, _, _ = ask(model, definition, prompts)
+        forced, _, _ = ask(model, protocol(max_thought_tokens=12, at_limit="answer"), prompts[:3])
         model.close()
     theirs = readings(definition, prompts, there)
     assert compare(ours, here, theirs, there) >= 0.8 * len(prompts)
@@ -70,13 +70,13 @@ def test_a_thought_is_limited_and_answered_and_repeats_share_their_prompt(smollm
     model = LocalModel(loaded, open_engine(loaded))
     limited = protocol(max_thought_tokens=12, at_limit="answer")
     prompts = items(limited, slice(0, 4))
-    written, _, _ = asked(model, limited, prompts)
+    written, _, _ = ask(model, limited, prompts)
     assert [one.output.forced for one in written] == [True] * len(prompts)
     assert {one.state for one in readings(limited, prompts, written)} == {"answered"}
     sampled = protocol(sampling="given", temperature=2, max_tokens=60)
     repeated = items(sampled, slice(0, 2), "cyclic:repeats=4")
-    first, naive, computed = asked(model, sampled, repeated)
-    again, _, _ = asked(model, sampled, repeated)
+    first, naive, computed = ask(model, sampled, repeated)
+    again, _, _ = ask(model, sampled, repeated)
     assert [one.output.text for one in first] == [one.output.text for one in again]
     texts = sum(one.tokens or 0 for one in first)
     once = sum(model.tokens(item) for item in repeated if item.variant.repeat == 0)

@@ -217,13 +217,13 @@ def test_services_that_are_started_before_postgresql_wait_for_it(private_postgre
     ):
         with command_process("worker", **settings) as worker:
             for process in (beat, website, worker):
-                logged(process, "database_awaited")
+                wait_for_log(process, "database_awaited")
         private_postgres_server.start()  # not for the worker, whose start takes all of torch
-        logged(beat, "beat_started")
-        logged(website, "Shuffleboard is at")
+        wait_for_log(beat, "beat_started")
+        wait_for_log(website, "Shuffleboard is at")
 
 
-def logged(process: Process, sign: str) -> None:
+def wait_for_log(process: Process, sign: str) -> None:
     """Wait until the process has logged it."""
     eventually(lambda: sign in process.log.read_text() or process.status is not None, f"it logs {sign}")
     assert sign in process.log.read_text(), process.log.read_text()

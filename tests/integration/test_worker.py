@@ -56,7 +56,7 @@ def state(engine: Engine, evaluation_id: int) -> str:
         return find_evaluation(session, evaluation_id).state
 
 
-def undisturbed(tmp_path: Path, shards: int) -> dict[tuple[str, int], dict[str, Any]]:
+def run_undisturbed(tmp_path: Path, shards: int) -> dict[tuple[str, int], dict[str, Any]]:
     """Return the predictions of the same evaluation when nothing happens to its worker."""
     folder = tmp_path / "undisturbed"
     folder.mkdir()
@@ -328,7 +328,7 @@ def test_what_is_stored_of_a_prompt(
 # As processes
 
 
-def claimed(engine: Engine) -> Callable[[], bool]:
+def is_claimed(engine: Engine) -> Callable[[], bool]:
     return lambda: "leased" in shard_rows(engine, "state")
 
 
@@ -338,7 +338,7 @@ def test_a_worker_told_to_stop_hands_its_shard_back_and_ends_with_status_0(
     engine = get_engine(sqlite_database)
     queue_evaluation(engine, tmp_path, shards=2, variants="full")  # 24 s of work in each shard
     with fake_worker("--seconds-per-prompt", 1, database_url=sqlite_database, poll_seconds=0.1) as worker:
-        eventually(claimed(engine), "the worker claims a shard")
+        eventually(is_claimed(engine), "the worker claims a shard")
         assert terminate(worker) == 0
     assert shard_rows(engine, "state", "failures", "crashes", "lease_until") == [("queued", 0, 0, None)] * 2
     with read_session(engine) as session:

@@ -35,7 +35,7 @@ from tests.support import provider_worker
 from tests.support.commands import PATIENCE_S
 from tests.support.forks import FORKS
 from tests.support.population import add_benchmark, add_model, question
-from tests.support.scripted_server import Answer, Asked, ScriptedServer, events, scripted_server, streamed
+from tests.support.scripted_server import Answer, Asked, ScriptedServer, events, serve_scripted_server, stream
 from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
@@ -120,7 +120,7 @@ def opened(sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     servers = []
 
     def open_on(answer: Callable[[Asked], Answer]) -> Registry:
-        server = scripted_server(
+        server = serve_scripted_server(
             lambda asked: Answer({"data": [{"id": "m"}]}) if "models" in asked.path else answer(asked)
         )
         script = server.__enter__()
@@ -292,7 +292,7 @@ def test_a_worker_killed_in_the_midst_of_thoughts_has_them_asked_once_more_and_n
 
     def answer(one: Asked) -> Answer:
         asked[one.document["seed"]] += 1
-        return streamed(thinking(one.document["seed"]))
+        return stream(thinking(one.document["seed"]))
 
     registry = opened(answer)
     evaluation_id = registry.submit("select-letter", "cyclic:repeats=3", shard_prompts=24)

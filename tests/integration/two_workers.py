@@ -8,7 +8,7 @@ from registry.db import get_engine, write_session
 from registry.queue import claims
 from registry.sealed.seal import seal
 from registry.tables import Shard, Worker
-from tests.chaos.comparison import taken_down
+from tests.chaos.comparison import take_down
 from tests.support.fake_scorer import FakeScorer
 
 
@@ -70,7 +70,7 @@ def score_in_trouble(engine: Engine, evaluation_id: int, scorer: FakeScorer | No
 
 def assert_alike(engine: Engine, calm: int, troubled: int) -> None:
     """Check that both evaluations have the same predictions, leaves, specification and metrics, and verify."""
-    one, two = taken_down(engine, calm), taken_down(engine, troubled)
+    one, two = take_down(engine, calm), take_down(engine, troubled)
     assert two["problems"] == []
     for name in ("predictions", "leaves", "specification", "metrics"):
         assert one[name] == two[name], name

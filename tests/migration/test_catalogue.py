@@ -263,7 +263,7 @@ def names_of(engine: Engine) -> dict[str, str]:
     return first
 
 
-def named(connection: Connection) -> list[str]:
+def list_findings(connection: Connection) -> list[str]:
     """Return the guard's findings about a database, each with its remedy."""
     found = catalogue.find_differences(connection)
     assert all(each.remedy for each in found)
@@ -284,7 +284,7 @@ def named(connection: Connection) -> list[str]:
 def undone(engine: Engine) -> Iterator[Connection]:
     """Yield a transaction that is rolled back; nothing is checked in it."""
     with engine.connect() as connection, connection.begin() as transaction:
-        assert named(connection) == []
+        assert list_findings(connection) == []
         yield connection
         transaction.rollback()
 
@@ -303,7 +303,7 @@ def check_changes(engine: Engine, changes: Mapping[str, tuple[str, str]]) -> Non
                 cascades = re.match(r"ALTER TABLE \w+ DROP|DROP (TABLE|VIEW)", statement)
                 postgresql = cascades and engine.dialect.name == "postgresql"
                 connection.exec_driver_sql(f"{statement} CASCADE" if postgresql else statement)
-            said = named(connection)
+            said = list_findings(connection)
         if not any(expected.format(**names) in each for each in said):
             missed.append(f"{change}: {said[:3]}")
     assert missed == []
@@ -321,18 +321,18 @@ def test_each_change_of_an_sqlite_database_is_named(sqlite_database: str) -> Non
     check_changes(engine, changes)
     names, missed = names_of(engine), []
     for change, (place, old, new) in EDITED.items():
-        said = said_after_edit(engine, place.format(**names), lambda text, old=old, new=new: text.replace(old, new, 1))
+        said = read_after_edit(engine, place.format(**names), lambda text, old=old, new=new: text.replace(old, new, 1))
         if not any(each.startswith(f"{place.format(**names)} is ") for each in said):
             missed.append(f"{change}: {said}")
     for place in REMOVED:
-        said = said_after_edit(engine, place.format(**names), lambda _: "")
+        said = read_after_edit(engine, place.format(**names), lambda _: "")
         if f"{place.format(**names)} is missing" not in said:
             missed.append(f"{place}: {said}")
     assert missed == []
     assert len(changes) + len(EDITED) + len(REMOVED) >= 40
 
 
-def said_after_edit(engine: Engine, place: str, edit: Callable[[str], str]) -> list[str]:
+def read_after_edit(engine: Engine, place: str, edit: Callable[[str], str]) -> list[str]:
     """Return the guard's findings after a column or constraint has another text; SQLite's other ways copy the table."""
     table, name = place.partition(" ")[2].split(".")
     with undone(engine) as connection:
@@ -348,7 +348,7 @@ def said_after_edit(engine: Engine, place: str, edit: Callable[[str], str]) -> l
             after = re.sub(r",\s*\n\s*\)$", "\n)", after)
             statement = text("UPDATE sqlite_master SET sql = :after WHERE name = :table")
             connection.execute(statement, {"after": after, "table": table})
-            return named(connection)
+            return list_findings(connection)
         finally:
             connection.exec_driver_sql("PRAGMA writable_schema=OFF")
 

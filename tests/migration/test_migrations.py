@@ -97,13 +97,13 @@ def checks(connection: Connection) -> dict[str, str]:
     """Check constraints by name, with their conditions; alembic does not compare them."""
     inspector = inspect(connection)
     return {
-        str(check["name"]): normalised(check["sqltext"])
+        str(check["name"]): normalise(check["sqltext"])
         for table in inspector.get_table_names()
         for check in inspector.get_check_constraints(table)
     }
 
 
-def normalised(condition: str) -> str:
+def normalise(condition: str) -> str:
     """Return a condition without blanks, letter case, brackets and the casts that PostgreSQL adds."""
     condition = re.sub(r"::(double precision|smallint|integer|text)(\[\])?", "", condition.lower())
     condition = re.sub(r"=\s*any\s*\(array\[(.*?)\]\)", r"in(\1)", condition, flags=re.DOTALL)

@@ -27,12 +27,12 @@ def tomorrow(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Give the code another text for a view from here on."""
     today = views.view_sql
 
-    def changed(name: str, dialect: str) -> str:
+    def change(name: str, dialect: str) -> str:
         select = today(name, dialect)
         return f"SELECT counts.*, 1 AS coloured FROM (\n{select}\n) AS counts" if name == CHANGED else select
 
     for module in (views, repeatable.audiences):
-        monkeypatch.setattr(module, "view_sql", changed)
+        monkeypatch.setattr(module, "view_sql", change)
     _forget()
     yield
     monkeypatch.undo()

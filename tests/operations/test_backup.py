@@ -113,7 +113,7 @@ def test_a_backup_restores_every_row(filled: Engine, empty: str, tmp_path: Path)
     assert_arrived(get_engine(empty), expected)
 
 
-def drawn(engine: Engine) -> tuple[str, str]:
+def draw(engine: Engine) -> tuple[str, str]:
     """Return the registry's generation and why it was drawn, as the next claim finds it."""
     with write_session(engine) as session:
         generation.current(session)
@@ -160,24 +160,24 @@ def test_a_backup_has_the_folders_and_says_if_they_do_not_fit(filled: Engine, tm
 def test_a_generation_lasts_until_the_database_is_restored_moved_or_put_elsewhere(
     filled: Engine, empty: str, other_engine: str, tmp_path: Path
 ) -> None:
-    first, _ = drawn(filled)
-    assert drawn(filled) == drawn(filled)
+    first, _ = draw(filled)
+    assert draw(filled) == draw(filled)
     upgrade(url_of(filled))
-    assert drawn(filled)[0] == first
+    assert draw(filled)[0] == first
     backup(url_of(filled), tmp_path / "file")
-    assert drawn(filled)[0] == first
+    assert draw(filled)[0] == first
     restore(empty, tmp_path / "file")
     move(url_of(filled), other_engine)
-    second, third = drawn(get_engine(empty)), drawn(get_engine(other_engine))
+    second, third = draw(get_engine(empty)), draw(get_engine(other_engine))
     assert (second[1], third[1]) == (generation.RESTORED, generation.MOVED)
     assert len({first, second[0], third[0]}) == 3
-    assert drawn(filled)[0] == first
+    assert draw(filled)[0] == first
 
 
 def test_a_copy_of_the_file_or_of_postgresql_s_database_is_another_generation(
     filled: Engine, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    first, _ = drawn(filled)
+    first, _ = draw(filled)
     filled.dispose()
     if filled.dialect.name == "sqlite":
         shutil.copyfile(str(filled.url.database), tmp_path / "copy.db")
@@ -187,30 +187,30 @@ def test_a_copy_of_the_file_or_of_postgresql_s_database_is_another_generation(
         copy_database(server.url, name, str(filled.url.database))
         copy = server.database_url(name)
         request.addfinalizer(lambda: postgres_execute(server.url, f"DROP DATABASE {name} WITH (FORCE)"))
-    second, reason = drawn(get_engine(copy))
+    second, reason = draw(get_engine(copy))
     assert second != first
     assert reason == generation.NOTICED
     get_engine(copy).dispose()
-    assert drawn(filled)[0] == first
+    assert draw(filled)[0] == first
 
 
 def test_postgresql_s_own_upkeep_draws_no_generation(postgresql_filled: Engine) -> None:
-    first, _ = drawn(postgresql_filled)
+    first, _ = draw(postgresql_filled)
     with postgresql_filled.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
         for upkeep in ("VACUUM FREEZE", "VACUUM FULL", "CLUSTER", "REINDEX TABLE"):
             using = " USING pk_registry_generation" if upkeep == "CLUSTER" else ""
             connection.exec_driver_sql(f"{upkeep} registry_generation{using}")
         connection.exec_driver_sql("CHECKPOINT")
         connection.exec_driver_sql("SELECT pg_switch_wal()")
-    assert drawn(postgresql_filled)[0] == first
+    assert draw(postgresql_filled)[0] == first
 
 
 def test_the_generation_is_shown_and_drawn_by_command(filled: Engine) -> None:
     settings = {"database_url": url_of(filled)}
-    first, _ = drawn(filled)
+    first, _ = draw(filled)
     assert shuffleboard_json("db", "generation", **settings)["generation"] == first
     asked = shuffleboard_json("db", "generation", "--new", **settings)
-    assert asked["generation"] == drawn(filled)[0] != first
+    assert asked["generation"] == draw(filled)[0] != first
     assert asked["reason"] == generation.ASKED
     assert asked["generation"] in shuffleboard("db", "generation", **settings).stdout
 
@@ -407,7 +407,7 @@ def test_the_application_s_role_can_make_a_backup_and_another_server_restores_it
     expected = contents(postgresql_filled)
     backup(str(postgresql_filled.url.set(username=roles.app)), tmp_path / "file")
     application = get_engine(str(postgresql_filled.url.set(username=roles.app)))
-    assert drawn(application) == drawn(postgresql_filled)
+    assert draw(application) == draw(postgresql_filled)
     application.dispose()
     assert restore(postgresql_url, tmp_path / "file").problems == []
     assert_arrived(get_engine(postgresql_url), expected)

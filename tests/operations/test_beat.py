@@ -26,7 +26,7 @@ from tests.support.population import queue_evaluation
 from workers.loop import WorkerLoop
 
 
-def scored_and_not_sealed(engine: Engine, folder: Path) -> tuple[int, str]:
+def score_and_not_sealed(engine: Engine, folder: Path) -> tuple[int, str]:
     """Return an evaluation and its worker, which was killed between storing the last shard and sealing."""
     evaluation_id = queue_evaluation(engine, folder, shards=2)
     loop = WorkerLoop(engine, Settings(), FakeScorer(), ["cpu"])
@@ -39,15 +39,15 @@ def scored_and_not_sealed(engine: Engine, folder: Path) -> tuple[int, str]:
 
 
 def test_celery_s_beat_seals_what_the_dead_left(engine: Engine, database: str, redis_url: str, tmp_path: Path) -> None:
-    evaluation_id, _ = scored_and_not_sealed(engine, tmp_path)
+    evaluation_id, _ = score_and_not_sealed(engine, tmp_path)
     settings = {"database_url": database, "broker_url": redis_url, "reconcile_seconds": 0.5, "home": tmp_path / "home"}
     with celery_process("worker", "-B", "-Q", "maintenance", **settings) as process:
 
-        def sealed() -> bool:
+        def is_sealed() -> bool:
             with read_session(engine) as session:
                 return find_evaluation(session, evaluation_id).seal is not None
 
-        eventually(sealed, "it is sealed")
+        eventually(is_sealed, "it is sealed")
         assert terminate(process) == 0
     with read_session(engine) as session:
         assert verify_evaluation(session, evaluation_id)["problems"] == []
@@ -56,21 +56,21 @@ def test_celery_s_beat_seals_what_the_dead_left(engine: Engine, database: str, r
 def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
     database: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sealed_later, dead = scored_and_not_sealed(engine, tmp_path)
+    sealed_later, dead = score_and_not_sealed(engine, tmp_path)
     queue_evaluation(engine, tmp_path, shards=2, model="other")
     with write_session(engine) as session:
         held = claims.claim(session, dead, queues=["cpu"], lease_seconds=0.05)
     assert held is not None
     with command_process("beat", database_url=database, reconcile_seconds=0.2, home=tmp_path / "home") as process:
 
-        def done() -> bool:
+        def finish() -> bool:
             with read_session(engine) as session:
                 return (
                     find_evaluation(session, sealed_later).seal is not None
                     and session.get_one(Shard, held.shard_id).state == "queued"
                 )
 
-        eventually(done, "the one is sealed, the other's shard is queued again")
+        eventually(finish, "the one is sealed, the other's shard is queued again")
         monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "home"))
         eventually((tmp_path / "home" / "beat").exists, "the sign of life")
         shown = CliRunner().invoke(alive, ["beat"])
@@ -87,7 +87,7 @@ def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
 
 
 def test_several_at_once_do_everything_once(engine: Engine, tmp_path: Path) -> None:
-    evaluation_id, _ = scored_and_not_sealed(engine, tmp_path)
+    evaluation_id, _ = score_and_not_sealed(engine, tmp_path)
     together = threading.Barrier(3)
     failures = []
 

@@ -164,13 +164,13 @@ COMMANDS = (
 OF_WORKERS = ("worker --until-idle",)
 
 
-def imported_packages() -> list[str]:
+def list_imported_packages() -> list[str]:
     """Return the modules of all declared packages that our code imports, without click, the command line's own."""
     names = {name for name, _, extra in packages._requirements() if extra in (None, "worker", "providers")}
     return sorted(MODULES.get(name, name.replace("-", "_")) for name in names - {*NOT_IMPORTED, "click"})
 
 
-@pytest.mark.parametrize("module", long_but(("httpx2", "torch"), imported_packages()))
+@pytest.mark.parametrize("module", long_but(("httpx2", "torch"), list_imported_packages()))
 def test_a_hidden_package_is_one_line_of_every_command(module: str, tmp_path: Path) -> None:
     (readme,) = (block.text for block in blocks(ROOT / "README.md", "json") if '"answer": 1' in block.text)
     (answers,) = (block.text for block in blocks(ROOT / "README.md", "json") if "position" in block.text)

@@ -92,7 +92,7 @@ def test_two_hosts_score_one_evaluation_over_tls(
 # Errors are one line without secrets
 
 
-def of_database(postgres: SecuredPostgres, wrong: Authority) -> dict[str, tuple[str, str]]:
+def break_database(postgres: SecuredPostgres, wrong: Authority) -> dict[str, tuple[str, str]]:
     return {
         "password": (postgres.url_with(postgres.authority.ca, "hunter2"), "password authentication failed"),
         "authority": (postgres.url_with(wrong.ca), "certificate verify failed"),
@@ -108,7 +108,7 @@ def of_database(postgres: SecuredPostgres, wrong: Authority) -> dict[str, tuple[
 def test_a_database_that_does_not_let_us_in_says_why(
     what: str, postgres: SecuredPostgres, authorities: tuple[Authority, Authority]
 ) -> None:
-    url, reason = of_database(postgres, authorities[1])[what]
+    url, reason = break_database(postgres, authorities[1])[what]
     engine = get_engine(url)
     with pytest.raises(DatabaseError) as refused:
         current(engine)
@@ -121,7 +121,7 @@ def test_a_database_that_does_not_let_us_in_says_why(
     assert "correct" not in message
 
 
-def of_broker(redis: SecuredRedis, wrong: Authority) -> dict[str, tuple[str, str]]:
+def break_broker(redis: SecuredRedis, wrong: Authority) -> dict[str, tuple[str, str]]:
     return {
         "password": (
             redis.url_with(redis.authority.ca, "hunter2"),
@@ -138,7 +138,7 @@ def of_broker(redis: SecuredRedis, wrong: Authority) -> dict[str, tuple[str, str
 def test_a_broker_that_will_never_let_us_in_says_why(
     what: str, redis: SecuredRedis, authorities: tuple[Authority, Authority]
 ) -> None:
-    url, reason = of_broker(redis, authorities[1])[what]
+    url, reason = break_broker(redis, authorities[1])[what]
     with pytest.raises(UsageError) as refused:
         require_admission(Settings(broker_url=url))
     message = str(refused.value)
@@ -153,7 +153,7 @@ def test_submitting_sends_nothing_to_a_broker_that_is_not_the_one_meant(
     what: str, redis: SecuredRedis, authorities: tuple[Authority, Authority]
 ) -> None:
     """Nor does it fail: workers find the work by themselves."""
-    url, _ = of_broker(redis, authorities[1])[what]
+    url, _ = break_broker(redis, authorities[1])[what]
     assert send_hints(Settings(broker_url=url), [(1, "cpu")]) == 0
 
 

@@ -64,7 +64,7 @@ def pooled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
             get_engine(used).dispose()
 
 
-def left_behind(engine: Engine) -> set[tuple[str, int, str, str]]:
+def list_left_behind(engine: Engine) -> set[tuple[str, int, str, str]]:
     """Return the leftovers in the pooler's connections: search path, prepared statements, time limit, isolation."""
     query = (
         "SELECT pg_backend_pid(), current_setting('search_path'), (SELECT count(*) FROM pg_prepared_statements), "
@@ -101,7 +101,7 @@ def test_workers_score_and_seal_while_pages_are_read(pooled: Pooled, tmp_path: P
     with read_session(pooled.engine) as session:
         assert verify_evaluation(session, evaluation_id)["problems"] == []
         assert set(session.scalars(select(Shard.crashes))) == set(session.scalars(select(Shard.failures))) == {0}
-    assert left_behind(pooled.engine) == NOTHING
+    assert list_left_behind(pooled.engine) == NOTHING
 
 
 def test_an_audience_sees_its_own_whichever_connection_it_is_lent(pooled: Pooled) -> None:
@@ -116,7 +116,7 @@ def test_an_audience_sees_its_own_whichever_connection_it_is_lent(pooled: Pooled
                 assert asked == seen[audience]
                 connection.rollback()
                 assert connection.exec_driver_sql(query, {"names": list(VISIBILITIES)}).scalar() == seen[audience]
-    assert left_behind(pooled.engine) == NOTHING
+    assert list_left_behind(pooled.engine) == NOTHING
 
 
 def test_pages_the_api_and_queries_answer_each_viewer(pooled: Pooled) -> None:
@@ -130,7 +130,7 @@ def test_pages_the_api_and_queries_answer_each_viewer(pooled: Pooled) -> None:
     asked = "SELECT DISTINCT benchmark FROM leaderboard WHERE benchmark IN ('open', 'club', 'secret') ORDER BY 1"
     assert run_query(pooled.settings, "public", asked).rows == (("open",),)
     assert run_query(pooled.settings, "members", asked).rows == (("club",), ("open",))
-    assert left_behind(pooled.engine) == NOTHING
+    assert list_left_behind(pooled.engine) == NOTHING
 
 
 def test_commands_read_and_write_through_it(pooled: Pooled, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_commands_read_and_write_through_it(pooled: Pooled, tmp_path: Path) -> N
     shuffleboard("evaluations", "export", 1, "--to", tmp_path / "exported", **at)
     shuffleboard("doctor", **at)
     shuffleboard("db", "move", "--to", f"sqlite:///{tmp_path / 'moved.db'}", **at)
-    assert left_behind(pooled.engine) == NOTHING
+    assert list_left_behind(pooled.engine) == NOTHING
 
 
 def test_a_backup_goes_past_it(pooled: Pooled, tmp_path: Path, postgresql_url: str) -> None:
@@ -153,4 +153,4 @@ def test_a_backup_goes_past_it(pooled: Pooled, tmp_path: Path, postgresql_url: s
     assert not (tmp_path / "file").exists()
     shuffleboard("db", "backup", tmp_path / "file", direct_database_url=pooled.direct, **at)
     assert restore(postgresql_url, tmp_path / "file").problems == []
-    assert left_behind(pooled.engine) == NOTHING
+    assert list_left_behind(pooled.engine) == NOTHING

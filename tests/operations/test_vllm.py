@@ -12,7 +12,7 @@ import pytest
 from registry.prompting.prompts import Prompt
 from registry.settings import Settings
 from tests.support.commands import eventually
-from tests.support.scripted_server import Answer, Asked, ScriptedServer, scripted_server
+from tests.support.scripted_server import Answer, Asked, ScriptedServer, serve_scripted_server
 from tests.support.sglang_server import VERSION, SglangServer
 from tests.support.sglang_server import figures as sglang_figures
 from tests.support.vllm_server import MOST_CHOSEN, VOCABULARY, VllmServer, Words, later
@@ -36,7 +36,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     def open_on(
         vllm: VllmServer | SglangServer, entry: str = "", *, path: str = "", **settings: Any
     ) -> tuple[EndpointEngine, ScriptedServer]:
-        context = scripted_server(vllm)
+        context = serve_scripted_server(vllm)
         server = context.__enter__()
         ends.append(lambda: context.__exit__(None, None, None))
         file = tmp_path / "endpoints.toml"
@@ -55,7 +55,7 @@ def prompts(count: int = 6) -> list[Prompt]:
     return [Prompt(f"Question {n}\nAnswer:", LABELS) for n in range(count)]
 
 
-def expected(asked: Sequence[Prompt]) -> list[Any]:
+def expect(asked: Sequence[Prompt]) -> list[Any]:
     return [[pytest.approx(Words.logprob(prompt.text, label)) for label in LABELS] for prompt in asked]
 
 
@@ -68,7 +68,7 @@ def test_every_label_is_known_and_has_the_log_probability_of_the_model(opened: O
     engine.score(prompts(1))
     tried, asked = len(completions(server)), len(server.asked)
     scores = engine.score(prompts())
-    assert scores.logprobs == expected(prompts())
+    assert scores.logprobs == expect(prompts())
     assert scores.tokens_naive == sum(len(Words.tokens(prompt.text)) for prompt in prompts())
     # One request, whose prompts are texts: which tokens the labels are is known from the first.
     (last,) = completions(server)[tried:]
@@ -92,7 +92,7 @@ def test_a_server_that_takes_one_prompt_at_a_time_is_sent_tokens(opened: Open) -
     engine, server = opened(VllmServer(several=False))
     engine.score(prompts(1))
     tried = len(completions(server))
-    assert engine.score(prompts()).logprobs == expected(prompts())
+    assert engine.score(prompts()).logprobs == expect(prompts())
     # Requests are under way at the same time, and arrive in any order.
     shown = [document["prompt"] for document in completions(server)[tried:]]
     assert sorted(shown) == sorted(Words.ids(prompt.text) for prompt in prompts())
@@ -116,7 +116,7 @@ ERRORS = {
 @pytest.mark.parametrize("error", ERRORS)
 def test_an_error_with_status_200_is_tried_again_and_told_in_the_server_s_words(opened: Open, error: str) -> None:
     engine, server = opened(VllmServer(troubles=[Answer(ERRORS[error], 200)]), endpoint_attempts=2)
-    assert engine.score(prompts(1)).logprobs == expected(prompts(1))
+    assert engine.score(prompts(1)).logprobs == expect(prompts(1))
     engine, server = opened(VllmServer(troubles=[Answer(ERRORS[error], 200)] * 9), endpoint_attempts=2)
     with pytest.raises(EngineError, match=r"status 200 \(the engine is overloaded\); tried 2 times"):
         engine.score(prompts(1))
@@ -166,7 +166,7 @@ def test_a_tokenizer_that_looks_further_back_than_the_last_line_is_noticed(
     monkeypatch.setattr(Words, "ids", ids)
     monkeypatch.setattr(exact_module, "CHECK_EVERY", 2)
     found = engine.score(prompts()).logprobs
-    assert found[:5] == expected(prompts())[:5]
+    assert found[:5] == expect(prompts())[:5]
     assert found[5][1] == pytest.approx(Words.logprob(prompts()[5].text, "B"))
     assert all(isinstance(one["prompt"][0], int) for one in completions(server)[-6:])
 
@@ -185,13 +185,13 @@ def test_a_server_is_asked_in_the_first_way_in_which_it_tells_the_truth(
     opened: Open, vllm: VllmServer, way: str
 ) -> None:
     engine, _ = opened(vllm)
-    assert engine.score(prompts()).logprobs == expected(prompts())
+    assert engine.score(prompts()).logprobs == expect(prompts())
     assert engine.settings()["labels"] == way
 
 
 def test_a_server_of_which_only_v1_is_covered_tells_its_tokens_with_completions(opened: Open) -> None:
     engine, server = opened(VllmServer(), path="/v1")
-    assert engine.score(prompts(2)).logprobs == expected(prompts(2))
+    assert engine.score(prompts(2)).logprobs == expect(prompts(2))
     assert engine.settings()["tokens"] == "return_token_ids"
     assert {path for path in server.paths() if not path.startswith("/v1/")} == set()
 
@@ -206,7 +206,7 @@ def test_a_token_that_is_left_out_fails_the_shard_and_the_server_is_tried_anew(o
     ):
         engine.score(prompts(1))
     vllm.leaves_out, vllm.knows = frozenset(), frozenset({"allowed_token_ids"})
-    assert engine.score(prompts()).logprobs == expected(prompts())
+    assert engine.score(prompts()).logprobs == expect(prompts())
     assert engine.settings()["labels"] == "allowed_token_ids"
 
 
@@ -215,7 +215,7 @@ def test_a_server_that_does_not_answer_for_a_while_is_not_taken_for_one_that_can
     engine, _ = opened(vllm, endpoint_attempts=1)
     with pytest.raises(EngineError, match="answers 503"):
         engine.score(prompts(1))
-    assert engine.score(prompts(1)).logprobs == expected(prompts(1))
+    assert engine.score(prompts(1)).logprobs == expect(prompts(1))
     assert engine.settings()["labels"] == "logprob_token_ids"
 
 
@@ -232,7 +232,7 @@ def test_a_version_that_changes_between_requests_is_in_the_fingerprint(opened: O
 
 def test_sglang_is_asked_by_its_own_route(opened: Open) -> None:
     engine, server = opened(SglangServer())
-    assert engine.score(prompts()).logprobs == expected(prompts())
+    assert engine.score(prompts()).logprobs == expect(prompts())
     asked = Prompt("The river\nAnswer:", (" the cat", " Paris", " blue stone and dog"))
     scores = engine.score_continuations([asked])
     assert scores.logprobs == [[pytest.approx(whole(asked.text, text)) for text in asked.continuations]]
@@ -346,7 +346,7 @@ def test_more_is_asked_at_once_while_nothing_waits(opened: Open, monkeypatch: py
     engine.score(prompts(1))
     tried.append(1)
     server.answer = several_at_once
-    assert engine.score(prompts(limit)).logprobs == expected(prompts(limit))
+    assert engine.score(prompts(limit)).logprobs == expect(prompts(limit))
 
 
 def vllm_figures(waiting: int) -> str:

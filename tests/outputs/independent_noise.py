@@ -28,7 +28,7 @@ def estimate(values):
     return mean, (mean - half, mean + half)
 
 
-def recorded(path):
+def record(path):
     """Return repeats, shuffles: question → its (order, answer)s, both as indices into the original list of options."""
     lines = {}
     with gzip.open(path, "rt", encoding="utf-8") as stream:
@@ -49,7 +49,7 @@ def recorded(path):
 
 def noise(path):
     """Return name → mean and interval: of repeats, of the original and shuffles by order, and between them."""
-    repeats, shuffles = recorded(path)
+    repeats, shuffles = record(path)
     same, moved = [], []
     for question, asked in repeats.items():
         assert len({order for order, _ in asked}) == 1

@@ -22,7 +22,7 @@ HELM = DATA / "helm"
 INSPECT = DATA / "inspect"
 
 
-def known() -> dict[str, KnownQuestion]:
+def list_known() -> dict[str, KnownQuestion]:
     """Return the five questions in the form that readers take."""
     return {
         item["id"]: KnownQuestion(number, item["id"], number, item["question"], tuple(item["options"]), item["answer"])
@@ -34,11 +34,11 @@ def read(path: Path) -> Log:
     """Read a log of the five questions as an import does."""
     file = log_file(path)
     assert file is not None
-    log = read_log(file, known())
-    return replace(log, recorded=agreed(log.recorded, log.stated, file.name))
+    log = read_log(file, list_known())
+    return replace(log, recorded=agree(log.recorded, log.stated, file.name))
 
 
-def agreed(recorded: Iterable[Recorded], stated: float | None = None, file: str = "the log") -> list[Recorded]:
+def agree(recorded: Iterable[Recorded], stated: float | None = None, file: str = "the log") -> list[Recorded]:
     """Read labels under the convention that reproduces the log's scores."""
     agreement, prompts, found = Agreement(file), Prompts(), []
     for item in map(order_by_key, recorded):
@@ -52,10 +52,10 @@ def agreed(recorded: Iterable[Recorded], stated: float | None = None, file: str 
 
 
 GONE: Final = object()
-"""A value with which `put` deletes."""
+"""A value with which `place` deletes."""
 
 
-def put(where: str, value: Any) -> Callable[[Any], None]:
+def place(where: str, value: Any) -> Callable[[Any], None]:
     """Return a function that sets `value` in a document at a place such as `samples/0/target`."""
 
     def change(document: Any) -> None:
@@ -105,7 +105,7 @@ def inspect_copy(folder: Path, name: str, change: Callable[[dict[str, Any]], Any
     return path
 
 
-def deflated(folder: Path, document: Mapping[str, Any]) -> Path:
+def deflate(folder: Path, document: Mapping[str, Any]) -> Path:
     """Return a log as an archive of the older compression."""
     path = folder / "log.eval"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

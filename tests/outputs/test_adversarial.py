@@ -109,7 +109,7 @@ def test_what_is_undefined_has_no_change() -> None:
 
 def test_the_view_says_what_the_definition_says(registry: Registry, evaluation: int) -> None:
     with read_session(registry.engine) as session:
-        rows = viewed(session, evaluation)
+        rows = view(session, evaluation)
         effects = {(effect.distractor, effect.scoring): effect for effect in adversarial_effects(session, evaluation)}
     assert [(row["variant"], row["distractor"]) for row in rows] == list(enumerate(ADVERSARIAL_TEXTS, start=1))
     for row in rows:
@@ -134,7 +134,7 @@ def test_the_view_says_what_the_definition_says(registry: Registry, evaluation: 
         )
 
 
-def viewed(session: Session, evaluation: int) -> list[dict[str, Any]]:
+def view(session: Session, evaluation: int) -> list[dict[str, Any]]:
     c = effects_view.c
     query = select(effects_view).where(c.evaluation_id == evaluation).order_by(c.variant)
     return list_rows(session.execute(query))

@@ -226,7 +226,7 @@ def test_recorded_answers_are_archived_and_come_back(registry: Registry) -> None
     ]
     evaluation_id = _import(registry, lines)
 
-    def stored() -> list[dict[str, Any]]:
+    def load() -> list[dict[str, Any]]:
         columns = [column.key for column in Prediction.__table__.columns]
         return [{name: getattr(row, name) for name in columns} for row in _predictions(registry, evaluation_id)]
 
@@ -234,9 +234,9 @@ def test_recorded_answers_are_archived_and_come_back(registry: Registry) -> None
         with read_session(registry.engine) as session:
             return list(verify_evaluation(session, evaluation_id)["problems"])
 
-    before = stored()
+    before = load()
     assert len(before) == len(lines)
     assert archive(registry.engine, evaluation_id, str(registry.folder / "archives")) is not None
-    assert (stored(), problems()) == ([], [])
+    assert (load(), problems()) == ([], [])
     assert restore(registry.engine, evaluation_id) is not None
-    assert (stored(), problems()) == (before, [])
+    assert (load(), problems()) == (before, [])

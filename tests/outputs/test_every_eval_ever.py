@@ -15,7 +15,7 @@ from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.tables import Generation, Prediction
 from tests.exports.conftest import ODD, fill
 from tests.outputs.conftest import DATA, Registry
-from tests.outputs.logs import IDS, agreed, known, put
+from tests.outputs.logs import IDS, agree, list_known, place
 
 pytestmark = pytest.mark.one_engine
 CONVERTED = DATA / "every_eval_ever" / "inspect" / "shuffled_dataset_samples.jsonl"
@@ -25,14 +25,14 @@ def _records() -> list[dict[str, Any]]:
     return [json.loads(line) for line in CONVERTED.read_text(encoding="utf-8").splitlines()]
 
 
-def _written(folder: Path, records: list[dict[str, Any]]) -> Path:
+def _write(folder: Path, records: list[dict[str, Any]]) -> Path:
     path = folder / "some_samples.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return path
 
 
 def test_a_converted_log_holds_the_answers_of_the_log_it_was_made_of() -> None:
-    found = agreed(read_every_eval_ever(CONVERTED, known()))
+    found = agree(read_every_eval_ever(CONVERTED, list_known()))
     assert [item.question.external_id for item in found] == IDS
     # As `shuffled_dataset.json` of Inspect, whose orders and answers they are.
     assert (found[0].order, found[1].order) == ((0, 2, 3, 4, 1), (1, 3, 2, 0, 4))
@@ -45,7 +45,7 @@ def test_a_prompt_of_several_results_is_read_once_and_a_failed_one_not_at_all(tm
     for record in _records():
         records.append(record | {"evaluation_result_id": "another"})
     records[4]["error"] = records[9]["error"] = "time-out"
-    assert len(list(read_every_eval_ever(_written(tmp_path, records), known()))) == 4
+    assert len(list(read_every_eval_ever(_write(tmp_path, records), list_known()))) == 4
 
 
 def test_our_own_export_comes_back_as_it_was(lasting_sqlite: Any, sqlite_database: str, tmp_path: Path) -> None:
@@ -98,6 +98,6 @@ def test_a_record_that_does_not_hold_is_refused(
     tmp_path: Path, number: int, where: str, value: Any, problem: str
 ) -> None:
     records = _records()
-    put(where, value)(records[number])
+    place(where, value)(records[number])
     with pytest.raises(ShuffleboardError, match=problem):
-        agreed(read_every_eval_ever(_written(tmp_path, records), known()))
+        agree(read_every_eval_ever(_write(tmp_path, records), list_known()))

@@ -81,7 +81,7 @@ def numbers(registry: Registry, evaluation_id: int) -> tuple[dict[str, Any], dic
     return document["metrics"], document["per_question"]
 
 
-def audited(log: Path) -> dict[str, float]:
+def run_audit(log: Path) -> dict[str, float]:
     """The metrics that an audit finds."""
     (found,) = audit.run([log]).logs
     return found.document()["orders"]["metrics"]
@@ -104,7 +104,7 @@ def test_samples_of_written_orders_are_one_evaluation(registry: Registry) -> Non
         for path in (log, registry.file("plain.jsonl", plain))
     )
     assert imported == expected
-    checked = audited(log)
+    checked = run_audit(log)
     assert checked == pytest.approx({name: imported[0][name] for name in checked}, abs=1e-12)
 
 
@@ -201,5 +201,5 @@ def test_orders_asked_by_the_harness_give_the_numbers_of_our_own_evaluation(
     assert len(probabilities(registry, own)) == 3 * 3 + 2 * 2 + 3 * 3 + 4 * 4
     for question, values in our_questions.items():
         assert their_questions[question] == pytest.approx(values, abs=1e-5), question
-    checked = audited(log)
+    checked = run_audit(log)
     assert checked == pytest.approx({name: ours[name] for name in checked}, abs=1e-12)

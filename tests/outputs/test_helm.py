@@ -22,7 +22,7 @@ from registry.logs.recognition import log_file, log_questions
 from registry.sealed.provenance import provenance_document
 from registry.tables import Evaluation, Generation, Prediction
 from tests.outputs.conftest import Registry
-from tests.outputs.logs import GONE, HELM, IDS, QUESTIONS, helm_copy, put, read
+from tests.outputs.logs import GONE, HELM, IDS, QUESTIONS, helm_copy, place, read
 
 pytestmark = pytest.mark.one_engine
 
@@ -187,29 +187,32 @@ def _twice(document: dict[str, Any]) -> None:
 
 REFUSED = [
     (
-        put("adapter_spec/method", "generation"),
+        place("adapter_spec/method", "generation"),
         r"adapter_spec: method \"generation\" cannot be imported; .* multiple_choice_joint",
     ),
-    (put("request_states/2/result", GONE), r"request 2: was not executed: it has no result; import a finished run"),
+    (place("request_states/2/result", GONE), r"request 2: was not executed: it has no result; import a finished run"),
     (
-        put("request_states/0/instance/input/text", "What is this?"),
+        place("request_states/0/instance/input/text", "What is this?"),
         r"request 0: question \"What is this\?\" with the options .* is not among the 5 questions",
     ),
     (
-        put("request_states/0/instance/references/0/output/text", "enlarged"),
+        place("request_states/0/instance/references/0/output/text", "enlarged"),
         r"request 0: options \[\"enlarged\", .* are not those of question 001b0f\w*: \[\"reduced\"",
     ),
     (
         _another_answer,
         r".*not the benchmark's in 1 of 5 answers: 001b0f\w+ \(log reduced, 'reduced'; benchmark E, 'defecating'\)",
     ),
-    (put("request_states/0/instance/references/4/tags", []), r"request 0: 0 of the 5 references are tagged correct"),
-    (put("request_states", "none"), r"document: request_states \"none\" is not a list; the log is damaged"),
-    (put("request_states/1/instance", "q1"), r"request 1: instance \"q1\" is not an object; the log is damaged"),
-    (put("adapter_spec/output_mapping_pattern", "(A+)+$"), r"request 0: output_mapping_pattern .* may take for ever"),
-    (put("request_states/0/result/completions/0/logprob", math.nan), r"request 0: logprob NaN is not a finite number"),
+    (place("request_states/0/instance/references/4/tags", []), r"request 0: 0 of the 5 references are tagged correct"),
+    (place("request_states", "none"), r"document: request_states \"none\" is not a list; the log is damaged"),
+    (place("request_states/1/instance", "q1"), r"request 1: instance \"q1\" is not an object; the log is damaged"),
+    (place("adapter_spec/output_mapping_pattern", "(A+)+$"), r"request 0: output_mapping_pattern .* may take for ever"),
     (
-        put("request_states/0/output_mapping/A", "enlarged"),
+        place("request_states/0/result/completions/0/logprob", math.nan),
+        r"request 0: logprob NaN is not a finite number",
+    ),
+    (
+        place("request_states/0/output_mapping/A", "enlarged"),
         r"request 0: output_mapping .* does not name the references in their order",
     ),
     (_twice, r"request 5: question 001b0f\w* is also in the file under another id"),
@@ -226,7 +229,7 @@ def test_what_does_not_hold_is_refused_by_name(
 
 def test_a_reference_that_no_request_scored_is_named(tmp_path: Path) -> None:
     with pytest.raises(ShuffleboardError, match=r"request 0: no original request for reference 3 of question 001b0f"):
-        read(helm_copy(tmp_path, "separate", scenario_state=put("request_states/3", GONE)))
+        read(helm_copy(tmp_path, "separate", scenario_state=place("request_states/3", GONE)))
 
 
 def test_tokens_that_do_not_spell_a_reference_leave_the_answer_that_helm_predicted(tmp_path: Path) -> None:

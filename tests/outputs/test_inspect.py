@@ -20,7 +20,18 @@ from registry.logs.recognition import log_questions
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.tables import Generation, Prediction
 from tests.outputs.conftest import Registry
-from tests.outputs.logs import GONE, IDS, INSPECT, QUESTIONS, deflated, inspect_copy, inspect_document, known, put, read
+from tests.outputs.logs import (
+    GONE,
+    IDS,
+    INSPECT,
+    QUESTIONS,
+    deflate,
+    inspect_copy,
+    inspect_document,
+    list_known,
+    place,
+    read,
+)
 from tests.support.commands import shuffleboard, shuffleboard_json
 
 pytestmark = pytest.mark.one_engine
@@ -56,7 +67,7 @@ def test_choices_that_the_dataset_shuffled_stand_as_they_were_shown() -> None:
 def test_variants_that_our_extension_asked_are_those_of_the_kind() -> None:
     log = read(INSPECT / "permuted.json")
     kind = parse_variants("cyclic:repeats=2")
-    for question in known().values():
+    for question in list_known().values():
         shape = QuestionShape(question.external_id, len(question.options), question.answer)
         found = {item.variant: item.order for item in log.recorded if item.question.external_id == question.external_id}
         # The second question has two equal options; the log gives the place of each.
@@ -82,7 +93,7 @@ def test_both_forms_of_a_log_and_both_compressions_hold_the_same(name: str, tmp_
         ]
 
     expected = answers(read(INSPECT / name))
-    assert answers(read(deflated(tmp_path, inspect_document(name)))) == expected
+    assert answers(read(deflate(tmp_path, inspect_document(name)))) == expected
     assert answers(read(inspect_copy(tmp_path, name, lambda _: None))) == expected
 
 
@@ -180,26 +191,26 @@ def _another_scorer(document: dict[str, Any]) -> None:
 
 
 REFUSED = [
-    (put("samples/0/choices", None), r"sample 1: has no choices; only multiple-choice tasks"),
-    (put("samples/0/target", ["A", "B"]), r"sample 1: target \[\"A\", \"B\"\] is not one of its 5 choices"),
+    (place("samples/0/choices", None), r"sample 1: has no choices; only multiple-choice tasks"),
+    (place("samples/0/target", ["A", "B"]), r"sample 1: target \[\"A\", \"B\"\] is not one of its 5 choices"),
     (
-        put("samples/0/target", "B"),
+        place("samples/0/target", "B"),
         r".*not the benchmark's in 1 of 5 answers: 001b0f\w+ \(log B, 'getting full'; benchmark E, 'defec",
     ),
-    (put("samples/0/target", "F"), r"sample 1: target \"F\" does not name one of its 5 choices"),
+    (place("samples/0/target", "F"), r"sample 1: target \"F\" does not name one of its 5 choices"),
     (_another_scorer, r"sample 1: has no score of choice\(\) \(it has: match\)"),
-    (put("samples/0/scores/choice/answer", "G"), r"sample 1: answer \"G\" does not name one of its 5 choices"),
+    (place("samples/0/scores/choice/answer", "G"), r"sample 1: answer \"G\" does not name one of its 5 choices"),
     (
-        put("samples/0/scores/choice/value", {"a": 1}),
+        place("samples/0/scores/choice/value", {"a": 1}),
         r"sample 1: score \{\"a\": 1\} is neither C, I, N, P nor a number",
     ),
     (
-        put("samples/0/input", "What is this?"),
+        place("samples/0/input", "What is this?"),
         r"sample 1: question \"What is this\?\" .* is not among the 5 questions of the benchmark",
     ),
-    (put("samples/1/id", IDS[0]), r"sample 2: id \"001b0f\w*\" is used for two different questions"),
-    (put("samples", GONE), r"document: samples null is not a list"),
-    (put("samples/0/epoch", "first"), r"sample 1: epoch \"first\" is not a whole number"),
+    (place("samples/1/id", IDS[0]), r"sample 2: id \"001b0f\w*\" is used for two different questions"),
+    (place("samples", GONE), r"document: samples null is not a list"),
+    (place("samples/0/epoch", "first"), r"sample 1: epoch \"first\" is not a whole number"),
 ]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from registry.errors import ShuffleboardError
 from tests.outputs.conftest import DATA
-from tests.outputs.logs import IDS, QUESTIONS, put, read
+from tests.outputs.logs import IDS, QUESTIONS, place, read
 from tests.support.commands import shuffleboard, shuffleboard_json
 
 pytestmark = pytest.mark.one_engine
@@ -23,7 +23,7 @@ def _file(task: str) -> Path:
     return path
 
 
-def _changed(folder: Path, task: str, change: Callable[[dict[str, Any]], None]) -> Path:
+def _change(folder: Path, task: str, change: Callable[[dict[str, Any]], None]) -> Path:
     rows = pq.read_table(_file(task)).to_pylist()
     change(rows[0])
     path = folder / "details.parquet"
@@ -62,7 +62,7 @@ def test_options_that_the_query_moved_are_read_as_shown(tmp_path: Path) -> None:
         row["doc"]["gold_index"] = 0
         row["metric"]["acc"] = 0
 
-    assert read(_changed(tmp_path, "letters", move)).recorded[0].order == (2, 1, 0, 3, 4)
+    assert read(_change(tmp_path, "letters", move)).recorded[0].order == (2, 1, 0, 3, 4)
 
 
 UNLISTED = pq.read_table(_file("letters")).to_pylist()[0]["doc"]["query"].replace("A. ", "1. ")
@@ -90,4 +90,4 @@ UNLISTED = pq.read_table(_file("letters")).to_pylist()[0]["doc"]["query"].replac
 )
 def test_what_does_not_hold_is_refused(tmp_path: Path, where: str, value: Any, problem: str) -> None:
     with pytest.raises(ShuffleboardError, match=problem):
-        read(_changed(tmp_path, "letters", put(where, value)))
+        read(_change(tmp_path, "letters", place(where, value)))

@@ -13,7 +13,7 @@ from registry.logs.formats.opencompass import NO_PROBABILITIES
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.logs.imports.stated import Comparison
 from tests.outputs.conftest import DATA, Registry
-from tests.outputs.logs import IDS, QUESTIONS, put, read
+from tests.outputs.logs import IDS, QUESTIONS, place, read
 
 pytestmark = pytest.mark.one_engine
 RUN = DATA / "opencompass"
@@ -23,7 +23,7 @@ def _file(name: str, run: Path = RUN) -> Path:
     return run / "predictions" / "smollm2" / f"{name}.json"
 
 
-def _changed(folder: Path, name: str, change: Callable[[dict[str, Any]], None]) -> Path:
+def _change(folder: Path, name: str, change: Callable[[dict[str, Any]], None]) -> Path:
     """Return a copy of a run with a changed first prediction."""
     run = folder / "run"
     shutil.copytree(RUN, run)
@@ -61,7 +61,7 @@ def test_a_model_that_counts_its_tokens_writes_its_text_one_level_down(tmp_path:
         first["prediction"] = {"prediction": f"A? No.</think>{first['prediction']}", "rollout": {"num_tokens": 9}}
 
     plain = read(_file("csqa_written")).recorded[0]
-    found = read(_changed(tmp_path, "csqa_written", nest)).recorded[0]
+    found = read(_change(tmp_path, "csqa_written", nest)).recorded[0]
     assert (found.position, found.text) == (plain.position, f"A? No.</think>{plain.text}")
 
 
@@ -75,7 +75,7 @@ def test_options_that_the_prompt_moved_are_read_as_shown(tmp_path: Path) -> None
             )
         prediction["gold"] = "A"
 
-    log = read(_changed(tmp_path, "csqa_letters", move))
+    log = read(_change(tmp_path, "csqa_letters", move))
     assert log.recorded[0].order == (4, 1, 2, 3, 0)
 
 
@@ -86,7 +86,7 @@ def test_log_likelihoods_are_probabilities_by_position(tmp_path: Path) -> None:
             del entry["PPL"]
             entry["Loglikelihood"] = -float(number)
 
-    log = read(_changed(tmp_path, "csqa_letters", score))
+    log = read(_change(tmp_path, "csqa_letters", score))
     assert log.recorded[0].logprobs == (-1.0, -2.0, -3.0, -4.0, -5.0)
 
 
@@ -99,7 +99,7 @@ def test_an_import_is_complete(registry: Registry) -> None:
     assert (found[0].stated, found[0].agrees, found[0].compared) == (0.6, True, 5)
 
 
-def _starred(prediction: dict[str, Any]) -> None:
+def _star(prediction: dict[str, Any]) -> None:
     for label in "ABCDE":
         entry = prediction[f"label: {label}"]
         for letter in "ABCDE":
@@ -115,23 +115,23 @@ def _endless(prediction: dict[str, Any]) -> None:
     ("change", "problem"),
     [
         (
-            put("label: A/testing input", "What is this?"),
+            place("label: A/testing input", "What is this?"),
             r'prediction 0: the prompt "What is this\?" asks none of the 5 questions',
         ),
-        (_starred, r"prediction 0: its prompt does not list the options of question 001b0f\w+ behind labels"),
+        (_star, r"prediction 0: its prompt does not list the options of question 001b0f\w+ behind labels"),
         (
-            put("gold", "A"),
+            place("gold", "A"),
             r"not the benchmark's in 1 of 5 answers: 001b0f\w+ \(log A, 'reduced'; benchmark E, 'defecat",
         ),
-        (put("gold", "AB"), r'prediction 0: gold "AB" is none of its labels'),
-        (put("prediction", "F"), r'prediction 0: prediction "F" is none of its labels'),
-        (put("label: A/testing input", 7), r"prediction 0: prompt 7 is neither a text nor a list of turns"),
+        (place("gold", "AB"), r'prediction 0: gold "AB" is none of its labels'),
+        (place("prediction", "F"), r'prediction 0: prediction "F" is none of its labels'),
+        (place("label: A/testing input", 7), r"prediction 0: prompt 7 is neither a text nor a list of turns"),
         (_endless, r"prediction 0: Loglikelihood: NaN is not a finite number"),
     ],
 )
 def test_what_does_not_hold_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None], problem: str) -> None:
     with pytest.raises(ShuffleboardError, match=problem):
-        read(_changed(tmp_path, "csqa_letters", change))
+        read(_change(tmp_path, "csqa_letters", change))
 
 
 def test_written_answers_without_the_results_are_refused(tmp_path: Path) -> None:

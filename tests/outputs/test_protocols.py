@@ -22,7 +22,7 @@ from tests.support.commands import shuffleboard
 from tests.support.population import add_model
 
 
-def changed(cue: str, name: str = "mine", base: str = "symbols") -> dict[str, object]:
+def change(cue: str, name: str = "mine", base: str = "symbols") -> dict[str, object]:
     return custom_definition({"name": name, "base": base, "cue": cue}, "p.toml")
 
 
@@ -111,7 +111,7 @@ def test_variants_that_a_protocol_cannot_ask_under_are_refused_at_submitting(
 
 
 def test_a_changed_definition_is_another_protocol_that_the_name_means_from_then_on(registry: Registry) -> None:
-    first, second = changed("So:"), changed("Thus:")
+    first, second = change("So:"), change("Thus:")
     with write_session(registry.engine) as session:
         row, new = import_protocol(session, first)
         assert (row.digest, new) == (import_protocol(session, first)[0].digest, True)
@@ -130,14 +130,14 @@ def test_a_changed_definition_is_another_protocol_that_the_name_means_from_then_
 @pytest.mark.parametrize("shots", [-1, 101])
 def test_the_number_of_examples_of_an_imported_protocol_has_bounds(registry: Registry, shots: int) -> None:
     with write_session(registry.engine) as session:
-        import_protocol(session, changed("So:"))
+        import_protocol(session, change("So:"))
         with pytest.raises(ProtocolError, match=f"shots {shots}: give a number from 0 to 100"):
             find_definition(session, "mine", shots)
 
 
 def test_an_unknown_name_is_told_what_there_is(registry: Registry) -> None:
     with write_session(registry.engine) as session:
-        import_protocol(session, changed("So:"))
+        import_protocol(session, change("So:"))
         with pytest.raises(ProtocolError, match=r"unknown protocol 'guess'; use one of symbols, .*match-x, .*, mine "):
             find_definition(session, "guess")
 
@@ -147,7 +147,7 @@ def test_a_name_that_comes_with_the_code_is_not_given_another_meaning(registry: 
         write_session(registry.engine) as session,
         pytest.raises(ProtocolError, match="protocol match-x comes with Shuffleboard; choose another name"),
     ):
-        import_protocol(session, changed("So:", "match-x"))
+        import_protocol(session, change("So:", "match-x"))
 
 
 # On the command line

@@ -12,7 +12,7 @@ from registry.logs.formats.harness import read_harness
 from registry.logs.recognition import log_file, read_log
 from registry.logs.record import KnownQuestion, Recorded
 from tests.audit.logs import WRITERS, clean
-from tests.outputs.logs import agreed
+from tests.outputs.logs import agree
 
 READERS = {"lm-evaluation-harness": read_harness, "every-eval-ever": read_every_eval_ever}
 
@@ -36,7 +36,7 @@ def test_an_audit_and_an_import_read_the_same_answers(tmp_path: Path, format_: s
         file = log_file(path)
         assert file is not None
         found = read_log(file, questions).recorded
-    imported = agreed(found)
+    imported = agree(found)
     assert len(imported) == len(audited) == len(log.items)
     positions = [-1 if item.position is None else item.position for item in imported]
     assert audited.column("position").tolist() == positions

@@ -40,7 +40,7 @@ def sample_of(number, doc, text):
     return {"doc_id": number, "doc": doc, "target": "", "resps": [[text]], "filtered_resps": [text]}
 
 
-def imported(registry, lines, variants):
+def run_import(registry, lines, variants):
     path = registry.file("samples.jsonl", lines)
     return import_outputs(registry.engine, ImportRequest(path, "m", "b", variants, "select-letter"))
 
@@ -60,7 +60,7 @@ def test_an_answer_is_read_after_the_last_best_answer(registry):
     registry.benchmark("b", QUESTIONS)
     texts = [*TEXTS, "A", "A", "A"]
     lines = [sample(n, text, prompt_id=k) for n in range(2) for k, text in enumerate(texts)]
-    evaluation_id = imported(registry, lines, "wording:templates=1-10")
+    evaluation_id = run_import(registry, lines, "wording:templates=1-10")
     with read_session(registry.engine) as session:
         found = session.query(Prediction).filter_by(evaluation_id=evaluation_id).order_by(Prediction.variant).all()
     assert [row.chosen_position for row in found[::2]] == [*TEXTS.values(), 0, 0, 0]
@@ -73,7 +73,7 @@ def test_the_consistency_rate_of_prompts_is_the_harness_s_on_the_same_answers(re
     lines = [
         sample(n, f"The best answer is {letter}.", prompt_id=k) for n in range(2) for k, letter in enumerate(letters[n])
     ]
-    evaluation_id = imported(registry, lines, "wording:templates=1-10")
+    evaluation_id = run_import(registry, lines, "wording:templates=1-10")
     with read_session(registry.engine) as session:
         document = consistency_document(session, evaluation_id)
     # 10 + 6 of 45 pairs, and all.
@@ -92,7 +92,7 @@ def test_the_harness_takes_the_option_that_changed_places_for_the_right_one(regi
             # It always takes the letter at which the right option was at first.
             text = f"The best answer is {LETTERS[right]}."
             lines.append(sample(number, text, options=options, always_same_option=letter, original_answer_index=right))
-    evaluation_id = imported(registry, lines, "imported")
+    evaluation_id = run_import(registry, lines, "imported")
     with read_session(registry.engine) as session:
         rows = session.query(Prediction).filter_by(evaluation_id=evaluation_id).all()
         document = consistency_document(session, evaluation_id)
@@ -137,7 +137,7 @@ def test_rates_of_real_questions_are_those_that_the_harness_computes(registry, h
             lines["options"].append(sample_of(number, doc | {"original_answer_index": right}, text))
     rates = {}
     for kind, variants in (("prompts", "wording:templates=1-10"), ("options", "imported")):
-        evaluation_id = imported(registry, lines[kind], variants)
+        evaluation_id = run_import(registry, lines[kind], variants)
         with read_session(registry.engine) as session:
             rates[kind] = consistency_document(session, evaluation_id)
     done = subprocess.run(
@@ -171,4 +171,4 @@ def test_rates_of_real_questions_are_those_that_the_harness_computes(registry, h
 def test_what_is_no_sample_of_score_is_refused(registry, doc, message):
     registry.benchmark("b", QUESTIONS)
     with pytest.raises(IngestError, match=message):
-        imported(registry, [sample(0, "A", **doc)], "wording:templates=1-10")
+        run_import(registry, [sample(0, "A", **doc)], "wording:templates=1-10")

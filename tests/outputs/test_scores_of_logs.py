@@ -18,7 +18,7 @@ from registry.logs.labels import CONVENTIONS, read_label
 from registry.logs.record import KnownQuestion
 from registry.tables import EngineFingerprint, Evaluation
 from tests.outputs.conftest import Registry
-from tests.outputs.logs import agreed
+from tests.outputs.logs import agree
 from tests.support.commands import shuffleboard
 from web import create_app
 
@@ -66,14 +66,14 @@ def samples(form: Form) -> list[dict[str, Any]]:
     return [sample(n, form(at), float(at == n % 4)) for n, at in enumerate(CHOSEN)]
 
 
-def known() -> dict[str, KnownQuestion]:
+def list_known() -> dict[str, KnownQuestion]:
     return {
         str(item["id"]): KnownQuestion(n, str(item["id"]), n, str(item["question"]), WORDS, n % 4)
         for n, item in enumerate(QUESTIONS)
     }
 
 
-def imported(registry: Registry, lines: Sequence[Any], **asked: Any) -> int:
+def run_import(registry: Registry, lines: Sequence[Any], **asked: Any) -> int:
     registry.benchmark("b", QUESTIONS)
     request = ImportRequest(registry.file("samples.jsonl", lines), "m", "b", "original", **asked)
     return import_outputs(registry.engine, request)
@@ -88,7 +88,7 @@ def evaluations(registry: Registry) -> int | None:
 def test_labels_in_every_form_give_the_score_of_the_log(tmp_path: Path, form: str) -> None:
     path = tmp_path / "samples.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in samples(FORMS[form])), encoding="utf-8")
-    assert [item.position for item in agreed(read_harness(path, known()))] == CHOSEN
+    assert [item.position for item in agree(read_harness(path, list_known()))] == CHOSEN
 
 
 def test_a_letter_that_is_also_an_option_is_read_as_scored() -> None:
@@ -100,7 +100,7 @@ def test_a_letter_that_is_also_an_option_is_read_as_scored() -> None:
 
 def test_a_strict_filter_leaves_other_forms_unread(registry: Registry) -> None:
     lines = [sample(n, f"{'ABCD'[n % 4]}. yes" if n % 2 else "ABCD"[n % 4], float(n % 2 == 0)) for n in range(COUNT)]
-    evaluation = imported(registry, lines)
+    evaluation = run_import(registry, lines)
     with read_session(registry.engine) as session:
         assert evaluation_metrics(session, evaluation)["metrics"]["accuracy"] == 0.5
 
@@ -108,7 +108,7 @@ def test_a_strict_filter_leaves_other_forms_unread(registry: Registry) -> None:
 def test_scores_that_no_reading_reproduces_are_refused(registry: Registry) -> None:
     lines = [line | {"exact_match": 1.0} for line in samples(FORMS["letters"])]
     with pytest.raises(ContradictionError, match=r"4 of 12 answers .* stated 1\.0000, recomputed 0\.6667\)") as caught:
-        imported(registry, lines)
+        run_import(registry, lines)
     assert str(caught.value).count("read as") == 3
     assert "line 1 (question q0): answer 'B' read as B, score 1" in str(caught.value)
     assert caught.value.details is not None
@@ -122,7 +122,7 @@ def test_another_key_is_refused_with_both_keys(registry: Registry) -> None:
         line["target"] = "D"
         line["doc"] = line["doc"] | {"answer": 3}
     with pytest.raises(ContradictionError, match=r"2 of 12 answers: q0 \(log D, 'Lima'; benchmark A, 'Oslo'\); q1"):
-        imported(registry, lines)
+        run_import(registry, lines)
     assert evaluations(registry) == 0
 
 

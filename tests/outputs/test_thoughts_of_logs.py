@@ -19,7 +19,7 @@ from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.tables import Generation, Prediction
 from tests.outputs.conftest import DATA, Registry, four_options, registry
-from tests.outputs.logs import helm_copy, inspect_copy, known
+from tests.outputs.logs import helm_copy, inspect_copy, list_known
 
 __all__ = ["registry"]
 
@@ -32,7 +32,7 @@ FINAL = protocol_definition("final-answer")
 def _first(path: Path) -> Recorded:
     file = log_file(path)
     assert file is not None
-    return read_log(file, known()).recorded[0]
+    return read_log(file, list_known()).recorded[0]
 
 
 def test_reasoning_blocks_of_inspect_are_the_thought(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_reasoning_traces_of_every_eval_ever_are_the_thought(tmp_path: Path) -> 
     record["output"]["reasoning_trace"] = [THOUGHT]
     path = tmp_path / "samples.jsonl"
     path.write_text(json.dumps(record) + "\n")
-    assert next(iter(read_every_eval_ever(path, known()))).reasoning == THOUGHT
+    assert next(iter(read_every_eval_ever(path, list_known()))).reasoning == THOUGHT
 
 
 def test_a_recorded_thought_is_stored_beside_its_answer_even_without_one(registry: Registry) -> None:

@@ -51,7 +51,7 @@ def read_folder(kind: str, url: str, evaluation_id: int, folder: Path) -> None:
     from registry.sealed.importing import import_evaluation
     from registry.sealed.manifest import list_sealed_columns
     from registry.sealed.verification import verify_evaluation
-    from web.publishing.queries import answers_of, made
+    from web.publishing.queries import answers_of, make_queries
 
     before = BEFORE[kind]
     assert COLUMN in archive_files.SCHEMA.names
@@ -79,7 +79,7 @@ def read_folder(kind: str, url: str, evaluation_id: int, folder: Path) -> None:
     with duckdb.connect() as site:
         site.execute(f"CREATE VIEW {answers_of(evaluation_id)} AS SELECT * FROM read_parquet('{file}')")
         for name in ("prediction_file", "prediction"):
-            site.execute(f"CREATE VIEW {name} AS {made([evaluation_id])[name]['sql']}")
+            site.execute(f"CREATE VIEW {name} AS {make_queries([evaluation_id])[name]['sql']}")
         counted = site.execute(f"SELECT count(*), count({COLUMN}), max({COLUMN}) FROM prediction").fetchone()
         assert counted == (predictions, known, before)
 

@@ -33,7 +33,7 @@ def version(registry: Registry, name: str, lines: Sequence[Mapping[str, Any]], f
         import_benchmark(session, read_benchmark(path, few_shot=pool), name="b", version=name)
 
 
-def recorded(
+def record(
     registry: Registry,
     outputs: Sequence[Mapping[str, Any]],
     at: str = "1",

@@ -67,7 +67,7 @@ def url_of(engine: Engine) -> str:
     return engine.url.render_as_string(hide_password=False)
 
 
-def archived(engine: Engine) -> list[int]:
+def archive_all(engine: Engine) -> list[int]:
     with read_session(engine) as session:
         ids = list(session.scalars(select(Evaluation.id).where(Evaluation.seal.is_not(None)).order_by(Evaluation.id)))
     shared = Shared()
@@ -79,7 +79,7 @@ def archived(engine: Engine) -> list[int]:
 def test_what_is_archived_verifies_and_comes_back_bit_for_bit(proof: Proof) -> None:
     engine, _ = proof
     before = rows(engine)
-    ids = archived(engine)
+    ids = archive_all(engine)
     assert rows(engine) == {"prediction": [], "generation": []}
     with read_session(engine) as session:
         report = verify_all(session)
@@ -93,7 +93,7 @@ def test_what_is_archived_verifies_and_comes_back_bit_for_bit(proof: Proof) -> N
         assert verify_all(session)["ok"]
 
 
-def rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+def round_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values without the last bits, which depend on the order in which a query's plan adds up."""
     return {name: round(value, 12) if isinstance(value, float) else value for name, value in values.items()}
 
@@ -117,7 +117,9 @@ def readers(found: Population) -> dict[str, Callable[[Session], Any]]:
         "written": lambda session: chart_data.written(session, other, ["stated"]),
         "fails at": lambda session: list(session.scalars(chart_data.fails_at(session, other, 0))),
         "pride": lambda session: pride_document(session, other),
-        "metrics": lambda session: {scope: rounded(found) for scope, found in compute_metrics(session, other).items()},
+        "metrics": lambda session: {
+            scope: round_values(found) for scope, found in compute_metrics(session, other).items()
+        },
     }
 
 
@@ -145,8 +147,8 @@ def test_metrics_of_an_archived_evaluation_are_those_of_its_sealing(proof: Proof
     assert archive(engine, found.evaluation) is not None
     with read_session(engine) as session:
         after = [evaluation_metrics(session, found.evaluation, **how) for how in asked]
-        assert [one | {"metrics": rounded(one["metrics"])} for one in after] == [
-            one | {"metrics": rounded(one["metrics"])} for one in before
+        assert [one | {"metrics": round_values(one["metrics"])} for one in after] == [
+            one | {"metrics": round_values(one["metrics"])} for one in before
         ]
         again = compare_evaluations(session, found.source, found.evaluation)
         assert again["causes"]["flips"] is None
@@ -156,14 +158,14 @@ def test_metrics_of_an_archived_evaluation_are_those_of_its_sealing(proof: Proof
 def test_an_archived_evaluation_is_exported_as_before(proof: Proof, tmp_path: Path) -> None:
     engine, found = proof
 
-    def exported(name: str) -> dict[str, bytes]:
+    def run_export(name: str) -> dict[str, bytes]:
         export_evaluation(engine, get_settings(), found.evaluation, tmp_path / name)
         return {path.name: path.read_bytes() for path in (tmp_path / name).glob("*.parquet")}
 
-    before = exported("before")
+    before = run_export("before")
     assert before
     assert archive(engine, found.evaluation) is not None
-    assert exported("after") == before
+    assert run_export("after") == before
 
 
 @pytest.mark.one_engine
@@ -228,7 +230,7 @@ def test_metrics_that_are_new_are_added_once_an_evaluation_is_restored(
 # Statements that the database permits
 
 
-def refused(engine: Engine, *statements: Any) -> bool:
+def refuse(engine: Engine, *statements: Any) -> bool:
     """Return whether the last of these statements is refused, after the others have run."""
     try:
         with write_session(engine) as session:
@@ -259,19 +261,19 @@ def test_the_database_allows_archiving_and_restoring_and_nothing_else(proof: Pro
     begun = (written, changed.values(state="archiving"))
     gone = [delete(table).filter_by(evaluation_id=own) for table in (Generation, Prediction)]
     others = delete(Generation).filter_by(evaluation_id=other)
-    assert refused(engine, gone[0])
-    assert refused(engine, written, gone[0]), "before it is archived"
-    assert refused(engine, written.values(state="archived"))
-    assert refused(engine, written.values(state="archiving"))
-    assert refused(engine, written.values(predictions=counts[0] - 1))
-    assert refused(engine, written.values(texts=0))
-    assert refused(engine, *begun, others)
-    assert refused(engine, *begun, update(Prediction).filter_by(evaluation_id=own).values(tied=True))
-    assert refused(engine, *begun, changed.values(state="archived")), "while there are rows"
-    assert refused(engine, *begun, gone[0], changed.values(state="archived")), "while there are predictions"
-    assert not refused(engine, *begun, *gone, changed.values(state="archived"))
-    assert refused(engine, *begun, *gone, changed.values(state="archived", digest="1" * 64))
-    assert refused(engine, *begun, *gone, delete(Archive))
+    assert refuse(engine, gone[0])
+    assert refuse(engine, written, gone[0]), "before it is archived"
+    assert refuse(engine, written.values(state="archived"))
+    assert refuse(engine, written.values(state="archiving"))
+    assert refuse(engine, written.values(predictions=counts[0] - 1))
+    assert refuse(engine, written.values(texts=0))
+    assert refuse(engine, *begun, others)
+    assert refuse(engine, *begun, update(Prediction).filter_by(evaluation_id=own).values(tied=True))
+    assert refuse(engine, *begun, changed.values(state="archived")), "while there are rows"
+    assert refuse(engine, *begun, gone[0], changed.values(state="archived")), "while there are predictions"
+    assert not refuse(engine, *begun, *gone, changed.values(state="archived"))
+    assert refuse(engine, *begun, *gone, changed.values(state="archived", digest="1" * 64))
+    assert refuse(engine, *begun, *gone, delete(Archive))
     assert archive(engine, own) is not None
     row = insert(Prediction).values(
         evaluation_id=own,
@@ -285,13 +287,13 @@ def test_the_database_allows_archiving_and_restoring_and_nothing_else(proof: Pro
         correct=False,
         tied=False,
     )
-    assert refused(engine, row)
-    assert refused(engine, delete(Archive))
-    assert refused(engine, changed.values(location="elsewhere"))
-    assert refused(engine, changed.values(state="archiving"))
-    assert refused(engine, changed.values(state="restoring"), row, changed.values(state="written")), "not all of it"
+    assert refuse(engine, row)
+    assert refuse(engine, delete(Archive))
+    assert refuse(engine, changed.values(location="elsewhere"))
+    assert refuse(engine, changed.values(state="archiving"))
+    assert refuse(engine, changed.values(state="restoring"), row, changed.values(state="written")), "not all of it"
     assert restore(engine, own) is not None
-    assert not refused(engine, delete(Archive)), "the file can be written again"
+    assert not refuse(engine, delete(Archive)), "the file can be written again"
 
 
 # Files
@@ -310,7 +312,7 @@ def file_of(engine: Engine, evaluation_id: int) -> Path:
 @pytest.mark.one_engine
 def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_proof: Proof) -> None:
     engine, found = sqlite_proof
-    archived(engine)
+    archive_all(engine)
     file = file_of(engine, found.evaluation)
     whole = file.read_bytes()
     with read_session(engine) as session:
@@ -410,7 +412,7 @@ def test_an_archiving_whose_file_was_removed_meanwhile_fails_and_keeps_the_rows(
 
 def test_another_evaluation_s_archive_under_this_one_s_name_is_refused(sqlite_proof: Proof) -> None:
     engine, _ = sqlite_proof
-    ids = archived(engine)
+    ids = archive_all(engine)
     right, wrong = (file_of(engine, one) for one in ids[:2])
     shutil.copyfile(wrong, right)
     with pytest.raises(ArchiveError, match="another seal"):
@@ -472,7 +474,7 @@ def test_a_registry_with_archives_moves_to_another_database(
 ) -> None:
     engine, found = sqlite_proof
     before = rows(engine)
-    archived(engine)
+    archive_all(engine)
     moved = move(engine.url.render_as_string(hide_password=False), postgresql_url)
     assert moved.rows["archive"] == 2
     assert moved.problems == []

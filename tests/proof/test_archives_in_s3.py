@@ -17,7 +17,7 @@ from registry.settings import get_settings
 from registry.tables import Archive, Evaluation
 from tests.proof.conftest import URL
 from tests.proof.population import Population
-from tests.proof.test_archives import archived, rows
+from tests.proof.test_archives import archive_all, rows
 from tests.sql.conftest import run_query
 from tests.support.services import S3Server
 
@@ -41,7 +41,7 @@ def test_predictions_move_into_a_store_are_read_there_and_come_back(
     assert folder is not None
     in_folder = files_in(tmp_path / "folder")
     assert restore(engine, found.evaluation) is not None
-    ids = archived(engine)
+    ids = archive_all(engine)
     assert rows(engine) == {"prediction": [], "generation": []}
     stored = objects(in_s3)
     assert {name: stored[name] for name in in_folder} == in_folder, "the same bytes, wherever they are"
@@ -74,7 +74,7 @@ def test_archives_under_a_prefix_have_no_neighbours(
     prefix = f"{URL}/teams/one"
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES", f"{prefix}/")
     before = rows(engine)
-    ids = archived(engine)
+    ids = archive_all(engine)
     assert rows(engine) == {"prediction": [], "generation": []}
     folder = in_s3.objects("results") / "teams" / "one"
     assert len(list(folder.iterdir())) == len(ids), "a folder each, and no part of one"
@@ -107,7 +107,7 @@ def test_what_a_store_refuses_is_said_and_nothing_is_lost(
         archive(engine, found.evaluation)
     assert rows(engine) == before
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_SECRET_KEY_FILE", str(tmp_path / "SECRET_KEY"))
-    archived(engine)
+    archive_all(engine)
     for path in in_s3.objects("results").iterdir():
         shutil.rmtree(path)
     with pytest.raises(ArchiveError, match=r"is archived, but s3://results/[\w-]+ is missing"):

@@ -16,12 +16,12 @@ from registry.sealed.verification import verify_all, verify_evaluation
 from registry.tables import BoardSnapshot, ChainLink, Evaluation, Prediction, QuestionScore, QuestionSeal
 from tests.proof.commands import run
 from tests.proof.population import Population
-from tests.proof.test_columns import unguarded
+from tests.proof.test_columns import open_unguarded
 
 Registry = tuple[Engine, Population]
 
 
-def verified(session: Session, evaluation_id: int, **options: Any) -> list[str]:
+def verify(session: Session, evaluation_id: int, **options: Any) -> list[str]:
     problems: list[str] = verify_evaluation(session, evaluation_id, **options)["problems"]
     return problems
 
@@ -101,9 +101,9 @@ def rewrite_chain(session: Session, old: str, new: str) -> None:
 
 def test_a_seal_that_was_computed_anew_is_not_in_the_chain(proof: Registry) -> None:
     engine, population = proof
-    with unguarded(engine) as connection, Session(connection) as session:
+    with open_unguarded(engine) as connection, Session(connection) as session:
         forge(session, population.evaluation)
-        problems = verified(session, population.evaluation)
+        problems = verify(session, population.evaluation)
         assert "chain: it does not contain this seal; the seal was replaced" in problems
         everything = verify_all(session)["problems"]
         assert any("is no longer in the registry" in problem for problem in everything)
@@ -113,16 +113,16 @@ def test_a_chain_that_was_computed_anew_does_not_hold_the_head_that_was_publishe
     engine, population = proof
     with read_session(engine) as session:
         published = chain.check_chain(session).head
-    with unguarded(engine) as connection, Session(connection) as session:
+    with open_unguarded(engine) as connection, Session(connection) as session:
         old = forge(session, population.evaluation)
         seal = session.get_one(Evaluation, population.evaluation).seal
         rewrite_chain(session, old, str(seal))
         # The forgery alone is consistent: nothing is wrong with the seal.
         assert not [
-            problem for problem in verified(session, population.evaluation) if problem.startswith(("seal", "chain"))
+            problem for problem in verify(session, population.evaluation) if problem.startswith(("seal", "chain"))
         ]
         assert any(
-            "the chain was rewritten" in problem for problem in verified(session, population.evaluation, head=published)
+            "the chain was rewritten" in problem for problem in verify(session, population.evaluation, head=published)
         )
         assert chain.check_chain(session, published).problems
 
@@ -131,7 +131,7 @@ def test_a_head_that_was_published_some_links_ago_still_holds(sqlite_proof: Regi
     engine, population = sqlite_proof
     with read_session(engine) as session:
         early = chain.links(session)[0].digest
-        assert verified(session, population.evaluation, head=early) == []
+        assert verify(session, population.evaluation, head=early) == []
     assert run(engine, "chain", "verify", "--head", early).code == 0
     assert run(engine, "verify", "--all", "--head", early).code == 0
     wrong = run(engine, "verify", str(population.evaluation), "--head", "0" * 64)
@@ -141,9 +141,9 @@ def test_a_head_that_was_published_some_links_ago_still_holds(sqlite_proof: Regi
 
 def test_a_link_that_is_cut_out_and_a_link_that_is_changed_are_found(sqlite_proof: Registry) -> None:
     engine, _ = sqlite_proof
-    with unguarded(engine) as connection, Session(connection) as session:
+    with open_unguarded(engine) as connection, Session(connection) as session:
         session.execute(delete(ChainLink).where(ChainLink.position == 2))
         assert "chain: link 2 is missing, the next one is 3" in chain.check_chain(session).problems
-    with unguarded(engine) as connection, Session(connection) as session:
+    with open_unguarded(engine) as connection, Session(connection) as session:
         session.execute(update(ChainLink).where(ChainLink.position == 2).values(kind="snapshot"))
         assert chain.check_chain(session).problems == ["chain: link 2 does not match its digest"]

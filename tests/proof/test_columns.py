@@ -97,7 +97,7 @@ def test_of_predictions_texts_and_leaves_nothing_is_outside() -> None:
     assert not OUTSIDE.keys() & {"prediction", "generation", "question_score", "question_seal", "question_option"}
 
 
-def changed(column: Column[Any], value: Any) -> Any:
+def change(column: Column[Any], value: Any) -> Any:
     """Return another value of the column's type, which no row has as its key."""
     if value is None:
         by_type = {
@@ -136,7 +136,7 @@ def changed(column: Column[Any], value: Any) -> Any:
 
 
 @contextmanager
-def unguarded(engine: Engine) -> Iterator[Connection]:
+def open_unguarded(engine: Engine) -> Iterator[Connection]:
     """Yield a transaction without triggers, keys and checks; it is rolled back."""
     with engine.connect() as connection, connection.begin() as transaction:
         if engine.dialect.name == "sqlite":
@@ -191,7 +191,7 @@ def test_a_change_to_any_column_is_found_and_named(proof: tuple[Engine, Populati
     with write_session(engine) as session:
         withdraw(session, population.evaluation, "to have a withdrawal as well")
     missed = []
-    with unguarded(engine) as connection:
+    with open_unguarded(engine) as connection:
         with Session(connection) as session:
             before = verify_evaluation(session, population.evaluation)
         assert before["problems"] == []
@@ -210,7 +210,7 @@ def test_a_change_to_any_column_is_found_and_named(proof: tuple[Engine, Populati
                     done = connection.execute(
                         update(table)
                         .where(*(key == row[key.name] for key in table.primary_key.columns))
-                        .values({column_name: changed(column, row[column_name])})
+                        .values({column_name: change(column, row[column_name])})
                     )
                 except IntegrityError:  # a key that is taken: the database needs no trigger to refuse it
                     savepoint.rollback()

@@ -17,7 +17,7 @@ from registry.sealed.verification import Findings, verify_evaluation
 from registry.sealed.verification.stored import check_stored
 from registry.tables import Base
 from tests.proof.population import Population
-from tests.proof.test_columns import PARTS, ROWS, unguarded
+from tests.proof.test_columns import PARTS, ROWS, open_unguarded
 from tests.support import services
 from tests.support.commands import shuffleboard
 from tests.support.marks import long_but
@@ -52,7 +52,7 @@ def columns() -> list[tuple[str, Column[Any]]]:
     return [(table, column) for table in ROWS if table != "withdrawal" for column in TABLES[table].columns]
 
 
-def changed(connection: Connection, table: str, column: str, value: str, evaluation: int) -> bool | None:
+def change(connection: Connection, table: str, column: str, value: str, evaluation: int) -> bool | None:
     """Put a value into a row behind an evaluation; return whether its type changed, None if it was refused."""
     row = "rowid" if connection.dialect.name == "sqlite" else "ctid"
     scope = ROWS[table][0].replace(":evaluation", str(evaluation))
@@ -95,10 +95,10 @@ def values_of_another_type() -> list[list[tuple[str, str, str]]]:
 def test_a_value_of_another_type_in_any_column_is_found_and_named(proof: tuple[Engine, Population], part: int) -> None:
     engine, population = proof
     missed, made = [], 0
-    with unguarded(engine) as connection:
+    with open_unguarded(engine) as connection:
         for damages in values_of_another_type()[part::PARTS]:
             savepoint = connection.begin_nested()
-            outcomes = [(*damage, changed(connection, *damage, population.evaluation)) for damage in damages]
+            outcomes = [(*damage, change(connection, *damage, population.evaluation)) for damage in damages]
             done = [found for found in outcomes if found[3] or (found[2] == BROKEN_TEXT and found[3] is not None)]
             said = problems_of(connection, population.evaluation) if done else ""
             for table, column, value, another in done:
@@ -127,13 +127,13 @@ def test_values_that_postgresql_allows_and_nothing_writes_raise_nothing(
                 texts.setdefault(table, []).append((table, column.name, value))
             else:
                 alone.append([(table, column.name, value)])
-    with unguarded(engine) as connection:
+    with open_unguarded(engine) as connection:
         for damages in [*texts.values(), *alone][part::PARTS]:
             savepoint = connection.begin_nested()
             done = []
             for damage in damages:
                 with connection.begin_nested() as point:
-                    done.append(changed(connection, *damage, population.evaluation))
+                    done.append(change(connection, *damage, population.evaluation))
                     if done[-1] is None:
                         point.rollback()
             made += done.count(True)
@@ -148,7 +148,7 @@ def test_values_that_postgresql_allows_and_nothing_writes_raise_nothing(
 def test_a_missing_table_is_named(proof: tuple[Engine, Population]) -> None:
     engine, population = proof
     cascade = "" if engine.dialect.name == "sqlite" else "CASCADE"
-    with unguarded(engine) as connection:
+    with open_unguarded(engine) as connection:
         for table in ROWS:
             savepoint = connection.begin_nested()
             connection.execute(text(f"DROP TABLE {table} {cascade}"))
@@ -160,7 +160,7 @@ def test_a_missing_table_is_named(proof: tuple[Engine, Population]) -> None:
 # Files and pages
 
 
-def verified(url: str, *arguments: object) -> str:
+def verify(url: str, *arguments: object) -> str:
     """Return the output of `verify` on a damaged registry, after status 1 and no traceback."""
     outcome = shuffleboard("verify", *arguments, status=1, database_url=url)
     assert "Traceback" not in outcome.stderr
@@ -184,7 +184,7 @@ def test_whichever_page_is_torn_verify_says_so(proof: tuple[Engine, Population],
             stream.seek((page - 1) * size + (100 if page == 1 else 0))
             stream.write(os.urandom(size // 2))
         for arguments in ((population.evaluation,), ("--all",)):
-            said = verified(f"sqlite:///{torn}", *arguments)
+            said = verify(f"sqlite:///{torn}", *arguments)
             assert page == 1 or (arguments == ("--all",) and name in said) or "malformed" in said, said
         get_engine(f"sqlite:///{torn}").dispose()
 
@@ -200,7 +200,7 @@ def test_however_much_of_a_file_is_left_verify_says_so(proof: tuple[Engine, Popu
         cut = tmp_path / f"{number}.db"
         cut.write_bytes(whole.read_bytes()[: int(share * whole.stat().st_size)])
         for arguments in ((population.evaluation,), ("--all",)):
-            verified(f"sqlite:///{cut}", *arguments)
+            verify(f"sqlite:///{cut}", *arguments)
         assert cut.stat().st_size < whole.stat().st_size  # and nothing was set up in its place
 
 
@@ -220,7 +220,7 @@ def test_a_lost_block_of_a_table_is_a_finding(
         path = connection.scalar(text("SELECT pg_relation_filepath('prediction')"))
         block = connection.scalar(text("SELECT lo_from_bytea(0, decode(repeat(:two, 8192), 'hex'))"), {"two": content})
         connection.execute(text("SELECT lo_export(:block, :path)"), {"block": block, "path": path})
-    said = verified(url, population.evaluation) + verified(url, "--all")
+    said = verify(url, population.evaluation) + verify(url, "--all")
     copy.dispose()
     services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
     assert ("invalid page" if content == "ff" else "question q0") in said

@@ -70,7 +70,7 @@ def site(published: Published, tmp_path: Path) -> Path:
     return Path(shutil.copytree(published.folder / "site", tmp_path / "site", copy_function=os.link))
 
 
-def checked(published: Published, path: Path, **expected: Any) -> Checked:
+def check(published: Published, path: Path, **expected: Any) -> Checked:
     return check_by_key(path, Trust([published.key], **expected))
 
 
@@ -107,7 +107,7 @@ PREDICTIONS, ASKED, METRICS = (
 
 
 def test_a_published_board_is_checked(published: Published, site: Path) -> None:
-    found = checked(published, site, board="main", max_age_days=1)
+    found = check(published, site, board="main", max_age_days=1)
     assert found.problems == []
     assert "1 evaluation with 4 questions is as sealed" in found.facts
     assert any("pages" in text for text in found.unchecked)
@@ -321,7 +321,7 @@ def test_an_attack_is_named(
     published: Published, site: Path, attack: Callable[[Published, Path], None], said: str, questions: list[str]
 ) -> None:
     attack(published, site)
-    found = checked(published, site)
+    found = check(published, site)
     assert any(said in problem for problem in found.problems), found.problems
     assert found.questions == questions
     assert not any("as sealed" in fact for fact in found.facts) or "api" in said
@@ -332,7 +332,7 @@ def test_a_byte_of_a_folder_is_named_by_its_file(published: Published, site: Pat
     whole = (site / name).read_bytes()
     for place in range(4, len(whole), len(whole) // 5):
         put(site, name, with_another_byte(whole, place))
-        found = checked(published, site)
+        found = check(published, site)
         assert any(name in problem for problem in found.problems), place
         assert not any("as sealed" in fact for fact in found.facts)
 
@@ -346,9 +346,9 @@ def test_an_old_signature_is_called_old_and_a_newer_head_is_missed(published: Pu
     found = check_by_key(site, Trust([published.key], max_age_days=7), later)
     assert found.problems[0].startswith("the signed head is old: it was signed on")
     assert "20 days ago" in found.problems[0]
-    (problem,) = checked(published, site, head="a" * 64).problems
+    (problem,) = check(published, site, head="a" * 64).problems
     assert "is not among its 4 digests" in problem
-    (problem,) = checked(published, site, board="other").problems
+    (problem,) = check(published, site, board="other").problems
     assert problem == "this is the board 'main', and not 'other'"
 
 
@@ -364,10 +364,10 @@ def list_again(folder: Path) -> None:
 
 
 def test_an_exported_evaluation_is_checked_by_the_key(published: Published, exported: Path) -> None:
-    found = checked(published, exported)
+    found = check(published, exported)
     assert found.problems == []
     assert "the evaluation and its 4 questions are as they were sealed" in found.facts
-    assert checked(published, exported / ".." / "exported").ok
+    assert check(published, exported / ".." / "exported").ok
 
 
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
@@ -375,15 +375,15 @@ def test_a_byte_of_every_exported_file_is_named(published: Published, exported: 
     whole = (exported / name).read_bytes()
     for place in range(0, len(whole), len(whole) // 7):
         (exported / name).write_bytes(with_another_byte(whole, place))
-        assert any(name in problem for problem in checked(published, exported).problems), place
+        assert any(name in problem for problem in check(published, exported).problems), place
     (exported / name).write_bytes(whole + b" ")
-    assert any(name in problem for problem in checked(published, exported).problems)
+    assert any(name in problem for problem in check(published, exported).problems)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_removed_and_an_added_file_are_named(published: Published, exported: Path, name: str) -> None:
     (exported / name).rename(exported / "more.parquet")
-    problems = checked(published, exported).problems
+    problems = check(published, exported).problems
     assert f"{name}: is missing" in problems
     assert "more.parquet: is not a file that manifest.json lists" in problems
 
@@ -401,15 +401,15 @@ def test_a_changed_file_with_its_digests_is_named(published: Published, exported
         row |= {column: "Another?" if column == "text" else 0.5}
         pq.write_table(pa.concat_tables([table[:-1], pa.Table.from_pylist([row], table.schema)]), exported / name)
     list_again(exported)
-    (problem,) = checked(published, exported).problems
+    (problem,) = check(published, exported).problems
     assert name in problem
-    assert checked(published, exported).facts[0].startswith("the head")
+    assert check(published, exported).facts[0].startswith("the head")
     document = json.loads((exported / "evaluation.json").read_text())
     if name in document["files"]:
         document["files"][name]["sha256"] = sha256_file(exported / name)
         write_json(exported / "evaluation.json", document)
         list_again(exported)
-        (problem,) = checked(published, exported).problems
+        (problem,) = check(published, exported).problems
         assert problem == "evaluation.json: is not one that the signed chain has"
 
 
@@ -420,28 +420,28 @@ def test_an_unsigned_folder_and_another_key_are_refused(published: Published, ex
     chain = json.loads((exported / "chain.json").read_text())
     write_json(exported / "chain.json", chain | {"signatures": []})
     list_again(exported)
-    found = checked(published, exported)
+    found = check(published, exported)
     assert found.problems == ["the chain is not signed: the folder was written where there was no key"]
     assert found.facts == []
 
 
 def test_an_export_of_tables_is_checked_by_the_key(published: Published, tmp_path: Path) -> None:
     tables = Path(shutil.copytree(published.folder / "tables", tmp_path / "tables"))
-    found = checked(published, tables)
+    found = check(published, tables)
     assert found.problems == []
     assert "the seals of 2 evaluations are in the signed chain" in found.facts
     assert any("rows of the tables" in text for text in found.unchecked)
     for path in sorted(tables.iterdir()):
         whole = path.read_bytes()
         path.write_bytes(whole + b" ")
-        named = any(path.name in problem for problem in checked(published, tables).problems)
+        named = any(path.name in problem for problem in check(published, tables).problems)
         assert named or path.name == MANIFEST
         path.write_bytes(whole)
     (tables / "more.parquet").write_bytes(b"")
-    assert checked(published, tables).problems == ["more.parquet: is not a file that manifest.json lists"]
+    assert check(published, tables).problems == ["more.parquet: is not a file that manifest.json lists"]
     (tables / "more.parquet").unlink()
     (tables / "chain.json").unlink()
-    assert checked(published, tables).problems == ["chain.json: is missing"]
+    assert check(published, tables).problems == ["chain.json: is missing"]
 
 
 @pytest.mark.parametrize(
@@ -454,7 +454,7 @@ def test_an_export_of_tables_is_checked_by_the_key(published: Published, tmp_pat
 def test_a_site_of_a_newer_format_is_refused(published: Published, site: Path, file: str, said: str) -> None:
     assert json.loads((site / file).read_bytes())[formats.NUMBER] == 1
     rewrite_json(site, file, lambda document: document.update({formats.NUMBER: 2}))
-    assert any(problem.startswith(said) for problem in checked(published, site).problems)
+    assert any(problem.startswith(said) for problem in check(published, site).problems)
 
 
 @pytest.mark.parametrize(
@@ -465,7 +465,7 @@ def test_tables_of_another_format_are_refused(published: Published, tmp_path: Pa
     document = json.loads((tables / MANIFEST).read_bytes())
     assert document[formats.NUMBER] == 1
     (tables / MANIFEST).write_text(json.dumps(document | {formats.NUMBER: number}))
-    (problem,) = checked(published, tables).problems
+    (problem,) = check(published, tables).problems
     assert problem.startswith(f"manifest.json: {said}")
 
 
@@ -479,16 +479,16 @@ def test_another_seal_in_an_export_of_tables_is_named(published: Published, tmp_
     entry = next(entry for entry in manifest["files"] if entry["file"] == "evaluations.parquet")
     entry["sha256"] = sha256_file(tables / "evaluations.parquet")
     (tables / MANIFEST).write_text(json.dumps(manifest))
-    (problem,) = checked(published, tables).problems
+    (problem,) = check(published, tables).problems
     assert problem == f"evaluations.parquet: the seal {'ab' * 32} is not in the signed chain"
 
 
 def test_a_folder_of_something_else_is_refused(published: Published, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is neither an evaluation of"):
-        checked(published, tmp_path)
+        check(published, tmp_path)
     (tmp_path / SUMS).write_text("")
     with pytest.raises(UsageError, match=r"has no proof/chain\.json"):
-        checked(published, tmp_path)
+        check(published, tmp_path)
 
 
 def test_the_command_needs_no_registry(published: Published, site: Path, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from registry.settings import get_settings
 from registry.tables import BenchmarkVersion, ChainLink, Evaluation, EvaluationMetric, EvaluationSource, Question
 from tests.proof.commands import run
 from tests.proof.population import Population, submit_and_score
-from tests.proof.test_killed import killed_at
+from tests.proof.test_killed import kill_at
 from tests.support import bombs
 from tests.support.population import predictions, table_counts
 
@@ -59,7 +59,7 @@ def clusters_in(engine: Engine, evaluation_id: int) -> list[int]:
     return found.tolist()
 
 
-def exported(engine: Engine, evaluation_id: int, folder: Path, name: str = "exported") -> Path:
+def run_export(engine: Engine, evaluation_id: int, folder: Path, name: str = "exported") -> Path:
     export_evaluation(engine, get_settings(), evaluation_id, folder / name)
     return folder / name
 
@@ -81,7 +81,7 @@ def test_an_evaluation_has_the_same_seal_and_metrics_in_another_registry(
     engines: tuple[Registry, Engine], tmp_path: Path
 ) -> None:
     (engine, population), other = engines
-    folder = exported(engine, population.evaluation, tmp_path)
+    folder = run_export(engine, population.evaluation, tmp_path)
     imported = import_folder(other, folder)
     assert seal_of(other, imported) == seal_of(engine, population.evaluation)
     assert metrics_of(other, imported).keys() == metrics_of(engine, population.evaluation).keys()
@@ -122,8 +122,8 @@ def test_an_evaluation_has_the_same_seal_and_metrics_in_another_registry(
 
 def test_an_export_of_an_import_is_the_same(engines: tuple[Registry, Engine], tmp_path: Path) -> None:
     (engine, population), other = engines
-    first = exported(engine, population.evaluation, tmp_path, "first")
-    second = exported(other, import_folder(other, first), tmp_path, "second")
+    first = run_export(engine, population.evaluation, tmp_path, "first")
+    second = run_export(other, import_folder(other, first), tmp_path, "second")
     for name in FILES:
         if name.endswith(".parquet") and name != "metrics.parquet":  # whose last bits an engine's sums decide
             tables = [pq.read_table(folder / name) for folder in (first, second)]
@@ -147,8 +147,8 @@ def test_copies_find_their_source_again_where_it_came_first(
 ) -> None:
     engine, population = sqlite_proof
     other = get_engine(postgresql_database)
-    source = import_folder(other, exported(engine, population.source, tmp_path, "source"))
-    imported = import_folder(other, exported(engine, population.evaluation, tmp_path))
+    source = import_folder(other, run_export(engine, population.source, tmp_path, "source"))
+    imported = import_folder(other, run_export(engine, population.evaluation, tmp_path))
     with read_session(other) as session:
         (row,) = session.scalars(select(EvaluationSource).filter_by(evaluation_id=imported))
         assert (row.seal, row.predictions) == (seal_of(engine, population.source), 4)
@@ -158,7 +158,7 @@ def test_copies_find_their_source_again_where_it_came_first(
 
 def test_the_manifest_lists_every_file_with_its_digest(sqlite_proof: Registry, tmp_path: Path) -> None:
     engine, population = sqlite_proof
-    folder = exported(engine, population.evaluation, tmp_path)
+    folder = run_export(engine, population.evaluation, tmp_path)
     manifest = json.loads((folder / MANIFEST).read_text())
     assert manifest["seal"] == seal_of(engine, population.evaluation)
     assert (manifest["format"], manifest["format_version"]) == ("evaluation", 1)
@@ -207,7 +207,7 @@ def test_a_withdrawal_goes_along(sqlite_proof: Registry, postgresql_database: st
     other = get_engine(postgresql_database)
     with write_session(engine) as session:
         withdraw(session, population.source, "wrong", actor="somebody")
-    imported = import_folder(other, exported(engine, population.source, tmp_path))
+    imported = import_folder(other, run_export(engine, population.source, tmp_path))
     with read_session(other) as session:
         row = withdrawal_of(session, imported)
         assert row is not None
@@ -225,7 +225,7 @@ def test_a_withdrawal_goes_along(sqlite_proof: Registry, postgresql_database: st
 Change = Callable[[Path], None]
 
 
-def retouched(folder: Path) -> None:
+def retouch(folder: Path) -> None:
     """Write the manifest of the files as they are, as somebody would who wants to deceive."""
     write_json(folder / MANIFEST, manifest_of(folder, json.loads((folder / "evaluation.json").read_text())["seal"]))
 
@@ -235,7 +235,7 @@ def with_rows(folder: Path, name: str, change: Callable[[list[dict[str, Any]]], 
     rows = table.to_pylist()
     change(rows)
     pq.write_table(pa.Table.from_pylist(rows, table.schema), folder / name)
-    retouched(folder)
+    retouch(folder)
 
 
 def right_answers(folder: Path) -> None:
@@ -277,7 +277,7 @@ def no_replicate(folder: Path) -> None:
     document(folder, lambda content: content["evaluation"].pop("replicate"))
 
 
-def of_an_unknown_question(folder: Path) -> None:
+def ask_unknown_question(folder: Path) -> None:
     with_rows(folder, "predictions.parquet", lambda rows: rows[0].update(question="q9"))
 
 
@@ -285,7 +285,7 @@ def document(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     content = json.loads((folder / "evaluation.json").read_text())
     change(content)
     (folder / "evaluation.json").write_text(json.dumps(content))
-    retouched(folder)
+    retouch(folder)
 
 
 def other_host(folder: Path) -> None:
@@ -321,7 +321,7 @@ def a_byte(folder: Path) -> None:
         file.write(b"\x00")
 
 
-def gone(folder: Path) -> None:
+def remove(folder: Path) -> None:
     (folder / "evaluation_questions.parquet").unlink()
 
 
@@ -351,11 +351,11 @@ def a_link_inside(folder: Path) -> None:
     (folder / "metrics.parquet").symlink_to(folder / "copy.parquet")
 
 
-def unlisted(folder: Path) -> None:
+def unlist(folder: Path) -> None:
     manifest(folder, lambda content: content["files"].pop(3))
 
 
-def added(folder: Path) -> None:
+def add(folder: Path) -> None:
     (folder / "more.parquet").write_bytes(b"more")
 
 
@@ -373,12 +373,12 @@ def another_version(folder: Path) -> None:
 
 def no_parquet(folder: Path) -> None:
     (folder / "metrics.parquet").write_text("no table")
-    retouched(folder)
+    retouch(folder)
 
 
 def a_bomb(folder: Path) -> None:
     bombs.repeated_text(folder, 260).rename(folder / "questions.parquet")
-    retouched(folder)
+    retouch(folder)
 
 
 def no_json(folder: Path) -> None:
@@ -394,7 +394,7 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (one_prediction_less, SealError, "question q3 is not as it was sealed"),
     (one_prediction_twice, IngestError, "a value is missing or has the wrong type"),
     (no_replicate, IngestError, "a value is missing or has the wrong type .'replicate'"),
-    (of_an_unknown_question, IngestError, "predictions.parquet: question 'q9' was not asked"),
+    (ask_unknown_question, IngestError, "predictions.parquet: question 'q9' was not asked"),
     (other_host, SealError, "who scored its shards is not as it was sealed"),
     (other_weights, IngestError, "the model's digests and settings are not those that the specification names"),
     (other_specification, IngestError, "its specification does not match its digest"),
@@ -403,11 +403,11 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (newer, IngestError, "evaluation.json: has folder format 99, and this version reads folder format 1; upgrade"),
     (half, IngestError, "has no 'shards' of the right kind"),
     (a_byte, IngestError, "predictions.parquet: is not the file that manifest.json lists"),
-    (added, IngestError, "more.parquet: is not a file that manifest.json lists"),
+    (add, IngestError, "more.parquet: is not a file that manifest.json lists"),
     (a_folder_more, IngestError, "more: is not a file that manifest.json lists"),
     (a_remark, IngestError, "manifest.json: is not the manifest of these files"),
     (another_version, IngestError, "manifest.json: has export format 2, and this version reads export format 1"),
-    (gone, IngestError, "evaluation_questions.parquet: is missing"),
+    (remove, IngestError, "evaluation_questions.parquet: is missing"),
     (stray("../secret"), IngestError, r"'../secret' is outside the folder"),
     (stray("a/../../secret"), IngestError, "is outside the folder"),
     (stray("..\\secret"), IngestError, "is outside the folder"),
@@ -417,7 +417,7 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (stray(""), IngestError, "is outside the folder"),
     (a_link, IngestError, "is a link"),
     (a_link_inside, IngestError, "is a link"),
-    (unlisted, IngestError, "metrics.parquet: is missing in manifest.json"),
+    (unlist, IngestError, "metrics.parquet: is missing in manifest.json"),
     (no_parquet, IngestError, "metrics.parquet: cannot be read as Parquet"),
     (
         a_bomb,
@@ -433,7 +433,7 @@ def test_whatever_is_not_as_it_was_is_refused_and_nothing_is_stored(
 ) -> None:
     engine, population = sqlite_proof
     other = get_engine(postgresql_database)
-    folder = exported(engine, population.evaluation, tmp_path)
+    folder = run_export(engine, population.evaluation, tmp_path)
     before = table_counts(other)
     for number, (change, kind, message) in enumerate(REFUSED):
         touched = tmp_path / str(number) / "exported"
@@ -449,12 +449,12 @@ def test_another_replicate_of_the_same_number_is_not_overwritten(
     sqlite_proof: Registry, postgresql_proof: Registry, tmp_path: Path
 ) -> None:
     engine, population = sqlite_proof
-    folder = exported(engine, population.evaluation, tmp_path)
+    folder = run_export(engine, population.evaluation, tmp_path)
     with pytest.raises(IngestError, match="is replicate 0 of the same specification, with other results"):
         import_folder(postgresql_proof[0], folder)
     again = submit_and_score(engine, "cyclic", new_replicate=True)
     # A replicate with a new number goes next to the others.
-    assert import_folder(postgresql_proof[0], exported(engine, again, tmp_path, "again"))
+    assert import_folder(postgresql_proof[0], run_export(engine, again, tmp_path, "again"))
     with read_session(postgresql_proof[0]) as session:
         assert verify_all(session)["ok"]
 
@@ -486,14 +486,14 @@ def importing(engine: Engine, folder: Path) -> None:
 
 def test_an_export_that_is_killed_leaves_no_folder_or_a_whole_one(proof: Registry, tmp_path: Path) -> None:
     engine, population = proof
-    first = killed_at(engine, 20, exporting, population.evaluation, tmp_path / "first")
+    first = kill_at(engine, 20, exporting, population.evaluation, tmp_path / "first")
     assert (first, (tmp_path / "first").exists()) == (0, False)
     for name in ("second", "third"):  # the first of them writes the registry's own folder
-        steps = killed_at(engine, 0, exporting, population.evaluation, tmp_path / name)
+        steps = kill_at(engine, 0, exporting, population.evaluation, tmp_path / name)
     for number in range(1, POINTS + 1):
         folder = tmp_path / str(number) / "exported"
         at = max(1, steps * number // POINTS)
-        assert killed_at(engine, at, exporting, population.evaluation, folder) == 0
+        assert kill_at(engine, at, exporting, population.evaluation, folder) == 0
         assert not folder.exists() or find_changed_files(folder) == {}, at
         if not folder.exists():
             exporting(engine, population.evaluation, folder)
@@ -504,10 +504,10 @@ def test_an_export_that_is_killed_leaves_no_folder_or_a_whole_one(proof: Registr
 
 def test_an_import_that_is_killed_stores_nothing_or_all_of_it(engines: tuple[Registry, Engine], tmp_path: Path) -> None:
     (engine, population), other = engines
-    folder = exported(engine, population.evaluation, tmp_path)
+    folder = run_export(engine, population.evaluation, tmp_path)
     before = table_counts(other)
     at = 8
-    while not killed_at(other, at, importing, folder):
+    while not kill_at(other, at, importing, folder):
         # It was killed before the commit, or after it, when the boards are brought up to date.
         with read_session(other) as session:
             stored = session.scalars(select(Evaluation.seal)).all()

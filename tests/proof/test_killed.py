@@ -113,7 +113,7 @@ MOVES: tuple[Move, ...] = (sealing, writing, archiving_one, restoring)
 ALL_MOVES = (*MOVES, publishing, backing_up, exporting, importing, verifying)
 
 
-def moved(taken: Connection, environment: Mapping[str, str], at: float, url: str, move: Move, *of: Any) -> None:
+def run_move(taken: Connection, environment: Mapping[str, str], at: float, url: str, move: Move, *of: Any) -> None:
     """Move, and be killed at a step; send the number of steps and the seconds that it took."""
     os.environ.update(environment)
     here, engine, begun = Killed(at), get_engine(url), time.monotonic()
@@ -128,12 +128,12 @@ def moved(taken: Connection, environment: Mapping[str, str], at: float, url: str
     taken.send((here.done, time.monotonic() - begun))
 
 
-def killed_at(engine: Engine, at: int, move: Callable[..., None], *of: Any) -> int:
+def kill_at(engine: Engine, at: int, move: Callable[..., None], *of: Any) -> int:
     """Run a move in a process that is killed at a step; return its number of steps, 0 if killed."""
     return _run(engine, at, None, move, *of)[0]
 
 
-def killed_after(engine: Engine, seconds: float, move: Move, *of: Any) -> int:
+def kill_after(engine: Engine, seconds: float, move: Move, *of: Any) -> int:
     """Run a move in a process that is killed after some seconds; return its number of steps, 0 if killed."""
     return _run(engine, 0, seconds, move, *of)[0]
 
@@ -144,7 +144,7 @@ def _run(engine: Engine, at: int, seconds: float | None, move: Callable[..., Non
     context = multiprocessing.get_context("fork" if store_at().folder else "forkserver")
     context.set_forkserver_preload([__name__])
     receiving, sending = context.Pipe(duplex=False)
-    child = context.Process(target=moved, args=(sending, dict(os.environ), at, url_of(engine), move, *of))
+    child = context.Process(target=run_move, args=(sending, dict(os.environ), at, url_of(engine), move, *of))
     child.start()
     sending.close()
     with receiving:
@@ -157,7 +157,7 @@ def _run(engine: Engine, at: int, seconds: float | None, move: Callable[..., Non
         return (0, 0.0) if child.exitcode else receiving.recv()
 
 
-def prepared(engine: Engine, move: Move, evaluation_id: int, folder: Path) -> int:
+def prepare(engine: Engine, move: Move, evaluation_id: int, folder: Path) -> int:
     """Make a move possible that was made before; return its evaluation."""
     folder.mkdir(exist_ok=True)
     if move is sealing:
@@ -242,16 +242,16 @@ def kill_at_seeded_points(
     for point in range(-len(moves), points):
         move, place = moves[point % len(moves)], folder / str(point)
         before = None if move is sealing else rows(engine)
-        of = prepared(engine, move, found.evaluation, place)
+        of = prepare(engine, move, found.evaluation, place)
         before, known = before or rows(engine), seals_in(engine)
         there = get_engine(another()) if move is importing else engine
         empty = table_counts(there) if move is importing else {}
         if point < 0:
             lengths[move] = _run(there, 0, None, move, of, place)
         elif rng.random() < 0.5:
-            killed += killed_at(there, rng.randint(1, lengths[move][0]), move, of, place) == 0
+            killed += kill_at(there, rng.randint(1, lengths[move][0]), move, of, place) == 0
         else:
-            killed += killed_after(there, rng.uniform(0, lengths[move][1]), move, of, place) == 0
+            killed += kill_after(there, rng.uniform(0, lengths[move][1]), move, of, place) == 0
         left = files_in(place)
         if move is sealing:
             move(engine, of, place)

@@ -21,7 +21,7 @@ from registry.sealed.withdrawals import withdraw
 from registry.settings import get_settings
 from registry.tables import Evaluation, Generation, Model, Prediction, Question
 from tests.outputs.conftest import Registry, registries, registry
-from tests.proof.replays import lines_of, metrics, recorded, replayed, rotations, version
+from tests.proof.replays import lines_of, metrics, record, replayed, rotations, version
 from tests.support.commands import shuffleboard, shuffleboard_json
 
 __all__ = ["registries", "registry"]
@@ -32,7 +32,7 @@ CORRECTED = [(key + 1) % 4 if number % 5 == 0 else key for number, key in enumer
 IN_TEXT = protocol_definition("select-letter") | {"thoughts": "in-text"}
 
 
-def drawn(generator):
+def draw(generator):
     """Return log-probabilities of four options, with and without the question."""
     both = [[-generator.uniform(0.1, 9) for _ in range(4)] for _ in range(2)]
     return {"logprobs": both[0], "logprobs_without_question": both[1]}
@@ -47,11 +47,11 @@ def scored(registry: Registry):
     for number in range(COUNT):
         for line in rotations(number, [0] * 4):
             del line["position"]
-            outputs.append(line | drawn(generator))
+            outputs.append(line | draw(generator))
     return registry, outputs
 
 
-def stored_rows(registry, evaluation):
+def load_rows(registry, evaluation):
     """Return the predictions of an evaluation by external question id and variant, without the database's ids."""
     query = (
         select(Question.external_id, *Prediction.__table__.columns)
@@ -69,11 +69,11 @@ def stored_rows(registry, evaluation):
 
 def test_a_replay_under_another_key_equals_an_import_under_it(scored):
     registry, outputs = scored
-    source = recorded(registry, outputs)
+    source = record(registry, outputs)
     before = metrics(registry, source)
     made = replayed(registry, source, benchmark="b@2")
-    imported = recorded(registry, outputs, at="2")
-    assert stored_rows(registry, made) == stored_rows(registry, imported)
+    imported = record(registry, outputs, at="2")
+    assert load_rows(registry, made) == load_rows(registry, imported)
     assert metrics(registry, made) == metrics(registry, imported)
     assert metrics(registry, made) != before == metrics(registry, source)
     with read_session(registry.engine) as session:
@@ -82,7 +82,7 @@ def test_a_replay_under_another_key_equals_an_import_under_it(scored):
 
 def test_a_replay_names_its_source_everywhere(scored):
     registry, outputs = scored
-    source = recorded(registry, outputs)
+    source = record(registry, outputs)
     made = replayed(registry, source, benchmark="b@2")
     with read_session(registry.engine) as session:
         seal = session.get_one(Evaluation, source).seal
@@ -107,7 +107,7 @@ def thinking(kind, right, variant):
     return f"<think>The right one is {label}.</think>\nThe answer is {label}\n\nAnswer: {label}"
 
 
-def written(count, every=3):
+def write(count, every=3):
     """Return outputs of a model that is always right; every third question misleads rules that read thoughts."""
     outputs = []
     for number in range(count):
@@ -124,7 +124,7 @@ def read_in_text(registry: Registry):
     """Return a registry with texts that were read with their thoughts, and the evaluation's id."""
     version(registry, "1", lines_of(KEYS))
     version(registry, "2", lines_of(CORRECTED))
-    return registry, recorded(registry, written(COUNT), protocol="select-letter")
+    return registry, record(registry, write(COUNT), protocol="select-letter")
 
 
 def test_another_reading_is_stored_with_its_rules_and_the_same_texts(read_in_text):
@@ -134,7 +134,7 @@ def test_another_reading_is_stored_with_its_rules_and_the_same_texts(read_in_tex
     )
     made = document["evaluation"]
     assert document == {"evaluation": made, "source": source}
-    rows, before = stored_rows(registry, made), stored_rows(registry, source)
+    rows, before = load_rows(registry, made), load_rows(registry, source)
     changed = {key for key in rows if rows[key]["chosen_option"] != before[key]["chosen_option"]}
     assert changed == {(f"q{number}", 1) for number in range(0, COUNT, 3)}
     assert all(row["correct"] for row in rows.values())
@@ -161,7 +161,7 @@ def test_key_and_reading_change_together_or_one_after_the_other(read_in_text):
     read_again = replayed(registry, source, protocol="final-answer")
     after = replayed(registry, read_again, benchmark="b@2")
     assert after != both
-    assert stored_rows(registry, both) == stored_rows(registry, after)
+    assert load_rows(registry, both) == load_rows(registry, after)
     # By its own rules, and under the first key, a replay is the source again.
     with read_session(registry.engine) as session:
         asked = session.get_one(Evaluation, source).protocol_id
@@ -172,7 +172,7 @@ def test_key_and_reading_change_together_or_one_after_the_other(read_in_text):
 
 def test_the_same_replay_is_made_once_until_it_is_withdrawn(scored):
     registry, outputs = scored
-    source = recorded(registry, outputs)
+    source = record(registry, outputs)
     made = replayed(registry, source, benchmark="b@2")
     done = shuffleboard("evaluations", "replay", source, "--benchmark", "b@2", database_url=registry.url)
     assert json.loads(done.stdout) == {"evaluation": made, "source": source}
@@ -187,7 +187,7 @@ def test_the_same_replay_is_made_once_until_it_is_withdrawn(scored):
 
 def test_withdrawing_a_source_flags_its_replays(scored):
     registry, outputs = scored
-    source = recorded(registry, outputs)
+    source = record(registry, outputs)
     made = replayed(registry, source, benchmark="b@2")
     document = shuffleboard_json(
         "evaluations", "withdraw", source, "--reason", "the wrong model", database_url=registry.url
@@ -219,7 +219,7 @@ CHANGED = {
 def test_other_questions_are_refused_by_name(registry: Registry, reason):
     version(registry, "1", lines_of(KEYS[:6]))
     version(registry, "2", CHANGED[reason])
-    source = recorded(registry, [line for number in range(6) for line in rotations(number, [0] * 4)])
+    source = record(registry, [line for number in range(6) for line in rotations(number, [0] * 4)])
     with pytest.raises(UsageError, match=f"evaluation {source} cannot be replayed on b@2: {reason}; give a version"):
         replayed(registry, source, benchmark="b@2")
     with read_session(registry.engine) as session:
@@ -241,7 +241,7 @@ def test_orders_that_follow_the_key_are_refused(registry: Registry):
             {"question_id": f"q{number}", "variant": variant, "order": order, "position": 0}
             for variant, order in enumerate(orders)
         ]
-    source = recorded(registry, outputs, variants="answer-moving")
+    source = record(registry, outputs, variants="answer-moving")
     with pytest.raises(UsageError, match="1 question whose orders follow the key: q3"):
         replayed(registry, source, benchmark="b@2")
 
@@ -252,17 +252,17 @@ def test_another_few_shot_pool_is_refused_if_examples_were_shown(registry: Regis
     version(registry, "1", lines_of(KEYS[:4]), pool)
     version(registry, "2", lines_of([1, *KEYS[1:4]]), [pool[0], pool[1] | {"answer": 0}])
     outputs = [line for number in range(4) for line in rotations(number, [0] * 4)]
-    source = recorded(registry, outputs, shots=2)
+    source = record(registry, outputs, shots=2)
     with pytest.raises(UsageError, match="the few-shot pool is another one"):
         replayed(registry, source, benchmark="b@2")
-    unshown = recorded(registry, outputs)
+    unshown = record(registry, outputs)
     assert replayed(registry, unshown, benchmark="b@2")
 
 
 @pytest.mark.one_engine
 def test_rules_that_cannot_read_the_source_are_refused(scored):
     registry, outputs = scored
-    source = recorded(registry, outputs)
+    source = record(registry, outputs)
     with pytest.raises(UsageError, match=r"lacks the texts of answers to 24 questions, such as q0.*--protocol final-"):
         replayed(registry, source, protocol="final-answer")
     with pytest.raises(ProtocolError, match="symbols scores options, so it has no text to read"):
@@ -280,7 +280,7 @@ def test_rules_that_cannot_read_the_source_are_refused(scored):
 def test_thoughts_that_were_dropped_are_not_read(registry: Registry, monkeypatch):
     monkeypatch.setenv("SHUFFLEBOARD_KEEP_THOUGHTS", "false")
     version(registry, "1", lines_of(KEYS))
-    source = recorded(registry, written(COUNT), protocol="select-letter")
+    source = record(registry, write(COUNT), protocol="select-letter")
     path = registry.folder / "reads-thoughts.toml"
     path.write_text('name = "reads-thoughts"\nbase = "select-letter"\nthoughts = "in-text"\n')
     shuffleboard("protocols", "import", path, database_url=registry.url)
@@ -291,7 +291,7 @@ def test_thoughts_that_were_dropped_are_not_read(registry: Registry, monkeypatch
 
 def test_an_archived_source_is_replayed_once_it_is_restored(scored, tmp_path):
     registry, outputs = scored
-    source = recorded(registry, outputs)
+    source = record(registry, outputs)
     archive(registry.engine, source, (tmp_path / "archives").as_uri())
     with pytest.raises(ArchivedError, match=f"shuffleboard evaluations restore {source}"):
         replayed(registry, source, benchmark="b@2")
@@ -307,7 +307,7 @@ def test_an_archived_source_is_replayed_once_it_is_restored(scored, tmp_path):
 def test_an_evaluation_that_is_not_sealed_is_refused(registry: Registry):
     version(registry, "1", lines_of(KEYS[:2]))
     version(registry, "2", lines_of([1, 0]))
-    source = recorded(registry, rotations(0, [0] * 4))
+    source = record(registry, rotations(0, [0] * 4))
     with pytest.raises(QueueError, match=f"evaluation {source} is failed"):
         replayed(registry, source, benchmark="b@2")
 
@@ -315,7 +315,7 @@ def test_an_evaluation_that_is_not_sealed_is_refused(registry: Registry):
 def test_others_write_while_texts_are_read(registry: Registry):
     version(registry, "1", lines_of(KEYS[:2]))
     outputs = [line | {"text": "the answer is bee"} for number in range(2) for line in rotations(number, [0] * 4)]
-    source = recorded(registry, outputs, protocol="final-answer-text")
+    source = record(registry, outputs, protocol="final-answer-text")
     seen = []
 
     def match(answer, options):
@@ -326,7 +326,7 @@ def test_others_write_while_texts_are_read(registry: Registry):
 
     made, _ = replay(registry.engine, ReplayRequest(source, protocol="match-dash"), match)
     assert len(seen) == 8
-    assert {row["chosen_option"] for row in stored_rows(registry, made).values()} == {2}
+    assert {row["chosen_option"] for row in load_rows(registry, made).values()} == {2}
 
 
 def test_an_exported_replay_keeps_its_seal_and_its_source(read_in_text, registries, tmp_path):
@@ -351,7 +351,7 @@ def test_an_exported_replay_keeps_its_seal_and_its_source(read_in_text, registri
 @pytest.mark.one_engine
 def test_a_replay_is_not_scored_again(scored):
     registry, outputs = scored
-    source = recorded(registry, outputs)
+    source = record(registry, outputs)
     made = replayed(registry, source, benchmark="b@2")
     done = shuffleboard("verify", made, "--rescore", 2, database_url=registry.url, status=2)
     assert f"made from the stored answers of evaluation {source}" in done.stderr

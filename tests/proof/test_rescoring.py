@@ -138,7 +138,7 @@ def test_archived_prompts_are_scored_again_once_they_are_restored(scored: Scored
     assert run(engine, "verify", evaluation_id, "--rescore", 3).code == 0
 
 
-def tampered(engine: Engine, folder: Path, statement: str) -> Engine:
+def tamper_with(engine: Engine, folder: Path, statement: str) -> Engine:
     """Return a copy of the registry in which a row was changed without the triggers."""
     path = folder / "tampered.db"
     with closing(sqlite3.connect(str(engine.url.database))) as source, closing(sqlite3.connect(path)) as copy:
@@ -153,7 +153,7 @@ def tampered(engine: Engine, folder: Path, statement: str) -> Engine:
 def test_numbers_that_are_another_models_are_found(scored: Scored, tmp_path: Path) -> None:
     """An attacker who recomputes every digest, and the chain too, has still not run the model."""
     engine, home, evaluations = scored
-    other = tampered(
+    other = tamper_with(
         engine,
         tmp_path,
         "UPDATE prediction SET label_probabilities = '[0.7,0.1,0.1,0.1]', label_logprobs = '[-1.0,-3.0,-3.0,-3.0]', "
@@ -170,7 +170,7 @@ def test_numbers_that_are_another_models_are_found(scored: Scored, tmp_path: Pat
 
 def test_other_files_in_the_models_place_are_refused(scored: Scored, tmp_path: Path) -> None:
     engine, home, evaluations = scored
-    other = tampered(engine, tmp_path, f"UPDATE model_revision SET weights_digest = x'{'ab' * 32}'")
+    other = tamper_with(engine, tmp_path, f"UPDATE model_revision SET weights_digest = x'{'ab' * 32}'")
     with pytest.raises(ModelError, match=r"model tiny revision 1: the files at .* are not those that were scored"):
         rescore_evaluation(other, Settings(home=home), evaluations["symbols"], 1, seed=0, rescorer=rescoring)
     other.dispose()

@@ -91,22 +91,22 @@ def test_copies_of_a_withdrawn_evaluation_are_flagged(proof: Registry) -> None:
 def test_a_board_is_renewed_when_an_evaluation_on_it_or_behind_it_is_withdrawn(proof: Registry) -> None:
     engine, population = proof
 
-    def shown() -> dict[str, object]:
+    def show() -> dict[str, object]:
         with read_session(engine) as session:
             return {row["model"]: row["evaluations"][0] for row in board_rows(snapshot_as_of(session, "main"))}
 
-    before = shown()["fake"]
+    before = show()["fake"]
     assert isinstance(before, dict)
     assert not before["copies_withdrawn"]
     assert refresh_boards(engine) == []
     with write_session(engine) as session:
         withdraw(session, population.source, "wrong")
     assert refresh_boards(engine) == ["main"]
-    assert shown()["fake"] == before | {"copies_withdrawn": True}
+    assert show()["fake"] == before | {"copies_withdrawn": True}
     with write_session(engine) as session:
         withdraw(session, population.evaluation, "wrong as well")
     assert refresh_boards(engine) == ["main"]
-    assert shown() == {}
+    assert show() == {}
     with read_session(engine) as session:
         assert len(snapshots_of(session, "main")) == 3
         assert verify_all(session)["ok"]

@@ -15,7 +15,7 @@ from registry.benchmarks.recipes import recipe_named
 from registry.db import get_engine, read_session
 from registry.tables import BenchmarkVersion, ModelRevision
 from tests.recipes.hub import COMMIT, Hub, Refusal, arrow, parquet
-from tests.recipes.upstream import ROWS, files, made_up
+from tests.recipes.upstream import ROWS, files, make_values
 from tests.support.commands import shuffleboard, shuffleboard_json
 from tests.support.weights import whole_weights
 
@@ -37,7 +37,7 @@ def sciq(hub: Hub) -> Hub:
     return hub
 
 
-def of(path: str, refusal: Refusal) -> Callable[[str, dict[str, str]], Refusal | None]:
+def make(path: str, refusal: Refusal) -> Callable[[str, dict[str, str]], Refusal | None]:
     return lambda asked, _: refusal if path in asked else None
 
 
@@ -74,7 +74,7 @@ def test_what_a_hub_refuses_is_one_line_and_the_next_try_succeeds(
         command = ("models", "add", "tiny", "--kind", "huggingface", "--location", "me/tiny")
         name = "me/tiny@main"
     options: dict[str, Any] = {"database_url": sqlite_database, "home": tmp_path}
-    sciq.faults.append(of(path, refusal))
+    sciq.faults.append(make(path, refusal))
     done = shuffleboard(*command, status=1, **options)
     assert re.fullmatch(rf"Error: {name}( \S+)?: .*{message}.*\n", done.stderr), done.stderr
     with read_session(get_engine(sqlite_database)) as session:
@@ -95,16 +95,16 @@ def bomb() -> bytes:
 
 
 def changed(change: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
-    return parquet([change(ROW(one)) for one in made_up(3, 4)])
+    return parquet([change(ROW(one)) for one in make_values(3, 4)])
 
 
-def renamed(row: dict[str, Any]) -> dict[str, Any]:
+def rename(row: dict[str, Any]) -> dict[str, Any]:
     return {{"correct_answer": "right"}.get(key, key): value for key, value in row.items()}
 
 
 CONTENTS = {
     "a column renamed": (
-        changed(renamed),
+        changed(rename),
         r"line 1: there is no column 'correct_answer'; there are .*right.*--revision",
     ),
     "a column of another type": (
@@ -212,7 +212,7 @@ def test_a_hub_that_answers_with_another_commit_says_what_to_do(sciq: Hub, sqlit
 
 @pytest.mark.parametrize("shards", [("0000",), ("00000-of-00002", "00001-of-00002")])
 def test_shards_may_have_any_names(shards: tuple[str, ...], hub: Hub, sqlite_database: str) -> None:
-    questions = made_up(6, 4)
+    questions = make_values(6, 4)
     size = len(questions) // len(shards)
     for number, shard in enumerate(shards):
         part = [ROW(one) for one in questions[number * size : (number + 1) * size]]

@@ -63,7 +63,7 @@ def endless(handler: BaseHTTPRequestHandler) -> None:
             handler.wfile.write(b" " * (1 << 20))
 
 
-def sent(head: str, body: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
+def send(head: str, body: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(f"HTTP/1.1 {head}\r\n\r\n".encode() + (b"" if handler.command == "HEAD" else body))
 
@@ -82,17 +82,17 @@ LIES: dict[str, tuple[str, Refusal, str]] = {
     "cut in the middle": (FILE, Refusal(cut=40), r"cannot be downloaded .*try again: it resumes"),
     "a document cut in the middle": (
         API,
-        Refusal(instead=sent("200 OK\r\nContent-Type: application/json\r\nContent-Length: 900", b'{"id": "a')),
+        Refusal(instead=send("200 OK\r\nContent-Type: application/json\r\nContent-Length: 900", b'{"id": "a')),
         r"cannot be downloaded .*check the connection",
     ),
     "too long": (
         FILE,
-        Refusal(instead=sent(f"{FOUND}\r\nContent-Length: 90", b"x" * 90)),
+        Refusal(instead=send(f"{FOUND}\r\nContent-Length: 90", b"x" * 90)),
         r"has 90 bytes, and the hub lists \d+; try again later, or check HF_ENDPOINT",
     ),
     "longer than it sends": (
         FILE,
-        Refusal(instead=sent(f"{FOUND}\r\nContent-Length: 4000", b"x" * 90)),
+        Refusal(instead=send(f"{FOUND}\r\nContent-Length: 4000", b"x" * 90)),
         r"; check the connection",
     ),
     "redirects in a loop": (
@@ -109,27 +109,27 @@ LIES: dict[str, tuple[str, Refusal, str]] = {
     "a file without end": (FILE, Refusal(instead=endless), r"sends without end \(more than \d,\d{3},\d{3} bytes\)"),
     "a packed document": (
         API,
-        Refusal(instead=sent("200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9", b"\x1f\x8b" * 4 + b"x")),
+        Refusal(instead=send("200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9", b"\x1f\x8b" * 4 + b"x")),
         r"sends a packed answer, which was not asked for",
     ),
     "a document of a thousand levels": (
         API,
-        Refusal(instead=sent("200 OK\r\nContent-Type: application/json\r\nContent-Length: 99999", b"[" * 99999)),
+        Refusal(instead=send("200 OK\r\nContent-Type: application/json\r\nContent-Length: 99999", b"[" * 99999)),
         r"sends a document that is refused: the document is nested too deeply",
     ),
     "a page for people": (
         API,
-        Refusal(instead=sent("200 OK\r\nContent-Type: text/html\r\nContent-Length: 9", b"<p>Log in")),
+        Refusal(instead=send("200 OK\r\nContent-Type: text/html\r\nContent-Length: 9", b"<p>Log in")),
         r"answers with a web page \(text/html\) instead of JSON; check the connection, the proxy and HF_ENDPOINT",
     ),
     "a page without its type": (
         API,
-        Refusal(instead=sent("200 OK\r\nContent-Length: 9", b"<p>Log in")),
+        Refusal(instead=send("200 OK\r\nContent-Length: 9", b"<p>Log in")),
         r"the answer is not that of a hub \(JSONDecodeError.*check that HF_ENDPOINT",
     ),
     "a list instead of an object": (
         API,
-        Refusal(instead=sent("200 OK\r\nContent-Type: application/json\r\nContent-Length: 2", b"[]")),
+        Refusal(instead=send("200 OK\r\nContent-Type: application/json\r\nContent-Length: 2", b"[]")),
         r"the answer is not that of a hub",
     ),
     "busy for ever": ("", Refusal(429), r"too many requests \(status 429\) .*tried 3 times"),
@@ -148,7 +148,7 @@ LIES: dict[str, tuple[str, Refusal, str]] = {
 }
 
 
-def of(path: str, refusal: Refusal) -> Fault:
+def make(path: str, refusal: Refusal) -> Fault:
     return lambda asked, _: refusal if path in asked else None
 
 
@@ -158,7 +158,7 @@ def test_a_hub_that_lies_is_given_up_soon_in_one_line_and_the_next_try_succeeds(
 ) -> None:
     command = ("benchmarks", "fetch", "sciq", "--revision", "main")
     options: dict[str, Any] = {"database_url": sqlite_database}
-    liar.faults.append(of(path, lie))
+    liar.faults.append(make(path, lie))
     done = shuffleboard(*command, status=1, **options)
     *waited, last = done.stderr.splitlines()
     assert re.fullmatch(rf"Error: allenai/sciq@main( \S+)?: .*{message}.*", last), done.stderr
@@ -181,7 +181,7 @@ def test_a_hub_that_lies_is_given_up_soon_in_one_line_and_the_next_try_succeeds(
 def test_what_is_waited_for_is_said_while_it_is_waited_for(
     lie: Refusal, line: str, liar: Hub, sqlite_database: str
 ) -> None:
-    liar.faults.append(of(API, lie))
+    liar.faults.append(make(API, lie))
     done = shuffleboard("benchmarks", "fetch", "sciq", "--revision", "main", status=1, database_url=sqlite_database)
     assert re.search(rf"^allenai/sciq@main: .*{line}$", done.stderr, re.MULTILINE), done.stderr
 

@@ -16,7 +16,7 @@ from registry.errors import IngestError, NotFoundError
 from registry.files import hub as hub_module
 from registry.tables import Question, Suite
 from tests.recipes.hub import COMMIT, Hub, Refusal, parquet
-from tests.recipes.upstream import ROWS, files, made_up, sample
+from tests.recipes.upstream import ROWS, files, make_values, sample
 from tests.support.commands import shuffleboard, shuffleboard_json
 from tests.support.weights import whole_weights
 
@@ -24,7 +24,7 @@ ONE_OF_EACH = ("belebele-eng", "global-mmlu-de")
 LIKE_OTHERS = re.compile(r"belebele-(?!eng$)|global-mmlu-(?!de$)")
 
 
-def counted(recipe: Recipe) -> Recipe:
+def count(recipe: Recipe) -> Recipe:
     """Return the recipe with the fake hub's number of questions."""
     questions, pool = sample(recipe)
     few_shot = recipe.few_shot and recipe.few_shot.model_copy(update={"count": len(pool), "limit": None})
@@ -34,7 +34,7 @@ def counted(recipe: Recipe) -> Recipe:
 
 
 def serve(hub: Hub, *names: str) -> list[Recipe]:
-    recipes = [counted(recipe_named(name)) for name in names]
+    recipes = [count(recipe_named(name)) for name in names]
     for recipe in recipes:
         hub.add(recipe.repository, files(recipe))
     return recipes
@@ -133,7 +133,7 @@ def test_a_hub_that_is_busy_or_breaks_off_is_asked_again(
 
 def test_a_dataset_whose_form_has_changed_is_refused_by_file_row_and_column(hub: Hub) -> None:
     [recipe] = serve(hub, "sciq")
-    rows = [{"question": one.text, "right": one.options[0]} for one in made_up(6, 4)]
+    rows = [{"question": one.text, "right": one.options[0]} for one in make_values(6, 4)]
     hub.add(recipe.repository, {"data/test-00000-of-00001.parquet": parquet(rows)})
     with pytest.raises(IngestError, match=r"test-\S+ line 1: there is no column 'correct_answer'; there are .*right"):
         fetch(recipe)
@@ -152,7 +152,8 @@ def test_a_pinned_commit_has_as_many_questions_as_the_recipe_says_and_never_othe
     options = ("benchmarks", "fetch", "sciq", "--revision", "0" * 40)
     assert shuffleboard_json(*options, database_url=sqlite_database)["questions"] == 6
     hub.files[recipe.repository] = {
-        name: parquet([ROWS[recipe.repository](one) for one in made_up(4, 4)]) for name in hub.files[recipe.repository]
+        name: parquet([ROWS[recipe.repository](one) for one in make_values(4, 4)])
+        for name in hub.files[recipe.repository]
     }
     done = shuffleboard(*options, status=1, database_url=sqlite_database)
     assert "though a commit never changes; nothing was stored" in done.stderr
@@ -172,7 +173,7 @@ def test_a_dataset_without_a_recipe_is_shown_before_it_is_stored(hub: Hub, sqlit
         "me/exam",
         {
             "data/test-0.parquet": parquet(
-                [{"text": one.text, "choices": list(one.options), "key": "B"} for one in made_up(5, 4)]
+                [{"text": one.text, "choices": list(one.options), "key": "B"} for one in make_values(5, 4)]
             )
         },
     )
@@ -195,7 +196,7 @@ def exam(*columns: str, key: str = "answer.letter=key") -> list[str]:
 
 
 def serve_exam(hub: Hub, keys: Sequence[object], options: int = 4) -> None:
-    questions = made_up(len(keys), options)
+    questions = make_values(len(keys), options)
     rows = [
         {"text": one.text, "choices": list(one.options), "key": key} for one, key in zip(questions, keys, strict=True)
     ]
@@ -257,16 +258,16 @@ def test_a_way_of_saying_what_is_right_is_true_or_refused(hub: Hub, sqlite_datab
 
 
 def test_what_can_be_fetched_is_a_screen_and_filtered_by_word_language_and_licence(sqlite_database: str) -> None:
-    def listed(*options: str) -> list[str]:
+    def list_items(*options: str) -> list[str]:
         done = shuffleboard("benchmarks", "list", "--available", *options, database_url=sqlite_database)
         return done.stdout.splitlines()
 
-    assert len(listed()) < 25
-    assert any(re.match(r"belebele-… \(122\) ", line) for line in listed())
-    assert len(listed("belebele")) > 120
-    german = listed("--language", "de")
+    assert len(list_items()) < 25
+    assert any(re.match(r"belebele-… \(122\) ", line) for line in list_items())
+    assert len(list_items("belebele")) > 120
+    german = list_items("--language", "de")
     assert [line.split()[0] for line in german[1:]] == ["belebele-deu", "global-mmlu-de"]
-    assert [line.split()[0] for line in listed("truthful", "--licence", "apache")[1:]] == ["truthfulqa-mc1"]
+    assert [line.split()[0] for line in list_items("truthful", "--licence", "apache")[1:]] == ["truthfulqa-mc1"]
     every = shuffleboard_json("benchmarks", "fetch", "list", database_url=sqlite_database)["benchmarks"]
     assert {row["name"] for row in every} == set(load_shipped_recipes())
     done = shuffleboard("benchmarks", "list", "--available", "nowhere", status=1, database_url=sqlite_database)

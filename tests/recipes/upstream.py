@@ -14,7 +14,7 @@ Row = dict[str, Any]
 LETTERS = "ABCDEFGHIJ"
 
 
-def made_up(count: int, options: int) -> list[QuestionRecord]:
+def make_values(count: int, options: int) -> list[QuestionRecord]:
     """Return questions of two subjects whose right option moves."""
     return [
         QuestionRecord(
@@ -29,7 +29,7 @@ def made_up(count: int, options: int) -> list[QuestionRecord]:
     ]
 
 
-def _lettered(keys: str) -> Callable[[QuestionRecord], Row]:
+def _letter(keys: str) -> Callable[[QuestionRecord], Row]:
     return lambda asked: dict(zip(keys.split(), asked.options, strict=True))
 
 
@@ -114,13 +114,13 @@ ROWS: dict[str, Callable[[QuestionRecord], Row]] = {
     "GBaker/MedQA-USMLE-4-options": lambda asked: {
         "question": asked.text,
         "answer": asked.options[asked.answer],
-        "options": _lettered("A B C D")(asked),
+        "options": _letter("A B C D")(asked),
         "answer_idx": LETTERS[asked.answer],
     },
     "openlifescienceai/medmcqa": lambda asked: {
         "id": asked.external_id,
         "question": asked.text,
-        **_lettered("opa opb opc opd")(asked),
+        **_letter("opa opb opc opd")(asked),
         "cop": asked.answer,
         "subject_name": asked.subject,
     },
@@ -145,21 +145,21 @@ ROWS: dict[str, Callable[[QuestionRecord], Row]] = {
     },
     "CohereLabs/include-base-44": lambda asked: {
         "question": asked.text,
-        **_lettered("option_a option_b option_c option_d")(asked),
+        **_letter("option_a option_b option_c option_d")(asked),
         "answer": asked.answer,
         "subject": asked.subject,
     },
     "facebook/belebele": lambda asked: {
         "flores_passage": asked.context,
         "question": asked.text,
-        **_lettered("mc_answer1 mc_answer2 mc_answer3 mc_answer4")(asked),
+        **_letter("mc_answer1 mc_answer2 mc_answer3 mc_answer4")(asked),
         "correct_answer_num": str(asked.answer + 1),
     },
     "CohereLabs/Global-MMLU": lambda asked: {
         "sample_id": f"law/test/{asked.external_id}",
         "subject": asked.subject,
         "question": asked.text,
-        **_lettered("option_a option_b option_c option_d")(asked),
+        **_letter("option_a option_b option_c option_d")(asked),
         "answer": LETTERS[asked.answer],
     },
 }
@@ -175,7 +175,7 @@ def sample(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
         content = read_benchmark(real)
         return list(content.questions), list(content.pool)
     options = OPTIONS.get(recipe.repository, 4)
-    asked = made_up(8, options)
+    asked = make_values(8, options)
     return asked[:6], asked[6:]
 
 
@@ -183,7 +183,7 @@ def whole(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
     """Return made-up questions and examples, in the numbers that the recipe declares."""
     options = OPTIONS.get(recipe.repository, 4)
     asked, shown = recipe.questions.count or 6, (recipe.few_shot.count if recipe.few_shot else None) or 0
-    together = made_up(asked + shown, options)
+    together = make_values(asked + shown, options)
     return together[:asked], together[asked:]
 
 
@@ -197,16 +197,16 @@ def files(recipe: Recipe, content: tuple[list[QuestionRecord], list[QuestionReco
 def _files(recipe: Recipe, pattern: str, asked: list[QuestionRecord]) -> dict[str, bytes]:
     made = ROWS[recipe.repository.partition("-")[0] if "agieval" in recipe.repository else recipe.repository]
     if not pattern.startswith("*/"):
-        return {pattern.replace("*", "00000-of-00001"): _written(pattern, [made(one) for one in asked])}
+        return {pattern.replace("*", "00000-of-00001"): _write(pattern, [made(one) for one in asked])}
     return {
-        f"{subject}/{pattern[2:].replace('*', '00000-of-00001')}": _written(
+        f"{subject}/{pattern[2:].replace('*', '00000-of-00001')}": _write(
             pattern, [made(one) for one in asked if one.subject == subject]
         )
         for subject in sorted({str(one.subject) for one in asked})
     }
 
 
-def _written(name: str, rows: list[Row]) -> bytes:
+def _write(name: str, rows: list[Row]) -> bytes:
     if name.endswith(".parquet"):
         return parquet(rows)
     if name.endswith(".arrow"):
@@ -218,4 +218,4 @@ def _written(name: str, rows: list[Row]) -> bytes:
     return json_lines(rows)
 
 
-__all__ = ["OPTIONS", "ROWS", "files", "made_up", "pa", "sample", "whole"]
+__all__ = ["OPTIONS", "ROWS", "files", "make_values", "pa", "sample", "whole"]

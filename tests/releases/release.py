@@ -89,7 +89,7 @@ def problems_of_wheel(wheel: Path, version: str) -> Iterator[str]:
             yield f"{wheel.name}: {name} should not be shipped"
         if size > LARGEST_FILE:
             yield f"{wheel.name}: {name} has {size:,} bytes"
-    for vendored in _vendored_licences():
+    for vendored in _list_vendored_licences():
         if not any(name.endswith(vendored) for name in sizes):
             yield f"{wheel.name}: {vendored}, the licence of what is shipped, is missing"
 
@@ -115,7 +115,7 @@ def _problems_of_metadata(metadata: Metadata, version: str) -> Iterator[str]:
         yield "the wheel has no description in Markdown"
 
 
-def _vendored_licences() -> Iterator[str]:
+def _list_vendored_licences() -> Iterator[str]:
     """Yield the licences in the packages that name their files in docs/third-party.toml."""
     listed = tomllib.loads((ROOT / "docs" / "third-party.toml").read_text(encoding="utf-8"))
     shipped = ("web/", "registry/", "shuffleboard/")

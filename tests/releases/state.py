@@ -102,7 +102,7 @@ def _answer(client: FlaskClient, address: str, token: str | None) -> dict[str, A
         if answer.status_code != HTTPStatus.OK:
             return kept
         if answer.is_json:
-            kept["body"] = _without_clocks(answer.json)
+            kept["body"] = _omit_clocks(answer.json)
         elif answer.mimetype == "application/atom+xml":
             entries = ET.fromstring(answer.data).findall(f"{ATOM}entry")
             kept["entries"] = sorted(str(entry.findtext(f"{ATOM}id")) for entry in entries)
@@ -114,10 +114,10 @@ def _answer(client: FlaskClient, address: str, token: str | None) -> dict[str, A
         return kept
 
 
-def _without_clocks(document: Any) -> Any:
+def _omit_clocks(document: Any) -> Any:
     if isinstance(document, dict):
-        return {key: _without_clocks(value) for key, value in document.items() if key not in FROM_CLOCKS}
-    return [_without_clocks(each) for each in document] if isinstance(document, list) else document
+        return {key: _omit_clocks(value) for key, value in document.items() if key not in FROM_CLOCKS}
+    return [_omit_clocks(each) for each in document] if isinstance(document, list) else document
 
 
 def lost(before: Any, after: Any, place: str = "") -> list[str]:

@@ -109,7 +109,7 @@ def open_release(
 ) -> Open:
     """Return open_release(name, engine), which makes a copy of a release's registry the registry of this process."""
 
-    def opened(name: str, engine_name: str) -> Release:
+    def open_page(name: str, engine_name: str) -> Release:
         folder, home = contents(name), tmp_path / "registry"
         shutil.copytree(folder / "home", home)
         monkeypatch.setenv("SHUFFLEBOARD_HOME", str(home))
@@ -120,7 +120,7 @@ def open_release(
             monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", url)
         return Release(get_settings(), folder, json.loads((folder / STATE).read_text(encoding="utf-8")))
 
-    return opened
+    return open_page
 
 
 ENGINES: Final = pytest.mark.parametrize("engine_name", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
@@ -356,7 +356,7 @@ def upgrade_under_load(folder: Path) -> None:
 # Released files
 
 
-def released() -> dict[str, str]:
+def list_released() -> dict[str, str]:
     """Return path → digest of every file that a release has frozen."""
     lines = (ROOT / DIGESTS).read_text(encoding="utf-8").splitlines()
     return {path: digest for digest, path in (line.split("  ", 1) for line in lines)}
@@ -365,18 +365,18 @@ def released() -> dict[str, str]:
 def test_no_released_revision_or_fixture_was_changed() -> None:
     changed = [
         path
-        for path, digest in released().items()
+        for path, digest in list_released().items()
         if not (ROOT / path).is_file() or hashlib.sha256((ROOT / path).read_bytes()).hexdigest() != digest
     ]
     assert changed == [], "restore these files, and append a revision instead"
 
 
 def test_every_fixture_is_listed() -> None:
-    assert {str((RELEASES / name / CONTENTS).relative_to(ROOT)) for name in KEPT} <= released().keys()
+    assert {str((RELEASES / name / CONTENTS).relative_to(ROOT)) for name in KEPT} <= list_released().keys()
 
 
 def test_a_new_revision_follows_the_released_ones() -> None:
     """A revision inserted before a released one would never run on a registry of that release."""
     files = {str(path.relative_to(ROOT)) for path in (draft.FOLDER / "versions").glob("*.py")}
-    frozen = files & released().keys()
+    frozen = files & list_released().keys()
     assert sorted(files)[: len(frozen)] == sorted(frozen)

@@ -79,7 +79,7 @@ def difference(one: Answered, other: Answered) -> tuple[float, int]:
     return largest, sum(ours.index(max(ours)) != theirs.index(max(theirs)) for ours, theirs in pairs)
 
 
-def asked(
+def ask(
     engine: Engine | EndpointEngine, prompts: Sequence[Any], protocol: str, cpu_seconds: Callable[[], float]
 ) -> Answered:
     """Return the answers. cpu_seconds: returns the CPU time so far of the process that computes."""
@@ -95,9 +95,9 @@ def asked(
     )
 
 
-def asked_locally(engine: Engine, prompts: Sequence[Prompt], protocol: str) -> Answered:
+def ask_locally(engine: Engine, prompts: Sequence[Prompt], protocol: str) -> Answered:
     scored = [ScoringPrompt(prompt.text, prompt.continuations) for prompt in prompts]
-    return asked(engine, scored, protocol, time.process_time)
+    return ask(engine, scored, protocol, time.process_time)
 
 
 class Report:
@@ -123,13 +123,13 @@ class Report:
 def ask_vllm(report: Report, folder: Path, vllm: Vllm, local: Engine, questions: int, shots: int) -> None:
     for protocol in ("symbols", "hybrid"):
         prompts = sample_prompts(protocol, questions, shots)
-        own = asked_locally(local, prompts, protocol)
+        own = ask_locally(local, prompts, protocol)
         with endpoint(folder, vllm.url, "openai_parameters_only = true") as engine:
             vllm.forget_prefixes()
-            naive = asked(engine, prompts, protocol, vllm.cpu_seconds)
+            naive = ask(engine, prompts, protocol, vllm.cpu_seconds)
         with endpoint(folder, vllm.url) as engine:
             vllm.forget_prefixes()
-            exact = asked(engine, prompts, protocol, vllm.cpu_seconds)
+            exact = ask(engine, prompts, protocol, vllm.cpu_seconds)
         how = {key: exact.how[key] for key in ("labels", "continuations", "tokens", "version") if key in exact.how}
         all_of_them = 4 * len(prompts)
         report.check(
@@ -144,8 +144,8 @@ def ask_vllm(report: Report, folder: Path, vllm: Vllm, local: Engine, questions:
         report.cost(protocol, local=own, exact=exact, naive=naive)
     few = sample_prompts("symbols", 1 + FEW // 4, shots)[:FEW]
     with endpoint(folder, vllm.url, prefix="/v1") as engine:
-        limited = asked(engine, few, "symbols", vllm.cpu_seconds)
-    largest, _ = difference(limited, asked_locally(local, few, "symbols"))
+        limited = ask(engine, few, "symbols", vllm.cpu_seconds)
+    largest, _ = difference(limited, ask_locally(local, few, "symbols"))
     report.check(
         limited.known() == 4 * len(few) and largest <= TOLERANCE,
         f"limited to /v1: {limited.known()} of {4 * len(few)} known ({limited.how['tokens']}), {largest:.1e} apart",
@@ -155,8 +155,8 @@ def ask_vllm(report: Report, folder: Path, vllm: Vllm, local: Engine, questions:
 def ask_llama(report: Report, folder: Path, url: str, local: Engine, questions: int) -> None:
     prompts = sample_prompts("symbols", questions, 0)
     with endpoint(folder, url, endpoint_top_logprobs=2000, endpoint_in_flight=1) as engine:
-        served = asked(engine, prompts, "symbols", time.process_time)
-    largest, changed = difference(served, asked_locally(local, prompts, "symbols"))
+        served = ask(engine, prompts, "symbols", time.process_time)
+    largest, changed = difference(served, ask_locally(local, prompts, "symbols"))
     report.check(
         served.known() >= 0.98 * 4 * len(prompts) and largest <= LLAMA_TOLERANCE and not changed,
         f"symbols on llama.cpp: {served.known()} of {4 * len(prompts)} among 2,000 listed, {largest:.1e} apart",

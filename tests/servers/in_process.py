@@ -77,7 +77,7 @@ class Timed:
         return timing
 
 
-def scored(engine: Engine | VllmEngine, prompts: list[ScoringPrompt], protocol: str) -> Answered:
+def score_prompts(engine: Engine | VllmEngine, prompts: list[ScoringPrompt], protocol: str) -> Answered:
     """Score the prompts; the CPU time is of this process alone."""
     score = engine.score if protocol == "symbols" else engine.score_continuations
     began, cpu = time.monotonic(), time.process_time()
@@ -120,9 +120,9 @@ def main() -> int:
                 prompts = prompts_of(given.benchmark, protocol, shots, variants, given.subject, given.prompts)
                 local.forget()  # drop the beginnings that earlier cases share with this one
                 vllm.forget()
-                ours = scored(local, prompts, protocol)
+                ours = score_prompts(local, prompts, protocol)
                 core.seconds, began = 0.0, time.thread_time()
-                theirs = scored(vllm, prompts, protocol)
+                theirs = score_prompts(vllm, prompts, protocol)
                 own = time.thread_time() - began - core.seconds
                 apart, changed = difference(theirs, ours)
                 failed |= apart > TOLERANCE or changed > 0

@@ -20,7 +20,7 @@ from tests.servers.vllm import vllm_server
 from tests.support import thinking_model
 from tests.support.adapters import peft_itself
 from tests.support.llama_server import MODEL
-from tests.support.thinking_model import asked, compare, items, protocol, readings
+from tests.support.thinking_model import ask, compare, items, protocol, readings
 from workers.artifacts import convert_gguf
 from workers.asking import EndpointModel, LocalModel
 from workers.endpoint import open_endpoint
@@ -59,16 +59,16 @@ def main() -> int:
         definition = protocol()
         prompts = items(definition, slice(0, 10))
         loaded = load_model(folder / "thinking", dtype="float32", quantisation=None, device="cpu")
-        here, _, _ = asked(LocalModel(loaded, open_engine(loaded)), definition, prompts)
+        here, _, _ = ask(LocalModel(loaded, open_engine(loaded)), definition, prompts)
         options = ("--reasoning-parser", PARSER)
         with vllm_server(folder / "thinking", MODEL, folder / "vllm.log", options=options) as vllm:
             endpoints = folder / "endpoints.toml"
             endpoints.write_text(f'[served]\nurl_prefix = "{vllm.url}"\n')
             settings = Settings(endpoints=str(endpoints), endpoint_read_seconds=600)
             with closing(EndpointModel(open_endpoint(f"{vllm.url}/v1", MODEL, None, settings))) as served:
-                there, _, _ = asked(served, definition, prompts)
+                there, _, _ = ask(served, definition, prompts)
                 limited = protocol(max_thought_tokens=12, at_limit="answer")
-                forced, _, _ = asked(served, limited, prompts[:3])
+                forced, _, _ = ask(served, limited, prompts[:3])
     ours, theirs = readings(definition, prompts, here), readings(definition, prompts, there)
     for one, other, mine, served in zip(ours, theirs, here, there, strict=True):
         print(

@@ -43,7 +43,7 @@ def vllm_processes(worker: int) -> dict[int, int]:
     return {number: memory[number] for number in found - {worker} if memory[number] > 200}
 
 
-def until(holds: Callable[[], bool], seconds: float) -> bool:
+def wait_until(holds: Callable[[], bool], seconds: float) -> bool:
     end = time.monotonic() + seconds
     while not (held := holds()) and time.monotonic() < end:
         time.sleep(0.5)
@@ -67,25 +67,25 @@ def events(log: Path, name: str) -> list[dict[str, Any]]:
     return [document for document in map(json.loads, lines) if document.get("event") == name]
 
 
-def killed(report: Report, log: Path, environment: Mapping[str, str], evaluation: int) -> None:
+def kill(report: Report, log: Path, environment: Mapping[str, str], evaluation: int) -> None:
     with worker(log, environment) as process:
-        done = until(lambda: len(events(log, "shard_done")) >= 1 or process.poll() is not None, PATIENCE_SECONDS)
+        done = wait_until(lambda: len(events(log, "shard_done")) >= 1 or process.poll() is not None, PATIENCE_SECONDS)
         helpers = vllm_processes(process.pid)
         process.send_signal(signal.SIGKILL)
         process.wait()
         report.check(
             done and bool(helpers), f"killed after {len(events(log, 'shard_done'))} shards, of which it is known:"
         )
-        gone = until(lambda: not any(Path(f"/proc/{number}").exists() for number in helpers), ENDING_SECONDS)
+        gone = wait_until(lambda: not any(Path(f"/proc/{number}").exists() for number in helpers), ENDING_SECONDS)
         report.check(gone, f"the {len(helpers)} processes of its vLLM ended with it")
     state = shuffleboard_json("evaluations", "show", evaluation)
     report.check(0 < state["prompts_done"] < state["prompts"], f"{state['prompts_done']} of {state['prompts']} prompts")
 
 
-def resumed(report: Report, log: Path, environment: Mapping[str, str]) -> None:
+def resume(report: Report, log: Path, environment: Mapping[str, str]) -> None:
     most: list[dict[int, int]] = []
     with worker(log, environment) as process:
-        until(lambda: most.append(vllm_processes(process.pid)) or process.poll() is not None, PATIENCE_SECONDS)
+        wait_until(lambda: most.append(vllm_processes(process.pid)) or process.poll() is not None, PATIENCE_SECONDS)
         report.check(process.poll() == 0, f"the next worker ended with status {process.poll()}")
     loaded = [event["model"] for event in events(log, "model_loaded")]
     report.check(len(loaded) == len(set(loaded)) == 2, f"it had loaded {', '.join(loaded)}, each once")
@@ -127,8 +127,8 @@ def main() -> int:
             asked = ("--model", name, "--benchmark", "mmlu", "--variants", "cyclic", "--limit", given.questions)
             evaluations.append(shuffleboard_json("evaluations", "submit", *asked)["evaluation"])
         if not given.no_kill:
-            killed(report, folder / "killed.log", environment, evaluations[0])
-        resumed(report, folder / "resumed.log", environment)
+            kill(report, folder / "killed.log", environment, evaluations[0])
+        resume(report, folder / "resumed.log", environment)
         for evaluation in evaluations:
             state = shuffleboard_json("evaluations", "show", evaluation)
             report.check(

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import make_engine
 from registry.sealed.seal import seal
-from tests.spec.stores import add_common_rows, changed_statistics, database_answers, kept_metrics, store
+from tests.spec.stores import add_common_rows, database_answers, find_changed_statistics, load_kept_metrics, store
 from tests.spec.tables import Answers, Case, array_answers, disagreements, python_answers, read_table, same
 from tests.support import services
 
@@ -38,11 +38,11 @@ class Engines:
             with Session(engine) as session:
                 stored = [store(session, cases) for cases in tables]
                 for said, evaluation_id in zip(found, stored, strict=True):
-                    assert changed_statistics(session, evaluation_id) == []
+                    assert find_changed_statistics(session, evaluation_id) == []
                     said.extend(database_answers(session, evaluation_id, name))
                 for said, evaluation_id, cases in zip(found, stored, tables, strict=True):
                     if all(len(case.prompts) == case.expected for case in cases):
-                        said.extend(_sealed_answers(session, evaluation_id, name))
+                        said.extend(_seal_and_answer(session, evaluation_id, name))
                 session.rollback()
         return found
 
@@ -64,11 +64,11 @@ class Engines:
         ]
 
 
-def _sealed_answers(session: Session, evaluation_id: int, engine: str) -> list[Answers]:
+def _seal_and_answer(session: Session, evaluation_id: int, engine: str) -> list[Answers]:
     assert seal(session, evaluation_id)
-    assert changed_statistics(session, evaluation_id) == []
+    assert find_changed_statistics(session, evaluation_id) == []
     answers = database_answers(session, evaluation_id, f"{engine}, sealed")
-    return [*answers, Answers(f"{engine}, kept", kept_metrics(session, evaluation_id), answers[0].per_question)]
+    return [*answers, Answers(f"{engine}, kept", load_kept_metrics(session, evaluation_id), answers[0].per_question)]
 
 
 @pytest.fixture(scope="session")

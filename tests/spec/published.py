@@ -50,7 +50,7 @@ class Interval:
         return self.low <= other.high and other.low <= self.high
 
 
-def printed(text: str) -> Interval:
+def print_value(text: str) -> Interval:
     """Return the interval of a printed number: 0.74 was anything from 0.735 to 0.745."""
     digits = len(text.partition(".")[2])
     half = Fraction(1, 2 * 10**digits)
@@ -66,7 +66,7 @@ def exact(number: float | Fraction) -> Interval:
 Key = tuple[str, ...]
 
 
-def by(found: list[dict[str, str]], *columns: str) -> Iterator[tuple[Key, Mapping[str, str]]]:
+def group_by(found: list[dict[str, str]], *columns: str) -> Iterator[tuple[Key, Mapping[str, str]]]:
     """Yield the lines grouped by columns: (key, metric → printed value)."""
     groups: dict[Key, dict[str, str]] = {}
     for row in found:

@@ -41,14 +41,14 @@ def cases(*, complete: bool | None = None) -> st.SearchStrategy[list[Case]]:
         altered=st.booleans(),
         lacking=st.just(0) if complete else st.sampled_from((0, 0, 0, 1, 2)),
     )
-    return st.lists(question, min_size=1, max_size=8).map(_named)
+    return st.lists(question, min_size=1, max_size=8).map(_name)
 
 
 def sample_tables(count: int, *, first_seed: int = 0) -> list[list[Case]]:
     """Return complete tables of one to eight questions, the same on every run, for tests without shrinking."""
     random = Random(first_seed)
     return [
-        _named(
+        _name(
             [
                 random_case(
                     seed=random.getrandbits(32),
@@ -65,11 +65,11 @@ def sample_tables(count: int, *, first_seed: int = 0) -> list[list[Case]]:
     ]
 
 
-def _named(drawn: list[Case]) -> list[Case]:
-    return [_renamed(case, f"q{number}") for number, case in enumerate(drawn)]
+def _name(drawn: list[Case]) -> list[Case]:
+    return [_rename(case, f"q{number}") for number, case in enumerate(drawn)]
 
 
-def _renamed(case: Case, name: str) -> Case:
+def _rename(case: Case, name: str) -> Case:
     return Case(**{**vars(case), "question": name})
 
 

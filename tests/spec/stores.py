@@ -209,7 +209,7 @@ def _rows(session: Session, view: str, evaluation_id: int, key: str) -> dict[Any
     return {row[key]: dict(row) for row in session.execute(query, {"id": evaluation_id}).mappings()}
 
 
-def kept_metrics(session: Session, evaluation_id: int) -> dict[str, dict[str, tuple[float | None, int]]]:
+def load_kept_metrics(session: Session, evaluation_id: int) -> dict[str, dict[str, tuple[float | None, int]]]:
     """Return scope → metric → (value, n) as sealing stored them."""
     found: dict[str, dict[str, tuple[float | None, int]]] = {}
     query = select(EvaluationMetric).where(EvaluationMetric.evaluation_id == evaluation_id)
@@ -218,7 +218,7 @@ def kept_metrics(session: Session, evaluation_id: int) -> dict[str, dict[str, tu
     return found
 
 
-def changed_statistics(session: Session, evaluation_id: int) -> list[str]:
+def find_changed_statistics(session: Session, evaluation_id: int) -> list[str]:
     """Return, as text, every value in which question_score and the view that it copies differ."""
     score = _rows(session, "question_score", evaluation_id, "question_id")
     view = _rows(session, "question_statistics", evaluation_id, "question_id")

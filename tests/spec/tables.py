@@ -159,7 +159,7 @@ def _case(question: str, rows: Sequence[dict[str, str]]) -> Case:
     if texts is not None:
         names = tuple(texts.split())
     else:
-        names = tuple(f"option {option}" for option in range(int(once("options") or _needed(rows, answer))))
+        names = tuple(f"option {option}" for option in range(int(once("options") or _count_needed(rows, answer))))
     flags = once("flags") or ""
     prompts = tuple(_prompt(row, len(names)) for row in rows if row.get("variant"))
     return Case(
@@ -174,7 +174,7 @@ def _case(question: str, rows: Sequence[dict[str, str]]) -> Case:
     )
 
 
-def _needed(rows: Sequence[dict[str, str]], answer: int) -> int:
+def _count_needed(rows: Sequence[dict[str, str]], answer: int) -> int:
     """Return the smallest number of options that fits the lines."""
     counts = [2, answer + 1]
     for row in rows:
@@ -233,7 +233,7 @@ def hits(**questions: str) -> list[Case]:
     ]
 
 
-def without_prompts(case: Case, *variants: int) -> Case:
+def omit_prompts(case: Case, *variants: int) -> Case:
     """Return the case with some of its expected variants not submitted."""
     return replace(case, prompts=tuple(prompt for prompt in case.prompts if prompt.variant not in variants))
 
@@ -248,7 +248,7 @@ NEEDS_ONLY_THE_ORIGINAL: Final = frozenset(
 """Metrics that are defined as soon as the original is there; all others are null until a question is complete."""
 
 
-def _submitted(metric: Metric, case: Case) -> list[VariantOutcome] | None:
+def _submit(metric: Metric, case: Case) -> list[VariantOutcome] | None:
     """Return the outcomes for the definition: all, or only the original if the question is incomplete, or None."""
     outcomes = case.outcomes()
     if case.complete:
@@ -271,7 +271,7 @@ def python_answers(cases: Sequence[Case]) -> Answers:
     """Return the values by the definitions. No definition counts a question with missing variants."""
     assert len({case.question for case in cases}) == len(cases)
     scopes = sorted(set().union(*(case.scopes() for case in cases)))
-    shown = {name: {case.question: _submitted(metric, case) for case in cases} for name, metric in METRICS.items()}
+    shown = {name: {case.question: _submit(metric, case) for case in cases} for name, metric in METRICS.items()}
     over: dict[str, dict[str, tuple[float | None, int]]] = {scope: {} for scope in scopes}
     per_question: dict[str, dict[str, float | None]] = {case.question: {} for case in cases}
     for name, metric in METRICS.items():

@@ -159,7 +159,7 @@ def test_altered_options_make_no_run(spec):
     )
 
 
-def rotated(options: int, by: int) -> str:
+def rotate(options: int, by: int) -> str:
     """Return a rotation of that many options."""
     return " ".join(str((position + by) % options) for position in range(options))
 
@@ -177,7 +177,7 @@ def rotated(options: int, by: int) -> str:
     ],
 )
 def test_score_is_the_share_of_pairs_of_runs_with_the_same_content(spec, chosen, score):
-    lines = [f"q1 | {variant} | {rotated(4, variant)} | {option} | 0" for variant, option in enumerate(chosen.split())]
+    lines = [f"q1 | {variant} | {rotate(4, variant)} | {option} | 0" for variant, option in enumerate(chosen.split())]
     spec("\n".join(["question | variant | order | chosen | answer", *lines]), {"score": score})
 
 
@@ -185,7 +185,7 @@ def test_score_is_the_share_of_pairs_of_runs_with_the_same_content(spec, chosen,
 def test_score_of_a_model_that_follows_the_right_option_by_place(spec, k, printed):
     # The paper's values 0.6, 0.66 and 0.81 (cut off, not rounded) are (k − 1)/(k + 1): k + 1 runs of k options, of
     # which all but one agree: C(k, 2) / C(k + 1, 2).
-    lines = [f"q1 | {run} | {rotated(k, run)} | {int(run == k)} | 0" for run in range(k + 1)]
+    lines = [f"q1 | {run} | {rotate(k, run)} | {int(run == k)} | 0" for run in range(k + 1)]
     assert str((k - 1) / (k + 1)).startswith(printed)
     spec("\n".join(["question | variant | order | chosen | answer", *lines]), {"score": (k - 1) / (k + 1)})
 

@@ -26,7 +26,7 @@ FORMULAS = [
 ]
 
 
-def printed(value, like):
+def print_value(value, like):
     """Return a value with as many digits as a printed number has."""
     digits = len(like.partition(".")[2])
     return f"{value:.{digits}f}".replace("-", "−")
@@ -41,7 +41,7 @@ def test_every_metric_stands_in_one_chapter():
 def test_the_worked_example_of_a_metric_has_the_printed_value(name):
     example = METRICS[name].example
     value, n = METRICS[name].over_questions(example.dataset.questions)
-    assert printed(value, example.value) == example.value
+    assert print_value(value, example.value) == example.value
     assert n == len(example.dataset.questions)
 
 
@@ -62,13 +62,13 @@ def test_the_worked_example_of_a_comparison_has_the_printed_value(name):
         {metric: METRICS[metric].over_questions(data.questions)[0]} for data in (example.against, example.dataset)
     )
     (compared,) = compare([Pair("model", "benchmark", first, second)])["pairs"]
-    assert printed(compared[name], example.value) == example.value
+    assert print_value(compared[name], example.value) == example.value
 
 
 def test_the_guessing_examples_are_right():
     assert at_least(2, 3, Fraction(1, 2)) == 0.5
     assert guessing_table(10, 5)[1].shown == 0.54
-    assert [printed(at_least(1, 10, rate), "0.12345") for rate in (0.53, 0.54)] == ["0.99947", "0.99958"]
+    assert [print_value(at_least(1, 10, rate), "0.12345") for rate in (0.53, 0.54)] == ["0.99947", "0.99958"]
     for number in ("½³ = 0.5", "0.54", ".99958", ".99947"):
         assert number in GUESSING.text[-1]
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from registry.metrics import METRICS
-from tests.spec.tables import NEEDS_ONLY_THE_ORIGINAL, hits, python_answers, same, without_prompts
+from tests.spec.tables import NEEDS_ONLY_THE_ORIGINAL, hits, omit_prompts, python_answers, same
 
 
 def test_a_question_with_a_variant_missing_is_not_scored_and_not_wrong(spec):
@@ -60,7 +60,7 @@ def test_a_question_of_which_nothing_is_there_yet_says_nothing(spec):
 def test_an_incomplete_question_changes_no_metric_over_orders(engines):
     # Right or wrong, incomplete questions change nothing: the complete ones alone decide.
     complete = hits(q1="1101", q2="1111", q3="0-10")
-    added = [without_prompts(case, 3) for case in hits(q4="0000", q5="1111", q6="----")]
+    added = [omit_prompts(case, 3) for case in hits(q4="0000", q5="1111", q6="----")]
     alone, together = engines.answers([complete, [*complete, *added]])
     before = {said.engine: said.over_questions["all"] for said in (python_answers(complete), *alone)}
     for said in (python_answers([*complete, *added]), *together):

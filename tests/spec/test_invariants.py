@@ -14,7 +14,7 @@ from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.permutation import best_accuracy, fluctuation_rate, strong_accuracy, worst_accuracy
 from registry.metrics.repeats import average_accuracy
 from tests.spec.random_tables import sample_tables
-from tests.spec.tables import NEEDS_ONLY_THE_ORIGINAL, TOLERANCE, python_answers, same, without_prompts
+from tests.spec.tables import NEEDS_ONLY_THE_ORIGINAL, TOLERANCE, omit_prompts, python_answers, same
 
 TABLES = sample_tables(150)
 OUTCOMES = [[case.outcomes() for case in table] for table in TABLES]
@@ -22,7 +22,7 @@ QUESTIONS: list[list[VariantOutcome]] = [question for table in OUTCOMES for ques
 BMCA = tuple(name for name in METRICS if name.startswith("bmca_"))
 
 
-def over_questions(*names: str) -> Iterator[list[float]]:
+def compute_over_questions(*names: str) -> Iterator[list[float]]:
     """Yield the values of several metrics over each table in which all of them are defined."""
     found = 0
     for table in OUTCOMES:
@@ -83,7 +83,7 @@ def test_an_unscored_question_never_counts_as_wrong():
     # Each table is followed by another whose questions all lack their last variant.
     for table, other in pairwise(TABLES[:60]):
         unscored = [
-            replace(without_prompts(case, case.prompts[-1].variant), question=f"{case.question}, unscored")
+            replace(omit_prompts(case, case.prompts[-1].variant), question=f"{case.question}, unscored")
             for case in other
         ]
         alone = python_answers(table).over_questions["all"]
@@ -99,7 +99,7 @@ def test_worst_average_and_best_accuracy_stand_in_this_order():
     for question in QUESTIONS:
         values = [function(question) for function in (worst_accuracy, average_accuracy, best_accuracy)]
         assert None in values or values == sorted(values)
-    for worst, best in over_questions("worst_accuracy", "best_accuracy"):
+    for worst, best in compute_over_questions("worst_accuracy", "best_accuracy"):
         assert worst <= best + TOLERANCE
 
 
@@ -107,7 +107,7 @@ def test_worst_accuracy_is_at_most_strong_accuracy():
     for question in QUESTIONS:
         worst, strong = worst_accuracy(question), strong_accuracy(question)
         assert worst is None or worst <= strong
-    for worst, strong in over_questions("worst_accuracy", "strong_accuracy"):
+    for worst, strong in compute_over_questions("worst_accuracy", "strong_accuracy"):
         assert worst <= strong + TOLERANCE
 
 
@@ -121,13 +121,13 @@ def test_nothing_fluctuates_where_every_order_is_right():
 
 
 def test_bmca_falls_with_its_threshold_and_the_majority_lies_between():
-    for majority, *curve in over_questions("majority_vote", *BMCA):
+    for majority, *curve in compute_over_questions("majority_vote", *BMCA):
         assert curve == sorted(curve, reverse=True)
         assert curve[1] <= majority <= curve[0]
 
 
 def test_full_consistency_is_at_most_the_mean_response_consistency():
-    for full, mean in over_questions("bmca_100", "mcqa_plus"):
+    for full, mean in compute_over_questions("bmca_100", "mcqa_plus"):
         assert full <= mean + TOLERANCE
 
 
@@ -147,13 +147,13 @@ def test_retest_accuracy_is_at_most_accuracy():
 
 
 def test_the_sensitivity_gap_is_what_lies_between_worst_and_best():
-    for gap, best, worst in over_questions("sensitivity_gap", "best_accuracy", "worst_accuracy"):
+    for gap, best, worst in compute_over_questions("sensitivity_gap", "best_accuracy", "worst_accuracy"):
         assert same(gap, best - worst)
 
 
 def test_minimum_mean_and_maximum_of_the_runs_stand_in_this_order():
     names = ("accuracy_min", "accuracy_mean_all", "accuracy_max", "accuracy_range", "accuracy_variance")
-    for low, mean, high, spread, variance in over_questions(*names):
+    for low, mean, high, spread, variance in compute_over_questions(*names):
         assert low - TOLERANCE <= mean <= high + TOLERANCE
         assert same(spread, high - low)
         # Popoviciu: no variance exceeds a quarter of the squared range.

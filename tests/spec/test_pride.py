@@ -9,7 +9,7 @@ import math
 import pytest
 
 from registry.metrics.pride import estimation_set, pride
-from tests.spec.tables import read_table, without_prompts
+from tests.spec.tables import omit_prompts, read_table
 
 # Of these two ids "a" hashes lower, so the prior is estimated from it.
 EXAMPLE = """
@@ -100,4 +100,4 @@ def test_without_the_original_only_the_estimation_set_is_answered(spec):
 
 def test_an_evaluation_that_lacks_a_prompt_has_no_value_yet(spec):
     cases = read_table(EXAMPLE)
-    spec([cases[0], without_prompts(cases[1], 1)], {"pride_accuracy": None})
+    spec([cases[0], omit_prompts(cases[1], 1)], {"pride_accuracy": None})

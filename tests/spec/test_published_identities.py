@@ -16,13 +16,13 @@ from registry.metrics.permutation import pct_drop
 from registry.metrics.runs import accuracy_range, accuracy_variance
 from registry.prompting.variants import QuestionShape, divergent
 from registry.statistics.competition_ranks import ranks
-from tests.spec.published import Interval, by, exact, printed, rows
+from tests.spec.published import Interval, exact, group_by, print_value, rows
 
 # Gupta et al.
 
 
 def gupta():
-    return [values for _, values in by(rows("gupta_tables_1_2"), "table", "model")]
+    return [values for _, values in group_by(rows("gupta_tables_1_2"), "table", "model")]
 
 
 def test_gupta_drop_is_what_is_lost_of_the_accuracy_in_percent():
@@ -44,7 +44,7 @@ CURVE = [f"BMCA({percent / 100:.1f})" for percent in (50, 60, 70, 80, 90, 100)]
 
 def cavalin(*tables: str):
     found = [row for row in rows("cavalin_tables_1_6") if row["table"] in tables]
-    return dict(by(found, "table", "model"))
+    return dict(group_by(found, "table", "model"))
 
 
 def test_cavalin_index_is_what_is_left_between_accuracy_and_full_consistency():
@@ -56,7 +56,7 @@ def test_cavalin_index_is_what_is_left_between_accuracy_and_full_consistency():
 
 def test_cavalin_cora_is_accuracy_times_index_within_rounding():
     for values in cavalin("1", "2", "3", "4").values():
-        assert (printed(values["MCQA"]) * printed(values["CI"])).meets(printed(values["CoRA"]))
+        assert (print_value(values["MCQA"]) * print_value(values["CI"])).meets(print_value(values["CoRA"]))
 
 
 def test_cavalin_cora_follows_from_the_printed_values_but_for_three():
@@ -74,7 +74,7 @@ def test_cavalin_cora_is_not_taken_from_mcqa_plus():
     fitting = [
         key
         for key, values in cavalin("1", "2", "3", "4").items()
-        if (printed(values["MCQA+"]) * printed(values["CI"])).meets(printed(values["CoRA"]))
+        if (print_value(values["MCQA+"]) * print_value(values["CI"])).meets(print_value(values["CoRA"]))
     ]
     assert fitting == [("3", "Llam")]
 
@@ -155,35 +155,35 @@ TABLES = {
 
 @cache
 def nowak():
-    return dict(by(rows("nowak_tables_5_11"), "table", "model", "protocol"))
+    return dict(group_by(rows("nowak_tables_5_11"), "table", "model", "protocol"))
 
 
-def of_protocols():
+def filter_protocols():
     return {key: values for key, values in nowak().items() if key[2] in ("S&L", "M&D")}
 
 
 def test_nowak_difference_is_from_the_mean_of_the_moved_runs():
     # The column "mean" is over all n runs, so |mean − original| is (n − 1)/n of it.
-    assert len(of_protocols()) == 182
+    assert len(filter_protocols()) == 182
     plain = 0
-    for (table, _, _), values in of_protocols().items():
+    for (table, _, _), values in filter_protocols().items():
         n = RUNS[table]
-        apart = abs(printed(values["mean_accuracy"]) - printed(values["original_accuracy"]))
-        difference = printed(values["abs_diff_original_vs_attack"])
+        apart = abs(print_value(values["mean_accuracy"]) - print_value(values["original_accuracy"]))
+        difference = print_value(values["abs_diff_original_vs_attack"])
         assert apart.times(Fraction(n, n - 1)).meets(difference)
         plain += apart.meets(difference)
     assert plain == 9  # without the factor
 
 
 def test_nowak_nonsense_has_four_runs_and_not_five():
-    table = {key: values for key, values in of_protocols().items() if key[0] == "5"}
+    table = {key: values for key, values in filter_protocols().items() if key[0] == "5"}
     assert len(table) == 26
 
     def fitting(n):
         return sum(
-            abs(printed(values["mean_accuracy"]) - printed(values["original_accuracy"]))
+            abs(print_value(values["mean_accuracy"]) - print_value(values["original_accuracy"]))
             .times(Fraction(n, n - 1))
-            .meets(printed(values["abs_diff_original_vs_attack"]))
+            .meets(print_value(values["abs_diff_original_vs_attack"]))
             for values in table.values()
         )
 
@@ -199,7 +199,7 @@ def test_nowak_nonsense_original_is_not_at_chance():
 def test_nowak_variance_is_the_population_variance_where_all_runs_are_known():
     # Table 5, original between the extremes: the fourth run is 4 · mean − the three others.
     known = 0
-    for (table, _, _), values in of_protocols().items():
+    for (table, _, _), values in filter_protocols().items():
         mean, original, low, high = (
             float(values[name]) for name in ("mean_accuracy", "original_accuracy", "min_accuracy", "max_accuracy")
         )
@@ -239,47 +239,50 @@ def test_nowak_variance_is_possible_as_population_variance_everywhere_and_as_sam
             math.sqrt(max(0.0, float(values["variance"]) - 0.005)) <= most + slack
         )
 
-    tables = [(values, RUNS[key[0]]) for key, values in of_protocols().items()]
+    tables = [(values, RUNS[key[0]]) for key, values in filter_protocols().items()]
     assert sum(possible(values, n, n) for values, n in tables) == 182
     assert sum(not possible(values, n, n - 1) for values, n in tables) >= 97
 
 
 def test_nowak_range_is_maximum_minus_minimum():
-    for values in of_protocols().values():
+    for values in filter_protocols().values():
         extremes = Runs({run: float(values[f"{name}_accuracy"]) / 100 for run, name in enumerate(("min", "max"))}, None)
         assert f"{100 * accuracy_range(extremes):.2f}" == values["range"]
 
 
 def test_nowak_original_and_mean_lie_between_the_extremes():
-    for values in of_protocols().values():
+    for values in filter_protocols().values():
         for name in ("original_accuracy", "mean_accuracy"):
             assert float(values["min_accuracy"]) <= float(values[name]) <= float(values["max_accuracy"])
 
 
 def test_nowak_variance_is_at_most_a_quarter_of_the_squared_range():
-    for values in of_protocols().values():
-        assert printed(values["variance"]).low <= (printed(values["range"]) * printed(values["range"])).high / 4
+    for values in filter_protocols().values():
+        assert (
+            print_value(values["variance"]).low
+            <= (print_value(values["range"]) * print_value(values["range"])).high / 4
+        )
 
 
 def test_nowak_score_difference_is_lettered_minus_matched():
     compared = [(key, values) for key, values in nowak().items() if "SCORE_difference" in values]
     assert len(compared) == 91
     for (table, model, _), values in compared:
-        lettered, matched = (printed(nowak()[table, model, protocol]["SCORE"]) for protocol in ("S&L", "M&D"))
-        assert (lettered - matched).meets(printed(values["SCORE_difference"]))
+        lettered, matched = (print_value(nowak()[table, model, protocol]["SCORE"]) for protocol in ("S&L", "M&D"))
+        assert (lettered - matched).meets(print_value(values["SCORE_difference"]))
 
 
 def test_nowak_accuracies_are_shares_of_the_number_of_questions():
     # ARC is Challenge plus Easy: 1,172 + 2,376 = 3,548.
     assert SIZES["7"] == 1172 + 2376
-    for (table, _, _), values in of_protocols().items():
+    for (table, _, _), values in filter_protocols().items():
         for name in ("original_accuracy", "min_accuracy", "max_accuracy") if table in SIZES else ():
             right = round(Fraction(values[name]) * SIZES[table] / 100)
-            assert exact(Fraction(100 * right, SIZES[table])).meets(printed(values[name]))
+            assert exact(Fraction(100 * right, SIZES[table])).meets(print_value(values[name]))
 
 
 def test_nowak_extraction_frequencies_add_up():
-    tables = dict(by(rows("nowak_table_3"), "model"))
+    tables = dict(group_by(rows("nowak_table_3"), "model"))
     assert len(tables) == 13
     for values in tables.values():
         assert abs(sum(Fraction(value) for value in values.values()) - 100) <= Fraction("0.01")
@@ -301,7 +304,9 @@ def test_nowak_table_12_differences_hold_but_for_one_mean():
     broken = {
         pair: table[*pair, "S&L - M&D"]
         for pair in pairs
-        if not (printed(table[*pair, "S&L"]) - printed(table[*pair, "M&D"])).meets(printed(table[*pair, "S&L - M&D"]))
+        if not (print_value(table[*pair, "S&L"]) - print_value(table[*pair, "M&D"])).meets(
+            print_value(table[*pair, "S&L - M&D"])
+        )
     }
     assert len(pairs) == 28
     # .760 − .776 = −.016; the 13 differences average −.0165. The text repeats "1.4 %".
@@ -315,12 +320,12 @@ def test_nowak_table_12_mean_row_holds_but_for_the_same_cell():
         if model != "Mean":
             continue
         cells = [
-            printed(value) for key, value in table.items() if key[0] != "Mean" and key[1:] == (benchmark, protocol)
+            print_value(value) for key, value in table.items() if key[0] != "Mean" and key[1:] == (benchmark, protocol)
         ]
         assert len(cells) == 13
         share = Fraction(1, 13)
         average = Interval(sum(cell.low for cell in cells) * share, sum(cell.high for cell in cells) * share)
-        if not average.meets(printed(mean)):
+        if not average.meets(print_value(mean)):
             broken.append((benchmark, protocol, f"{float(average.low + average.high) / 2:.4f}"))
     assert broken == [("CommonsenseQA (few-shot prompt unmodified)", "S&L - M&D", "-0.0165")]
 
@@ -331,7 +336,7 @@ def test_nowak_table_12_repeats_tables_6_and_11():
         if model != "Mean":
             values = nowak()["11" if "unmodified" in benchmark else "6", model, protocol]
             other = values["SCORE_difference" if "-" in protocol else "SCORE"]
-            assert printed(value).meets(printed(other))
+            assert print_value(value).meets(print_value(other))
             count += 1
     assert count == 78
 
@@ -357,7 +362,7 @@ def test_nowak_text_names_two_models_with_higher_scores_that_the_tables_do_not()
 
 def goliakova(table: str):
     found = [row for row in rows("goliakova_table_1") if row["table"] == table]
-    return {(row["protocol"], row["metric"]): printed(row["value"]) for row in found}
+    return {(row["protocol"], row["metric"]): print_value(row["value"]) for row in found}
 
 
 def test_goliakova_worst_and_strong_accuracy_coincide_on_two_orders():

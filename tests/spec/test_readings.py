@@ -144,7 +144,7 @@ WORDS = st.lists(
 
 @given(WORDS, WORDS, st.sampled_from(["stop", "length"]))
 def test_no_text_in_a_thought_decides(thought: str, other: str, finish: Any) -> None:
-    def found(thought: str, answer: str) -> list[Any]:
+    def find(thought: str, answer: str) -> list[Any]:
         outputs = (
             Output(f"<think>{thought}</think>{answer}", finish=finish),
             Output(f"{thought}</think>{answer}", finish=finish, opened=True),
@@ -156,7 +156,7 @@ def test_no_text_in_a_thought_decides(thought: str, other: str, finish: Any) -> 
     # Backticks around both would put the marker into code.
     thought = thought.replace("`", "")
     for answer in ("Answer: B", "I cannot say.", other.replace("`", "")):
-        assert found(thought, answer) == found("nothing", answer)
+        assert find(thought, answer) == find("nothing", answer)
     assert read(DEFINITION, Output(f"<think>{thought}", finish=finish), "ABCD", OPTIONS).position is None
 
 

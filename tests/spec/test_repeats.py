@@ -30,7 +30,7 @@ SEVERAL = ("right_in_every_order", "worst_order_low", "worst_order_high")
 NAMES = (*SCALE, *SEVERAL)
 
 
-def asked(*answers: str, shuffled: Random | None = None, sampled: bool | None = None) -> list[VariantOutcome]:
+def ask(*answers: str, shuffled: Random | None = None, sampled: bool | None = None) -> list[VariantOutcome]:
     """Return a question's outcomes: each text has the hits of one order's repeats; - is no valid answer.
 
     The repeats of all orders follow one another, or have random places. sampled: whether the model samples its answers.
@@ -73,24 +73,24 @@ def values_of(outcomes: list[VariantOutcome]) -> list[float | None]:
     ],
 )
 def test_values_worked_by_hand(answers, expected):
-    assert values_of(asked(*answers)) == pytest.approx(expected, abs=1e-12)
+    assert values_of(ask(*answers)) == pytest.approx(expected, abs=1e-12)
     if len(answers[0]) > 1:
-        assert values_of(asked(*answers, sampled=True)) == pytest.approx(expected, abs=1e-12)
+        assert values_of(ask(*answers, sampled=True)) == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_model_that_does_not_sample_loses_nothing_to_chance():
     # m = 3, hits 110: A ⅔, S₂ ⅔, one of three pairs is right twice.
-    assert values_of(asked("1", "1", "0", sampled=False))[:5] == pytest.approx([2 / 3, 2 / 3, 1 / 3, 0, 1 / 3])
+    assert values_of(ask("1", "1", "0", sampled=False))[:5] == pytest.approx([2 / 3, 2 / 3, 1 / 3, 0, 1 / 3])
 
 
 def test_a_model_that_samples_and_was_asked_once_has_no_losses():
-    assert values_of(asked("1", "1", "0", sampled=True)) == [2 / 3, None, 1 / 3, *[None] * 5]
+    assert values_of(ask("1", "1", "0", sampled=True)) == [2 / 3, None, 1 / 3, *[None] * 5]
 
 
 @pytest.mark.parametrize("sampled", [None, False, True])
 @pytest.mark.parametrize("answers", [("11111111111",), ("1",), ()])
 def test_one_prompt_says_nothing_of_chance_and_order(answers, sampled):
-    assert values_of(asked(*answers, sampled=sampled)) == [None] * len(NAMES)
+    assert values_of(ask(*answers, sampled=sampled)) == [None] * len(NAMES)
 
 
 @pytest.mark.parametrize("right", range(0, 25, 3))
@@ -119,7 +119,7 @@ def by_counting(answers: list[list[int]], *, sampled: bool) -> list[Fraction | N
     return [one, twice, fmean(pairs), one_again - twice, twice - fmean(pairs), every]
 
 
-def held_out(answers: list[list[int]]) -> Fraction:
+def bound_held_out(answers: list[list[int]]) -> Fraction:
     """Return the upper end of the bracket, from copies of the answers without one repeat."""
     found = []
     for repeat in range(len(answers[0])):
@@ -139,13 +139,13 @@ def test_values_are_those_of_counting_every_way_to_take_answers(seed):
         [int(random.random() < 0.7) for _ in range(times if equal else random.randint(1, 4))]
         for _ in range(random.randint(2, 5))
     ]
-    outcomes = asked(*("".join(map(str, of_order)) for of_order in answers), sampled=sampled)
+    outcomes = ask(*("".join(map(str, of_order)) for of_order in answers), sampled=sampled)
     found = values_of(outcomes)
     expected = [None if value is None else float(value) for value in by_counting(answers, sampled=sampled)]
     assert found[:6] == pytest.approx(expected, abs=1e-12)
     if {len(of_order) for of_order in answers} in ({2}, {3}, {4}):
         lowest = min(Fraction(sum(of_order), len(of_order)) for of_order in answers)
-        assert found[6:] == pytest.approx([float(lowest), float(held_out(answers))], abs=1e-12)
+        assert found[6:] == pytest.approx([float(lowest), float(bound_held_out(answers))], abs=1e-12)
     else:
         assert found[6:] == [None, None]
 
@@ -153,7 +153,7 @@ def test_values_are_those_of_counting_every_way_to_take_answers(seed):
 @pytest.mark.parametrize("seed", range(10))
 def test_where_repeats_stand_among_the_variants_makes_no_difference_to_what_counts_answers(seed):
     marks = ("1101", "01", "1", "111")
-    assert values_of(asked(*marks, shuffled=Random(seed)))[:7] == pytest.approx(values_of(asked(*marks))[:7])
+    assert values_of(ask(*marks, shuffled=Random(seed)))[:7] == pytest.approx(values_of(ask(*marks))[:7])
 
 
 def test_more_than_two_right_answers_are_counted_like_two():
@@ -166,7 +166,7 @@ def test_more_than_two_right_answers_are_counted_like_two():
 
 def test_repeated_answers_are_none_of_the_papers():
     # Two orders with two answers each: the first answers are right and right, the second both wrong.
-    first = asked("1", "1")
+    first = ask("1", "1")
     again = [VariantOutcome(**{**vars(o), "variant": o.variant + 2, "option": 1, "repeat": 1}) for o in first]
     for metric in (worst_accuracy, fluctuation_rate, score):
         assert metric([*first, *again]) == metric(first)
@@ -174,7 +174,7 @@ def test_repeated_answers_are_none_of_the_papers():
 
 
 def test_a_copied_answer_is_no_repeat():
-    first, other = asked("1", "1")
+    first, other = ask("1", "1")
     copy = VariantOutcome(**{**vars(first), "variant": 2, "copied": True})
     assert group_repeated([first, other, copy]) is None
     assert repeats.average_accuracy([first, other, copy]) == 1
@@ -254,7 +254,7 @@ def test_a_model_that_does_not_sample_by_table(spec):
     spec([replace(case, samples=True) for case in cases], expected | unknown)
 
 
-def drawn_case(random: Random, name: str, samples: bool | None) -> Case:
+def draw_case(random: Random, name: str, samples: bool | None) -> Case:
     """Return a question with 2 to 24 orders, each once or unequally often, some without a valid answer."""
     orders = random.sample(list(itertools.permutations(range(4))), random.randint(2, 24))
     most, skill = random.choice((1, 1, 2, 4)), random.random()
@@ -277,7 +277,7 @@ def test_right_in_two_orders_and_both_losses_make_up_accuracy_on_every_engine(en
         with Session(engine) as session:
             for _ in range(evaluations):
                 samples = random.choice((None, False, True))
-                cases = [drawn_case(random, f"q{number}", samples) for number in range(3)]
+                cases = [draw_case(random, f"q{number}", samples) for number in range(3)]
                 rows = question_rows(session, store(session, cases))
                 for case in cases:
                     row, outcomes = rows[case.question], case.outcomes()
@@ -322,7 +322,7 @@ def test_a_prompt_without_an_answer_yet_leaves_the_question_out(spec):
     )
 
 
-def asked_again(case: Case, repeats: int, random: Random) -> Case:
+def ask_again(case: Case, repeats: int, random: Random) -> Case:
     """Return the case with so many answers to each of its prompts, as `repeats` numbers them."""
     prompts = [
         replace(
@@ -339,16 +339,16 @@ def asked_again(case: Case, repeats: int, random: Random) -> Case:
 @pytest.mark.parametrize("repeats", [1, 2, 3])
 def test_repeats_are_left_out_of_the_papers_metrics_on_every_engine(engines, repeats):
     random = Random(repeats)
-    tables = [[asked_again(case, repeats, random) for case in table] for table in sample_tables(4, first_seed=repeats)]
+    tables = [[ask_again(case, repeats, random) for case in table] for table in sample_tables(4, first_seed=repeats)]
     assert engines.disagreements(tables) == []
 
 
 def test_options_that_are_not_listed_have_no_orders_on_every_engine(engines):
-    tables = [[unlisted(case) for case in table] for table in sample_tables(6, first_seed=7)]
+    tables = [[unlist(case) for case in table] for table in sample_tables(6, first_seed=7)]
     assert engines.disagreements(tables) == []
 
 
-def unlisted(case: Case) -> Case:
+def unlist(case: Case) -> Case:
     """Return the case under a protocol that does not list its options, and so has no labels for them."""
     prompts = tuple(replace(prompt, labels=None) for prompt in case.prompts)
     return replace(case, prompts=prompts, listed=False)

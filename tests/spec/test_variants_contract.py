@@ -32,7 +32,7 @@ def orders(text: str, n_options: int = 4, answer: int = 1) -> list[tuple[int, ..
     return [variant.order for variant in variants(text, n_options, answer)]
 
 
-def hashed(items: tuple[int, ...], prefix: str, names: dict[int, str] | None = None) -> tuple[int, ...]:
+def hash_items(items: tuple[int, ...], prefix: str, names: dict[int, str] | None = None) -> tuple[int, ...]:
     """Sort `items` by the SHA-256 of `prefix:item`, computed from the contract alone."""
 
     def digest(item: int) -> str:
@@ -108,7 +108,7 @@ def test_a_permutation_set_does_not_depend_on_the_answer(kind: str, answer: int)
 
 @pytest.mark.parametrize(("m", "seed"), [(2, 0), (5, 0), (3, 17)])
 def test_a_shuffle_sorts_the_options_by_their_hashes(m: int, seed: int):
-    expected = [hashed((0, 1, 2, 3), f"{seed}:shuffle:q7:{variant}") for variant in range(1, m + 1)]
+    expected = [hash_items((0, 1, 2, 3), f"{seed}:shuffle:q7:{variant}") for variant in range(1, m + 1)]
     assert orders(f"shuffle:m={m},seed={seed}") == [(0, 1, 2, 3), *expected]
 
 
@@ -138,30 +138,30 @@ def test_questions_and_variants_are_shuffled_apart():
 
 def test_divergent_keeps_the_right_option_and_changes_the_rest():
     # Four options, the right one is 1; distractors in file order 0, 2, 3. Shuffles hash the same items, "nota" by name.
-    def shuffled(*items: int, ordinal: int) -> tuple[int, ...]:
-        return hashed(items, f"0:divergent:q7:{ordinal}", {-1: "nota"})
+    def shuffle(*items: int, ordinal: int) -> tuple[int, ...]:
+        return hash_items(items, f"0:divergent:q7:{ordinal}", {-1: "nota"})
 
     expected = [
         ("original", (0, 1, 2, 3)),
-        ("shuffled", shuffled(0, 1, 2, 3, ordinal=1)),
+        ("shuffled", shuffle(0, 1, 2, 3, ordinal=1)),
         ("nota 1", (-1, 1, 2, 3)),
         ("nota 2", (0, 1, -1, 3)),
         ("nota 3", (0, 1, 2, -1)),
-        ("nota-shuffled 1", shuffled(-1, 1, 2, 3, ordinal=5)),
-        ("nota-shuffled 2", shuffled(0, 1, -1, 3, ordinal=6)),
-        ("nota-shuffled 3", shuffled(0, 1, 2, -1, ordinal=7)),
+        ("nota-shuffled 1", shuffle(-1, 1, 2, 3, ordinal=5)),
+        ("nota-shuffled 2", shuffle(0, 1, -1, 3, ordinal=6)),
+        ("nota-shuffled 3", shuffle(0, 1, 2, -1, ordinal=7)),
         ("decoupled 1", (1, 0)),
         ("decoupled 2", (1, 2)),
         ("decoupled 3", (1, 3)),
-        ("decoupled-shuffled 1", shuffled(1, 0, ordinal=11)),
-        ("decoupled-shuffled 2", shuffled(1, 2, ordinal=12)),
-        ("decoupled-shuffled 3", shuffled(1, 3, ordinal=13)),
+        ("decoupled-shuffled 1", shuffle(1, 0, ordinal=11)),
+        ("decoupled-shuffled 2", shuffle(1, 2, ordinal=12)),
+        ("decoupled-shuffled 3", shuffle(1, 3, ordinal=13)),
         ("decoupled-nota 1", (1, 0, -1)),
         ("decoupled-nota 2", (1, 2, -1)),
         ("decoupled-nota 3", (1, 3, -1)),
-        ("decoupled-nota-shuffled 1", shuffled(1, 0, -1, ordinal=17)),
-        ("decoupled-nota-shuffled 2", shuffled(1, 2, -1, ordinal=18)),
-        ("decoupled-nota-shuffled 3", shuffled(1, 3, -1, ordinal=19)),
+        ("decoupled-nota-shuffled 1", shuffle(1, 0, -1, ordinal=17)),
+        ("decoupled-nota-shuffled 2", shuffle(1, 2, -1, ordinal=18)),
+        ("decoupled-nota-shuffled 3", shuffle(1, 3, -1, ordinal=19)),
     ]
     found = variants("divergent")
     assert [(variant.name, variant.order) for variant in found] == expected

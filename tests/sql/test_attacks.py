@@ -25,7 +25,7 @@ pytestmark = pytest.mark.long_on("sqlite")
 MOST_MIB = 500
 
 
-def filled(sql: str, asked: Asked) -> str:
+def fill(sql: str, asked: Asked) -> str:
     """Return the attack with the names of its targets."""
     engine = get_engine(asked.settings.resolve_database_url())
     files = Files(engine, asked.settings)
@@ -49,7 +49,7 @@ def test_no_query_tells_what_its_audience_may_not_see(asked: Asked, audience: Au
         unseen += ["club 1", "club1"]
     for name, sql in STEAL.items():
         try:
-            result = run_query(asked.settings, audience, filled(sql, asked))
+            result = run_query(asked.settings, audience, fill(sql, asked))
             told = json.dumps([result.columns, result.rows], ensure_ascii=False)
         except QueryRefusedError as error:
             told = str(error)
@@ -61,17 +61,17 @@ def test_no_query_tells_what_its_audience_may_not_see(asked: Asked, audience: Au
 @pytest.mark.parametrize("name", CHANGE)
 def test_nothing_but_one_select_is_run(asked: Asked, name: str) -> None:
     with pytest.raises(QueryRefusedError):
-        run_query(asked.settings, "public", filled(CHANGE[name], asked))
+        run_query(asked.settings, "public", fill(CHANGE[name], asked))
 
 
 def test_a_file_that_exists_is_refused_like_one_that_does_not(sqlite_asked: Asked) -> None:
-    def said(path: str) -> str:
+    def read_text(path: str) -> str:
         with pytest.raises(QueryRefusedError) as refused:
             run_query(sqlite_asked.settings, "public", f"SELECT * FROM read_parquet('sealed://{path}')")
         return str(refused.value).split("\n", maxsplit=1)[0].replace(path, "PATH")
 
-    there = filled("{hidden_file}", sqlite_asked)
-    assert said(there) == said(there.replace("prediction", "predictoin"))
+    there = fill("{hidden_file}", sqlite_asked)
+    assert read_text(there) == read_text(there.replace("prediction", "predictoin"))
 
 
 def test_what_is_hidden_is_gone_at_once_and_its_date_publishes_it(asked: Asked) -> None:

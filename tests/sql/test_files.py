@@ -96,12 +96,12 @@ def test_files_that_are_lost_are_written_again_whatever_their_age_and_nothing_is
         run_query(settings, "public", COUNT)
     assert "evaluation" not in str(said.value)
 
-    def answered() -> bool:
+    def can_answer() -> bool:
         with suppress(NotReadyError):
             return run_query(settings, "public", COUNT).rows == ((16,),)
         return False
 
-    eventually(answered, "the files are there again")
+    eventually(can_answer, "the files are there again")
 
 
 def test_what_has_not_changed_stays_open_and_says_that_it_is_current(own: Asked, tmp_path: Path) -> None:

@@ -269,7 +269,7 @@ def test_the_command_makes_roles_with_passwords_from_a_file(
         assert stored.startswith("SCRAM-SHA-256$")
 
 
-def called(url: str, *words: object) -> Result:
+def call(url: str, *words: object) -> Result:
     """Run `shuffleboard db roles WORDS` in this process."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SHUFFLEBOARD_DATABASE_URL", url)
@@ -279,7 +279,7 @@ def called(url: str, *words: object) -> Result:
 def test_the_command_prints_the_same_statements_for_a_superuser_to_run(
     postgresql_database: str, names: RoleNames
 ) -> None:
-    printed = called(postgresql_database, "--prefix", names.prefix, "--sql").stdout
+    printed = call(postgresql_database, "--prefix", names.prefix, "--sql").stdout
     statements = list(script(names, str(make_url(postgresql_database).database)))
     assert printed == "".join(f"{statement};\n" for statement in statements)
     with psycopg.connect(postgresql_database.replace("+psycopg", "")) as connection:
@@ -301,7 +301,7 @@ def test_the_command_refuses_what_it_cannot_do(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "passwords").write_text("hunter2\n", encoding="utf-8")
-    refused = called(url, *words).exception
+    refused = call(url, *words).exception
     assert isinstance(refused, UsageError)
     assert message in str(refused)
     assert "hunter2" not in str(refused)

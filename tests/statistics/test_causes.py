@@ -14,7 +14,7 @@ from registry.sealed.archiving import archive, restore
 from registry.studies.causes import describe_causes
 from registry.studies.comparing import compare_evaluations
 from tests.outputs.conftest import Registry, registries, registry
-from tests.proof.replays import lines_of, recorded, replayed, version
+from tests.proof.replays import lines_of, record, replayed, version
 from tests.support.commands import shuffleboard
 
 __all__ = ["registries", "registry"]
@@ -71,7 +71,7 @@ class Planted:
         return found
 
 
-def planted_in(registry: Registry, count: int = COUNT) -> Planted:
+def plant_in(registry: Registry, count: int = COUNT) -> Planted:
     """Import two versions of b with the planted keys."""
     planted = Planted(count)
     version(registry, "1", lines_of(planted.keys[0]))
@@ -86,8 +86,8 @@ def causes(registry, first, second):
 
 
 def test_flips_of_a_replay_are_split_exactly_as_planted(registry: Registry):
-    planted = planted_in(registry)
-    source = recorded(registry, planted.texts(), variants="original", protocol="select-letter")
+    planted = plant_in(registry)
+    source = record(registry, planted.texts(), variants="original", protocol="select-letter")
     made = replayed(registry, source, benchmark="b@2", protocol="final-answer")
     found = causes(registry, source, made)
     assert (found["prompts"], found["flips"]) == (COUNT, planted.flips)
@@ -112,10 +112,10 @@ def test_flips_of_a_replay_are_split_exactly_as_planted(registry: Registry):
 
 
 def test_flips_of_two_models_under_two_keys_are_split(registry: Registry):
-    planted = planted_in(registry)
+    planted = plant_in(registry)
     registry.model("n")
-    first = recorded(registry, planted.answers(planted.first), variants="original")
-    second = recorded(registry, planted.answers(planted.second), at="2", variants="original", model="n")
+    first = record(registry, planted.answers(planted.first), variants="original")
+    second = record(registry, planted.answers(planted.second), at="2", variants="original", model="n")
     found = causes(registry, first, second)
     assert [found[cause] for cause in ("model", "reading", "key")] == [planted.by_answer, 0, planted.by_key]
     done = shuffleboard("statistics", "compare", first, second, database_url=registry.url)
@@ -125,11 +125,11 @@ def test_flips_of_two_models_under_two_keys_are_split(registry: Registry):
 
 @pytest.mark.one_engine
 def test_model_and_reading_stay_undivided_with_a_remedy(registry: Registry):
-    planted = planted_in(registry, 200)
+    planted = plant_in(registry, 200)
     registry.model("n")
     texts = planted.texts()
-    first = recorded(registry, texts, variants="original", protocol="select-letter")
-    other = recorded(registry, texts, variants="original", protocol="select-letter", model="n")
+    first = record(registry, texts, variants="original", protocol="select-letter")
+    other = record(registry, texts, variants="original", protocol="select-letter", model="n")
     second = replayed(registry, other, benchmark="b@2", protocol="final-answer")
     found = causes(registry, first, second)
     assert (found["model"], found["reading"], found["key"]) == (None, None, planted.by_key)
@@ -138,14 +138,14 @@ def test_model_and_reading_stay_undivided_with_a_remedy(registry: Registry):
     # Follow the remedy.
     divided = causes(registry, replayed(registry, first, protocol="final-answer"), second)
     assert (divided["model"], divided["reading"], divided["remedy"]) == (0, 0, None)
-    asked_otherwise = recorded(registry, texts, variants="original", protocol="first-letter")
+    asked_otherwise = record(registry, texts, variants="original", protocol="first-letter")
     assert "asked differently (select-letter and first-letter)" in causes(registry, first, asked_otherwise)["remedy"]
 
 
 @pytest.mark.one_engine
 def test_causes_wait_until_archived_answers_are_restored(registry: Registry, tmp_path):
-    planted = planted_in(registry, 50)
-    source = recorded(registry, planted.answers(planted.first), variants="original")
+    planted = plant_in(registry, 50)
+    source = record(registry, planted.answers(planted.first), variants="original")
     made = replayed(registry, source, benchmark="b@2")
     archive(registry.engine, source, (tmp_path / "archives").as_uri())
     found = causes(registry, source, made)
@@ -160,6 +160,6 @@ def test_versions_with_other_questions_are_not_compared(registry: Registry):
     version(registry, "1", lines_of([0, 1]))
     version(registry, "2", lines_of([0, 1], context="New."))
     planted = Planted(2)
-    first, second = (recorded(registry, planted.answers([0, 1]), at=at, variants="original") for at in "12")
+    first, second = (record(registry, planted.answers([0, 1]), at=at, variants="original") for at in "12")
     with pytest.raises(UsageError, match="of versions that differ in keys"):
         causes(registry, first, second)

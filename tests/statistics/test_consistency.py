@@ -14,7 +14,7 @@ __all__ = ["registries", "registry"]
 QUESTIONS = four_options(40)
 
 
-def recorded(registry, variants, answer):
+def record(registry, variants, answer):
     """Store the evaluation of answer(number of the question, variant) under a set of variants."""
     lines = [
         {"question_id": question["id"], "variant": variant.ordinal, "order": list(variant.order)} | given
@@ -33,7 +33,7 @@ def by_wording(number, variant):
 
 def test_other_words_make_other_prompts_so_that_wordings_are_tested(registry):
     registry.benchmark("b", QUESTIONS)
-    evaluation_id = recorded(registry, "wording:templates=0-2", by_wording)
+    evaluation_id = record(registry, "wording:templates=0-2", by_wording)
     with read_session(registry.engine) as session:
         document = evaluation_metrics(session, evaluation_id)
         assert document["distinct_prompts"] == {"min": 3, "max": 3}
@@ -52,7 +52,7 @@ def test_the_consistency_rate_is_the_metric_score_and_the_harness_s_is_pooled(re
     def silent(number, variant):
         return {"position": None, "text": "I do not know."} if number == 0 else by_wording(number, variant)
 
-    evaluation_id = recorded(registry, "wording:templates=0-2", silent)
+    evaluation_id = record(registry, "wording:templates=0-2", silent)
     with read_session(registry.engine) as session:
         document = consistency_document(session, evaluation_id)
     assert document["consistency_rate"] == pytest.approx((0 + 19 * 1 + 20 / 3) / 40)

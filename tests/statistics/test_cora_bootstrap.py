@@ -8,7 +8,7 @@ import pytest
 
 from registry.errors import MetricInputError
 from registry.statistics.bootstrap import cora_over_variants, cora_over_variants_reference
-from tests.spec.published import by, printed, rows
+from tests.spec.published import group_by, print_value, rows
 
 MEDQA_QUESTIONS = 1273
 """The test questions of MedQA."""
@@ -74,16 +74,16 @@ def table_6(metric):
 def test_printed_deviations_fit_only_the_same_indices_for_every_question():
     # With indices of its own for each question, MCQA+ would be a mean of 100 · 1273 hits: at most √(1/4/127300) = .0014.
     # Printed are .003 to .013: more in all four rows, even if rounded up.
-    deviations = [printed(row["std_x1000"]).low / 1000 for row in table_6("MCQA+").values()]
+    deviations = [print_value(row["std_x1000"]).low / 1000 for row in table_6("MCQA+").values()]
     assert len(deviations) == 4
     assert min(deviations) > math.sqrt(0.25 / (100 * MEDQA_QUESTIONS))
 
 
 def test_printed_bootstrap_never_lies_below_the_value_of_table_1():
     # A resample never has more variants than there are, so that BMCA(1), and CoRA with it, can only rise.
-    table_1 = dict(by([row for row in rows("cavalin_tables_1_6") if row["table"] == "1"], "model"))
+    table_1 = dict(group_by([row for row in rows("cavalin_tables_1_6") if row["table"] == "1"], "model"))
     found = table_6("CoRA")
     assert len(found) == 4
     for model, row in found.items():
-        assert printed(row["value"]).high >= printed(table_1[model,]["CoRA"]).low
+        assert print_value(row["value"]).high >= print_value(table_1[model,]["CoRA"]).low
         assert float(table_6("CoRA minus Table 1")[model]["value"]) >= 0

@@ -7,7 +7,7 @@ Few simulations, so wide limits: a standard error is 1.5 points. The full study 
 import numpy as np
 import pytest
 
-from bench.bench_coverage import METHODS, exact, resampled, study
+from bench.bench_coverage import METHODS, exact, resample, study
 from registry.statistics.bootstrap import percentile_interval
 from tests.support.marks import long_but
 
@@ -42,7 +42,7 @@ def test_the_plain_percentile_interval_is_not():
 @pytest.mark.parametrize("questions", [200, 1000])
 def test_both_ends_are_within_one_question_of_the_plain_interval(questions):
     for right in range(questions // 20, questions, questions // 20):
-        samples = resampled(right, questions)
+        samples = resample(right, questions)
         ours, plain = percentile_interval(samples, questions), METHODS["plain percentile"](samples, questions)
         assert abs(ours.low - plain.low) < 1 / questions
         assert abs(ours.high - plain.high) < 1 / questions

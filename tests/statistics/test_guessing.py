@@ -17,7 +17,7 @@ from registry.statistics.guessing import (
     minimum_success_rate,
     round_up,
 )
-from tests.spec.published import printed, rows
+from tests.spec.published import print_value, rows
 
 TABLE_7 = rows("cavalin_table_7")
 
@@ -71,7 +71,7 @@ def test_the_printed_chances_are_reproduced():
     table = guessing_table(10, 5)
     assert len(table) == len(TABLE_7) == 11
     for ours, theirs in zip(table, TABLE_7, strict=True):
-        expected = printed(theirs["prob_at_least_p_random"])
+        expected = print_value(theirs["prob_at_least_p_random"])
         assert ours.p == int(theirs["p"])
         assert expected.low <= ours.chance <= expected.high
 

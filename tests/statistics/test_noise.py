@@ -67,7 +67,7 @@ def test_counts_are_those_of_all_pairs(seed):
     assert found.order_disagreement == (different_off / different if different else None)
 
 
-def asked(generator, answer):
+def ask(generator, answer):
     """Return 300 questions, three orders, four replicates each; answer(question, order) draws an option."""
     return [
         [(order, answer(question, order)) for order in islice(cycle((FIRST, SECOND, THIRD)), 12)]
@@ -94,7 +94,7 @@ def test_a_model_that_is_only_noisy_has_no_order_effect():
 
 
 def test_a_model_that_follows_positions_has_an_order_effect_and_no_noise():
-    found = noise(asked(None, lambda _question, order: order[0]))
+    found = noise(ask(None, lambda _question, order: order[0]))
     assert (found.repeat_disagreement, found.order_disagreement, found.order_effect) == (0, 1, 1)
     assert found.interval is None  # all questions have the same value
 
@@ -103,7 +103,7 @@ def test_an_order_effect_is_found_under_noise():
     # Half of the answers are at random, half follow the position.
     generator = np.random.default_rng(0)
     found = noise(
-        asked(None, lambda _question, order: order[0] if generator.random() < 0.5 else int(generator.integers(3)))
+        ask(None, lambda _question, order: order[0] if generator.random() < 0.5 else int(generator.integers(3)))
     )
     # Equal orders agree with (½ + ⅙)² + 2 · (⅙)² = ½; different ones with 2 · ⅔ · ⅙ + (⅙)² = ¼.
     assert found.repeat_disagreement == pytest.approx(0.5, abs=0.03)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from bench.bench_pairs import EQUALS, SHARES, simulated, told_apart
+from bench.bench_pairs import EQUALS, SHARES, count_distinguished, simulate
 from registry.statistics import paired as module
 from registry.statistics.bootstrap import resample_means
 from registry.statistics.paired import _sum_answered_tasks, _sum_tasks, adjust, paired, quantile
@@ -19,12 +19,12 @@ QUESTIONS = 120
 
 @pytest.mark.parametrize("questions", [30, 50, 55, 100, 200, 400, 1000])
 def test_equal_models_are_told_apart_in_at_most_five_percent_whatever_share_differs(questions):
-    assert max(told_apart(questions, SHARES)) <= 0.05
+    assert max(count_distinguished(questions, SHARES)) <= 0.05
 
 
 @pytest.mark.parametrize("worlds", EQUALS.values(), ids=EQUALS)
 def test_equal_models_that_sample_are_told_apart_in_at_most_five_percent(worlds):
-    found = simulated(worlds, 60, 4, 2, 300, seed=2)
+    found = simulate(worlds, 60, 4, 2, 300, seed=2)
     # 1.64 standard errors of 300 pairs above 5 %.
     assert max(found.values()) <= 0.05 + 1.64 * (0.05 * 0.95 / 300) ** 0.5, found
 
@@ -180,4 +180,4 @@ def test_the_size_of_the_bench_is_that_of_all_outcomes():
             difference, error, slack = (float(part) for part in adjust(*map(np.float64, (b, c, 30))))
             if abs(difference) - slack > quantile(30) * error:
                 size += binom.pmf(b + c, 30, 0.2) * binom.pmf(b, b + c, 0.5)
-    assert told_apart(30, [0.2])[0] == pytest.approx(size, abs=1e-9)
+    assert count_distinguished(30, [0.2])[0] == pytest.approx(size, abs=1e-9)

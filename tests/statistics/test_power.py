@@ -6,7 +6,7 @@ The full comparison with simulations is bench/bench_power.py.
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from bench.bench_power import simulated
+from bench.bench_power import simulate
 from registry.errors import MetricInputError
 from registry.statistics.power import (
     critical_of,
@@ -54,7 +54,7 @@ def test_what_a_difference_of_0_1_metrics_varies_by_depends_on_it():
 def test_planned_and_simulated_power_agree_on_few_questions(differing):
     # A standard error of 2.3 points; the bench has it to .6.
     difference = smallest_difference_of_differing(differing, 100)
-    assert simulated(100, differing, difference, 300) == pytest.approx(0.8, abs=0.06)
+    assert simulate(100, differing, difference, 300) == pytest.approx(0.8, abs=0.06)
 
 
 def test_no_difference_needs_more_questions_than_there_are():

@@ -30,7 +30,7 @@ def test_a_rank_is_one_plus_the_number_better_by_more_than_the_tolerance(values,
 # Rank intervals
 
 
-def expected_intervals(samples, better):
+def expect_intervals(samples, better):
     """Compute intervals from `ranks` of each resample and the definition of a percentile."""
     found = [
         ranks([None if np.isnan(value) else value for value in row], better) for row in np.asarray(samples, dtype=float)
@@ -54,11 +54,11 @@ def test_rank_intervals_are_percentiles_of_the_ranks_in_each_resample(better, se
     samples = np.round(generator.normal(np.linspace(0, 1, 6), 0.4, (199, 6)), 1)  # rounded, so that there are ties
     samples[generator.random(samples.shape) < 0.1] = NAN
     samples[:, 3] = NAN
-    assert rank_intervals(samples, better) == expected_intervals(samples, better)
+    assert rank_intervals(samples, better) == expect_intervals(samples, better)
     assert rank_intervals(samples, better)[3] is None
     samples += generator.integers(0, 3, samples.shape) * 6e-10  # the first as good as the second, and that as the third
     for scale in (1, 1e-3, 1e9):
-        assert rank_intervals(samples * scale, better) == expected_intervals(samples * scale, better)
+        assert rank_intervals(samples * scale, better) == expect_intervals(samples * scale, better)
 
 
 def test_differences_within_the_tolerance_are_ties_in_every_resample():
@@ -91,7 +91,7 @@ def test_without_a_direction_or_resamples_there_are_no_rank_intervals():
 # Tiers
 
 
-def around(*centres, spread=0.01, resamples=RANK_RESAMPLES, seed=0):
+def draw_around(*centres, spread=0.01, resamples=RANK_RESAMPLES, seed=0):
     """Draw samples of models whose differences are normal."""
     generator = np.random.default_rng(seed)
     return generator.normal(0, spread, (resamples, len(centres))) + np.array(centres)
@@ -103,20 +103,20 @@ def numbers(found):
 
 def test_the_best_opens_a_tier_and_the_first_that_it_beats_opens_the_next():
     values = [0.50, 0.90, 0.89, 0.52, 0.51]
-    found = tiers(values, around(*values), "higher")
+    found = tiers(values, draw_around(*values), "higher")
     assert found == [Tier(2, 3), Tier(1, 1), Tier(1, 1), Tier(2, 3), Tier(2, 3)]
 
 
 def test_a_model_is_compared_with_its_leader_and_not_with_its_neighbour():
     # Steps of 2 standard deviations of a single model, 1.4 of a difference: neighbours cannot be distinguished.
     values = [0.90, 0.88, 0.86, 0.84]
-    samples = around(*values)
+    samples = draw_around(*values)
     assert numbers(tiers(values, samples, "higher")) == [1, 1, 2, 2]
 
 
 def test_lower_can_be_better():
     values = [0.1, 0.5, 0.11]
-    assert numbers(tiers(values, around(*values), "lower")) == [1, 2, 1]
+    assert numbers(tiers(values, draw_around(*values), "lower")) == [1, 2, 1]
 
 
 def test_differences_without_spread_are_told_apart_by_their_values():
@@ -133,7 +133,7 @@ def test_a_constant_distance_separates_whatever_both_vary_by():
 
 
 def test_models_without_a_value_are_in_no_tier():
-    samples = around(0.9, 0.5, 0.5)
+    samples = draw_around(0.9, 0.5, 0.5)
     samples[:, 1] = NAN
     values = [0.9, None, 0.5]
     assert numbers(tiers(values, samples, "higher")) == [1, None, 2]
@@ -150,13 +150,13 @@ def test_what_has_no_interval_is_not_told_apart():
 
 def test_few_questions_tell_nobody_apart():
     values = [0.9, 0.5]
-    assert numbers(tiers(values, around(*values), "higher", questions=10)) == [1, 1]
+    assert numbers(tiers(values, draw_around(*values), "higher", questions=10)) == [1, 1]
 
 
 def test_without_a_direction_there_are_no_tiers():
-    assert tiers([0.5, 0.6], around(0.5, 0.6), "neither") == [None, None]
+    assert tiers([0.5, 0.6], draw_around(0.5, 0.6), "neither") == [None, None]
 
 
 def test_samples_of_other_models_are_refused():
     with pytest.raises(MetricInputError, match="for 3 models"):
-        tiers([0.1, 0.2, 0.3], around(0.1, 0.2), "higher")
+        tiers([0.1, 0.2, 0.3], draw_around(0.1, 0.2), "higher")

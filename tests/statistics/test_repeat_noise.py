@@ -45,7 +45,7 @@ def wavering(number, variant, order):
     return variant % 2 if number < 20 else right(number, variant, order)
 
 
-def found(registry, evaluation_id, noise_from=None):
+def find(registry, evaluation_id, noise_from=None):
     with read_session(registry.engine) as session:
         return repeat_noise(session, evaluation_id, noise_from)
 
@@ -58,7 +58,7 @@ def repeated(registry):
 
 
 def test_an_evaluation_of_repeats_has_a_noise_figure_and_no_order_effect(registry, repeated):
-    document = found(registry, repeated[0])
+    document = find(registry, repeated[0])
     assert document["repeat_disagreement"] == pytest.approx(20 * 4 / 6 / 60)
     assert document["repeat_interval"][0] < document["repeat_disagreement"] < document["repeat_interval"][1]
     assert (document["order_disagreement"], document["order_effect"], document["interval"]) == (None, None, None)
@@ -67,12 +67,12 @@ def test_an_evaluation_of_repeats_has_a_noise_figure_and_no_order_effect(registr
 
 def test_the_order_effect_is_net_of_the_noise_of_another_evaluation(registry, repeated):
     repeats, orders = repeated
-    document = found(registry, orders)
+    document = find(registry, orders)
     assert (document["evaluations"], document["noise_from"]) == ([orders], [repeats])
     assert document["order_disagreement"] == pytest.approx(30 / 60)
     assert document["order_effect"] == pytest.approx(30 / 60 - 20 * 4 / 6 / 60)
     assert document["interval"][0] < document["order_effect"] < document["interval"][1]
-    assert document == found(registry, orders, repeats)
+    assert document == find(registry, orders, repeats)
     with read_session(registry.engine) as session:
         assert noise_of_replicates(session, [orders]) == document
 
@@ -80,11 +80,11 @@ def test_the_order_effect_is_net_of_the_noise_of_another_evaluation(registry, re
 @pytest.mark.one_engine
 def test_an_evaluation_that_repeats_each_order_answers_for_itself(registry, repeated):
     both = outputs(registry, first_place, orders=ORDERS * 2)
-    document = found(registry, both)
+    document = find(registry, both)
     assert document["noise_from"] == [both]
     assert (document["repeat_disagreement"], document["order_disagreement"]) == (0, 0.5)
     # By name the noise is that of the other.
-    assert found(registry, both, repeated[0])["repeat_disagreement"] == pytest.approx(20 * 4 / 6 / 60)
+    assert find(registry, both, repeated[0])["repeat_disagreement"] == pytest.approx(20 * 4 / 6 / 60)
 
 
 @pytest.mark.one_engine
@@ -96,12 +96,12 @@ def test_few_repeats_by_chance_give_way_to_an_evaluation_of_repeats(registry, re
     ]
     request = ImportRequest(registry.file("chance.jsonl", lines), "m", "b", "imported")
     some = import_outputs(registry.engine, request)
-    assert found(registry, some)["noise_from"] == [repeated[0]]
-    assert found(registry, some, some)["questions"] == 9
+    assert find(registry, some)["noise_from"] == [repeated[0]]
+    assert find(registry, some, some)["questions"] == 9
     with write_session(registry.engine) as session:
         withdrawn = {"evaluation_id": repeated[0], "kind": "withdrawn", "reason": "x", "actor": "x"}
         session.execute(insert(Withdrawal), withdrawn | {"at": datetime.now(UTC)})
-    assert found(registry, some)["noise_from"] == [some]
+    assert find(registry, some)["noise_from"] == [some]
 
 
 @pytest.mark.one_engine
@@ -109,11 +109,11 @@ def test_a_named_evaluation_must_say_something_about_this_one(registry, repeated
     repeats, orders = repeated
     elsewhere = outputs(registry, wavering, orders=[ORDERS[0]] * 4, protocol="first-letter")
     with pytest.raises(UsageError, match=f"evaluation {elsewhere} has another protocol than evaluation {orders}"):
-        found(registry, orders, elsewhere)
+        find(registry, orders, elsewhere)
     with pytest.raises(UsageError, match=f"evaluation {orders} asked none of the questions of evaluation {repeats}"):
-        found(registry, repeats, orders)
+        find(registry, repeats, orders)
     with pytest.raises(NotFoundError, match="no evaluation 99"):
-        found(registry, orders, 99)
+        find(registry, orders, 99)
 
 
 @pytest.mark.one_engine
@@ -121,18 +121,18 @@ def test_what_is_scored_here_is_repeated_by_its_replicates_alone(registry, repea
     # Equal prompts share one draw, so that their agreement within an evaluation has no meaning.
     alike = noise._alike
     monkeypatch.setattr(noise, "_alike", lambda *given: [replace(member, recorded=False) for member in alike(*given)])
-    assert found(registry, repeated[0]) is None
-    assert found(registry, repeated[1]) is None
+    assert find(registry, repeated[0]) is None
+    assert find(registry, repeated[1]) is None
 
 
 def test_noise_is_told_from_order_effects_over_replicates(registry):
     registry.benchmark("b", QUESTIONS)
 
     def answer(replicate):
-        def of_prompt(number, variant, order):
+        def answer_prompt(number, variant, order):
             return replicate if number < 6 else order[0] if number < 36 else right(number, variant, order)
 
-        return of_prompt
+        return answer_prompt
 
     ids = [outputs(registry, answer(replicate), kind="cyclic") for replicate in range(2)]
     with read_session(registry.engine) as session:
@@ -156,7 +156,7 @@ def test_the_same_recorded_answers_are_no_replicate(registry):
     assert [document["evaluations"] for document in documents] == [ids[:1], ids[1:]]
     document = documents[0]
     assert (document["repeat_disagreement"], document["order_effect"], document["noise_from"]) == (None, None, [])
-    assert found(registry, ids[0]) is None
+    assert find(registry, ids[0]) is None
 
 
 @pytest.mark.one_engine

@@ -18,13 +18,13 @@ from registry.statistics.simultaneous import (
 NAN = np.nan
 
 
-def around(values, spread, resamples=RANK_RESAMPLES, seed=0):
+def draw_around(values, spread, resamples=RANK_RESAMPLES, seed=0):
     """Draw samples around values; spread: of each model, or (models, models) covariances."""
     generator = np.random.default_rng(seed)
     return np.asarray(values) + generator.normal(0, 1, (resamples, len(values))) * spread
 
 
-def expected(values, samples):
+def expect(values, samples):
     """Return the pairs (winner, loser), one step after the other, as Mogstad et al. define it; higher is better."""
     centred = samples - samples.mean(axis=0)
     models = range(len(values))
@@ -45,9 +45,9 @@ def expected(values, samples):
 @pytest.mark.parametrize("seed", range(3))
 def test_pairs_are_told_apart_step_by_step_by_the_largest_ratio_of_what_is_left(seed):
     values = list(np.random.default_rng(seed).normal(0, 1, 6))
-    samples = around(values, np.linspace(0.1, 0.5, 6), resamples=400, seed=seed)
+    samples = draw_around(values, np.linspace(0.1, 0.5, 6), resamples=400, seed=seed)
     found = compare_all(values, samples, "higher")
-    beats = expected(values, samples)
+    beats = expect(values, samples)
     assert {(int(j), int(k)) for j, k in np.argwhere(found.beats)} == beats
     for model, (best, worst) in enumerate(found.rank_intervals()):
         assert best == 1 + sum(loser == model for _, loser in beats)
@@ -92,7 +92,7 @@ def test_all_rank_intervals_hold_at_once_where_the_marginal_ones_do_not():
 
 def test_holm_is_that_of_statsmodels():
     values = list(np.linspace(0.5, 0.6, 8))
-    found = compare_all(values, around(values, 0.01), "higher", questions=300)
+    found = compare_all(values, draw_around(values, 0.01), "higher", questions=300)
     own, corrected = found.p_values(*np.triu_indices(8, 1))
     assert corrected == pytest.approx(multipletests(own, method="holm")[1], abs=1e-12)
     assert corrected.min() < 0.05 < corrected.max() == 1
@@ -112,7 +112,7 @@ def test_p_values_are_those_of_students_test_of_the_differences():
 
 def test_tiers_at_once_need_more_than_tiers_alone():
     values = [0.9, 0.875, 0.4]
-    samples = around(values, 0.01 / np.sqrt(2) * 1.2)
+    samples = draw_around(values, 0.01 / np.sqrt(2) * 1.2)
     found = compare_all(values, samples, "higher")
     assert [tier.number for tier in found.tiers(values, "higher")] == [1, 1, 2]
     assert not found.told_apart[0, 1]
@@ -130,7 +130,7 @@ def test_a_constant_distance_tells_apart_and_equal_models_never_are():
 @pytest.mark.parametrize("case", ["few questions", "neither", "undefined", "no value", "skewed"])
 def test_what_has_no_interval_is_not_compared(case):
     values, questions, better = [0.9, 0.5, 0.1], 200, "higher"
-    samples = around(values, 0.01)
+    samples = draw_around(values, 0.01)
     if case == "few questions":
         questions = 29
     elif case == "neither":
@@ -149,11 +149,11 @@ def test_what_has_no_interval_is_not_compared(case):
 
 
 def test_a_value_that_is_rarely_undefined_is_compared():
-    samples = around([0.9, 0.5], 0.01)
+    samples = draw_around([0.9, 0.5], 0.01)
     samples[:10, 1] = NAN
     assert compare_all([0.9, 0.5], samples, "higher", 200).told_apart[0, 1]
 
 
 def test_samples_of_other_models_are_refused():
     with pytest.raises(MetricInputError, match="for 3 models"):
-        compare_all([0.1, 0.2, 0.3], around([0.1, 0.2], 0.1), "higher")
+        compare_all([0.1, 0.2, 0.3], draw_around([0.1, 0.2], 0.1), "higher")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.bench_small_tasks import board, column_of, ranked
+from bench.bench_small_tasks import board, column_of, rank
 from registry.boards.standings import Precision
 from registry.verdicts.table import judge_uncertainty
 
@@ -31,11 +31,11 @@ def test_equal_models_are_not_told_apart_beside_a_small_task():
 
 
 def test_intervals_are_stated_if_all_tasks_together_have_thirty_degrees_of_freedom():
-    stated, _ = ranked(columns_of((20, *(400,) * 13)))
+    stated, _ = rank(columns_of((20, *(400,) * 13)))
     assert all(of.interval is not None for of in stated)
-    refused, _ = ranked(columns_of((12, *(400,) * 4)))
+    refused, _ = rank(columns_of((12, *(400,) * 4)))
     assert all(of.interval is None for of in refused)
-    large, _ = ranked(columns_of((40, 400)))
+    large, _ = rank(columns_of((40, 400)))
     assert all(of.interval is not None for of in large)
 
 
@@ -47,7 +47,7 @@ def test_one_task_rests_on_its_questions_and_small_ones_on_fewer():
 
 
 def test_the_small_task_that_carries_most_of_the_uncertainty_is_named():
-    _, together = ranked(columns_of((400, 400, 12, 400)))
+    _, together = rank(columns_of((400, 400, 12, 400)))
     found = together.document()["uncertainty"]
     assert (found["task"], found["questions"]) == ("task-2", 12)
     # Variances of .25/12 and three times .25/400, with two added questions: .9 or so.
@@ -59,7 +59,7 @@ def test_the_small_task_that_carries_most_of_the_uncertainty_is_named():
 
 @pytest.mark.parametrize("sizes", [(400, 400, 400), (400, 300), (400,)])
 def test_tasks_of_like_sizes_are_not_named(sizes):
-    _, together = ranked(columns_of(sizes))
+    _, together = rank(columns_of(sizes))
     assert together.document()["uncertainty"] is None
 
 
@@ -68,7 +68,7 @@ def test_a_small_task_that_all_have_right_widens_the_interval(metric):
     few = columns_of((20, *(400,) * 13), metric=metric)
     few[0] = column_of(np.ones((20, 3)), 0, "task-0", metric)
     many = [column_of(np.ones((400, 3)), 0, "task-0", metric), *few[1:]]
-    lengths = [[high - low for low, high in (of.interval for of in ranked(tasks)[0])] for tasks in (few, many)]
+    lengths = [[high - low for low, high in (of.interval for of in rank(tasks)[0])] for tasks in (few, many)]
     assert all(short < long for long, short in zip(*lengths, strict=True))
 
 

@@ -49,7 +49,7 @@ def light(lite: Engine, settings: Settings) -> FlaskClient:
     return create_app(settings, database_url=lite.url.render_as_string(hide_password=False)).test_client()
 
 
-def by(engine: Engine, name: str) -> dict[str, str]:
+def group_by(engine: Engine, name: str) -> dict[str, str]:
     """Return the request headers of an account's program."""
     return {"Authorization": f"Bearer {token_of(engine, name)}"}
 
@@ -131,7 +131,7 @@ REFUSED = [
 
 
 def test_what_cannot_be_asked_for_is_refused(light: FlaskClient, lite: Engine) -> None:
-    token = by(lite, "submitter")
+    token = group_by(lite, "submitter")
     for body, status, detail in REFUSED:
         answer = light.post("/api/v1/submissions", json=body, headers=token)
         assert (answer.status_code, answer.mimetype) == (status, "application/problem+json"), body
@@ -139,7 +139,7 @@ def test_what_cannot_be_asked_for_is_refused(light: FlaskClient, lite: Engine) -
 
 
 def test_bodies_of_another_form_are_refused(light: FlaskClient, lite: Engine) -> None:
-    token = by(lite, "submitter")
+    token = group_by(lite, "submitter")
 
     def post(data: bytes, kind: str) -> int:
         return light.post("/api/v1/submissions", data=data, content_type=kind, headers=token).status_code
@@ -155,7 +155,7 @@ def test_bodies_of_another_form_are_refused(light: FlaskClient, lite: Engine) ->
 
 
 def test_a_revision_is_refused_by_one_rule_through_every_door(light: FlaskClient, lite: Engine) -> None:
-    maintainer, submitter = by(lite, "maintainer"), by(lite, "submitter")
+    maintainer, submitter = group_by(lite, "maintainer"), group_by(lite, "submitter")
     for revision in ("../../x", "a//b", "/etc", "a b", "-x", "x" * 129, "a\u202eb", "."):
         model = {"name": "m", "kind": "huggingface", "location": HUB, "revision": revision}
         submission = {"suite": "core", "hub": HUB, "revision": revision}
@@ -182,7 +182,7 @@ def test_a_cookie_alone_changes_nothing(app: Flask, browser: Callable[[str], Fla
 
 @pytest.mark.parametrize("name", ["maintainer", "admin"])
 def test_a_path_is_no_location_for_anybody(light: FlaskClient, lite: Engine, name: str) -> None:
-    token = by(lite, name)
+    token = group_by(lite, name)
     for location in ("/srv/models/x", "./x", "../x", "~/x", "C:\\x", "x", "file:///x", None):
         body = {"name": "m", "kind": "huggingface", "location": location}
         answer = light.post("/api/v1/models", json=body, headers=token)
@@ -232,7 +232,7 @@ def test_benchmarks_are_sent_and_hidden(remote: Callable[[str], Client], tmp_pat
 
 
 def test_a_form_may_hold_the_file_and_its_examples(lite: Engine, light: FlaskClient) -> None:
-    token = by(lite, "maintainer")
+    token = group_by(lite, "maintainer")
 
     def send(query: str = "name=form", **fields: tuple[bytes, str] | str) -> Any:
         data = {
@@ -263,13 +263,13 @@ def test_a_form_may_hold_the_file_and_its_examples(lite: Engine, light: FlaskCli
 def test_what_is_too_large_is_refused(lite: Engine, light: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads, "MAX_UPLOAD", 3000)
     monkeypatch.setattr(uploads, "MULTIPART_ROOM", 1000)
-    token = by(lite, "maintainer")
+    token = group_by(lite, "maintainer")
     where = "/api/v1/benchmarks?name=large"
     plain = light.post(where, data=b" " * 3001, content_type="text/csv", headers=token)
     form = light.post(where, data={"file": (io.BytesIO(b" " * 4001), "q.jsonl")}, headers=token)
     assert (plain.status_code, form.status_code) == (413, 413)
     # Accounts without the right to send are refused before the body is read.
-    reader = by(lite, "reader")
+    reader = group_by(lite, "reader")
     assert light.post(where, data=b" " * 3001, content_type="text/csv", headers=reader).status_code == 403
 
 
@@ -319,7 +319,7 @@ def test_evaluations_are_queued_moved_and_estimated(remote: Callable[[str], Clie
         Client(maintainer._base).submit_evaluations("small", suite="core")
 
 
-def _scored(number: int, score: float) -> dict[str, object]:
+def _score(number: int, score: float) -> dict[str, object]:
     """Return a sample of lm-evaluation-harness whose answer is A."""
     asked = question(number)
     doc = {"question": asked["question"], "choices": asked["options"]}
@@ -346,7 +346,7 @@ def test_outputs_suites_and_boards_are_sent(remote: Callable[[str], Client], tmp
     write_lines(outputs, [lines[0], {**lines[0], "position": 1}])
     with pytest.raises(IngestError, match=r"upload\.jsonl line 2"):
         maintainer.import_outputs(outputs, "theirs", "bench", "original")
-    scored = [_scored(number, 1.0) for number in range(6)]
+    scored = [_score(number, 1.0) for number in range(6)]
     with pytest.raises(ContradictionError, match=r"4 of 6 answers contradict the log's own scores") as refused:
         maintainer.import_outputs(write_lines(outputs, scored), "theirs", "bench", "original")
     assert refused.value.details is not None

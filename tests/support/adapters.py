@@ -22,7 +22,7 @@ TEXT = "Question: Which is the capital of France?\nA. Lyon\nB. Paris\nC. Nice\nA
 
 def peft_itself(model: Any, folder: Path) -> Any:
     """Return the model with an adapter as PEFT loads it; the model is changed."""
-    with without_remarks():
+    with omit_remarks():
         return PeftModel.from_pretrained(model, folder).eval()
 
 
@@ -50,7 +50,7 @@ def save_adapter(
     prompts: how many tokens at the beginning of each text are not to be learned; empty: all are learned.
     """
     given: dict[str, Any] = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]} | options
-    with torch.random.fork_rng(), without_remarks():
+    with torch.random.fork_rng(), omit_remarks():
         torch.manual_seed(0)
         adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **given))
     adapted.train()
@@ -91,7 +91,7 @@ def check_against_peft(engine: Engine, evaluation_id: int, base: Path, adapter: 
 
 
 @contextmanager
-def without_remarks() -> Iterator[None]:
+def omit_remarks() -> Iterator[None]:
     """Silence PEFT's warning: it reads a property of transformers by its old name."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)

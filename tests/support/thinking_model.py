@@ -77,7 +77,7 @@ def train(folder: Path, base: Path) -> None:
     )
 
 
-def merged_tensors(base: Path, adapter: Path) -> Mapping[str, Any]:
+def merge_tensors(base: Path, adapter: Path) -> Mapping[str, Any]:
     """Return the weights that the adapter changes, merged, by their GGUF names."""
     model = peft_itself(AutoModelForCausalLM.from_pretrained(base), adapter).merge_and_unload()
     found = {}
@@ -114,7 +114,7 @@ def turns(prompt: Prompt) -> tuple[list[dict[str, str]], Sequence[str]]:
     return [{"role": turn.role, "content": turn.content} for turn in prompt.messages], prompt.answers
 
 
-def asked(model: Any, definition: dict[str, Any], prompts: list[ShardPrompt]) -> tuple[list[Written], int, int]:
+def ask(model: Any, definition: dict[str, Any], prompts: list[ShardPrompt]) -> tuple[list[Written], int, int]:
     seeds = [item.prompt.digest for item in prompts]
     found: tuple[list[Written], int, int] = model.write(prompts, seeds, definition, lambda: False)
     return found

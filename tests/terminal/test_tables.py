@@ -8,7 +8,7 @@ import click
 import pytest
 
 from registry.errors import IngestError
-from shuffleboard.cli.tables import Detailed, print_table, shortened
+from shuffleboard.cli.tables import Detailed, print_table, shorten
 from tests.docs.pages import generator
 from tests.outputs.conftest import Registry
 from tests.support.commands import shuffleboard
@@ -23,7 +23,7 @@ ROWS = [
 ]
 
 
-def drawn(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int | None, **how: object) -> str:
+def draw(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int | None, **how: object) -> str:
     if width is not None:
         monkeypatch.setenv("COLUMNS", str(width))
         monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -74,7 +74,7 @@ def drawn(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, w
 def test_intervals_go_before_columns_and_names_lose_their_middle(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int | None, expected: str
 ) -> None:
-    assert drawn(capsys, monkeypatch, width) == dedent(expected)
+    assert draw(capsys, monkeypatch, width) == dedent(expected)
 
 
 @pytest.mark.parametrize("width", [50, 60, 80])
@@ -113,7 +113,7 @@ def test_empty_columns_leave_before_a_name_is_shortened_and_a_scale_stays_on_one
 def test_columns_leave_in_the_order_of_their_priority(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert drawn(capsys, monkeypatch, 30, drop=("accuracy", "state")).split()[:3] == ["Mean", "Model", "score"]
+    assert draw(capsys, monkeypatch, 30, drop=("accuracy", "state")).split()[:3] == ["Mean", "Model", "score"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_columns_leave_in_the_order_of_their_priority(
     ],
 )
 def test_a_name_is_shortened_in_the_middle(text: str, width: int, expected: str) -> None:
-    assert shortened(text, width) == expected
+    assert shorten(text, width) == expected
 
 
 def test_a_name_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,7 +106,7 @@ def test_what_was_cancelled_is_submitted_again_by_retry_and_says_so(
     suite = {"name": "three", "protocols": protocols, "variants": ["cyclic"], "tasks": tasks}
     with write_session(queued.engine) as session:
         import_suite(session, SuiteDefinition.model_validate(suite))
-    monkeypatch.setattr(module, "wait_for", interrupted)
+    monkeypatch.setattr(module, "wait_for", interrupt)
     monkeypatch.setattr(module, "start_worker", lambda: None)
     asked = ("evaluations", "submit", "--model", "m", "--suite", "three", "--wait")
     first, *others, last = shuffleboard(*asked, status=130, database_url=queued.url).stderr.splitlines()[:4]
@@ -122,12 +122,12 @@ def test_an_evaluation_without_a_worker_is_not_said_to_run(queued: Registry) -> 
     assert shuffleboard("leaderboard", "--columns", "state", database_url=queued.url).stdout.count("waiting") == 3
 
 
-def interrupted(*_: object) -> None:
+def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
 def test_an_interruption_says_what_is_kept_and_how_to_go_on(queued: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "wait_for", interrupted)
+    monkeypatch.setattr(module, "wait_for", interrupt)
     monkeypatch.setattr(module, "start_worker", lambda: None)
     asked = ("evaluations", "submit", "--model", "m", "--benchmark", "b", "--wait")
     said = shuffleboard(*asked, status=130, database_url=queued.url).stderr

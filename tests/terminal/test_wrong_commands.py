@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from registry.settings import Settings
-from shuffleboard.cli.address import announced, page_address
+from shuffleboard.cli.address import announce, page_address
 from tests.outputs.conftest import Registry
 from tests.support.commands import shuffleboard
 from tests.terminal.conftest import BENCHMARK, LONG
@@ -122,7 +122,7 @@ def test_at_eighty_columns_the_thing_is_named_on_the_first_line(filled: Registry
 def test_a_message_names_the_address_of_the_server_that_runs(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     assert page_address(settings, "/x") == "http://127.0.0.1:8000/x (while 'shuffleboard serve' runs)"
-    with announced(settings, "http://127.0.0.1:8400"):
+    with announce(settings, "http://127.0.0.1:8400"):
         assert page_address(settings, "/x") == "http://127.0.0.1:8400/x"
     assert page_address(settings, "/x").startswith("http://127.0.0.1:8000/")
     (tmp_path / "serving.json").write_text('{"address": "http://127.0.0.1:1", "pid": 4194304}', encoding="utf-8")

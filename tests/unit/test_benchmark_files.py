@@ -237,13 +237,13 @@ def warnings_of(folder: Path, changes: Callable[[int], dict[str, Any]], **how: A
 
 
 def test_labels_in_options_and_keys_from_one_are_warned_about_with_a_remedy(tmp_path: Path) -> None:
-    def labelled(number: int) -> dict[str, Any]:
+    def label(number: int) -> dict[str, Any]:
         return {"options": ["A. Oslo", "B. Rome", "C. Bonn", "D. Bern"], "answer": number % 4}
 
     assert warnings_of(tmp_path, lambda number: {"answer": number % 4}) == []
-    (said,) = warnings_of(tmp_path, labelled)
+    (said,) = warnings_of(tmp_path, label)
     assert said == "the options begin with labels, such as 'A. Oslo'; --strip-labels drops them"
-    assert warnings_of(tmp_path, labelled, strip_labels=True) == []
+    assert warnings_of(tmp_path, label, strip_labels=True) == []
     (said,) = warnings_of(tmp_path, lambda number: {"answer": 1 + number % 3})
     assert said == "no key is 0, so the first option is never right; --one-based counts keys from 1"
     assert warnings_of(tmp_path, lambda number: {"answer": 1 + number % 4}, one_based=True) == []

@@ -165,14 +165,14 @@ def test_every_column_of_a_prediction_is_sealed_except_database_ids() -> None:
 def test_leaves_of_tables_are_those_of_rows() -> None:
     rng = random.Random(32)
 
-    def made_up(kind: pa.DataType) -> Any:
+    def make_values(kind: pa.DataType) -> Any:
         if rng.random() < 0.2:
             return None
         if pa.types.is_list(kind):
-            return [drawn(kind.value_type) for _ in range(rng.randint(0, 4))]
-        return drawn(kind)
+            return [draw(kind.value_type) for _ in range(rng.randint(0, 4))]
+        return draw(kind)
 
-    def drawn(kind: pa.DataType) -> Any:
+    def draw(kind: pa.DataType) -> Any:
         if kind == pa.float64():
             return rng.choice([-0.0, 0.0, rng.gauss(0, 1e9)])
         if kind == pa.bool_():
@@ -181,7 +181,7 @@ def test_leaves_of_tables_are_those_of_rows() -> None:
             return "é\n\0" * rng.randint(0, 3)
         return rng.randbytes(32) if kind in (pa.binary(32), pa.binary()) else rng.randint(-30_000, 30_000)
 
-    columns = {field.name: [made_up(field.type) for _ in range(90)] for field in archive_files.SCHEMA}
+    columns = {field.name: [make_values(field.type) for _ in range(90)] for field in archive_files.SCHEMA}
     columns |= {"question": [f"q{row // 7:02}" for row in range(90)], "variant": [row % 7 for row in range(90)]}
     table = pa.Table.from_pydict(columns, schema=archive_files.SCHEMA)
     names = [*LEAF_COLUMNS, *(f"generation_{name}" for name in GENERATION_COLUMNS)]

@@ -11,7 +11,15 @@ from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import IN_THE_THOUGHT, read
 from registry.settings import Settings
-from tests.support.scripted_server import Answer, Asked, CutOffError, ScriptedServer, events, scripted_server, streamed
+from tests.support.scripted_server import (
+    Answer,
+    Asked,
+    CutOffError,
+    ScriptedServer,
+    events,
+    serve_scripted_server,
+    stream,
+)
 from workers.endpoint import EndpointEngine, EndpointPrompt, client, open_endpoint
 from workers.endpoint.writing import FIRST
 from workers.errors import EngineError
@@ -100,10 +108,10 @@ FORMS: dict[str, Callable[[], Answer]] = {
     "text": lambda: Answer(message(content=f"<think>\n{THOUGHT}\n</think>\n\n{SAID}")),
     "text without a beginning": lambda: Answer(message(content=f"{THOUGHT}\n</think>\n\n{SAID}")),
     "channels": lambda: Answer(message(content=f"{CHANNELS}{SAID}<|return|>")),
-    "streamed field": lambda: streamed(deltas(*pieces(THOUGHT, "reasoning_content"), *pieces(SAID))),
-    "streamed text": lambda: streamed(deltas(*pieces(f"<think>{THOUGHT}</think>{SAID}"))),
-    "streamed channels": lambda: streamed(deltas(*pieces(f"{CHANNELS}{SAID}"))),
-    "streamed parts": lambda: streamed(
+    "streamed field": lambda: stream(deltas(*pieces(THOUGHT, "reasoning_content"), *pieces(SAID))),
+    "streamed text": lambda: stream(deltas(*pieces(f"<think>{THOUGHT}</think>{SAID}"))),
+    "streamed channels": lambda: stream(deltas(*pieces(f"{CHANNELS}{SAID}"))),
+    "streamed parts": lambda: stream(
         deltas(
             {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": THOUGHT}]}]},
             {"content": [{"type": "text", "text": SAID}]},
@@ -116,7 +124,7 @@ FORMS: dict[str, Callable[[], Answer]] = {
 def test_a_thought_is_told_from_the_answer_in_whatever_form_it_comes(
     opened: Callable[..., EndpointEngine], form: str
 ) -> None:
-    with scripted_server(serving(lambda _: FORMS[form]())) as server:
+    with serve_scripted_server(serving(lambda _: FORMS[form]())) as server:
         written = one(opened(server))
     reading = read(protocol(), written.output, LETTERS, LETTERS)
     assert (reading.state, reading.position, reading.rule) == ("answered", 2, "answer-is")
@@ -127,7 +135,7 @@ CUT_OFF: dict[str, tuple[Callable[[], Answer], str]] = {
     "field": (lambda: Answer(message("length", content=None, reasoning_content=THOUGHT)), "unfinished"),
     "text": (lambda: Answer(message("length", content=f"<think>{THOUGHT}")), "unfinished"),
     "channels": (lambda: Answer(message("length", content=CHANNELS.partition("<|end|>")[0])), "unfinished"),
-    "streamed": (lambda: streamed(deltas(*pieces(THOUGHT, "reasoning"), finish="length")), "unfinished"),
+    "streamed": (lambda: stream(deltas(*pieces(THOUGHT, "reasoning"), finish="length")), "unfinished"),
     "in the answer": (lambda: Answer(message("length", content=f"<think>{THOUGHT}</think>Let")), "unfinished"),
     "nothing after it": (lambda: Answer(message(content="", reasoning=THOUGHT)), "empty"),
     "filtered": (lambda: Answer(message("content_filter", content="The answer is A")), "refused"),
@@ -145,7 +153,7 @@ def test_what_is_no_answer_has_the_same_state_in_whatever_form_it_comes(
     opened: Callable[..., EndpointEngine], form: str
 ) -> None:
     answer, state = CUT_OFF[form]
-    with scripted_server(serving(lambda _: answer())) as server:
+    with serve_scripted_server(serving(lambda _: answer())) as server:
         written = one(opened(server))
     reading = read(protocol(), written.output, LETTERS, LETTERS)
     assert (reading.state, reading.position) == (state, None)
@@ -161,7 +169,7 @@ def test_a_stream_may_take_far_longer_than_a_server_may_be_silent(
             time.sleep(0.13)
             yield event
 
-    with scripted_server(serving(lambda _: streamed(slowly()))) as server:
+    with serve_scripted_server(serving(lambda _: stream(slowly()))) as server:
         began = time.monotonic()
         written = one(opened(server, endpoint_read_seconds=1.5))
         assert time.monotonic() - began > 2 * 1.5
@@ -194,16 +202,16 @@ def test_a_stream_that_is_cut_or_falls_silent_is_asked_for_again_and_nothing_of_
     def answer(_: Asked) -> Answer:
         nonlocal tries
         tries += 1
-        return streamed(broken() if tries == 1 else deltas(*pieces(SAID)))
+        return stream(broken() if tries == 1 else deltas(*pieces(SAID)))
 
-    with scripted_server(serving(answer)) as server:
+    with serve_scripted_server(serving(answer)) as server:
         written = one(opened(server, endpoint_read_seconds=2))
     assert (tries, written.output.text) == (2, SAID)
 
 
 def test_a_refusal_within_a_stream_is_not_asked_again(opened: Callable[..., EndpointEngine]) -> None:
-    with scripted_server(
-        serving(lambda _: streamed(events({"error": {"message": "prompt too long", "code": 400}})))
+    with serve_scripted_server(
+        serving(lambda _: stream(events({"error": {"message": "prompt too long", "code": 400}})))
     ) as server:
         with pytest.raises(EngineError, match=r"answers 400 \(prompt too long\)"):
             one(opened(server))
@@ -214,7 +222,7 @@ def test_a_refusal_within_a_stream_is_not_asked_again(opened: Callable[..., Endp
 
 
 def test_the_switch_and_the_effort_are_what_templates_are_told(opened: Callable[..., EndpointEngine]) -> None:
-    with scripted_server(serving(lambda _: Answer(message(content=SAID)))) as server:
+    with serve_scripted_server(serving(lambda _: Answer(message(content=SAID)))) as server:
         engine = opened(server)
         one(engine, protocol(thinking="off"))
         one(engine, protocol(thinking="on", effort="high"))
@@ -243,7 +251,7 @@ def vllm(opening: str = "<think>\n") -> dict[str, Any]:
 def test_a_thought_that_the_template_opened_and_that_was_cut_off_is_no_answer(
     opened: Callable[..., EndpointEngine], owner: str, beside: dict[str, Any]
 ) -> None:
-    with scripted_server(serving(lambda _: Answer(message("length", content=THOUGHT)), owner, beside)) as server:
+    with serve_scripted_server(serving(lambda _: Answer(message("length", content=THOUGHT)), owner, beside)) as server:
         written = one(opened(server))
     assert written.output.opened
     assert read(protocol(), written.output, LETTERS, LETTERS).state == "unfinished"
@@ -254,7 +262,7 @@ def test_a_thought_that_the_template_opened_and_that_was_cut_off_is_no_answer(
 def test_a_thought_that_came_apart_counts_the_marker_that_ended_it(
     opened: Callable[..., EndpointEngine], owner: str, beside: dict[str, Any]
 ) -> None:
-    with scripted_server(serving(lambda _: FORMS["streamed field"](), owner, beside)) as server:
+    with serve_scripted_server(serving(lambda _: FORMS["streamed field"](), owner, beside)) as server:
         written = one(opened(server))
     assert written.tokens is not None
     assert written.thought_tokens == written.tokens - len(SAID.split())
@@ -268,7 +276,7 @@ def test_a_server_that_does_not_show_its_template_is_known_by_what_it_closes(
         return Answer(message("length", content=THOUGHT) if number == 0 else message(content=f"Hm.</think>{SAID}"))
 
     prompts = [EndpointPrompt(str(n), str(n), [{"role": "user", "content": str(n)}]) for n in range(4)]
-    with scripted_server(serving(answer)) as server:
+    with serve_scripted_server(serving(answer)) as server:
         written = opened(server).generate(prompts, protocol()).written
     states = [read(protocol(), one.output, LETTERS, LETTERS).state for one in written]
     assert states == ["unfinished", "answered", "answered", "answered"]
@@ -287,7 +295,7 @@ def test_a_thought_at_its_limit_is_cut_off_or_closed_and_answered(
         return Answer({"choices": [{"index": 0, "text": text, "finish_reason": finish}], "usage": usage})
 
     definition = protocol(max_thought_tokens=12, at_limit=at_limit, max_tokens=50)
-    with scripted_server(serving(answer, owner, beside)) as server:
+    with serve_scripted_server(serving(answer, owner, beside)) as server:
         written = one(opened(server), definition)
         asked = [one.document for one in server.asked if "completions" in one.path]
     reading = read(definition, written.output, LETTERS, LETTERS)
@@ -306,7 +314,7 @@ def test_an_answer_that_began_before_the_limit_goes_on(opened: Callable[..., End
         text, finish = ("Hm.</think>The answer", "length") if first else (" is C.", "stop")
         return Answer({"choices": [{"index": 0, "text": text, "finish_reason": finish}]})
 
-    with scripted_server(serving(answer, "llamacpp", llama_cpp())) as server:
+    with serve_scripted_server(serving(answer, "llamacpp", llama_cpp())) as server:
         written = one(opened(server), protocol(max_thought_tokens=12, at_limit="answer", max_tokens=50))
     assert (written.output.text, written.output.forced) == ("Hm.</think>The answer is C.", False)
 
@@ -324,12 +332,12 @@ def test_vllm_is_asked_for_repeats_in_one_request_and_others_one_by_one(opened: 
             }
             for index in reversed(range(n))
         ]
-        return streamed(events(*chunks, {"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 99}}))
+        return stream(events(*chunks, {"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 99}}))
 
     prompts = [EndpointPrompt("Which?", "p", CHAT, repeat) for repeat in (0, 1, 2)] + [EndpointPrompt("So?", "q", CHAT)]
     found = {}
     for owner in ("vllm", "someone"):
-        with scripted_server(serving(answer, owner, vllm(""))) as server:
+        with serve_scripted_server(serving(answer, owner, vllm(""))) as server:
             found[owner] = opened(server).generate(prompts, protocol())
             requests = [one.document.get("n", 1) for one in server.asked if "completions" in one.path]
             assert sorted(requests) == ([1, 3] if owner == "vllm" else [1, 1, 1, 1])
@@ -343,7 +351,7 @@ def test_answers_that_all_come_as_thoughts_with_thinking_off_stop_the_evaluation
     opened: Callable[..., EndpointEngine],
 ) -> None:
     definition = protocol(thinking="off")
-    with scripted_server(serving(lambda _: Answer(message(content="", reasoning_content=SAID)))) as server:
+    with serve_scripted_server(serving(lambda _: Answer(message(content="", reasoning_content=SAID)))) as server:
         engine = opened(server)
         for _ in range(FIRST - 1):
             written = one(engine, definition)

@@ -23,15 +23,15 @@ from registry.revisions.endpoints import (
 )
 from registry.settings import Settings
 from tests.support.commands import eventually
-from tests.support.scripted_server import Answer, Asked, ScriptedServer, in_turn, scripted_server
+from tests.support.scripted_server import Answer, Asked, ScriptedServer, in_turn, serve_scripted_server
 from workers.endpoint import EndpointEngine, EndpointPrompt, open_endpoint
 from workers.endpoint import client as client_module
 from workers.endpoint.answers import (
     Token,
     continuation_logprobs,
     drops_blanks,
-    echoed_tokens,
     label_logprobs,
+    read_echoed_tokens,
     top_tokens,
 )
 from workers.endpoint.client import EndpointClient, read_key
@@ -235,7 +235,7 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(
 # Meaning of answers
 
 
-def listed(*pairs: tuple[str, float | None]) -> dict[str, Any]:
+def list_items(*pairs: tuple[str, float | None]) -> dict[str, Any]:
     """Return an answer in the form of llama.cpp and of OpenAI's chat."""
     entries = [{"token": text, "logprob": value, "bytes": list(text.encode())} for text, value in pairs]
     return {"choices": [{"text": "", "logprobs": {"content": [{"top_logprobs": entries}]}}]}
@@ -249,7 +249,7 @@ def legacy(*pairs: tuple[str, float | None]) -> dict[str, Any]:
 LETTERS = (" A", " B", " C", " D")
 
 
-@pytest.mark.parametrize("form", [listed, legacy])
+@pytest.mark.parametrize("form", [list_items, legacy])
 @pytest.mark.parametrize(
     ("pairs", "expected"),
     [
@@ -277,9 +277,9 @@ def test_the_bytes_of_a_token_count_more_than_how_it_is_shown() -> None:
 
 
 def test_where_a_server_drops_blanks_labels_are_compared_without_and_the_likelier_of_two_counts() -> None:
-    tokens = top_tokens(listed(("A", -3.0), ("A", -0.5), ("B", -1.5)))
+    tokens = top_tokens(list_items(("A", -3.0), ("A", -0.5), ("B", -1.5)))
     assert drops_blanks(tokens)
-    assert not drops_blanks(top_tokens(listed(("A", -3.0), (" the", -4.0))))
+    assert not drops_blanks(top_tokens(list_items(("A", -3.0), (" the", -4.0))))
     assert label_logprobs(tokens, LETTERS) == [None] * 4
     assert label_logprobs(tokens, LETTERS, without_blanks=True) == [-0.5, -1.5, None, None]
 
@@ -310,16 +310,16 @@ def echo(tokens: Sequence[str], values: Sequence[float | None], written: int = 0
 
 def test_the_tokens_of_a_prompt_are_read_and_what_a_server_wrote_after_them_is_not() -> None:
     expected = [Token("An", None), Token("swer", -2.0), Token(":", -0.5)]
-    assert echoed_tokens(echo(["An", "swer", ":"], [None, -2.0, -0.5])) == expected
-    assert echoed_tokens(echo(["An", "swer", ":", " B"], [None, -2.0, -0.5, -1.0], written=1)) == expected
+    assert read_echoed_tokens(echo(["An", "swer", ":"], [None, -2.0, -0.5])) == expected
+    assert read_echoed_tokens(echo(["An", "swer", ":", " B"], [None, -2.0, -0.5, -1.0], written=1)) == expected
     counted = {"usage": {"prompt_tokens": 3, "completion_tokens": 1}}  # vLLM: written and counted, and not listed
-    assert echoed_tokens(echo(["An", "swer", ":"], [None, -2.0, -0.5]) | counted) == expected
+    assert read_echoed_tokens(echo(["An", "swer", ":"], [None, -2.0, -0.5]) | counted) == expected
 
 
 @pytest.mark.parametrize(
     "document",
     [
-        listed((" A", -0.5)),
+        list_items((" A", -0.5)),
         legacy((" A", -0.5)),
         pytest.param(echo([" A"], [-0.5]), id="what it wrote, and not the prompt"),
         pytest.param(echo(["a", "b"], [None]), id="not as many values as tokens"),
@@ -329,7 +329,7 @@ def test_the_tokens_of_a_prompt_are_read_and_what_a_server_wrote_after_them_is_n
     ],
 )
 def test_a_server_that_does_not_repeat_the_prompt_is_noticed(document: dict[str, Any]) -> None:
-    assert echoed_tokens(document) is None
+    assert read_echoed_tokens(document) is None
 
 
 def tokens(*pairs: tuple[str, float | None]) -> list[Token]:
@@ -412,7 +412,7 @@ FINE = Answer({"fine": True})
 def test_a_server_that_asks_to_wait_is_left_alone_for_so_long() -> None:
     waits = Waits()
     busy = Answer({"error": {"message": "slow down"}}, 429, {"Retry-After": "7"})
-    with scripted_server(in_turn(busy, FINE)) as server:
+    with serve_scripted_server(in_turn(busy, FINE)) as server:
         assert ask(server, waits) == {"fine": True}
     assert waits.asked == [0.0, 7.0, 0.0]
     assert len(server.asked) == 2
@@ -420,7 +420,7 @@ def test_a_server_that_asks_to_wait_is_left_alone_for_so_long() -> None:
 
 def test_a_server_that_asks_for_too_long_a_wait_has_failed() -> None:
     busy = Answer({"error": {"message": "quota"}}, 429, {"Retry-After": "3600"})
-    with scripted_server(lambda _: busy) as server, pytest.raises(EngineError, match=r"429 \(quota\).*3600 s"):
+    with serve_scripted_server(lambda _: busy) as server, pytest.raises(EngineError, match=r"429 \(quota\).*3600 s"):
         ask(server)
     assert len(server.asked) == 1
 
@@ -435,7 +435,7 @@ def test_retry_after_is_a_number_or_a_date() -> None:
 
 def test_errors_of_a_server_are_tried_again_with_growing_waits() -> None:
     waits = Waits()
-    with scripted_server(in_turn(*[Answer({"detail": "oops"}, 500)] * 3, Answer(b"", 503), FINE)) as server:
+    with serve_scripted_server(in_turn(*[Answer({"detail": "oops"}, 500)] * 3, Answer(b"", 503), FINE)) as server:
         assert ask(server, waits) == {"fine": True}
     assert len(server.asked) == 5
     pauses = waits.asked[1::2]
@@ -444,7 +444,7 @@ def test_errors_of_a_server_are_tried_again_with_growing_waits() -> None:
 
 def test_a_server_that_stays_in_trouble_is_given_up() -> None:
     with (
-        scripted_server(lambda _: Answer({"error": {"message": "no GPU"}}, 500)) as server,
+        serve_scripted_server(lambda _: Answer({"error": {"message": "no GPU"}}, 500)) as server,
         pytest.raises(EngineError, match=r"^127\.0\.0\.1:\d+: answers 500 \(no GPU\); tried 3 times") as error,
     ):
         ask(server, endpoint_attempts=3)
@@ -459,7 +459,7 @@ def test_a_server_that_keeps_silent_is_asked_again_and_then_given_up() -> None:
         release.wait()
         return FINE
 
-    with scripted_server(silent) as server:
+    with serve_scripted_server(silent) as server:
         with pytest.raises(EngineError, match=r"does not answer in time.*tried 2 times"):
             ask(server, endpoint_read_seconds=0.1, endpoint_attempts=2)
         eventually(lambda: len(server.asked) == 2, "the server has read both requests")
@@ -467,14 +467,14 @@ def test_a_server_that_keeps_silent_is_asked_again_and_then_given_up() -> None:
 
 
 def test_a_server_that_is_not_there_is_given_up() -> None:
-    with scripted_server(lambda _: FINE) as server:
+    with serve_scripted_server(lambda _: FINE) as server:
         pass
     with pytest.raises(EngineError, match=r"cannot be reached .*ConnectError.*tried 2 times"):
         ask(server, endpoint_attempts=2)
 
 
 def test_waiting_for_another_attempt_ends_when_scoring_is_to_stop() -> None:
-    with scripted_server(lambda _: Answer(b"", 500)) as server, pytest.raises(InterruptedScoringError):
+    with serve_scripted_server(lambda _: Answer(b"", 500)) as server, pytest.raises(InterruptedScoringError):
         ask(server, Waits(stop_after=1))
     assert len(server.asked) == 1
 
@@ -497,7 +497,7 @@ def test_waiting_for_another_attempt_ends_when_scoring_is_to_stop() -> None:
     ],
 )
 def test_other_errors_fail_at_once_and_say_host_status_and_reason(answer: Answer, problem: str) -> None:
-    with scripted_server(lambda _: answer) as server, pytest.raises(EngineError, match=problem) as error:
+    with serve_scripted_server(lambda _: answer) as server, pytest.raises(EngineError, match=problem) as error:
         ask(server)
     assert len(server.asked) == 1
     assert str(error.value).startswith("127.0.0.1:")
@@ -506,7 +506,7 @@ def test_other_errors_fail_at_once_and_say_host_status_and_reason(answer: Answer
 def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "MAX_BYTES", 1 << 20)
     with (
-        scripted_server(lambda _: Answer(b" " * (3 << 20))) as server,
+        serve_scripted_server(lambda _: Answer(b" " * (3 << 20))) as server,
         pytest.raises(EngineError, match="more than 1 MiB"),
     ):
         ask(server)
@@ -517,7 +517,7 @@ def test_a_server_s_figures_are_asked_for_once_and_missing_where_anything_is_wro
 ) -> None:
     monkeypatch.setattr(client_module, "MAX_BYTES", 1 << 20)
     answers = in_turn(Answer(b"waiting 3"), Answer(b"", 503), Answer(b" " * (3 << 20)), Answer(b"", 307))
-    with scripted_server(answers) as server:
+    with serve_scripted_server(answers) as server:
         one = client(server)
         assert [one.text(f"{server.url}/metrics") for _ in range(4)] == ["waiting 3", None, None, None]
         assert one.text(server.url.removesuffix("/v1") + "/metrics") is None  # outside the endpoint
@@ -527,10 +527,10 @@ def test_a_server_s_figures_are_asked_for_once_and_missing_where_anything_is_wro
 
 def test_a_redirect_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESTED_KEY", KEY)
-    with scripted_server(lambda _: FINE) as elsewhere:
+    with serve_scripted_server(lambda _: FINE) as elsewhere:
         away = Answer(b"", 307, {"Location": f"{elsewhere.url}/completions"})
         with (
-            scripted_server(lambda _: away) as server,
+            serve_scripted_server(lambda _: away) as server,
             pytest.raises(
                 EngineError, match=f"answers 307 and redirects to {elsewhere.url}/completions; redirects are not"
             ),
@@ -541,7 +541,7 @@ def test_a_redirect_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_key_is_sent_to_its_endpoint_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESTED_KEY", KEY)
-    with scripted_server(lambda _: FINE) as server, scripted_server(lambda _: FINE) as other:
+    with serve_scripted_server(lambda _: FINE) as server, serve_scripted_server(lambda _: FINE) as other:
         ask(server, key_env="TESTED_KEY")
         assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
         ask(other)
@@ -556,7 +556,7 @@ def test_a_refused_key_is_named_by_its_reference_and_not_shown(monkeypatch: pyte
     monkeypatch.setenv("TESTED_KEY", KEY)
     said = Answer({"error": {"message": f"Incorrect API key provided: {KEY}"}}, 401)
     with (
-        scripted_server(lambda _: said) as server,
+        serve_scripted_server(lambda _: said) as server,
         pytest.raises(
             EngineError,
             match=r"401 \(Incorrect API key provided: \[key\]\); check the key of endpoint tested \(key_env TESTED_KEY\)",
@@ -564,15 +564,18 @@ def test_a_refused_key_is_named_by_its_reference_and_not_shown(monkeypatch: pyte
     ):
         ask(server, key_env="TESTED_KEY")
     assert KEY not in str(error.value)
-    with scripted_server(lambda _: said) as server, pytest.raises(EngineError, match="it has none: give it key_env"):
+    with (
+        serve_scripted_server(lambda _: said) as server,
+        pytest.raises(EngineError, match="it has none: give it key_env"),
+    ):
         ask(server)
 
 
 def test_a_key_that_an_answer_repeats_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESTED_KEY", KEY)
-    with scripted_server(lambda asked: Answer({"text": asked.headers["authorization"]})) as server:
+    with serve_scripted_server(lambda asked: Answer({"text": asked.headers["authorization"]})) as server:
         assert ask(server, key_env="TESTED_KEY") == {"text": "Bearer [key]"}
-    with scripted_server(lambda asked: Answer(f"no {asked.headers}".encode())) as server:
+    with serve_scripted_server(lambda asked: Answer(f"no {asked.headers}".encode())) as server:
         with pytest.raises(EngineError, match=r"\[key\]") as error:
             ask(server, key_env="TESTED_KEY")
         assert KEY not in str(error.value)
@@ -584,7 +587,7 @@ def test_a_key_that_an_answer_repeats_is_taken_out(monkeypatch: pytest.MonkeyPat
 def test_requests_begin_no_faster_than_the_setting_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module.time, "monotonic", lambda: 100.0)
     waits = Waits()
-    with scripted_server(lambda _: FINE) as server:
+    with serve_scripted_server(lambda _: FINE) as server:
         one = client(server, endpoint_requests_per_second=4)
         for _ in range(3):
             one.post(f"{server.url}/completions", {}, stop=waits)
@@ -599,7 +602,7 @@ def model_list(**more: Any) -> Answer:
     return Answer({"data": [{"id": "tiny", **more}]})
 
 
-def scripted(complete: Callable[[Asked], Answer], models: Answer | None = None) -> Callable[[Asked], Answer]:
+def serve_scripted(complete: Callable[[Asked], Answer], models: Answer | None = None) -> Callable[[Asked], Answer]:
     def answer(asked: Asked) -> Answer:
         return (models or model_list()) if asked.path == "/v1/models" else complete(asked)
 
@@ -640,7 +643,7 @@ def test_prompts_are_scored_in_order_a_few_at_a_time(opened: Callable[..., Endpo
             eventually(lambda: server.most_at_once > 1, "another prompt is asked beside this one")
         return letters(asked)
 
-    with scripted_server(scripted(several_at_once)) as server:
+    with serve_scripted_server(serve_scripted(several_at_once)) as server:
         engine = opened(server, endpoint_in_flight=3)
         scores = engine.score(prompts(12))
         assert scores.logprobs == [[-n - 1.0, -n - 2.0, None, None] for n in range(12)]
@@ -664,7 +667,7 @@ def test_the_fingerprint_is_what_the_server_says_of_itself(
     def complete(asked: Asked) -> Answer:
         return Answer({"version": "0.9"}) if asked.path == "/version" else letters(asked)
 
-    with scripted_server(scripted(complete, models)) as server:
+    with serve_scripted_server(serve_scripted(complete, models)) as server:
         prefix = server.url.removesuffix("/v1")
         engine = opened(server, prefix, 'key_env = "TESTED_KEY"\ntop_logprobs = 5\nopenai_parameters_only = true')
         engine.score(prompts(1))
@@ -689,7 +692,7 @@ def test_a_model_that_changes_within_a_shard_is_noted_for_that_shard(opened: Cal
         number = int(asked.document["prompt"].split()[1]) if asked.document["prompt"].startswith("Question") else 0
         return Answer(legacy((" A", -1.0)) | {"model": f"tiny-{min(number, 1)}"})
 
-    with scripted_server(scripted(complete)) as server:
+    with serve_scripted_server(serve_scripted(complete)) as server:
         engine = opened(server)
         engine.begin()
         engine.score(prompts(3))
@@ -706,13 +709,13 @@ def test_a_model_that_changes_within_a_shard_is_noted_for_that_shard(opened: Cal
 def test_the_version_beside_the_service_is_not_asked_for_outside_the_prefix(
     opened: Callable[..., EndpointEngine],
 ) -> None:
-    with scripted_server(scripted(letters)) as server:
+    with serve_scripted_server(serve_scripted(letters)) as server:
         opened(server)
         assert server.paths() == ["/v1/models"]
 
 
 def test_a_server_that_drops_blanks_is_found_out_before_scoring(opened: Callable[..., EndpointEngine]) -> None:
-    with scripted_server(scripted(lambda _: Answer(listed(("A", -0.5), ("the", -1.0))))) as server:
+    with serve_scripted_server(serve_scripted(lambda _: Answer(list_items(("A", -0.5), ("the", -1.0))))) as server:
         engine = opened(server)
         assert engine.score(prompts(1)).logprobs == [[-0.5, None, None, None]]
         assert engine.settings()["leading_blanks"] == "dropped"
@@ -721,7 +724,7 @@ def test_a_server_that_drops_blanks_is_found_out_before_scoring(opened: Callable
 def test_labels_that_are_never_listed_are_an_error_and_not_an_empty_result(
     opened: Callable[..., EndpointEngine],
 ) -> None:
-    with scripted_server(scripted(lambda _: Answer(listed((" (", -0.1), (" The", -3.0))))) as server:
+    with serve_scripted_server(serve_scripted(lambda _: Answer(list_items((" (", -0.1), (" The", -3.0))))) as server:
         engine = opened(server)
         with pytest.raises(EngineError, match=r"none of the labels \[' \(A\)', ' \(B\)'\].* 20 .*they begin ' \('"):
             engine.score([Prompt("Q\nAnswer:", (" (A)", " (B)"))])
@@ -730,9 +733,9 @@ def test_labels_that_are_never_listed_are_an_error_and_not_an_empty_result(
 def test_one_prompt_without_a_label_in_the_list_is_unknown(opened: Callable[..., EndpointEngine]) -> None:
     def complete(asked: Asked) -> Answer:
         odd = asked.document["prompt"].startswith("Question 1")
-        return Answer(listed((" The", -0.5))) if odd else letters(asked)
+        return Answer(list_items((" The", -0.5))) if odd else letters(asked)
 
-    with scripted_server(scripted(complete)) as server:
+    with serve_scripted_server(serve_scripted(complete)) as server:
         assert opened(server).score(prompts(2)).logprobs == [[-1.0, -2.0, None, None], [None] * 4]
 
 
@@ -744,7 +747,7 @@ def test_scoring_stops_when_it_is_asked_to(opened: Callable[..., EndpointEngine]
             release.wait()
         return letters(asked)
 
-    with scripted_server(scripted(complete)) as server:
+    with serve_scripted_server(serve_scripted(complete)) as server:
         engine = opened(server, endpoint_in_flight=2)
         with pytest.raises(InterruptedScoringError):
             engine.score(prompts(50), should_stop=lambda: len(server.asked) > 2)
@@ -760,7 +763,7 @@ def echoing(asked: Asked) -> Answer:
 
 
 def test_whole_continuations_are_scored_where_the_prompt_is_repeated(opened: Callable[..., EndpointEngine]) -> None:
-    with scripted_server(scripted(echoing)) as server:
+    with serve_scripted_server(serve_scripted(echoing)) as server:
         engine = opened(server)
         asked = [Prompt("Who Answer:", (" a cat", " elephants", " a cat")), Prompt("Who Answer:", (" a cat", " me"))]
         scores = engine.score_continuations(asked)
@@ -781,7 +784,7 @@ def test_whole_continuations_are_scored_where_the_prompt_is_repeated(opened: Cal
 def test_a_server_that_does_not_repeat_the_prompt_cannot_score_continuations(
     opened: Callable[..., EndpointEngine],
 ) -> None:
-    with scripted_server(scripted(letters)) as server:
+    with serve_scripted_server(serve_scripted(letters)) as server:
         engine = opened(server)
         with pytest.raises(EngineError, match=r"NPSQ .* whole continuations, which this server does not give"):
             engine.score_continuations(prompts(1))
@@ -818,7 +821,7 @@ def test_texts_are_asked_for_with_the_parameters_of_the_protocol(
     opened: Callable[..., EndpointEngine], changes: Mapping[str, Any], entry: str, expected: dict[str, Any]
 ) -> None:
     messages = [{"role": "user", "content": "Say B"}]
-    with scripted_server(scripted(texts)) as server:
+    with serve_scripted_server(serve_scripted(texts)) as server:
         engine = opened(server, entry=entry, endpoint_in_flight=1)
         asked = [EndpointPrompt("Say B", "p1"), EndpointPrompt("Say B", "p2", messages), EndpointPrompt("Say B", "p1")]
         found = engine.generate(asked, {"generation": {**GENERATION, **changes}})
@@ -836,7 +839,7 @@ def test_texts_are_asked_for_with_the_parameters_of_the_protocol(
 
 def test_a_model_that_the_server_does_not_list_is_refused(opened: Callable[..., EndpointEngine]) -> None:
     with (
-        scripted_server(lambda _: Answer({"data": [{"id": "big"}, "?", {"id": "huge"}]})) as server,
+        serve_scripted_server(lambda _: Answer({"data": [{"id": "big"}, "?", {"id": "huge"}]})) as server,
         pytest.raises(
             EngineError, match=r"does not serve the model 'tiny' \(it lists: big, huge\); correct --revision"
         ),

@@ -27,7 +27,7 @@ def taking(definition: dict[str, Any], match: str, *rules: str) -> dict[str, Any
     return definition | {"extraction": {"match": match, "rules": list(rules) or definition["extraction"]["rules"]}}
 
 
-def found(
+def find(
     definition: dict[str, Any], output: str, answers: Sequence[str], match: str = "last"
 ) -> tuple[str, str] | None:
     extracted = extract(taking(definition, match), output, answers)
@@ -62,7 +62,7 @@ def found(
     ],
 )
 def test_an_answer_in_words(output: str, expected: tuple[str, str] | None) -> None:
-    assert found(MATCH, output, OPTIONS) == expected
+    assert find(MATCH, output, OPTIONS) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_an_answer_in_words(output: str, expected: tuple[str, str] | None) -> No
     ],
 )
 def test_an_option_word_for_word(output: str, options: tuple[str, ...], expected: str) -> None:
-    assert found(MATCH, output, options) == ("option", expected)
+    assert find(MATCH, output, options) == ("option", expected)
 
 
 def test_the_first_option_is_the_one_that_starts_earliest_then_the_longest() -> None:
-    assert found(MATCH, "iron oxide or oil", ("oil", "iron", "iron oxide"), "first") == ("option", "iron oxide")
+    assert find(MATCH, "iron oxide or oil", ("oil", "iron", "iron oxide"), "first") == ("option", "iron oxide")
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_the_first_option_is_the_one_that_starts_earliest_then_the_longest() -> 
     ],
 )
 def test_an_answer_by_its_label(output: str, last: tuple[str, str] | None, first: tuple[str, str] | None) -> None:
-    assert found(SELECT, output, LABELS) == last
-    assert found(SELECT, output, LABELS, "first") == first
+    assert find(SELECT, output, LABELS) == last
+    assert find(SELECT, output, LABELS, "first") == first
 
 
 def test_a_label_names_its_position() -> None:
@@ -205,7 +205,7 @@ def random_texts(seed: int, count: int = 20_000) -> list[str]:
     return ["".join(draw.choices(PIECES, k=draw.randint(0, 12))) for _ in range(count)]
 
 
-def printed_text(rule: str, output: str, match: str) -> str | None:
+def print_text(rule: str, output: str, match: str) -> str | None:
     pattern, lead_in = PRINTED_TEXT[rule]
     texts = [re.sub(rf"\A{lead_in}", "", hit[0]).strip() for hit in re.finditer(pattern, output.strip())]
     texts = [text for text in texts if text]
@@ -220,7 +220,7 @@ def test_words_are_found_as_the_printed_expression_finds_them(rule: str, match: 
     for output in random_texts(seed=1):
         extracted = extract(definition, output, OPTIONS)
         text = None if extracted is None else extracted.text
-        assert text == printed_text(rule, output, match), repr(output)
+        assert text == print_text(rule, output, match), repr(output)
         seen.add(text)
     assert len(seen) > 1000
 

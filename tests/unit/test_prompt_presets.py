@@ -44,7 +44,7 @@ def prompt(
     return build_prompt(protocol_definition(name, shots), question, variant, EXAMPLES[:shots])
 
 
-def under(name: str, variants: str, ordinal: int, shots: int = 0, question: QuestionText = QUESTION) -> Prompt:
+def prompt_under(name: str, variants: str, ordinal: int, shots: int = 0, question: QuestionText = QUESTION) -> Prompt:
     """Return the prompt under one variant of a kind."""
     definition = parse_variants(variants)
     shape = QuestionShape(question.external_id, len(question.options), question.answer)
@@ -180,8 +180,8 @@ def test_what_stands_for_each_position(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["hybrid", "cloze", "match-dash"])
 def test_texts_follow_the_order_shown_and_inserted_options(name: str) -> None:
-    rotated = under(name, "cyclic", 1)
-    replaced = under(name, "adversarial", 1)
+    rotated = prompt_under(name, "cyclic", 1)
+    replaced = prompt_under(name, "adversarial", 1)
     # The last distractor by ordinal is replaced at its place.
     assert _options(rotated) == ("a cloud", "light", "a stone")
     assert _options(replaced) == ("a stone", "a cloud", "Hello, everyone.")
@@ -218,16 +218,16 @@ def test_a_text_that_goes_on_with_an_option_has_no_fixed_words() -> None:
 def test_other_labels_are_answered_with_and_named_as_what_they_are(
     scheme: str, ordinal: int, lines: str, answers: tuple[str, ...], word: str
 ) -> None:
-    found = under("select-letter", f"relabel:labels={scheme}", ordinal)
+    found = prompt_under("select-letter", f"relabel:labels={scheme}", ordinal)
     instruction = SELECT_LETTER.replace("the letter of", f"the {word} of")
     assert found.text == f"{instruction}\n\nQuestion: What falls?\nOptions:\n{lines}\nAnswer:"
     assert found.answers == answers
 
 
 def test_examples_are_relabelled_too() -> None:
-    found = under("select-letter", "relabel:labels=digits", 3, shots=1)
+    found = prompt_under("select-letter", "relabel:labels=digits", 3, shots=1)
     assert "Options:\n1. wood\n2. iron\nAnswer: The answer is 1\n\n" in found.text
-    found = under("match-letter", "relabel:labels=digits", 3, shots=1)
+    found = prompt_under("match-letter", "relabel:labels=digits", 3, shots=1)
     assert "Options:\n1. wood\n2. iron\nAnswer: The answer is wood\n\n" in found.text
 
 
@@ -243,7 +243,7 @@ def test_examples_are_relabelled_too() -> None:
 def test_one_label_for_all_does_where_the_answer_is_the_option_s_text(
     name: str, scheme: str, ordinal: int, lines: str
 ) -> None:
-    found = under(name, f"relabel:labels={scheme}", ordinal)
+    found = prompt_under(name, f"relabel:labels={scheme}", ordinal)
     assert f"{lines}\nAnswer:" in found.text
     assert _options(found) == TEXTS
 
@@ -255,11 +255,11 @@ def test_one_label_for_all_is_refused_where_a_label_is_the_answer(name: str, sch
     with pytest.raises(
         ProtocolError, match=f"labels '{scheme}' are the same for every option; {name} needs distinct labels"
     ):
-        under(name, f"relabel:labels={scheme}", ordinal)
+        prompt_under(name, f"relabel:labels={scheme}", ordinal)
 
 
 def test_positions_are_counted_in_letters_whatever_stands_before_the_options() -> None:
-    found = under("select-dash", "relabel:labels=x", 8)
+    found = prompt_under("select-dash", "relabel:labels=x", 8)
     assert found.text == f"{SELECT_DASH}\n\nQuestion: What falls?\nOptions:\nX. a stone\nX. a cloud\nX. light\nAnswer:"
     assert found.answers == ("A", "B", "C")
 
@@ -267,12 +267,12 @@ def test_positions_are_counted_in_letters_whatever_stands_before_the_options() -
 @pytest.mark.parametrize(("scheme", "ordinal"), [("roman", 4), ("signs", 5)])
 def test_first_letter_refuses_labels_that_one_character_does_not_tell(scheme: str, ordinal: int) -> None:
     with pytest.raises(ProtocolError, match=f"labels '{scheme}': first-letter reads one letter or digit"):
-        under("first-letter", f"relabel:labels={scheme}", ordinal)
+        prompt_under("first-letter", f"relabel:labels={scheme}", ordinal)
 
 
 def test_options_that_are_not_listed_have_no_labels() -> None:
     with pytest.raises(ProtocolError, match="labels 'digits': cloze does not list the options"):
-        under("cloze", "relabel:labels=digits", 3)
+        prompt_under("cloze", "relabel:labels=digits", 3)
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "cloze"])
@@ -286,22 +286,22 @@ def test_more_options_than_labels_are_refused(name: str) -> None:
 
 
 def test_examples_move_with_the_answer() -> None:
-    found = under("match-dash", "answer-moving", 2, shots=2).text
+    found = prompt_under("match-dash", "answer-moving", 2, shots=2).text
     assert "- iron\n- wood\nAnswer: The answer is wood\n" in found
     assert "- ice\n- iron\n- oil\nAnswer: The answer is iron\n" in found
     assert found.endswith("- a cloud\n- a stone\n- light\nAnswer:")
 
 
 def test_an_example_with_too_few_options_stays() -> None:
-    found = under("select-letter", "answer-moving", 3, shots=2).text
+    found = prompt_under("select-letter", "answer-moving", 3, shots=2).text
     assert "A. wood\nB. iron\nAnswer: The answer is A\n" in found
     assert "A. ice\nB. oil\nC. iron\nAnswer: The answer is C\n" in found
 
 
 @pytest.mark.parametrize("name", ["select-letter", "select-dash", "match-letter", "match-dash"])
 def test_examples_kept_stay_as_they_are_while_the_question_s_answer_moves(name: str) -> None:
-    kept = under(name, "answer-moving:examples=kept", 2, shots=2).text
-    moved = under(name, "answer-moving", 2, shots=2).text
+    kept = prompt_under(name, "answer-moving:examples=kept", 2, shots=2).text
+    moved = prompt_under(name, "answer-moving", 2, shots=2).text
     assert kept.startswith(prompt(name, shots=2).text.rpartition("\n\n")[0])
     assert kept.rpartition("\n\n")[2] == moved.rpartition("\n\n")[2]
     assert kept != moved

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from registry.studies.protocol_comparison import Pair, compare, parse_protocol
-from tests.spec.published import Interval, by, printed, rows
+from tests.spec.published import Interval, group_by, print_value, rows
 
 
 def pair(model: str, benchmark: str, first: dict[str, float | None], second: dict[str, float | None]) -> Pair:
@@ -121,7 +121,7 @@ def test_agreement_is_over_the_models_that_both_benchmarks_have_and_undefined_wh
 
 
 def test_exchanging_the_protocols_inverts_ratios_and_turns_differences_round():
-    there, back = (compare(_published(end, turned)) for end, turned in (("mid", False), ("mid", True)))
+    there, back = (compare(_list_published(end, turned)) for end, turned in (("mid", False), ("mid", True)))
     assert back["overall"]["variance_ratio"] == pytest.approx(1 / there["overall"]["variance_ratio"])
     for one, other in zip(there["pairs"], back["pairs"], strict=True):
         assert other["variance_ratio"] == pytest.approx(1 / one["variance_ratio"])
@@ -146,16 +146,16 @@ IN_TABLE_1 = ("CommonsenseQA", "ARC", "GPQA", "INCLUDE (es,fr,it,de)", "MMLU-Pro
 
 @cache
 def _lines():
-    return dict(by(rows("nowak_tables_5_11"), "benchmark", "model", "protocol"))
+    return dict(group_by(rows("nowak_tables_5_11"), "benchmark", "model", "protocol"))
 
 
 def _ends(text: str, end: str) -> float:
     """Return a printed number, or its least ("low") or greatest ("high") value before rounding."""
-    interval = printed(text)
+    interval = print_value(text)
     return float({"low": interval.low, "mid": Fraction(text), "high": interval.high}[end])
 
 
-def _published(end: str, turned: bool = False) -> list[Pair]:
+def _list_published(end: str, turned: bool = False) -> list[Pair]:
     """Return tables 5 to 11; "low" and "high": the values that make ratios and differences smallest or greatest."""
     other = {"low": "high", "mid": "mid", "high": "low"}[end]
     # A variance ratio grows with the second variance and falls with the first; a SCORE difference the other way round.
@@ -178,7 +178,7 @@ def _published(end: str, turned: bool = False) -> list[Pair]:
     ]
 
 
-def _between(low: float | None, high: float | None) -> Interval:
+def _make_interval(low: float | None, high: float | None) -> Interval:
     """Return the interval that the numbers before rounding permit."""
     assert low is not None
     assert high is not None
@@ -187,18 +187,20 @@ def _between(low: float | None, high: float | None) -> Interval:
 
 
 def test_nowak_table_1_comes_out_of_the_variances_of_the_other_tables():
-    low, high = (compare(_published(end)) for end in ("low", "high"))
+    low, high = (compare(_list_published(end)) for end in ("low", "high"))
     assert low["complete"]
-    table = {(row["model"], row["benchmark"]): printed(row["value"]) for row in rows("nowak_table_1")}
+    table = {(row["model"], row["benchmark"]): print_value(row["value"]) for row in rows("nowak_table_1")}
     found = {
-        (one["model"], one["benchmark"]): _between(one["variance_ratio"], other["variance_ratio"])
+        (one["model"], one["benchmark"]): _make_interval(one["variance_ratio"], other["variance_ratio"])
         for one, other in zip(low["pairs"], high["pairs"], strict=True)
     }
     for one, other in zip(low["models"], high["models"], strict=True):
-        found[one["model"], MEAN_BENCHMARK] = _between(one["variance_ratio"], other["variance_ratio"])
+        found[one["model"], MEAN_BENCHMARK] = _make_interval(one["variance_ratio"], other["variance_ratio"])
     for one, other in zip(low["benchmarks"], high["benchmarks"], strict=True):
-        found[MEAN_MODEL, one["benchmark"]] = _between(one["variance_ratio"], other["variance_ratio"])
-    found[MEAN_MODEL, MEAN_BENCHMARK] = _between(low["overall"]["variance_ratio"], high["overall"]["variance_ratio"])
+        found[MEAN_MODEL, one["benchmark"]] = _make_interval(one["variance_ratio"], other["variance_ratio"])
+    found[MEAN_MODEL, MEAN_BENCHMARK] = _make_interval(
+        low["overall"]["variance_ratio"], high["overall"]["variance_ratio"]
+    )
     assert found.keys() == table.keys()
     assert len(table) == 84
     for cell, value in table.items():

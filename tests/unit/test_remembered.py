@@ -17,11 +17,11 @@ def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(remembered, "SETTLED_SECONDS", -1.0)
     read: list[Path] = []
 
-    def counted(path: Path) -> str:
+    def count(path: Path) -> str:
         read.append(path)
         return sha256_file(path)
 
-    monkeypatch.setattr(remembered, "sha256_file", counted)
+    monkeypatch.setattr(remembered, "sha256_file", count)
     return read
 
 

@@ -145,7 +145,7 @@ def test_other_cells_stay_as_they_are(value: object) -> None:
 # Shards
 
 
-def planned(*groups: tuple[str | None, int, int]) -> list[PlannedQuestion]:
+def plan(*groups: tuple[str | None, int, int]) -> list[PlannedQuestion]:
     """Return questions from (subject, number, variants of each)."""
     rows = [(subject, variants) for subject, count, variants in groups for _ in range(count)]
     return [PlannedQuestion(number, subject, 4, variants) for number, (subject, variants) in enumerate(rows)]
@@ -165,7 +165,7 @@ def planned(*groups: tuple[str | None, int, int]) -> list[PlannedQuestion]:
     ],
 )
 def test_shards(groups: list[Any], expected: list[int]) -> None:
-    questions = planned(*groups)
+    questions = plan(*groups)
     shards = list(plan_shards(questions))
     assert [len(shard) for shard in shards] == expected
     assert [question for shard in shards for question in shard] == questions

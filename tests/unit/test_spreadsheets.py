@@ -36,7 +36,7 @@ def workbook(folder: Path, *sheets: tuple[tuple[Any, ...], ...]) -> Path:
     return path
 
 
-def separated(folder: Path, separator: str, ending: str) -> Path:
+def separate(folder: Path, separator: str, ending: str) -> Path:
     path = folder / f"questions.{ending}"
     with path.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream, delimiter=separator).writerows(row for row in ROWS if any(row))
@@ -59,7 +59,7 @@ def test_a_workbook_and_every_separator_give_the_same_benchmark(tmp_path: Path) 
     assert expected[0].subject is None
     assert expected[1].subject == "a\nb"
     for separator, ending in ((",", "csv"), (";", "csv"), ("\t", "tsv"), ("|", "csv")):
-        assert read_benchmark(separated(tmp_path, separator, ending)).questions == expected, separator
+        assert read_benchmark(separate(tmp_path, separator, ending)).questions == expected, separator
 
 
 @pytest.mark.parametrize(

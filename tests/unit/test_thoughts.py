@@ -27,7 +27,7 @@ LABELS = ("A", "B", "C", "D")
 CHANNELS = "<|channel|>analysis<|message|>Perhaps A.<|end|><|start|>assistant<|channel|>final<|message|>B<|return|>"
 
 
-def divided(text: str, **of: Any) -> Divided:
+def divide_text(text: str, **of: Any) -> Divided:
     return divide(Output(text, **of), load_markers())
 
 
@@ -54,9 +54,9 @@ def divided(text: str, **of: Any) -> Divided:
     ],
 )
 def test_every_style_of_marker_is_cut_at_its_end_and_without_it_the_thought_did_not_end(begin: str, end: str) -> None:
-    parts = divided(f"{begin}\nPerhaps A.\n{end}\nB\n")
+    parts = divide_text(f"{begin}\nPerhaps A.\n{end}\nB\n")
     assert (parts.thought, parts.answer) == ("Perhaps A.", "B")
-    assert divided(f"{begin}\nPerhaps A.\n") == Divided("Perhaps A.", None)
+    assert divide_text(f"{begin}\nPerhaps A.\n") == Divided("Perhaps A.", None)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_every_style_of_marker_is_cut_at_its_end_and_without_it_the_thought_did_
     ],
 )
 def test_the_text_is_cut_at_the_last_end_marker(text: str, answer: str | None) -> None:
-    assert divided(text).answer == answer
+    assert divide_text(text).answer == answer
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_the_text_is_cut_at_the_last_end_marker(text: str, answer: str | None) -
     ],
 )
 def test_an_unlisted_marker_leaves_the_answer_unread_and_is_named(text: str, unknown: str | None) -> None:
-    assert divided(text).unknown == unknown
+    assert divide_text(text).unknown == unknown
     found = read(protocol_definition("final-answer"), Output(text), LABELS, ("a", "b", "c", "d"))
     if unknown is not None:
         assert (found.state, found.position) == ("unread", None)
@@ -143,31 +143,31 @@ def test_a_template_may_open_a_thought_in_words() -> None:
 
 
 def test_a_thought_handed_over_apart_leaves_the_content_and_its_markers_are_honoured() -> None:
-    assert divided("B", reasoning=" a ") == Divided("a", "B")
-    assert divided("B", reasoning="a", opened=True) == Divided("a", "B")
-    assert divided("<think>b</think>c", reasoning="a") == Divided("a\n\nb", "c")
-    assert divided("<answer>c</answer>", reasoning="a").answer == "c"
-    assert divided("", reasoning="a") == Divided("a", "")
+    assert divide_text("B", reasoning=" a ") == Divided("a", "B")
+    assert divide_text("B", reasoning="a", opened=True) == Divided("a", "B")
+    assert divide_text("<think>b</think>c", reasoning="a") == Divided("a\n\nb", "c")
+    assert divide_text("<answer>c</answer>", reasoning="a").answer == "c"
+    assert divide_text("", reasoning="a") == Divided("a", "")
 
 
 def test_what_a_template_opened_is_a_thought_until_its_end_marker() -> None:
-    assert divided("Answer: A", opened=True) == Divided("Answer: A", None)
-    assert divided("a</think>b", opened=True) == Divided("a", "b")
-    assert divided("<think>a</think>b", opened=True) == Divided("a", "b")
-    assert divided("<thinking>a</thinking>b", opened=True) == Divided("a", "b")
-    assert divided("<reasoning>a</reasoning>b", opened=True, finish="length").answer == "b"
-    assert divided("so <reasoning>a</reasoning>b", opened=True, finish="length").answer is None
-    assert divided("Answer: A", opened=True, reasoning="").answer is None
+    assert divide_text("Answer: A", opened=True) == Divided("Answer: A", None)
+    assert divide_text("a</think>b", opened=True) == Divided("a", "b")
+    assert divide_text("<think>a</think>b", opened=True) == Divided("a", "b")
+    assert divide_text("<thinking>a</thinking>b", opened=True) == Divided("a", "b")
+    assert divide_text("<reasoning>a</reasoning>b", opened=True, finish="length").answer == "b"
+    assert divide_text("so <reasoning>a</reasoning>b", opened=True, finish="length").answer is None
+    assert divide_text("Answer: A", opened=True, reasoning="").answer is None
 
 
 def test_an_end_marker_in_code_does_not_end_a_thought_that_was_cut_off() -> None:
-    assert divided("<think>The tag `</think>` and the answer is A", finish="length").answer is None
+    assert divide_text("<think>The tag `</think>` and the answer is A", finish="length").answer is None
 
 
 def test_the_same_parts_come_from_a_field_from_markers_and_from_channels() -> None:
     expected = Divided("Perhaps A.", "B")
-    assert divided(CHANNELS) == divided("<think>\nPerhaps A.\n</think>\n\nB") == expected
-    assert divided("\n\nB", reasoning="Perhaps A.\n") == expected
+    assert divide_text(CHANNELS) == divide_text("<think>\nPerhaps A.\n</think>\n\nB") == expected
+    assert divide_text("\n\nB", reasoning="Perhaps A.\n") == expected
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_protocol_may_name_markers_of_its_own_and_a_file_adds_to_all(
     path.write_text('turn_ends = ["<bye>"]\n[[markers]]\nbegin = "<mull>"\nend = "</mull>"\n')
     before = load_markers().digest
     monkeypatch.setenv("SHUFFLEBOARD_MARKERS", str(path))
-    assert divided("<mull>a</mull> b <bye>") == divided("<think>a</think> b") == Divided("a", "b")
+    assert divide_text("<mull>a</mull> b <bye>") == divide_text("<think>a</think> b") == Divided("a", "b")
     assert load_markers().digest != before
     path = tmp_path / "wrong.toml"
     path.write_text('[[markers]]\nbegin = "<mull>"\nfinish = "</mull>"\n')
@@ -226,8 +226,8 @@ def test_a_hostile_output_takes_time_in_proportion_to_its_length(count: int) -> 
         "<answer>" * count,
         "<mythink>`" * count,
     ):
-        divided("<think>a</think>" + text)
-        divided(text, opened=True, finish="length")
+        divide_text("<think>a</think>" + text)
+        divide_text(text, opened=True, finish="length")
 
 
 # Settings of a protocol

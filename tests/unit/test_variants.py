@@ -11,7 +11,7 @@ from registry.prompting.variants import (
 )
 
 
-def shown(kind: str, n_options: int, *, answer: int = 0, external_id: str = "q") -> list[VariantShown]:
+def show(kind: str, n_options: int, *, answer: int = 0, external_id: str = "q") -> list[VariantShown]:
     return parse_variants(kind).variants(QuestionShape(external_id, n_options, answer))
 
 
@@ -23,13 +23,13 @@ def test_a_rank_that_is_none_is_refused(n_options: int, rank: int) -> None:
 
 @pytest.mark.parametrize("n_options", range(2, 14))
 def test_cyclic_puts_every_option_at_every_position_once(n_options: int) -> None:
-    rotations = [variant.order for variant in shown("cyclic", n_options)]
+    rotations = [variant.order for variant in show("cyclic", n_options)]
     for position in range(n_options):
         assert sorted(order[position] for order in rotations) == list(range(n_options))
 
 
 def test_an_order_says_whether_it_is_the_benchmark_s_own() -> None:
-    identity, reverse = shown("original-inverse", 3)
+    identity, reverse = show("original-inverse", 3)
     assert (identity.unchanged(3), identity.own_options(3)) == (True, True)
     assert (reverse.unchanged(3), reverse.own_options(3)) == (False, True)
     assert not VariantShown(0, "without the question", (0, 1, 2), question_shown=False).unchanged(3)
@@ -48,7 +48,7 @@ def test_an_order_says_whether_it_is_the_benchmark_s_own() -> None:
 )
 def test_too_many_options_are_refused_with_a_remedy(kind: str, n_options: int, message: str) -> None:
     with pytest.raises(VariantError, match=message):
-        shown(kind, n_options)
+        show(kind, n_options)
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ class Raw:
         return [(sum(right), len(right)) for right in found.values()]
 
 
-def made(seed: int, alike: int | None = None) -> Raw:
+def make(seed: int, alike: int | None = None) -> Raw:
     """Return raw answers of a model of any kind; models with the same number `alike` share their conditions."""
     draw, how = random.Random(seed), random.Random(f"asked {seed if alike is None else alike}")
     kind, varied, listed = how.choice(KINDS)
@@ -155,7 +155,7 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
         "average_accuracy": [once(raw.counts(index)) if tested[index] else None for index in indices],
         "worst_accuracy": [float(all(raw.right(index))) if tested[index] else None for index in indices],
         "fluctuation_rate": [_flips(raw, index) if tested[index] else None for index in indices],
-        "accuracy_of_answered": [_of_answered(raw, index) for index in indices],
+        "accuracy_of_answered": [_was_answered(raw, index) for index in indices],
         "right_twice_across_orders": [
             compute_across_orders(raw.counts(index)) if tested[index] else None for index in indices
         ],
@@ -224,7 +224,7 @@ def _numbers(raw: Raw, values: dict[str, list[float | None]], resamples: int) ->
     return found
 
 
-def _of_answered(raw: Raw, index: int) -> float | None:
+def _was_answered(raw: Raw, index: int) -> float | None:
     """Return whether the benchmark's own order was answered right; None if it was not answered."""
     if not raw.asked[index] or raw.asked[index][0][1] is None:
         return None

@@ -146,18 +146,18 @@ def _noise(numbers: dict[str, Number]) -> Noise | None:
     return Noise(same.value, other.value, effect.value, (effect.low or 0.0, effect.high or 0.0), effect.n)
 
 
-def blamed_on_page(facts: Facts) -> bool:
+def is_blamed_on_page(facts: Facts) -> bool:
     """Check that a page or a list of this evaluation alone attributes a loss to the order."""
     said = [*say("evaluation", facts), *(sentence for _, sentence in judge_listed([facts])), judge_model([facts])]
     return any(one is not None and BLAME.search(one.text) for one in said)
 
 
-def blamed_on_front_page(models: Sequence[Facts]) -> bool:
+def is_blamed_on_front_page(models: Sequence[Facts]) -> bool:
     """Check that a list of these models attributes a loss of any of them to the order."""
     return bool(judge_listed(models))
 
 
-def blamed_on_board(models: Sequence[Facts]) -> bool:
+def is_blamed_on_board(models: Sequence[Facts]) -> bool:
     """Check that the top of a board of these models attributes a loss of any of them to the order."""
     rows = [OnBoard(facts.model, facts.numbers, facts.chance, [facts]) for facts in models]
     return any(BLAME.search(said.text) for said in say("board", BoardFacts(rows)))
@@ -173,6 +173,6 @@ def in_lower_tier(losses: Floats, samples: Floats) -> int:
     return sum(tier is not None and tier.number > 1 for tier in compared.tiers(means, "lower"))
 
 
-def named(models: Sequence[Facts]) -> list[Facts]:
+def name_models(models: Sequence[Facts]) -> list[Facts]:
     """Return the same with distinct names."""
     return [replace(facts, model=f"m{place}") for place, facts in enumerate(models)]

@@ -13,7 +13,7 @@ from registry.leaderboard.facts import facts_of, noise_facts
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.studies.noise import repeat_noise
 from tests.outputs.conftest import Registry, four_options
-from tests.verdicts.simulated import Model, answers, blamed_on_page, facts_of_answers
+from tests.verdicts.simulated import Model, answers, facts_of_answers, is_blamed_on_page
 
 LONG = 200
 ORDERS_ASKED = [(0, 1, 2, 3), (1, 2, 3, 0), (2, 3, 0, 1), (3, 0, 1, 2)]
@@ -36,16 +36,16 @@ def test_an_order_effect_of_three_points_is_found_in_nine_of_ten(model: Model, m
     assert blame(model, m, 2, 400, LONG, seed=1)[0] >= 90
 
 
-def blamed(model: Model, m: int, k: int, n: int, evaluations: int) -> int:
+def is_blamed(model: Model, m: int, k: int, n: int, evaluations: int) -> int:
     generator = np.random.default_rng(0)
     chosen = answers(generator, model.probabilities(generator, evaluations, n, m), k)
-    return sum(map(blamed_on_page, facts_of_answers(chosen, resamples=400)))
+    return sum(map(is_blamed_on_page, facts_of_answers(chosen, resamples=400)))
 
 
 def test_chance_alone_is_not_blamed_on_the_order_and_a_planted_effect_is_found() -> None:
-    assert blamed(Model(0.9), 12, 1, 100, 10) == 0
-    assert blamed(Model(0.9), 4, 2, 100, 40) <= 4
-    assert blamed(Model(0.8, 0.03), 4, 2, 400, 20) >= 16
+    assert is_blamed(Model(0.9), 12, 1, 100, 10) == 0
+    assert is_blamed(Model(0.9), 4, 2, 100, 40) <= 4
+    assert is_blamed(Model(0.8, 0.03), 4, 2, 400, 20) >= 16
 
 
 @pytest.mark.parametrize("even", [True, False])

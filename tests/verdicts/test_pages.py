@@ -50,7 +50,7 @@ def often_right(seed: str, share: float) -> Callable[[dict[str, Any]], int]:
     return option
 
 
-def of_kind(kind: str, option: Callable[[dict[str, Any]], int | None]) -> list[dict[str, Any]]:
+def make_lines(kind: str, option: Callable[[dict[str, Any]], int | None]) -> list[dict[str, Any]]:
     """Return a line for each prompt of a kind of variants."""
     return [
         line(question, variant.ordinal, variant.order, option(question))
@@ -69,26 +69,26 @@ def in_orders(orders: Sequence[Sequence[int]], option: Callable[[dict[str, Any]]
 
 
 ASKED: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
-    "sampling": ("cyclic", SAMPLING, of_kind("cyclic", often_right("a", 0.9))),
+    "sampling": ("cyclic", SAMPLING, make_lines("cyclic", often_right("a", 0.9))),
     "repeats": ("imported", SAMPLING, in_orders([ORDERS[0]] * 11, often_right("b", 0.9))),
-    "unread": ("cyclic", GREEDY, of_kind("cyclic", lambda _: None)),
-    "half-read": ("cyclic", GREEDY, of_kind("cyclic", lambda q: None if int(q["id"][1:]) % 5 == 0 else q["answer"])),
+    "unread": ("cyclic", GREEDY, make_lines("cyclic", lambda _: None)),
+    "half-read": ("cyclic", GREEDY, make_lines("cyclic", lambda q: None if int(q["id"][1:]) % 5 == 0 else q["answer"])),
     "cloze": (
         "cyclic",
         "cloze",
-        of_kind("cyclic", lambda q: q["answer"] if int(q["id"][1:]) % 2 else (q["answer"] + 1) % 4),
+        make_lines("cyclic", lambda q: q["answer"] if int(q["id"][1:]) % 2 else (q["answer"] + 1) % 4),
     ),
-    "leaning": ("cyclic", GREEDY, of_kind("cyclic", lambda q: q["answer"])),
+    "leaning": ("cyclic", GREEDY, make_lines("cyclic", lambda q: q["answer"])),
     "tied": (
         "cyclic",
         "symbols",
         [
             {"logprobs": [-1.0] * 4, **item}
-            for item in of_kind("cyclic", lambda _: 0)
+            for item in make_lines("cyclic", lambda _: 0)
             if item.pop("position") in range(4)
         ],
     ),
-    "letters": ("cyclic", "symbols", of_kind("cyclic", often_right("c", 0.6))),
+    "letters": ("cyclic", "symbols", make_lines("cyclic", often_right("c", 0.6))),
     "mixed": ("imported", SAMPLING, in_orders([*ORDERS, *[ORDERS[0]] * 11], often_right("d", 0.95))),
     "plain": ("imported", SAMPLING, in_orders(ORDERS, often_right("e", 0.9))),
     "twice": (

@@ -14,7 +14,7 @@ from registry.verdicts.facts import Facts, Number
 from registry.verdicts.subjects import BoardFacts, Neighbours, OnBoard, Pair, Position
 from registry.verdicts.table import Said, judge_listed, judge_model, say
 from registry.verdicts.wording import count, interval_text, points, share
-from tests.verdicts.generated import Raw, facts_of_raw, made, pairs
+from tests.verdicts.generated import Raw, facts_of_raw, make, pairs
 from tests.verdicts.simulated import BLAME
 
 QUICK = 60
@@ -32,7 +32,7 @@ NUMBER = re.compile(r"−?\d[\d,]*\.\d(?:\u202f%| points?)|\(−?\d[^)]* to [^)]
 )
 def test_sentences_about_random_evaluations_are_true(first: int) -> None:
     for seed in range(first, 0) if first < 0 else range(first, first + AT_ONCE):
-        raw = made(seed)
+        raw = make(seed)
         facts = facts_of_raw(raw)
         said = say("evaluation", facts)
         context = f"seed {seed}: {[str(item) for item in said]}"
@@ -45,7 +45,7 @@ def test_sentences_about_random_evaluations_are_true(first: int) -> None:
         check_elsewhere([raw], [facts], context)
         if seed % TOGETHER == 0:
             raws = [
-                made(seed * TOGETHER + number, alike=seed) for number in range(2 + abs(seed) // TOGETHER % TOGETHER)
+                make(seed * TOGETHER + number, alike=seed) for number in range(2 + abs(seed) // TOGETHER % TOGETHER)
             ]
             named = [replace(facts_of_raw(one), model=f"m{place}") for place, one in enumerate(raws)]
             check_elsewhere(raws, named, f"board {seed}")
@@ -147,7 +147,7 @@ def _order_costs(raw: Raw, facts: Facts, said: Said) -> bool:
     same, across = twice(raw)
     spoilt = raw.tied / facts.reading.asked + (float(missing_of(raw)) if not raw.repeated else 0)
     low = facts.numbers["order_loss"].low or 0.0
-    return points(same - across) in said.text and same - across > spoilt and low > spoilt and separated(raw)
+    return points(same - across) in said.text and same - across > spoilt and low > spoilt and separate(raw)
 
 
 def _worst(raw: Raw, _: Facts, said: Said) -> bool:
@@ -169,7 +169,7 @@ def _costs_little(_: Raw, facts: Facts, said: Said) -> bool:
     return not loss.low and loss.high is not None and f"at most {points(loss.high)} of that" in said.text
 
 
-def separated(raw: Raw) -> bool:
+def separate(raw: Raw) -> bool:
     """Return whether chance is separated from the order: prompts were repeated, or nothing is drawn."""
     return raw.repeated or raw.samples is False
 
@@ -202,7 +202,7 @@ def check_order(raw: Raw, facts: Facts, said: list[Said], context: str) -> None:
         assert len(said) == 1, context
     if BLAME.search(text):
         assert is_tested(raw), context
-        assert separated(raw), context
+        assert separate(raw), context
         assert not may_guess(raw, facts), context
         assert raw.tied <= 0.01 * facts.reading.asked, context
     if raw.varied != "order":
@@ -233,7 +233,7 @@ def check_elsewhere(raws: list[Raw], found: list[Facts], context: str) -> None:
     told = judge_model(found)
     assert told is not None, context
     if BLAME.search(told.text):
-        assert any(separated(raw) and is_tested(raw) and points(_loss(raw)) in told.text for raw in raws), context
+        assert any(separate(raw) and is_tested(raw) and points(_loss(raw)) in told.text for raw in raws), context
     if told.name == "unread-everywhere":
         assert all(missing_of(raw) > Fraction(1, 2) for raw in raws), context
     ranked = [facts for facts in found if not facts.unreadable]

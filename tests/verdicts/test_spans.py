@@ -7,7 +7,7 @@ import pytest
 from registry.verdicts.facts import Asked, Facts, Number, Reading
 from registry.verdicts.spans import CELLS, legend, line, mean_span, span_of
 from registry.verdicts.table import conclude
-from tests.verdicts.generated import facts_of_raw, made
+from tests.verdicts.generated import facts_of_raw, make
 from web.charts.spans import span_legend, span_svg
 
 
@@ -166,7 +166,7 @@ def test_means_over_tasks_are_drawn_if_every_task_has_them() -> None:
 
 def test_no_drawing_of_a_random_evaluation_leaves_the_scale_or_blames_the_order_for_chance() -> None:
     for seed in range(60):
-        given = facts_of_raw(made(seed), resamples=50)
+        given = facts_of_raw(make(seed), resamples=50)
         span = span_of(given)
         if span is None:
             continue

@@ -66,7 +66,7 @@ class Worlds:
         page, of_model = self.page(f"/evaluations/{evaluation}"), self.page(f"/models/{name}")
         terminal = shuffleboard("metrics", evaluation, database_url=self.url).stdout
         document = self.client.get(f"/api/v1/evaluations/{evaluation}/metrics").json
-        known = set(written(document))
+        known = set(write(document))
         for text in (page, of_model):
             assert set(NUMBER.findall(text.partition("Asked:")[0])) <= known, (text, known)
         conclusion = of_model.partition(": ")[2].partition(". ")[0]
@@ -75,7 +75,7 @@ class Worlds:
         return [page, of_model, terminal]
 
 
-def written(document: dict[str, Any]) -> Iterator[str]:
+def write(document: dict[str, Any]) -> Iterator[str]:
     """Yield the numbers of an evaluation as sentences write them."""
     yield share(document["chance"])
     for metric, value in document["metrics"].items():
@@ -100,17 +100,17 @@ def worlds(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathF
     return Worlds(url, Registry(url, tmp_path_factory.mktemp("worlds")))
 
 
-def blamed(worlds: Worlds, model: Model, questions: int) -> bool:
+def is_blamed(worlds: Worlds, model: Model, questions: int) -> bool:
     return any(BLAME.search(text) for text in worlds.said(*worlds.add(model, questions)))
 
 
 @pytest.mark.parametrize(("count", "most"), [(QUICK, 1), pytest.param(MANY, MANY // 50, marks=pytest.mark.long)])
 def test_chance_is_blamed_on_the_order_in_one_of_fifty(worlds: Worlds, count: int, most: int) -> None:
-    found = [blamed(worlds, Model(STRENGTHS[world % len(STRENGTHS)]), 100) for world in range(count)]
+    found = [is_blamed(worlds, Model(STRENGTHS[world % len(STRENGTHS)]), 100) for world in range(count)]
     assert sum(found) <= most
 
 
 @pytest.mark.parametrize("count", [2, pytest.param(MANY // 3, marks=pytest.mark.long)])
 def test_a_cost_of_three_points_is_named_in_nine_of_ten(worlds: Worlds, count: int) -> None:
-    found = [blamed(worlds, Model((0.7, 0.8, 0.9)[world % 3], 0.03), 400) for world in range(count)]
+    found = [is_blamed(worlds, Model((0.7, 0.8, 0.9)[world % 3], 0.03), 400) for world in range(count)]
     assert sum(found) >= 0.9 * count

@@ -59,14 +59,14 @@ class Drawn:
     client: FlaskClient
 
 
-def _drawn(url: str, outputs: Outputs) -> Drawn:
+def _draw(url: str, outputs: Outputs) -> Drawn:
     return Drawn(get_engine(url), outputs, create_app(database_url=url).test_client())
 
 
 @pytest.fixture(scope="session")
 def sqlite_drawn(filled_once: FilledOnce) -> Drawn:
     """Return the shared site of imported outputs on SQLite."""
-    return _drawn(*filled_once("drawn", fill))
+    return _draw(*filled_once("drawn", fill))
 
 
 def empty_caches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,14 +86,14 @@ def sqlite_archived(sqlite_drawn: Drawn, tmp_path_factory: pytest.TempPathFactor
             ids = session.scalars(select(Evaluation.id).where(Evaluation.seal.is_not(None))).all()
         for evaluation_id in ids:
             assert archive(engine, evaluation_id, str(folder / "archives"), shared)
-        yield _drawn(copied, sqlite_drawn.outputs)
+        yield _draw(copied, sqlite_drawn.outputs)
 
 
 @pytest.fixture(scope="session")
 def postgresql_drawn(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Drawn:
     """Return the shared site of imported outputs on PostgreSQL."""
     url = lasting_postgresql()
-    return _drawn(url, fill(get_engine(url), tmp_path_factory.mktemp("drawn")))
+    return _draw(url, fill(get_engine(url), tmp_path_factory.mktemp("drawn")))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -36,7 +36,7 @@ def signed(claims: dict[str, Any], kid: str = "one", header: dict[str, Any] | No
     return jwt.encode({"alg": "ES256", "kid": kid} if header is None else header, claims, key(kid))
 
 
-def encoded(part: Any) -> str:
+def encode(part: Any) -> str:
     return (
         base64.urlsafe_b64encode(part if isinstance(part, bytes) else json.dumps(part).encode()).rstrip(b"=").decode()
     )
@@ -101,7 +101,7 @@ class StandIn:
         wanted = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
         assert request.headers["Authorization"] == f"Basic {wanted}"
         began = self.codes.pop(form["code"], None)
-        challenge = encoded(hashlib.sha256(form["code_verifier"].encode()).digest())
+        challenge = encode(hashlib.sha256(form["code_verifier"].encode()).digest())
         if began is None or began["code_challenge"] != challenge or form["redirect_uri"] != began["redirect_uri"]:
             return httpx2.Response(400, json={"error": "invalid_grant", "error_description": "<script>"})
         now = int(time.time())

@@ -276,20 +276,20 @@ def test_an_account_makes_uses_and_revokes_a_token(app: Flask, engine: Engine) -
 def test_when_a_token_was_used_is_written_once_a_minute(app: Flask, engine: Engine) -> None:
     token = token_of(engine, "reader")
 
-    def used() -> datetime | None:
+    def read_used() -> datetime | None:
         with read_session(engine) as session:
             return session.scalars(select(ApiToken.last_used_at)).one()
 
-    assert used() is None
+    assert read_used() is None
     app.test_client().get("/api/v1/models", headers=bearer(token))
-    first = used()
+    first = read_used()
     assert first is not None
     app.test_client().get("/api/v1/models", headers=bearer(token))
-    assert used() == first
+    assert read_used() == first
     with write_session(engine) as session:
         session.execute(update(ApiToken).values(last_used_at=first - timedelta(seconds=61)))
     app.test_client().get("/api/v1/models", headers=bearer(token))
-    again = used()
+    again = read_used()
     assert again is not None
     assert again >= first
 
@@ -461,12 +461,12 @@ def test_every_answer_names_its_request_as_the_log_does(app: Flask) -> None:
 
 
 def test_addresses_of_one_ipv6_network_are_one_client(app: Flask) -> None:
-    def counted(address: str) -> str:
+    def count(address: str) -> str:
         with app.test_request_context("/", environ_base={"REMOTE_ADDR": address}):
             return client()
 
-    assert counted("2001:db8:1:2::1") == counted("2001:db8:1:2:ffff::9") != counted("2001:db8:1:3::1")
-    assert counted("203.0.113.9") != counted("203.0.113.10")
+    assert count("2001:db8:1:2::1") == count("2001:db8:1:2:ffff::9") != count("2001:db8:1:3::1")
+    assert count("203.0.113.9") != count("203.0.113.10")
 
 
 @pytest.mark.parametrize("command", ["REPLICAOF 127.0.0.1 1", "CONFIG SET maxmemory 1", "CLIENT PAUSE 60000 ALL"])

@@ -13,10 +13,10 @@ from registry.tables import BenchmarkVersion
 from registry.verdicts.wording import tenths
 from tests.assessment.conftest import postgresql_assessed, sqlite_assessed  # noqa: F401 - fixtures
 from tests.assessment.outputs import BENCHMARKS, MODELS
-from tests.web.test_browser import draw_charts, page, served
+from tests.web.test_browser import draw_charts, page, serve
 from tests.web.test_browser_barriers import AXE, LOOKS, RUN
 from tests.web.test_charts import cells, specifications
-from tests.web.test_pages import counted
+from tests.web.test_pages import count_statements
 from web import charts, create_app
 from web.pages import assessment
 
@@ -50,7 +50,7 @@ def own_client(sqlite_assessed, tmp_path):  # noqa: F811 - the fixture
     return client_of(engine), engine
 
 
-def shown(value):
+def show(value):
     return "–" if value is None else f"{value:.3f}"
 
 
@@ -70,15 +70,15 @@ def test_the_numbers_are_those_of_the_command(assessed, client):
         assert len(rows) == 11
         for cell in expected["correlations"]:
             place = [subset for subset in expected["subsets"] if subset != "full"].index(cell["subset"])
-            assert rows[METRICS[cell["metric"]].label][place] == shown(cell["r_squared"][target])
+            assert rows[METRICS[cell["metric"]].label][place] == show(cell["r_squared"][target])
     stability = {row[0]: numbers(row) for row in cells(text, "Standard deviation of each metric")}
     for metric, value in expected["stability"]["more_options"]["pair"].items():
         of_tuples = expected["stability"]["more_options"]["L-tuple"][metric]
-        assert stability[METRICS[metric].label] == [shown(value), shown(of_tuples)]
+        assert stability[METRICS[metric].label] == [show(value), show(of_tuples)]
     said = " ".join(text.split())
     for item in expected["recommendations"]:
         best = item["recommended"]
-        assert f"{METRICS[best['metric']].label.lower()} on {best['subset']}</b>, R² {shown(best['r_squared'])}" in said
+        assert f"{METRICS[best['metric']].label.lower()} on {best['subset']}</b>, R² {show(best['r_squared'])}" in said
         assert all(caveat in text for caveat in item["caveats"])
     points = cells(text, "The evaluations behind the numbers")
     assert [int(row[-1]) for row in points] == [point["evaluation"] for point in expected["points"]]
@@ -113,7 +113,7 @@ def test_the_scatter_plot_leaves_out_what_has_no_value():
 
 
 def test_the_form_alone_computes_nothing_and_offers_what_there_is(assessed, client):
-    with counted(assessed) as seen:
+    with count_statements(assessed) as seen:
         text = client.get("/protocol").text
     assert not any("prediction." in statement for statement in seen)
     assert len(seen) <= 3
@@ -157,7 +157,7 @@ def test_a_choice_that_a_request_cannot_read_is_refused_with_the_command(own_cli
     client, engine = own_client
     monkeypatch.setattr(assessment, "MOST_PREDICTIONS", 12 * 24)
     assert client.get("/protocol?benchmark=four&model=good").status_code == 200
-    with counted(engine) as seen:
+    with count_statements(engine) as seen:
         response = client.get("/protocol?benchmark=four&model=good&model=lost")
     assert response.status_code == 400
     assert "2 evaluations with 576 predictions are too many" in response.text
@@ -174,13 +174,13 @@ def test_queries_grow_with_the_evaluations_alone_and_not_at_all_the_second_time(
     client, engine = own_client
     counts = []
     for query in ("model=good&benchmark=four", "model=good&benchmark=four&benchmark=two", "tolerance=0.02"):
-        with counted(engine) as seen:
+        with count_statements(engine) as seen:
             assert client.get(f"/protocol?{query}").status_code == 200
         counts.append(len(seen))
     each = counts[1] - counts[0]
     assert each <= 4
     assert counts[2] == counts[0] + (POINTS - 1) * each
-    with counted(engine) as seen:
+    with count_statements(engine) as seen:
         client.get("/protocol?tolerance=0.02")
     assert len(seen) <= 3
 
@@ -204,7 +204,7 @@ def test_a_hidden_benchmark_is_in_nothing(own_client):
 
 
 def test_the_page_has_no_serious_barrier_and_fits_a_narrow_window(chromium, sqlite_assessed):  # noqa: F811
-    with served(client_of(sqlite_assessed).application) as base, page(chromium) as opened:
+    with serve(client_of(sqlite_assessed).application) as base, page(chromium) as opened:
         opened.goto(f"{base}/protocol?benchmark=four&benchmark=two&tolerance=0.02")
         draw_charts(opened)
         opened.evaluate(AXE)

@@ -116,7 +116,7 @@ def test_a_board_says_how_its_numbers_and_ranks_moved(own, monkeypatch):
     monkeypatch.setattr("web.pages.boards.SNAPSHOTS", 1)
     with monkeypatch.context() as apart:
         apart.setattr(history, "BURST", timedelta(0))
-        moved(own)
+        move(own)
     with read_session(own.engine) as session:
         known = history.moments(session, "main")
         assert [moment.snapshots for moment in known] == [2]
@@ -126,7 +126,7 @@ def test_a_board_says_how_its_numbers_and_ranks_moved(own, monkeypatch):
         assert course.since == session.scalar(select(func.min(BoardSnapshot.as_of)))
 
 
-def moved(own):
+def move(own):
     load(own, benchmarks=("capitals",))
     assert "The board's history begins" in body(own.client, "/boards/main")
     with write_session(own.engine) as session:

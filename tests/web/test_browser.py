@@ -23,7 +23,7 @@ def running(server):
         server.server_close()
 
 
-def served(application):
+def serve(application):
     """Return the address of a server of the application."""
     return running(make_server("127.0.0.1", 0, application, threaded=True))
 
@@ -37,7 +37,7 @@ def draw_charts(opened):
 @pytest.fixture
 def address(sqlite_site):
     """Yield a seeded server."""
-    with served(sqlite_site.client.application) as base:
+    with serve(sqlite_site.client.application) as base:
         yield base, sqlite_site.seeded
 
 

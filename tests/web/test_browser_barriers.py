@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.test_browser import draw_charts, page, served
+from tests.web.test_browser import draw_charts, page, serve
 
 VENDOR = Path(__file__).parent / "vendor"
 AXE = (VENDOR / "axe.min.js").read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ PLANTED = """
 LOOKS = (({"width": 1280, "height": 900}, "light"), ({"width": 390, "height": 844}, "dark"))
 
 
-def seeded_pages(seeded):
+def list_seeded_pages(seeded):
     """Return a page of every kind without charts, on the seeded site."""
     evaluations, questions = seeded.evaluations, seeded.questions
     return (
@@ -63,7 +63,7 @@ def seeded_pages(seeded):
     )
 
 
-def drawn_pages(outputs):
+def draw_pages(outputs):
     """Return a page of every kind with charts, on the site of imported outputs."""
     evaluations = outputs.evaluations
     cyclic = evaluations["leaning", "cyclic", "symbols"]
@@ -84,10 +84,10 @@ def drawn_pages(outputs):
 @pytest.fixture
 def sites(sqlite_site, sqlite_drawn):
     """Yield the addresses of every kind of page."""
-    with served(sqlite_site.client.application) as plain, served(sqlite_drawn.client.application) as charted:
+    with serve(sqlite_site.client.application) as plain, serve(sqlite_drawn.client.application) as charted:
         yield [
-            *(plain + path for path in seeded_pages(sqlite_site.seeded)),
-            *(charted + path for path in drawn_pages(sqlite_drawn.outputs)),
+            *(plain + path for path in list_seeded_pages(sqlite_site.seeded)),
+            *(charted + path for path in draw_pages(sqlite_drawn.outputs)),
         ]
 
 

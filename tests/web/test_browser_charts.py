@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.test_browser import draw_charts, page, served
+from tests.web.test_browser import draw_charts, page, serve
 
 # Text against its ground must reach 4.5 : 1 (WCAG 2.2, 1.4.3), whatever the scheme.
 CONTRAST = """
@@ -41,7 +41,7 @@ document.addEventListener("securitypolicyviolation", (event) => {
 @pytest.fixture
 def drawn_address(sqlite_drawn):
     """Yield a server of the site of imported outputs."""
-    with served(sqlite_drawn.client.application) as base:
+    with serve(sqlite_drawn.client.application) as base:
         yield base, sqlite_drawn.outputs
 
 
@@ -56,7 +56,7 @@ def paths(outputs):
     }
 
 
-def drawn(opened, address):
+def draw(opened, address):
     opened.goto(address)
     draw_charts(opened)
 
@@ -77,7 +77,7 @@ def test_every_chart_is_drawn_in_light_colours_and_the_policy_is_never_broken(ch
     with page(chromium, color_scheme="light") as opened:
         opened.add_init_script(VIOLATIONS)
         for path, charts in paths(outputs).items():
-            drawn(opened, base + path)
+            draw(opened, base + path)
             figures = opened.locator("figure[data-chart=drawn]")
             assert figures.count() == charts, path
             for number in range(charts):
@@ -90,7 +90,7 @@ def test_charts_fit_a_narrow_screen_move_nothing_and_have_nothing_cut_or_black_i
     base, outputs = drawn_address
     with page(chromium, viewport={"width": 390, "height": 800}, color_scheme="dark") as opened:
         for path in paths(outputs):
-            drawn(opened, base + path)
+            draw(opened, base + path)
             assert opened.evaluate("document.documentElement.scrollWidth") <= 390, path
             grown = opened.evaluate(
                 """() => [...document.querySelectorAll('figure[data-chart]')].map((figure) =>
@@ -128,7 +128,7 @@ def test_without_scripts_the_tables_stand_for_the_charts(chromium, drawn_address
 def test_a_chart_that_arrives_without_a_reload_is_drawn_as_well(chromium, drawn_address):
     base, _ = drawn_address
     with page(chromium) as opened:
-        drawn(opened, base + "/benchmarks/mixed/answer-moving?per_page=2")
+        draw(opened, base + "/benchmarks/mixed/answer-moving?per_page=2")
         opened.evaluate("window.stayed = true")
         opened.locator("[data-key=next]").click()
         opened.wait_for_url("**page=2**")

@@ -24,7 +24,7 @@ from tests.submissions.conftest import work
 from tests.support.commands import PATIENCE_S, eventually
 from tests.support.population import add_benchmark, question
 from tests.support.services import free_port
-from tests.web.test_browser import page, running, served
+from tests.web.test_browser import page, running, serve
 from web import create_app
 
 PASSWORD = "correct horse battery"
@@ -66,7 +66,7 @@ def test_from_the_first_admin_to_a_model_on_the_board(
     )
     assert made.exit_code == 0, made.output
     settings = Settings(home=tmp_path, poll_seconds=0.02)
-    with served(create_app(settings, database_url=sqlite_database)) as base, page(chromium, errors=True) as opened:
+    with serve(create_app(settings, database_url=sqlite_database)) as base, page(chromium, errors=True) as opened:
         # The admin makes the others.
         enter(opened, base, "ada")
         for name, role in (("sam", "submitter"), ("mary", "maintainer")):

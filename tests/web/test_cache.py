@@ -52,7 +52,7 @@ def test_what_was_not_asked_for_longest_is_dropped() -> None:
 
 
 @contextmanager
-def counted() -> Iterator[list[str]]:
+def count() -> Iterator[list[str]]:
     """Yield every statement that reaches any database."""
     seen: list[str] = []
 
@@ -71,7 +71,7 @@ def test_a_kept_page_costs_one_statement_until_anything_is_written(own: Site) ->
         for _ in range(10):  # until nothing else, such as a vacuum, writes at the same time
             before = state.now()
             first = own.client.get(page)
-            with counted() as seen:
+            with count() as seen:
                 again = own.client.get(page)
                 unchanged = own.client.get(page, headers={"If-None-Match": first.headers["ETag"]})
             if state.now() == before:
@@ -134,7 +134,7 @@ def test_work_in_progress_and_failures_are_not_kept(site: Site) -> None:
     page = f"/evaluations/{site.seeded.evaluations['slow']}"
     for address, status in ((page, 200), ("/models/nobody", 404)):
         assert "ETag" not in site.client.get(address).headers
-        with counted() as seen:
+        with count() as seen:
             assert site.client.get(address).status_code == status
         assert len(seen) > 1
 

@@ -14,10 +14,10 @@ from registry.verdicts.wording import tenths
 from tests.web.outputs import MODELS, PARTED_QUESTIONS, PROTOCOLS, QUESTIONS
 from tests.web.seed import add_model, evaluate
 from tests.web.seed import right as answered_right
-from tests.web.test_pages import counted, parsed
+from tests.web.test_pages import count_statements, parse
 from web import charts
 from web.charts.ranks import PLOT, SLOPE, ranks_over_time
-from web.charts.scatter import PLOTS, across_board
+from web.charts.scatter import PLOTS, draw_board
 from web.shown import chart_data
 
 pytestmark = pytest.mark.long_on("postgresql")
@@ -226,7 +226,7 @@ def test_answers_by_position_are_counted_from_the_lines(drawn, kind, protocol):
     assert f"{silent} of them had no valid answer" in page
     values = {
         (value["position"], value["what"]): value["share"]
-        for value in titled(page, "Bars for 5 positions")["data"]["values"]
+        for value in find_titled(page, "Bars for 5 positions")["data"]["values"]
     }
     assert values["A", "Chosen here"] == pytest.approx(expected[0][0] / len(lines))
     assert values["E", "Right answer here"] == pytest.approx(expected[4][1] / len(lines))
@@ -281,13 +281,13 @@ def test_effects_of_inserted_options_are_counted_from_the_lines(drawn):
             gains = [(one - other) / -other for one, other in zip(line["logprobs"], alone["logprobs"], strict=True)]
             by_npsq.append(isinstance(line["order"][gains.index(max(gains))], str))
         assert row[5] == f"{tenths(mean(by_npsq))}%"
-    adversarial = titled(page, f"Bars for {len(names)} inserted texts")
+    adversarial = find_titled(page, f"Bars for {len(names)} inserted texts")
     assert [value["label"] for value in adversarial["data"]["values"]] == names
 
 
 def test_parts_of_the_benchmark_stand_in_the_order_of_what_they_lose(drawn):
     page = drawn.client.get(f"/evaluations/{drawn.outputs.evaluations['leaning', 'cyclic', 'symbols']}").text
-    values = titled(page, "Lines for")["data"]["values"]
+    values = find_titled(page, "Lines for")["data"]["values"]
     lost = [value["accuracy"] - value["worst_accuracy"] for value in values]
     assert {value["label"] for value in values} == {"odd", "even"}
     assert lost == sorted(lost, reverse=True)
@@ -301,7 +301,7 @@ def test_a_single_order_has_no_chart_of_what_other_orders_lose(drawn):
     assert "the largest loss first" not in page
 
 
-def titled(page, words):
+def find_titled(page, words):
     """Return the chart of a page whose label begins with these words."""
     found = re.findall(
         r'aria-label="([^"]*)"><div class="chart[^"]*"><canvas[^>]*></canvas></div></div>\s*<script type="application/json">(.*?)</script>',
@@ -318,7 +318,7 @@ def test_the_curve_of_bmca_is_counted_from_the_lines(drawn):
         hits.setdefault(line["question_id"], []).append(right(line))
     shares = (50, 60, 70, 80, 90, 100)
     expected = [mean(10 * sum(found) >= share / 10 * len(found) for found in hits.values()) for share in shares]
-    values = titled(page, "Curve of BMCA")["data"]["values"]
+    values = find_titled(page, "Curve of BMCA")["data"]["values"]
     assert [value["value"] for value in values] == pytest.approx(expected)
     assert expected == sorted(expected, reverse=True)
     rows = cells(page, "Share of questions right in at least this share of their variants")
@@ -344,7 +344,7 @@ def test_subjects_stand_in_each_shuffle_with_their_median(drawn):
     hits = {}
     for line in drawn.outputs.parted_lines:
         hits.setdefault((line["variant"], subject_of[line["question_id"]]), []).append(right(line))
-    specification = titled(page, "Strips of accuracy")
+    specification = find_titled(page, "Strips of accuracy")
     dots = {
         (value["row"], value["subject"]): value["accuracy"] for value in specification["layer"][0]["data"]["values"]
     }
@@ -469,7 +469,7 @@ def test_questions_are_counted_by_the_orders_in_which_they_are_right(drawn):
         expected["steady" if len(chosen) == 1 and None not in chosen else "flips"] += 1
         always += all(map(right, asked))
         never += not any(map(right, asked))
-    values = titled(page, "Bars for 12 numbers of orders")["data"]["values"]
+    values = find_titled(page, "Bars for 12 numbers of orders")["data"]["values"]
     found = {
         what: sum(value["questions"] for value in values if value["what"] == what)
         for what in ("Same answer in all", "Answer flips")
@@ -531,7 +531,7 @@ def test_names_in_the_scatter_cover_no_point_and_no_name():
         {"model": "squeezed", "accuracy": 0.79, "worst_accuracy": 0.2},
         {"model": "beside", "accuracy": 0.75, "worst_accuracy": 0.2},
     ]
-    points = across_board(PLOTS["order"], rows).points
+    points = draw_board(PLOTS["order"], rows).points
     # Five points coincide: one name goes to the right of them, one to the left, and three have no room.
     assert {point.row["model"]: point.names["narrow"][1] for point in points if "narrow" in point.names} == {
         "model-0": False,
@@ -545,7 +545,7 @@ def test_names_in_the_scatter_cover_no_point_and_no_name():
 def test_models_that_are_all_alike_still_have_axes():
     for value in (0.0, 0.3, 1.0):
         row = {"model": "m", "accuracy": value, "worst_accuracy": value}
-        scatter = across_board(PLOTS["order"], [row, row])
+        scatter = draw_board(PLOTS["order"], [row, row])
         ticks = [float(text.removesuffix("\u202f%")) / 100 for _, text in scatter.x_ticks]
         assert 0 <= ticks[0] < ticks[-1] <= 1
         assert ticks[0] <= value <= ticks[-1]
@@ -558,7 +558,7 @@ def test_accuracy_is_drawn_against_the_logarithm_of_the_cost():
         {"model": model, "accuracy": accuracy, "cost": cost}
         for model, accuracy, cost in (("cheap", 0.4, 0.02), ("middle", 0.5, 0.2), ("dear", 0.6, 2.0))
     ]
-    scatter = across_board(PLOTS["cost"], rows, "USD")
+    scatter = draw_board(PLOTS["cost"], rows, "USD")
     cheap, middle, dear = scatter.points
     assert middle.x - cheap.x == pytest.approx(dear.x - middle.x, abs=0.02)
     assert cheap.y > middle.y > dear.y  # downwards from the top
@@ -566,7 +566,7 @@ def test_accuracy_is_drawn_against_the_logarithm_of_the_cost():
     assert cheap.words == ["cost 0.02 USD", "accuracy 40.0\u202f%"]
     assert {point.up for point in scatter.points} == {None}
     # One alone has axes, too.
-    assert len(across_board(PLOTS["cost"], rows[:1], "USD").x_ticks) == 2
+    assert len(draw_board(PLOTS["cost"], rows[:1], "USD").x_ticks) == 2
 
 
 def test_ranks_are_drawn_over_real_time_and_held_until_they_change():
@@ -604,7 +604,7 @@ def test_a_benchmark_without_moved_answers_says_so(client):
 def test_pages_with_charts_are_well_formed_and_keep_to_the_policy(drawn, path, leads_to, chosen):
     response = drawn.client.get(address(drawn, path))
     assert response.status_code == 200
-    tags = parsed(response)
+    tags = parse(response)
     names = [tag for tag, _ in tags.tags]
     assert names.count("table") == names.count("caption")
     assert not [name for name in tags.attributes if name == "style" or name.startswith("on")]
@@ -623,6 +623,6 @@ def test_pages_with_charts_are_well_formed_and_keep_to_the_policy(drawn, path, l
 
 def test_pages_with_charts_ask_the_database_a_bounded_number_of_times(drawn):
     for path in PAGES:
-        with counted(drawn.engine) as seen:
+        with count_statements(drawn.engine) as seen:
             assert drawn.client.get(address(drawn, path)).status_code == 200
         assert len(seen) <= 20, path

@@ -14,7 +14,7 @@ from tests.web.outputs import MODELS
 from tests.web.seed import HOSTILE, add_model, evaluate, right
 from tests.web.test_charts import cells
 from tests.web.test_charts import right as answered_right
-from tests.web.test_pages import counted
+from tests.web.test_pages import count_statements
 from web.pages.comparing import COMPARED
 
 pytestmark = pytest.mark.one_engine
@@ -26,14 +26,14 @@ def pair(drawn, kind="cyclic", protocol="symbols"):
     return [drawn.outputs.evaluations[model, kind, protocol] for model in MODELS]
 
 
-def compared(drawn, query="", **how):
+def compare(drawn, query="", **how):
     left, right_ = pair(drawn, **how)
     response = drawn.client.get(f"/compare?left={left}&right={right_}{query}")
     assert response.status_code == 200, response.text
     return response.text
 
 
-def known_everywhere(drawn, model):
+def find_known_everywhere(drawn, model):
     """Return the questions that a model has right in every order."""
     hits = {}
     for line in drawn.outputs.lines[model, "cyclic", "symbols"]:
@@ -42,7 +42,7 @@ def known_everywhere(drawn, model):
 
 
 def test_the_numbers_are_those_of_the_command_line(drawn):
-    rows = {row[0].rstrip(" ↑↓"): row[1:] for row in cells(compared(drawn), TABLE)}
+    rows = {row[0].rstrip(" ↑↓"): row[1:] for row in cells(compare(drawn), TABLE)}
     with read_session(drawn.engine) as session:
         expected = compare_evaluations(session, *pair(drawn))["metrics"]
     shown = {name: METRICS[name].label for name in COMPARED if expected[name]["n"]}
@@ -67,7 +67,7 @@ def test_the_numbers_are_those_of_the_command_line(drawn):
 
 def test_page_json_and_command_line_state_the_same_intervals(drawn):
     left, right_ = pair(drawn)
-    page = compared(drawn)
+    page = compare(drawn)
     document = run(drawn.engine, "statistics", "compare", left, right_, "--json").document
     printed = run(drawn.engine, "statistics", "compare", left, right_).stdout.splitlines()
     assert f"{document['resamples']:,} resamples" in page
@@ -85,7 +85,7 @@ def test_page_json_and_command_line_state_the_same_intervals(drawn):
 
 
 def test_questions_on_which_they_differ_are_listed_by_side(drawn):
-    known = {model: known_everywhere(drawn, model) for model in MODELS}
+    known = {model: find_known_everywhere(drawn, model) for model in MODELS}
     expected = {
         "left": known["leaning"] - known["steady"],
         "right": known["steady"] - known["leaning"],
@@ -93,18 +93,18 @@ def test_questions_on_which_they_differ_are_listed_by_side(drawn):
     }
     assert expected["right"]
     for only, questions in expected.items():
-        page = compared(drawn, f"&only={only}&per_page=100")
+        page = compare(drawn, f"&only={only}&per_page=100")
         assert set(re.findall(r'<a href="/questions/\d+">(m\d+)</a>', page)) == questions
         assert f'<span class="number">{len(questions)}</span>' in page
-    first = compared(drawn, "&per_page=10")
-    second = compared(drawn, "&per_page=10&page=2")
+    first = compare(drawn, "&per_page=10")
+    second = compare(drawn, "&per_page=10&page=2")
     listed = [re.findall(r'<a href="/questions/\d+">(m\d+)</a>', page) for page in (first, second)]
     assert len(listed[0]) == 10
     assert not set(listed[0]) & set(listed[1])
 
 
 def test_questions_can_differ_by_the_original_order_alone(drawn):
-    page = compared(drawn, "&by=accuracy&per_page=100")
+    page = compare(drawn, "&by=accuracy&per_page=100")
     outcomes = {
         model: {
             line["question_id"]: answered_right(line)
@@ -119,7 +119,7 @@ def test_questions_can_differ_by_the_original_order_alone(drawn):
 
 def test_swapping_the_sides_turns_every_difference_around(drawn):
     left, right_ = pair(drawn)
-    one = cells(compared(drawn), TABLE)
+    one = cells(compare(drawn), TABLE)
     other = cells(drawn.client.get(f"/compare?left={right_}&right={left}").text, TABLE)
     for row, turned in zip(one, other, strict=True):
         assert row[2:4] == turned[3:1:-1]
@@ -128,7 +128,7 @@ def test_swapping_the_sides_turns_every_difference_around(drawn):
 
 def test_two_models_are_compared_where_they_were_asked_in_the_same_way(drawn):
     page = drawn.client.get("/compare?left=leaning&right=steady&benchmark=mixed&variants=cyclic").text
-    assert cells(page, TABLE) == cells(compared(drawn), TABLE)
+    assert cells(page, TABLE) == cells(compare(drawn), TABLE)
     # Without a protocol one of four is chosen; the others are offered.
     page = drawn.client.get("/compare?left=leaning&right=steady&benchmark=mixed").text
     assert (
@@ -163,7 +163,7 @@ def test_the_choice_begins_with_what_several_models_were_asked_in_the_same_way(d
 def test_models_are_compared_where_a_url_names_them_and_no_benchmark(drawn):
     assert "verdict" in drawn.client.get("/compare?model=leaning&model=steady&variants=cyclic").text
     assert cells(drawn.client.get("/compare?model=leaning&model=steady&variants=cyclic").text, TABLE) == cells(
-        compared(drawn), TABLE
+        compare(drawn), TABLE
     )
     assert drawn.client.get("/compare?left=leaning&right=steady").status_code == 200
 
@@ -172,7 +172,7 @@ def test_a_verdict_says_who_is_better_by_how_much_and_on_how_many_questions(draw
     with read_session(drawn.engine) as session:
         row = compare_evaluations(session, *pair(drawn))["metrics"]["worst_accuracy"]
     low, high = (-end for end in reversed(row["interval"]))
-    verdict = re.sub("<[^>]*>", "", compared(drawn).split("verdict")[1].split("</p>")[0]).replace("\u202f", " ")
+    verdict = re.sub("<[^>]*>", "", compare(drawn).split("verdict")[1].split("</p>")[0]).replace("\u202f", " ")
     verdict = " ".join(verdict.split())
     assert low > 0
     assert (
@@ -285,6 +285,6 @@ def test_a_comparison_asks_the_database_a_bounded_number_of_times(drawn):
         "model=steady",
         "",
     ):
-        with counted(drawn.engine) as seen:
+        with count_statements(drawn.engine) as seen:
             assert drawn.client.get(f"/compare?{query}").status_code == 200
         assert len(seen) <= 16, query

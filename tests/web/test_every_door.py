@@ -111,7 +111,7 @@ def text_of(answer: TestResponse) -> str:
     return answer.text
 
 
-def of(app: Flask, who: str) -> FlaskClient:
+def make(app: Flask, who: str) -> FlaskClient:
     return app.test_client() if who == "anonymous" else signed_in(app, who)
 
 
@@ -129,7 +129,7 @@ def _secret_version(own: Site) -> int:
         return session.get_one(Evaluation, own.seeded.secret_evaluation).benchmark_version_id
 
 
-def of_hostile(own: Site) -> list[str]:
+def list_hostile(own: Site) -> list[str]:
     """Return the pages of hostile content, and of the model that answered the secret benchmark."""
     evaluation = own.seeded.evaluations["hostile"]
     found = re.search(rf"/evaluations/{evaluation}/questions/(\d+)", own.client.get(f"/evaluations/{evaluation}").text)
@@ -167,8 +167,8 @@ def test_a_benchmark_is_behind_no_door_for_whom_it_is_not_and_what_users_wrote_i
         "/api/v1/benchmarks/secret",
         f"/compare?left={own.seeded.evaluations['alpha']}&right={evaluation}",
     ]
-    client = of(app, not_by)
-    answers = everything(client, of_hostile(own), most)
+    client = make(app, not_by)
+    answers = everything(client, list_hostile(own), most)
     for address, answer in answers.items():
         assert SECRET not in text_of(answer), address
         # The description of the API speaks of secrets, too.
@@ -177,7 +177,7 @@ def test_a_benchmark_is_behind_no_door_for_whom_it_is_not_and_what_users_wrote_i
     for address in closed:
         assert client.get(address).status_code == 404, address
     check_is_text(answers)
-    shown = [of(app, seen_by).get(address) for address in closed[:6]]
+    shown = [make(app, seen_by).get(address) for address in closed[:6]]
     assert [answer.status_code for answer in shown] == [200] * 6
     assert any(SECRET in answer.text for answer in shown)
 
@@ -191,7 +191,7 @@ def _own_text(answer: TestResponse) -> str:
 @EVERY_DOOR
 @pytest.mark.one_engine
 def test_what_users_wrote_is_text_on_every_page_of_an_admin(app: Flask, own: Site, most: dict[str, int]) -> None:
-    check_is_text(everything(of(app, "admin"), of_hostile(own), most))
+    check_is_text(everything(make(app, "admin"), list_hostile(own), most))
 
 
 def check_is_text(answers: dict[str, TestResponse]) -> None:
@@ -224,7 +224,7 @@ TRAVERSALS = (
 @pytest.mark.one_engine
 @pytest.mark.parametrize("who", ["anonymous", "admin"])
 def test_no_name_in_an_address_leads_out_of_the_registry(app: Flask, who: str) -> None:
-    client = of(app, who)
+    client = make(app, who)
     asked = 0
     for rule in (rule for rule in READ if "<" in rule):
         for traversal in TRAVERSALS:

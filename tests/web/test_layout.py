@@ -30,7 +30,7 @@ from tests.support.surface import PAGES
 from tests.web.accounts import PASSWORD, add_account
 from tests.web.outputs import BOARD, Outputs
 from tests.web.outputs import fill as import_outputs
-from tests.web.test_browser import draw_charts, page, served
+from tests.web.test_browser import draw_charts, page, serve
 from web import create_app
 
 WIDTHS = (390, 768, 1440, 2560)
@@ -184,7 +184,7 @@ PLANTED = """
 @contextmanager
 def signed_in(chromium, application, **options):
     """Yield a tab in which the admin is signed in, through the link on a page that requires it."""
-    with served(application) as base, page(chromium, errors=True, **options) as opened:
+    with serve(application) as base, page(chromium, errors=True, **options) as opened:
         opened.goto(f"{base}/account")
         opened.locator("main").get_by_role("link", name="Sign in").click()
         opened.get_by_label("Name").fill(ADMIN)
@@ -234,7 +234,7 @@ MODEL_ROWS = """
 
 @pytest.mark.long
 def test_models_stand_above_the_fold_and_their_columns_fit_a_tablet(chromium, full):
-    with served(full.application) as base, page(chromium) as opened:
+    with serve(full.application) as base, page(chromium) as opened:
         for address in ("/", "/boards/generated"):
             opened.set_viewport_size({"width": 1440, "height": 900})
             opened.goto(base + address)

@@ -12,8 +12,8 @@ from registry.metrics.catalogue import HEADLINES
 from registry.studies.published import load_published
 from tests.web.seed import evaluate, first, right
 from tests.web.test_charts import cells
-from tests.web.test_pages import parsed, text_of
-from web.charts.scatter import PLOTS, beside_leaderboard
+from tests.web.test_pages import parse, text_of
+from web.charts.scatter import PLOTS, draw_leaderboard
 
 
 def models(response):
@@ -44,7 +44,7 @@ def models(response):
 def test_filters_are_in_the_address_and_in_the_form(client, query, kept):
     response = client.get(f"/?benchmark=capitals&{query}")
     assert models(response) == kept
-    selected = {given.get("value") for tag, given in parsed(response).tags if tag == "option" and "selected" in given}
+    selected = {given.get("value") for tag, given in parse(response).tags if tag == "option" and "selected" in given}
     for item in query.split("&"):
         name, _, value = item.partition("=")
         if name in ("min_parameters", "max_parameters", "asked", "openness"):
@@ -133,13 +133,13 @@ def test_columns_stand_in_the_order_of_the_address_pinned_ones_first(client):
     header = client.get(f"/leaderboard.csv{address[1:]}").text.partition("\n")[0].split(",")
     assert [name for name in header if name in headings] == ["model", "cora", "accuracy", "worst_accuracy"]
 
-    def after(step):
+    def link_after(step):
         found = re.search(rf'<a href="([^"#]+)#[^"]+" title="{step}"', response.text)[1].replace("&amp;", "&")
         return re.findall(r'data-key="sort-(\w+)"', client.get(found).text)[1:]
 
-    assert after("Move Accuracy left") == ["accuracy", "cora", "worst_accuracy"]
-    assert after("Remove CoRA") == ["accuracy", "worst_accuracy"]
-    assert after("Pin Worst accuracy") == ["worst_accuracy", "cora", "accuracy"]
+    assert link_after("Move Accuracy left") == ["accuracy", "cora", "worst_accuracy"]
+    assert link_after("Remove CoRA") == ["accuracy", "worst_accuracy"]
+    assert link_after("Pin Worst accuracy") == ["worst_accuracy", "cora", "accuracy"]
     pinned = client.get(f"{address}&pin=worst_accuracy,cora").text
     assert re.findall(r'class="number pin pin-(\d)', pinned)[:2] == ["1", "2"]
     assert 'title="Move CoRA right"' not in pinned  # the last of the pinned ones
@@ -152,7 +152,7 @@ def test_columns_stand_in_the_order_of_the_address_pinned_ones_first(client):
 
 @pytest.mark.one_engine
 def test_selected_rows_are_compared_as_they_were_asked(client):
-    page = parsed(client.get("/?benchmark=capitals"))
+    page = parse(client.get("/?benchmark=capitals"))
     boxes = [given for tag, given in page.tags if tag == "input" and given.get("form") == "compare-1"]
     assert [(given["name"], given["value"]) for given in boxes] == [
         ("model", name) for name in ("alpha", "silent", "beta", "gamma", "delta")
@@ -192,7 +192,7 @@ def test_a_chart_beside_the_table_leaves_out_by_name_what_it_cannot_draw():
 
     once = {"worst_accuracy": None, "distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 1}
     rows = [row(1), row(2, parameters=None), row(3, **once)]
-    by_order, by_size = (beside_leaderboard(PLOTS[name], rows) for name in ("order", "size"))
+    by_order, by_size = (draw_leaderboard(PLOTS[name], rows) for name in ("order", "size"))
     assert [point.row["evaluation_id"] for point in by_order.points] == [1, 2]
     assert [point.row["evaluation_id"] for point in by_size.points] == [1]
     left_out = {why: [item["model"] for item in found] for why, found in by_size.missing.items()}
@@ -201,7 +201,7 @@ def test_a_chart_beside_the_table_leaves_out_by_name_what_it_cannot_draw():
         "Worst accuracy needs two orders or more; asked in one order": ["m3"],
     }
     assert [text for _, text in by_size.x_ticks] == ["3 B", "10 B"]
-    assert beside_leaderboard(PLOTS["size"], []).points == []
+    assert draw_leaderboard(PLOTS["size"], []).points == []
 
 
 def test_printed_numbers_stand_apart_with_their_table(own):

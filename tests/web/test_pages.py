@@ -78,7 +78,7 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag, (tag, self.getpos())
 
 
-def parsed(response):
+def parse(response):
     tags = Tags()
     tags.feed(response.text)
     assert tags.open == []
@@ -95,7 +95,7 @@ def test_every_page_is_well_formed_and_keeps_to_the_content_security_policy(clie
     assert "unsafe" not in policy
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     assert response.headers["Referrer-Policy"] == "same-origin"
-    tags = parsed(response)
+    tags = parse(response)
     assert not [name for name in tags.attributes if name == "style" or name.startswith("on")]
     # A block of JSON is never run; scripts come from files.
     assert all(
@@ -143,7 +143,7 @@ def test_the_board_sorts_by_any_metric_and_says_so(client, seeded):
     response = client.get("/?benchmark=capitals&sort=fluctuation_rate&order=desc")
     text = text_of(response)
     assert re.findall(r"(\d) (alpha|beta|gamma|delta|silent)\b", text)[0] == ("5", "delta")
-    headings = [given for tag, given in parsed(response).tags if tag == "th" and "aria-sort" in given]
+    headings = [given for tag, given in parse(response).tags if tag == "th" and "aria-sort" in given]
     assert [given["aria-sort"] for given in headings] == ["descending"]
 
 
@@ -209,7 +209,7 @@ def test_one_steps_from_one_question_that_flips_to_the_next(client, seeded):
     steps = {}
     for name in ("q1", "q7", "q8"):
         response = client.get(page.format(seeded.questions[name]))
-        links = [given for _, given in parsed(response).tags if "data-step" in given]
+        links = [given for _, given in parse(response).tags if "data-step" in given]
         steps[name] = ({given["data-step"]: given["href"] for given in links}, text_of(response))
     assert steps["q1"][0] == {"next": page.format(seeded.questions["q7"])}
     assert "This question does not flip; 2 of 8 do" in steps["q1"][1]
@@ -248,18 +248,18 @@ def test_a_question_says_how_often_each_evaluation_chose_each_option(client, see
 def test_families_of_metrics_are_folded_unless_the_url_opens_them(client, seeded):
     page = f"/evaluations/{seeded.evaluations['beta']}"
 
-    def opened(address):
+    def open_page(address):
         return re.findall(
             r'<details( open)?>\s*<summary><span class="family">.*?<div id="metrics-(\w+)"',
             client.get(address).text,
             re.DOTALL,
         )
 
-    families = [name for _, name in opened(page)]
+    families = [name for _, name in open_page(page)]
     assert families[:3] == ["orders", "repeats", "probabilities"]
-    assert not any(is_open for is_open, _ in opened(page))
-    assert [name for is_open, name in opened(page + "?open=orders") if is_open] == ["orders"]
-    assert all(is_open for is_open, _ in opened(page + "?open=all"))
+    assert not any(is_open for is_open, _ in open_page(page))
+    assert [name for is_open, name in open_page(page + "?open=orders") if is_open] == ["orders"]
+    assert all(is_open for is_open, _ in open_page(page + "?open=all"))
     assert client.get(page + "?open=nonsense").status_code == 400
 
 
@@ -267,7 +267,7 @@ def test_families_of_metrics_are_folded_unless_the_url_opens_them(client, seeded
 def test_progress_is_shown_while_an_evaluation_runs_and_asks_for_its_json(client, seeded):
     response = client.get(f"/evaluations/{seeded.evaluations['slow']}")
     assert "16 of 32 prompts" in text_of(response)
-    polled = [given["data-poll"] for _, given in parsed(response).tags if "data-poll" in given]
+    polled = [given["data-poll"] for _, given in parse(response).tags if "data-poll" in given]
     assert len(polled) == 1
     assert client.get(polled[0]).json["prompts_done"] == 16
 
@@ -393,27 +393,27 @@ def test_lists_are_sorted_by_any_column_without_regard_to_case_and_narrowed_by_p
         for name, parameters in (("Beta-2", 7_000_000_000), ("ALPHA-small", 1_000_000)):
             add_model(session, name).model.parameters = parameters
 
-    def listed(path, kind="models"):
+    def list_items(path, kind="models"):
         response = own.client.get(path)
         assert response.status_code == 200, response.text
         return re.findall(rf'<th scope="row"><a href="/{kind}/([^"?]+)"', response.text)
 
     names = ["alpha", "ALPHA-small", "beta", "Beta-2", "delta", "gamma", "silent", "slow"]
-    assert listed("/models") == names
-    assert listed("/models?order=desc") == names[::-1]
-    assert listed("/models?sort=parameters")[0] == "Beta-2"
-    assert listed("/models?sort=parameters&order=asc")[0] == "ALPHA-small"
-    assert listed("/models?q=BETA") == ["beta", "Beta-2"]
-    assert listed("/models?q=toy") == names  # the family of all
-    assert listed("/models?family=toy") == names
-    assert listed("/models?family=unheard-of") == []
-    assert listed("/models?q=nothing") == []
+    assert list_items("/models") == names
+    assert list_items("/models?order=desc") == names[::-1]
+    assert list_items("/models?sort=parameters")[0] == "Beta-2"
+    assert list_items("/models?sort=parameters&order=asc")[0] == "ALPHA-small"
+    assert list_items("/models?q=BETA") == ["beta", "Beta-2"]
+    assert list_items("/models?q=toy") == names  # the family of all
+    assert list_items("/models?family=toy") == names
+    assert list_items("/models?family=unheard-of") == []
+    assert list_items("/models?q=nothing") == []
     assert "Show all 8 models" in own.client.get("/models?q=nothing").text
     assert 'href="/models?q=beta&amp;sort=family&amp;order=asc"' in own.client.get("/models?q=beta").text
     assert own.client.get("/models?sort=nothing").status_code == 400
-    assert listed("/benchmarks?sort=questions", "benchmarks") == ["capitals", "hostile"]
-    assert listed("/benchmarks?sort=questions&order=asc", "benchmarks") == ["hostile", "capitals"]
-    assert listed("/benchmarks?q=CAP", "benchmarks") == ["capitals"]
+    assert list_items("/benchmarks?sort=questions", "benchmarks") == ["capitals", "hostile"]
+    assert list_items("/benchmarks?sort=questions&order=asc", "benchmarks") == ["hostile", "capitals"]
+    assert list_items("/benchmarks?q=CAP", "benchmarks") == ["capitals"]
 
 
 @pytest.mark.one_engine
@@ -426,7 +426,7 @@ def test_an_empty_registry_says_how_to_begin(empty_client):
 
 
 @contextmanager
-def counted(engine):
+def count_statements(engine):
     """Yield every statement that reaches the database."""
     seen = []
 
@@ -442,7 +442,7 @@ def counted(engine):
 def statements_of(site, patterns):
     counts = {}
     for pattern in patterns:
-        with counted(site.engine) as seen:
+        with count_statements(site.engine) as seen:
             assert site.client.get(address(pattern, site.seeded)).status_code == 200
         counts[pattern] = len(seen)
     return counts
@@ -462,7 +462,7 @@ def test_a_page_asks_the_database_as_often_for_many_evaluations_as_for_few(own):
 
 @pytest.mark.one_engine
 def test_questions_are_found_by_their_text_their_options_and_their_subject(site):
-    def found(**asked):
+    def find(**asked):
         page = site.client.get("/benchmarks/capitals", query_string=asked).text
         return page[page.index('id="questions"') :].count('<a href="/questions/')
 
@@ -471,8 +471,8 @@ def test_questions_are_found_by_their_text_their_options_and_their_subject(site)
             select(Question).join(BenchmarkVersion).join(Benchmark).filter_by(name="capitals")
         ).first()
         option, text = question.options[0].text, question.text
-    assert found() == 8
-    assert 1 <= found(q=text.upper()) < 8
-    assert 1 <= found(q=option) <= 8
-    assert found(q="100%_nowhere") == 0
-    assert found(subject="no such subject") == 0
+    assert find() == 8
+    assert 1 <= find(q=text.upper()) < 8
+    assert 1 <= find(q=option) <= 8
+    assert find(q="100%_nowhere") == 0
+    assert find(subject="no such subject") == 0

@@ -8,7 +8,7 @@ from registry.db import read_session
 from registry.settings import Settings
 from registry.tables.accounts import AuditEvent
 from tests.outputs.conftest import Registry, registries, registry
-from tests.proof.replays import lines_of, recorded, replayed, rotations, version
+from tests.proof.replays import lines_of, record, replayed, rotations, version
 from tests.web.accounts import add_account, add_one_of_each_role, bearer, csrf_of, maintaining, signed_in, token_of
 from web import create_app
 
@@ -28,7 +28,7 @@ def source(registry: Registry) -> int:
         for number, key in enumerate(KEYS)
         for line in rotations(number, [key] * 4)
     ]
-    return recorded(registry, texts, protocol="select-letter")
+    return record(registry, texts, protocol="select-letter")
 
 
 @pytest.fixture

@@ -190,7 +190,7 @@ def test_answers_that_are_missing_have_a_column_above_one_percent_and_no_rank_be
     registry.benchmark("four", FOUR)
     client = create_app(database_url=registry.url).test_client()
 
-    def answered(model: str, missing: int) -> None:
+    def import_answers(model: str, missing: int) -> None:
         registry.model(model)
         lines = [
             {"question_id": question["id"], "variant": 0, "order": [0, 1, 2, 3]}
@@ -199,11 +199,11 @@ def test_answers_that_are_missing_have_a_column_above_one_percent_and_no_rank_be
         ]
         import_outputs(registry.engine, ImportRequest(registry.file("o.jsonl", lines), model, "four", "original"))
 
-    answered("all", 0)
-    answered("few", len(FOUR) // 200)
+    import_answers("all", 0)
+    import_answers("few", len(FOUR) // 200)
     assert "Unread" not in words(client.get("/").text)
-    answered("many", len(FOUR) // 5)
-    answered("most", len(FOUR) * 6 // 10)
+    import_answers("many", len(FOUR) // 5)
+    import_answers("most", len(FOUR) * 6 // 10)
     page = words(client.get("/").text)
     assert "Unread" in page
     assert "20.0 %" in page

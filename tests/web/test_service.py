@@ -129,7 +129,7 @@ def test_serve_answers_beside_slow_clients_and_stops_when_told(database):
     with serving(database) as address, ExitStack() as slow:
         for _ in range(60):  # 420 connections, more of each kind than the server has threads
             for sent in UNFINISHED.values():
-                slow.enter_context(_connected(address)).sendall(sent.encode())
+                slow.enter_context(_connect(address)).sendall(sent.encode())
         with urllib.request.urlopen(address[0], timeout=PATIENCE_S) as response:
             assert b"How much of the score survives a shuffle?" in response.read()
         assert b"431 " in _answer(address, REQUEST + "X-Long: " + "x" * MAX_HEADERS + "\r\n\r\n")
@@ -149,12 +149,12 @@ def test_no_header_from_loopback_changes_an_address_on_a_page(database):
             assert b"evil" not in response.read()
 
 
-def _connected(address):
+def _connect(address):
     return socket.create_connection((address[1], int(address[2])), timeout=PATIENCE_S)
 
 
 def _answer(address, sent):
-    with _connected(address) as client:
+    with _connect(address) as client:
         client.sendall(sent.encode())
         return client.recv(1 << 20)
 

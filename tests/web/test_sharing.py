@@ -41,7 +41,7 @@ def boards(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathF
     return site
 
 
-def fetched(client: FlaskClient, path: str, status: int = 200):
+def fetch(client: FlaskClient, path: str, status: int = 200):
     answer = client.get(path)
     assert answer.status_code == status, (path, answer.get_data()[:300])
     return answer
@@ -56,29 +56,27 @@ def section(page: str, heading: str) -> str:
 
 
 def test_a_snapshot_is_cited_by_its_address_and_digest(boards: Site) -> None:
-    document = fetched(boards.client, "/api/v1/boards/main").get_json()
+    document = fetch(boards.client, "/api/v1/boards/main").get_json()
     address = f"/snapshots/{document['digest']}"
-    answer = fetched(boards.client, f"{address}.bib")
+    answer = fetch(boards.client, f"{address}.bib")
     assert answer.headers["Content-Disposition"].startswith("attachment")
     for page in ("/boards/main", address):
-        assert answer.text in section(fetched(boards.client, page).text, "Cite")
+        assert answer.text in section(fetch(boards.client, page).text, "Cite")
     (entry,) = parse_string(answer.text, "bibtex").entries.values()
     assert entry.type == "misc"
     assert entry.fields["url"] == f"http://localhost{address}"
     assert document["digest"] in entry.fields["note"]
     assert entry.fields["year"] == document["as_of"][:4]
-    fetched(boards.client, f"/snapshots/{'0' * 64}.bib", 404)
+    fetch(boards.client, f"/snapshots/{'0' * 64}.bib", 404)
 
 
 def test_a_sealed_evaluation_is_cited_by_its_seal(boards: Site) -> None:
     alpha, slow = boards.seeded.evaluations["alpha"], boards.seeded.evaluations["slow"]
-    (entry,) = parse_string(fetched(boards.client, f"/evaluations/{alpha}.bib").text, "bibtex").entries.values()
-    assert (
-        fetched(boards.client, f"/api/v1/evaluations/{alpha}").get_json()["provenance"]["seal"] in entry.fields["note"]
-    )
+    (entry,) = parse_string(fetch(boards.client, f"/evaluations/{alpha}.bib").text, "bibtex").entries.values()
+    assert fetch(boards.client, f"/api/v1/evaluations/{alpha}").get_json()["provenance"]["seal"] in entry.fields["note"]
     assert "alpha (revision 1) on capitals" in entry.fields["title"]
-    assert "not complete" in fetched(boards.client, f"/evaluations/{slow}.bib", 404).text
-    assert "<h3>Cite</h3>" not in fetched(boards.client, f"/evaluations/{slow}").text
+    assert "not complete" in fetch(boards.client, f"/evaluations/{slow}.bib", 404).text
+    assert "<h3>Cite</h3>" not in fetch(boards.client, f"/evaluations/{slow}").text
 
 
 @pytest.mark.parametrize("title", ["}{", "\\", 'a "quote" {', "@misc{x,", "100 % $x_1^2$ ~ #&", HOSTILE])
@@ -96,10 +94,10 @@ def test_no_title_breaks_a_bibtex_entry(boards: Site, title: str) -> None:
 
 
 def test_a_table_says_the_same_in_every_format(boards: Site) -> None:
-    document = fetched(boards.client, "/api/v1/boards/main").get_json()
-    lines = fetched(boards.client, "/boards/main/table.csv").text.splitlines()
+    document = fetch(boards.client, "/api/v1/boards/main").get_json()
+    lines = fetch(boards.client, "/boards/main/table.csv").text.splitlines()
     names = lines[0].split(",")
-    table = pq.read_table(io.BytesIO(fetched(boards.client, "/boards/main/table.parquet").data))
+    table = pq.read_table(io.BytesIO(fetch(boards.client, "/boards/main/table.parquet").data))
     assert table.column_names == names
     assert len(lines) - 1 == table.num_rows == len(document["rows"])
     for row, line, stored in zip(document["rows"], lines[1:], table.to_pylist(), strict=True):
@@ -107,7 +105,7 @@ def test_a_table_says_the_same_in_every_format(boards: Site) -> None:
         value = row["values"]["worst_accuracy@cyclic"]["value"]
         assert cells["model"] == stored["model"] == row["model"]
         assert stored["worst_accuracy@cyclic"] == float(cells["worst_accuracy@cyclic"]) == value
-    shown = fetched(boards.client, f"/snapshots/{document['digest']}/table.md").text
+    shown = fetch(boards.client, f"/snapshots/{document['digest']}/table.md").text
     rows = [line for line in shown.splitlines() if line.startswith("| ")]
     assert len(rows) == 1 + len(document["rows"])
     # A pipe in a cell would make a column of it.
@@ -118,8 +116,8 @@ def test_a_table_says_the_same_in_every_format(boards: Site) -> None:
 
 def test_the_leaderboard_has_the_same_rows_in_every_format(boards: Site) -> None:
     view = "?benchmark=capitals&metrics=accuracy,worst_accuracy"
-    lines = fetched(boards.client, f"/leaderboard.csv{view}").text.splitlines()
-    table = pq.read_table(io.BytesIO(fetched(boards.client, f"/leaderboard.parquet{view}").data))
+    lines = fetch(boards.client, f"/leaderboard.csv{view}").text.splitlines()
+    table = pq.read_table(io.BytesIO(fetch(boards.client, f"/leaderboard.parquet{view}").data))
     assert table.column_names == lines[0].split(",")
     assert [row["model"] for row in table.to_pylist()] == [line.split(",")[1] for line in lines[1:]]
     # Incomplete evaluations have no numbers.
@@ -127,16 +125,16 @@ def test_the_leaderboard_has_the_same_rows_in_every_format(boards: Site) -> None
     assert slow["worst_accuracy"] is None
     assert slow["rank"] is None
     for form in ("md", "tex"):
-        shown = fetched(boards.client, f"/leaderboard.{form}{view}").text
+        shown = fetch(boards.client, f"/leaderboard.{form}{view}").text
         assert "of 8 questions scored" in shown
         assert "http://localhost/?" in shown.replace("\\", "")
-    fetched(boards.client, "/leaderboard.md?benchmark=nope", 400)
-    fetched(boards.client, "/leaderboard.xlsx", 404)
+    fetch(boards.client, "/leaderboard.md?benchmark=nope", 400)
+    fetch(boards.client, "/leaderboard.xlsx", 404)
 
 
 def test_latex_is_a_table_environment_whatever_is_in_it(boards: Site) -> None:
-    document = fetched(boards.client, "/api/v1/boards/main").get_json()
-    text = fetched(boards.client, "/boards/main/table.tex").text
+    document = fetch(boards.client, "/api/v1/boards/main").get_json()
+    text = fetch(boards.client, "/boards/main/table.tex").text
     columns, rows = tabular(text)
     assert columns == "rrlrrrr"
     assert len(rows) == 1 + len(document["rows"])
@@ -181,15 +179,15 @@ def test_what_is_hidden_is_shared_with_nobody(boards: Site) -> None:
     maintainer = signed_in(application, "maintainer")
     own_alone = ["/boards/secret-board/table.csv", "/boards/secret-board/table.tex", f"/evaluations/{secret}.bib"]
     for path in own_alone:
-        fetched(boards.client, path, 404)
+        fetch(boards.client, path, 404)
     for path in own_alone:
-        answer = fetched(maintainer, path)
+        answer = fetch(maintainer, path)
         assert answer.headers["Cache-Control"] == "private, no-cache"
-    assert "secret" not in fetched(boards.client, "/models/alpha").text
+    assert "secret" not in fetch(boards.client, "/models/alpha").text
 
 
 def test_a_shared_link_says_which_view_it_is(boards: Site) -> None:
-    page = fetched(boards.client, "/?benchmark=capitals&sort=accuracy&group=no").text
+    page = fetch(boards.client, "/?benchmark=capitals&sort=accuracy&group=no").text
     (link,) = re.findall(r">(http://localhost/\?[^<]*)<", html.unescape(page.split('id="share"')[1]))
     assert {"benchmark=capitals", "sort=accuracy", "order=desc", "group=no"} <= set(link.split("?")[1].split("&"))
-    fetched(boards.client, link.removeprefix("http://localhost"))
+    fetch(boards.client, link.removeprefix("http://localhost"))

@@ -30,7 +30,7 @@ from registry.tables.accounts import Account, AuditEvent
 from tests.support.commands import shuffleboard
 from tests.support.services import free_port
 from tests.web.accounts import PASSWORD, add_one_of_each_role, bearer, token_of
-from tests.web.openid_stand_in import CLIENT, ISSUER, SECRET, SITE, Adapter, StandIn, encoded, key, signed
+from tests.web.openid_stand_in import CLIENT, ISSUER, SECRET, SITE, Adapter, StandIn, encode, key, signed
 from web import create_app
 from web.who import doctor, openid
 
@@ -416,13 +416,13 @@ def wrong(**changes: Any) -> Callable[[dict[str, Any], StandIn], str]:
 
 
 def unsigned(claims: dict[str, Any], _: StandIn) -> str:
-    return f"{encoded({'alg': 'none'})}.{encoded(claims)}."
+    return f"{encode({'alg': 'none'})}.{encode(claims)}."
 
 
 def by_public_key(claims: dict[str, Any], _: StandIn) -> str:
     """Sign with the public key, as if the website would take it for a shared secret."""
-    text = f"{encoded({'alg': 'HS256', 'kid': 'one'})}.{encoded(claims)}"
-    return f"{text}.{encoded(hmac.digest(key('one').as_pem(private=False), text.encode(), hashlib.sha256))}"
+    text = f"{encode({'alg': 'HS256', 'kid': 'one'})}.{encode(claims)}"
+    return f"{text}.{encode(hmac.digest(key('one').as_pem(private=False), text.encode(), hashlib.sha256))}"
 
 
 def by_own_key(claims: dict[str, Any], _: StandIn) -> str:
@@ -433,9 +433,9 @@ def by_own_key(claims: dict[str, Any], _: StandIn) -> str:
     return jwt.encode({"alg": "ES256", "kid": "one", "jwk": own.as_dict(private=False)}, claims, own)
 
 
-def changed_after_signing(claims: dict[str, Any], _: StandIn) -> str:
+def change_after_signing(claims: dict[str, Any], _: StandIn) -> str:
     head, _, tail = signed(claims).split(".")
-    return f"{head}.{encoded(claims | {'groups': ['evaluation']})}.{tail}"
+    return f"{head}.{encode(claims | {'groups': ['evaluation']})}.{tail}"
 
 
 NOW = time.time()
@@ -465,10 +465,10 @@ FORGERIES: dict[str, Callable[[dict[str, Any], StandIn], Any]] = {
     "alg none": unsigned,
     "HMAC with the public key": by_public_key,
     "a key that comes along": by_own_key,
-    "claims changed after signing": changed_after_signing,
+    "claims changed after signing": change_after_signing,
     "an unknown key": lambda claims, _: signed(claims, "elsewhere"),
     "a header that must be understood": lambda claims, _: (
-        f"{encoded({'alg': 'ES256', 'kid': 'one', 'crit': ['b64'], 'b64': False})}.{signed(claims).partition('.')[2]}"
+        f"{encode({'alg': 'ES256', 'kid': 'one', 'crit': ['b64'], 'b64': False})}.{signed(claims).partition('.')[2]}"
     ),
     "no token": lambda *_: None,
     "a token that is none": lambda *_: "a.b.c",

@@ -18,8 +18,8 @@ from web.api import answers
 from web.api.operations import answer, get
 from web.api.paths import BoardName, SnapshotDigest, SuiteName
 from web.api.proof import signature_document
-from web.pages.boards import shown_board, shown_snapshot, snapshot_document
-from web.pages.own import Chosen, selected
+from web.pages.boards import find_shown_board, find_shown_snapshot, snapshot_document
+from web.pages.own import Chosen, build_selected
 from web.serving.responses import session
 from web.urls.parameters import Query, TimeTo
 
@@ -46,10 +46,10 @@ def suite(suite: SuiteName) -> Response:
 @get("/boards", answers.BoardList, tag="boards")
 def boards() -> Response:
     """List every board."""
-    return answer({"items": [_listed(item) for item in current_boards(session())]})
+    return answer({"items": [_describe(item) for item in current_boards(session())]})
 
 
-def _listed(board: Board) -> Row:
+def _describe(board: Board) -> Row:
     definition = board_definition(board)
     return {
         "board": board.name,
@@ -73,14 +73,14 @@ class BoardQuery(Query):
 @get("/boards/<board>", answers.Board, tag="boards")
 def board(board: BoardName, query: BoardQuery) -> Response:
     """Return a board, now or as of a date, with its definition, rows and digest."""
-    found = shown_board(board)
+    found = find_shown_board(board)
     return answer(snapshot_document(snapshot_as_of(session(), found.name, query.as_of)))
 
 
 @get("/boards/<board>/selection", answers.SelectedBoard, tag="boards")
 def board_selection(board: BoardName, query: Chosen) -> Response:
     """Compute a board of chosen tasks, weights, columns and models, with their ranks, intervals and tiers."""
-    return answer(selected(shown_board(board), query)[0])
+    return answer(build_selected(find_shown_board(board), query)[0])
 
 
 @get("/boards/<board>/snapshots", answers.SnapshotList, tag="boards")
@@ -94,7 +94,7 @@ def snapshots(board: BoardName) -> Response:
             "url": url_for("boards.snapshot", digest=item.digest),
             "signature": signature_of(item.digest),
         }
-        for item in snapshots_of(session(), shown_board(board).name)
+        for item in snapshots_of(session(), find_shown_board(board).name)
     ]
     return answer({"items": items})
 
@@ -109,4 +109,4 @@ def signature_of(digest: str) -> dict[str, Any] | None:
 @get("/snapshots/<digest>", answers.Board, tag="boards")
 def snapshot(digest: SnapshotDigest) -> Response:
     """Return a snapshot of a board."""
-    return answer(snapshot_document(shown_snapshot(digest)), unchanging=True)
+    return answer(snapshot_document(find_shown_snapshot(digest)), unchanging=True)

@@ -106,7 +106,7 @@ def _complete(spec: Any) -> Any:
     for operation in OPERATIONS:
         _complete_operation(operation, spec["paths"][_path(operation)][operation.method.lower()])
     spec["paths"] = {_path(operation): spec["paths"][_path(operation)] for operation in OPERATIONS}
-    return _flattened(spec)
+    return _flatten(spec)
 
 
 def _complete_operation(operation: Operation, said: dict[str, Any]) -> None:
@@ -156,7 +156,7 @@ def _successes(operation: Operation, made: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _flattened(spec: dict[str, Any]) -> dict[str, Any]:
+def _flatten(spec: dict[str, Any]) -> dict[str, Any]:
     """Return the document with one schema for each class: APIFlask names a class by the answer that it is within."""
     schemas = spec["components"]["schemas"]
     spec["components"]["schemas"] = {name.rpartition(".")[2]: schema for name, schema in sorted(schemas.items())}

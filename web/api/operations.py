@@ -23,7 +23,7 @@ from werkzeug.exceptions import BadRequest, UnprocessableEntity, UnsupportedMedi
 from registry.schema.selectables import Row
 from registry.untrusted import NotJsonError, RefusedError, TooDeepError, decode
 from web.api.columns import Answer
-from web.api.uploads import Upload, content_type, received
+from web.api.uploads import Upload, content_type, receive
 from web.urls.parameters import Paged, Query, read, refusal
 from web.who.identity import viewer
 
@@ -132,7 +132,7 @@ def _registering(method: str, rule: str, **said: Any) -> Callable[[View], View]:
         query, body = hints.get("query", Query), hints.get("body")
         operation = Operation(method=method, rule=rule, view=view, path=path, query=query, body=body, **said)
         OPERATIONS.append(operation)
-        checked = _documented(operation)(_permitted(operation)(_reading(operation)(_receiving(operation))))
+        checked = _document(operation)(_require_scope(operation)(_reading(operation)(_receiving(operation))))
         blueprint.add_url_rule(rule, operation.name, checked, methods=[method])
         return view
 
@@ -144,14 +144,14 @@ def _receiving(operation: Operation) -> View:
     view, upload = operation.view, operation.upload
 
     @wraps(view)
-    def received_view(path: Query, query: Query, **body: Any) -> Response:
+    def receive_view(path: Query, query: Query, **body: Any) -> Response:
         given = dict(path) | ({} if operation.query is Query else {"query": query}) | body
         if upload is None:
             return view(**given)
-        with received(upload) as files:
+        with receive(upload) as files:
             return view(**given, files=files)
 
-    return received_view
+    return receive_view
 
 
 def _reading(operation: Operation) -> Callable[[View], View]:
@@ -166,21 +166,21 @@ def _reading(operation: Operation) -> Callable[[View], View]:
     return decorate
 
 
-def _permitted(operation: Operation) -> Callable[[View], View]:
+def _require_scope(operation: Operation) -> Callable[[View], View]:
     """Refuse a viewer without the scope before anything is read."""
 
     def decorate(view: View) -> View:
         @wraps(view)
-        def permitted(**_: str) -> Response:
+        def require_scope(**_: str) -> Response:
             viewer().require(operation.scope)
             return view()
 
-        return permitted
+        return require_scope
 
     return decorate
 
 
-def _documented(operation: Operation) -> Callable[[View], View]:
+def _document(operation: Operation) -> Callable[[View], View]:
     """Describe the answer and its scope to APIFlask."""
     scoped = {"bearer": [operation.scope]}
 

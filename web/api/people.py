@@ -16,7 +16,7 @@ from registry.tables.accounts import OUTCOMES, Account, ApiToken, AuditEvent, Sa
 from web.api import answers, bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import AccountName, Slug, TokenId
-from web.api.writing import audited
+from web.api.writing import audit_change
 from web.pages import sql
 from web.urls.parameters import Paged, Text
 from web.who.identity import engine
@@ -36,14 +36,14 @@ def query(body: bodies.QueryBody) -> Response:
 def queries() -> Response:
     """Return saved queries: the viewer's own, and public ones."""
     with read_session(engine()) as database:
-        items = [_saved(found, owner) for found, owner in sql.readable(database)]
+        items = [_describe_saved(found, owner) for found, owner in sql.readable(database)]
     return answer({"items": items})
 
 
 SAVED: Final = ("slug", "name", "public", "created_at")
 
 
-def _saved(found: SavedQuery, owner: str) -> dict[str, Any]:
+def _describe_saved(found: SavedQuery, owner: str) -> dict[str, Any]:
     return pick(found, SAVED) | {"query": found.sql, "owner": owner}
 
 
@@ -53,7 +53,7 @@ def save_query(body: bodies.SavedQueryBody) -> Response:
     slug = sql.save(body.name, body.query, public=body.public)
     with read_session(engine()) as database:
         found = sql.find_saved(database, slug)
-        return answer(_saved(found, found.account.name), status=201)
+        return answer(_describe_saved(found, found.account.name), status=201)
 
 
 @change("DELETE", "/queries/<slug>", None, tag="sql", scope="sql", statuses={204: "Deleted."})
@@ -79,7 +79,7 @@ def add_account(body: bodies.AccountBody) -> Response:
     """Create an account."""
     with write_session(engine()) as database:
         made = accounts.create_account(database, body.name, body.role, body.password)
-        audited(database, "account.make", body.name, role=body.role)
+        audit_change(database, "account.make", body.name, role=body.role)
         return answer(accounts.account_row(made), status=201)
 
 
@@ -97,7 +97,7 @@ def alter_account(account: AccountName, body: bodies.AccountChangeBody) -> Respo
         elif body.disabled is False:
             accounts.enable(found)
         changed = [key for key in ("role", "password", "disabled") if getattr(body, key) is not None]
-        audited(database, "account.change", account, changed=changed)
+        audit_change(database, "account.change", account, changed=changed)
         database.flush()
         return answer(accounts.account_row(found))
 
@@ -124,7 +124,7 @@ def add_token(account: AccountName, body: bodies.TokenBody) -> Response:
     with write_session(engine()) as database:
         found = accounts.find_account(database, account)
         token, secret = accounts.issue_token(database, found, body.name, body.scopes, body.days)
-        audited(database, "token.make", f"{account} {token.hint}", scopes=token.scopes)
+        audit_change(database, "token.make", f"{account} {token.hint}", scopes=token.scopes)
         return answer(accounts.token_row(token, account) | {"token": secret}, status=201)
 
 
@@ -144,7 +144,7 @@ def delete_token(account: AccountName, token_id: TokenId) -> Response:
         if found is None or found.account_id != owner.id:
             raise NotFoundError(f"{account} has no token {token_id}; /api/v1/accounts/{account}/tokens lists them")
         accounts.revoke_token(database, found)
-        audited(database, "token.revoke", f"{account} {found.hint}")
+        audit_change(database, "token.revoke", f"{account} {found.hint}")
     return nothing()
 
 

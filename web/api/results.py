@@ -21,7 +21,7 @@ from web.serving.responses import session
 from web.shown import queries
 from web.shown.comparisons import comparison_of
 from web.shown.provenance import provenance_of
-from web.shown.studies import clustered, repeat_noise
+from web.shown.studies import cluster_intervals, repeat_noise
 from web.urls.parameters import (
     DEFAULT_METRICS,
     MAX_PER_PAGE,
@@ -128,7 +128,7 @@ def evaluations(query: EvaluationsQuery) -> Response:
 _HEADER: Final = tuple(key for key in queries.EVALUATIONS.selected_columns.keys() if key != "priority")  # noqa: SIM118 - not a dict
 
 
-def _found(evaluation_id: int) -> Row:
+def _find(evaluation_id: int) -> Row:
     return queries.evaluation(session(), evaluation_id)
 
 
@@ -142,7 +142,7 @@ class EvaluationQuery(Query):
 @get("/evaluations/<evaluation_id>", answers.EvaluationDocument, tag="results")
 def evaluation(evaluation_id: EvaluationId, query: EvaluationQuery) -> Response:
     """Return one evaluation: progress, metrics (null if undefined), repeat noise, provenance."""
-    row = _found(evaluation_id)
+    row = _find(evaluation_id)
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
     of_all = {item["metric"]: item["value"] for item in scopes if item["scope"] == "all"}
     shown = ALL_NAMES if query.papers == "yes" else SHOWN
@@ -153,7 +153,7 @@ def evaluation(evaluation_id: EvaluationId, query: EvaluationQuery) -> Response:
             "cost": cost_document(session(), row["evaluation_id"], settings_of()),
             "metrics": {name: of_all.get(name) for name in shown},
             "noise": repeat_noise(row["evaluation_id"], query.noise_from),
-            "clustered": clustered(row["evaluation_id"], row["seal"]),
+            "clustered": cluster_intervals(row["evaluation_id"], row["seal"]),
             "scopes": [
                 {key: value for key, value in item.items() if key != "evaluation_id"}
                 for item in scopes
@@ -167,14 +167,14 @@ def evaluation(evaluation_id: EvaluationId, query: EvaluationQuery) -> Response:
 @get("/evaluations/<evaluation_id>/progress", answers.Progress, tag="results")
 def progress(evaluation_id: EvaluationId) -> Response:
     """Return the progress alone, for pages that poll."""
-    return answer(queries.progress_of(session(), _found(evaluation_id)["evaluation_id"]))
+    return answer(queries.progress_of(session(), _find(evaluation_id)["evaluation_id"]))
 
 
 @get("/evaluations/<evaluation_id>/provenance", answers.Provenance, tag="results")
 def provenance(evaluation_id: EvaluationId) -> Response:
     """Return the origin of an evaluation's numbers: specification, files, workers, engine, seal."""
     # Facts about a sealed evaluation may be added: its withdrawal, or evaluations that copied from it.
-    return answer(provenance_of(_found(evaluation_id)))
+    return answer(provenance_of(_find(evaluation_id)))
 
 
 class QuestionsQuery(Paged):
@@ -186,7 +186,7 @@ class QuestionsQuery(Paged):
 @get("/evaluations/<evaluation_id>/questions", answers.EvaluationQuestions, tag="results")
 def evaluation_questions(evaluation_id: EvaluationId, query: QuestionsQuery) -> Response:
     """List an evaluation's questions in the benchmark's order; `only` keeps some."""
-    row = _found(evaluation_id)
+    row = _find(evaluation_id)
     counts = queries.question_counts(session(), evaluation_id)
     items = queries.questions(session(), evaluation_id, only=query.only, limit=query.per_page, offset=query.offset)
     return page(items, counts[query.only], query, counts=counts, unchanging=row["complete"])
@@ -195,8 +195,8 @@ def evaluation_questions(evaluation_id: EvaluationId, query: QuestionsQuery) -> 
 @get("/evaluations/<evaluation_id>/questions/<question_id>", answers.EvaluationQuestionDocument, tag="results")
 def evaluation_question(evaluation_id: EvaluationId, question_id: QuestionId) -> Response:
     """Return one question of an evaluation with its predictions; arrays run by position."""
-    row = _found(evaluation_id)
-    question, expected = queries.asked_question(session(), evaluation_id, question_id)
+    row = _find(evaluation_id)
+    question, expected = queries.find_question(session(), evaluation_id, question_id)
     predictions = queries.predictions(session(), evaluation_id, question_id)
     return answer(
         {
@@ -220,7 +220,7 @@ class CompareQuery(Query):
 @get("/compare", answers.Comparison, tag="results", conflicts=True)
 def compare(query: CompareQuery) -> Response:
     """Compare two evaluations of one benchmark: every metric of `a` minus `b`, and whether both are of one model."""
-    return answer(comparison_of(_found(query.a), _found(query.b)))
+    return answer(comparison_of(_find(query.a), _find(query.b)))
 
 
 def _read_cursor(value: str) -> tuple[int, int]:
@@ -252,7 +252,7 @@ def predictions(evaluation_id: EvaluationId, query: PredictionsQuery) -> Respons
     Follow `next` to the end: each page begins after the last prediction of the previous one, so that pages stay
     complete and quick however many there are.
     """
-    row = _found(evaluation_id)
+    row = _find(evaluation_id)
     # One more than requested shows whether another page follows.
     rows = queries.predictions_after(session(), evaluation_id, query.cursor, limit=query.limit + 1)
     items = rows[: query.limit]

@@ -38,7 +38,7 @@ class Upload:
 
 
 @contextmanager
-def received(upload: Upload) -> Iterator[dict[str, Path]]:
+def receive(upload: Upload) -> Iterator[dict[str, Path]]:
     """Store the request's files in a folder of their own, by name: `file`, and a form's others; deleted at the end."""
     request.max_content_length = MAX_UPLOAD + MULTIPART_ROOM
     # As many parts as there are names, and a few that are refused by name.
@@ -64,7 +64,7 @@ def _plain(upload: Upload, folder: Path) -> dict[str, Path]:
 @contextmanager
 def upload_folder() -> Iterator[Path]:
     """Make a folder that is locked while it is used: an unlocked one is a killed process's."""
-    folder, lock = _locked_folder()
+    folder, lock = _make_locked_folder()
     try:
         yield folder
     finally:
@@ -72,18 +72,18 @@ def upload_folder() -> Iterator[Path]:
         os.close(lock)
 
 
-def _locked_folder() -> tuple[Path, int]:
+def _make_locked_folder() -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         with suppress(FileNotFoundError):  # swept before it was locked
-            lock = _opened(folder)
+            lock = _open_folder(folder)
             fcntl.flock(lock, fcntl.LOCK_EX)
             if folder.exists():
                 return folder, lock
             os.close(lock)
 
 
-def _opened(folder: Path) -> int:
+def _open_folder(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 
@@ -91,7 +91,7 @@ def sweep() -> None:
     """Delete uploads of killed processes from the folder for temporary files."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):  # another user's, a link, or one in use
-            lock = _opened(folder)
+            lock = _open_folder(folder)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder)

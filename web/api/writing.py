@@ -28,9 +28,9 @@ from web.api import answers, bodies
 from web.api.operations import View, answer, change, get
 from web.api.paths import BenchmarkName, EvaluationId
 from web.api.uploads import Upload
-from web.orders import stored
+from web.orders import run_order
 from web.serving.responses import session
-from web.shown.studies import clustered, repeat_noise
+from web.shown.studies import cluster_intervals, repeat_noise
 from web.urls.parameters import Name, NoiseFrom, Papers, Query, Text, YesOrNo, shorten
 from web.who.identity import engine, viewer
 
@@ -47,7 +47,7 @@ _MODEL: Final = ("kind", "state", "dtype", "quantisation")
 _DESCRIPTION: Final = ("family", "developer", "parameters", "licence", "released", "url")
 
 
-def audited(database: Session, action: str, target: str, **details: Any) -> None:
+def audit_change(database: Session, action: str, target: str, **details: Any) -> None:
     """Add an event to the audit trail in the transaction of the change."""
     accounts.record(database, viewer(), action, target, address=request.remote_addr, details=details or None)
 
@@ -83,7 +83,7 @@ def add_model(body: bodies.ModelBody) -> Response:
     with write_session(engine()) as database:
         row, new = add_revision(database, body.name, wanted, {key: getattr(body, key) for key in _DESCRIPTION})
         document = _model(row) | {"added": new}
-        audited(database, "model.add", f"{body.name}@{row.number}", added=new)
+        audit_change(database, "model.add", f"{body.name}@{row.number}", added=new)
     return answer(document, status=201 if new else 200)
 
 
@@ -126,7 +126,7 @@ class BenchmarkQuery(Query):
 )
 def import_benchmark_file(query: BenchmarkQuery, files: dict[str, Path]) -> Response:
     """Import a benchmark from a file: JSON Lines, CSV or Parquet, checked as a whole before anything is stored."""
-    document = stored(
+    document = run_order(
         "benchmark",
         query.model_dump()
         | {
@@ -156,7 +156,7 @@ def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> 
         versions = [row.version for row in set_visibility(database, reference, body.visibility, body.public_from)]
         public_from = None if body.public_from is None else utc_text(body.public_from)
         said = {"visibility": body.visibility, "public_from": public_from}
-        audited(database, "benchmark.visibility", reference, **said)
+        audit_change(database, "benchmark.visibility", reference, **said)
     return answer({"benchmark": benchmark, **said, "versions": versions})
 
 
@@ -182,7 +182,7 @@ def submit_evaluations(body: Wanted) -> Response:
         found = plan(database)
         ids = [evaluation.id for evaluation, _ in found]
         new = [evaluation.id for evaluation, is_new in found if is_new]
-        audited(database, "evaluation.submit", body.model, evaluations=ids[:100], new=len(new))
+        audit_change(database, "evaluation.submit", body.model, evaluations=ids[:100], new=len(new))
     return answer({"evaluations": ids, "new": new}, status=201 if new else 200)
 
 
@@ -223,7 +223,7 @@ def _mover(action: str) -> View:
     def moved(evaluation_id: EvaluationId) -> Response:
         with write_session(engine()) as database:
             state = move(database, evaluation_id, action).state
-            audited(database, f"evaluation.{action}", str(evaluation_id), state=state)
+            audit_change(database, f"evaluation.{action}", str(evaluation_id), state=state)
         return answer({"evaluation": evaluation_id, "state": state})
 
     moved.__name__, moved.__doc__ = f"{action}_evaluation", _MOVES[action][1]
@@ -278,7 +278,7 @@ def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response
     the `keys`.
     """
     order = query.model_dump() | {"file": str(files["file"]), "requester": viewer().name}
-    return answer(stored("outputs", order), status=201)
+    return answer(run_order("outputs", order), status=201)
 
 
 @change(
@@ -293,7 +293,7 @@ def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response
 def replay_evaluation(evaluation_id: EvaluationId, body: bodies.ReplayBody) -> Response:
     """Make a new evaluation from stored answers, under other keys or another reading; no model is called."""
     order = {"evaluation": evaluation_id, **body.model_dump(), "requester": viewer().name}
-    document = stored("replay", order)
+    document = run_order("replay", order)
     return answer({key: document[key] for key in ("evaluation", "source")}, status=201 if document["new"] else 200)
 
 
@@ -321,7 +321,7 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
     )
     noise = repeat_noise(evaluation_id, query.noise_from)
     seal = find_evaluation(session(), evaluation_id).seal
-    return answer(found | {"noise": noise, "clustered": clustered(evaluation_id, seal)})
+    return answer(found | {"noise": noise, "clustered": cluster_intervals(evaluation_id, seal)})
 
 
 @get("/evaluations/<evaluation_id>/verification", answers.Verification, tag="results", scope="maintain")
@@ -352,7 +352,7 @@ def load_suite(body: SuiteDefinition) -> Response:
     with write_session(engine()) as database:
         row, new = import_suite(database, body)
         document = {"suite": row.name, "new": new} | pick(row, ("version", "digest"))
-        audited(database, "suite.import", f"{row.name}@{row.version}", new=new)
+        audit_change(database, "suite.import", f"{row.name}@{row.version}", new=new)
     return answer(document, status=201 if new else 200)
 
 
@@ -369,7 +369,7 @@ def load_board(body: BoardDefinition) -> Response:
     with write_session(engine()) as database:
         row, new = import_board(database, body)
         document = {"board": row.name, "new": new} | pick(row, ("version", "digest"))
-        audited(database, "board.import", f"{row.name}@{row.version}", new=new)
+        audit_change(database, "board.import", f"{row.name}@{row.version}", new=new)
     # numpy comes with it, which nothing else here needs.
     from registry.boards.snapshots import refresh_boards
 

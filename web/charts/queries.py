@@ -78,7 +78,7 @@ def _kind_of(result: QueryResult, name: str) -> str:
     return "temporal" if found.startswith(("TIMESTAMP", "DATE")) else "nominal"
 
 
-def of_result(result: QueryResult, drawn: Choice) -> Chart | None:
+def draw_result(result: QueryResult, drawn: Choice) -> Chart | None:
     """Draw the chosen chart; None if there is none. Rows without a value are omitted."""
     if not drawn.kind:
         return None

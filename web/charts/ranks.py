@@ -64,16 +64,16 @@ def ranks_over_time(rows: Sequence[Row], begin: datetime, end: datetime) -> Rank
     height = LINE_HEIGHT * max(len(ranked), min(lowest, MOST_LINES), 4) + FIRST_RANK_AT + BELOW
     bottom = float(height - BELOW)
 
-    def across(moment: datetime) -> float:
+    def x_of(moment: datetime) -> float:
         share: float = (moment - begin) / (end - begin)
         return round(PLOT[0] + (PLOT[1] - PLOT[0]) * share, 2)
 
-    def down(rank: int) -> float:
+    def y_of(rank: int) -> float:
         return round(FIRST_RANK_AT + (bottom - FIRST_RANK_AT) * (rank - 1) / max(1, lowest - 1), 1)
 
-    names = _apart([down(row["ranks"][-1][1]) for row in ranked], bottom)
+    names = _apart([y_of(row["ranks"][-1][1]) for row in ranked], bottom)
     lines = [
-        _line(row, [(across(at), None if rank is None else down(rank)) for at, rank in row["ranks"]], name)
+        _line(row, [(x_of(at), None if rank is None else y_of(rank)) for at, rank in row["ranks"]], name)
         for row, name in zip(ranked, names, strict=True)
     ]
     step = max(1, math.ceil(lowest / 10))
@@ -82,8 +82,8 @@ def ranks_over_time(rows: Sequence[Row], begin: datetime, end: datetime) -> Rank
         lines,
         height,
         bottom,
-        [(across(at), at) for at in (begin + (end - begin) * third / 3 for third in range(4))],
-        [(down(rank), rank) for rank in ticks],
+        [(x_of(at), at) for at in (begin + (end - begin) * third / 3 for third in range(4))],
+        [(y_of(rank), rank) for rank in ticks],
         end - begin < timedelta(days=3),
     )
 

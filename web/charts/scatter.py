@@ -40,7 +40,7 @@ class Axis:
         return (self.position(value) - self.low) / (self.high - self.low)
 
 
-def _of_tenths(title: str, values: Sequence[float]) -> Axis:
+def _tenths_axis(title: str, values: Sequence[float]) -> Axis:
     low, high = tenths_around(values)
     ticks = [((tick - low) / (high - low), f"{100 * tick:.0f}\u202f%") for tick in tenths_between(low, high)]
     return Axis(title, low, high, ticks)
@@ -54,7 +54,7 @@ def _logarithmic(title: str, ticks: Sequence[float], words: Callable[[float], st
     return Axis(title, low, high, shown, math.log10)
 
 
-def _of_sizes(title: str, parameters: Sequence[float]) -> Axis:
+def _sizes_axis(title: str, parameters: Sequence[float]) -> Axis:
     """Return an axis of round numbers around all values: 1, 3, 10, …, or only powers of ten if those are many."""
     steps = [factor * 10**power for power in range(19) for factor in (1, 3)]
     first = max((place for place, size in enumerate(steps) if size <= min(parameters, default=10**9)), default=0)
@@ -64,13 +64,13 @@ def _of_sizes(title: str, parameters: Sequence[float]) -> Axis:
     return _logarithmic(title, shown, scale)
 
 
-def _of_costs(title: str, costs: Sequence[float]) -> Axis:
+def _costs_axis(title: str, costs: Sequence[float]) -> Axis:
     exponents = [math.log10(cost) for cost in costs] or [0.0]
     powers = range(math.floor(min(exponents)), math.floor(max(exponents)) + 2)
     return _logarithmic(title, [10.0**power for power in powers], "{:g}".format)
 
 
-def _of_days(title: str, days: Sequence[float]) -> Axis:
+def _days_axis(title: str, days: Sequence[float]) -> Axis:
     """Return an axis from the first of a month to the first of another, with at most seven ticks. days: ordinals."""
     months = [12 * day.year + day.month - 1 for day in (date.fromordinal(round(value)) for value in days)] or [0]
     step = next(step for step in (1, 3, 6, 12, 24, 60, 120, 1200, 12000) if (max(months) - min(months)) / step < 6)
@@ -99,17 +99,17 @@ class Measure:
     def of(self, row: Row) -> float | None:
         """Return the number; None if it is undefined, or 0 on a logarithmic axis, which has no place for it."""
         value: float | None = row.get(self.key)
-        return value if value or self.axis is _of_tenths else None
+        return value if value or self.axis is _tenths_axis else None
 
 
-ACCURACY: Final = Measure("accuracy", "Accuracy", percent, _of_tenths)
-WORST: Final = Measure("worst_accuracy", "Worst accuracy", percent, _of_tenths)
-SIZE: Final = Measure("parameters", "Parameters", scale, _of_sizes)
-COST: Final = Measure("cost", "Cost", "{:.4g}".format, _of_costs)
+ACCURACY: Final = Measure("accuracy", "Accuracy", percent, _tenths_axis)
+WORST: Final = Measure("worst_accuracy", "Worst accuracy", percent, _tenths_axis)
+SIZE: Final = Measure("parameters", "Parameters", scale, _sizes_axis)
+COST: Final = Measure("cost", "Cost", "{:.4g}".format, _costs_axis)
 RELEASED: Final = Measure(
-    "released_day", "Release date", lambda day: date.fromordinal(round(day)).isoformat(), _of_days
+    "released_day", "Release date", lambda day: date.fromordinal(round(day)).isoformat(), _days_axis
 )
-TOKENS: Final = Measure("tokens_per_answer", "Tokens per answer", "{:,.0f}".format, _of_sizes)
+TOKENS: Final = Measure("tokens_per_answer", "Tokens per answer", "{:,.0f}".format, _sizes_axis)
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def pareto(plot: Plot, rows: Sequence[Row]) -> list[Row]:
 def with_front(chart: Scatter, rows: Sequence[Row]) -> Scatter:
     """Return the chart with the steps of `pareto` through its points.
 
-    rows: as given to `across_board`, without others.
+    rows: as given to `draw_board`, without others.
     """
     on = [id(row) for row in pareto(chart.plot, rows)]
     places = sorted((point.x, point.y) for point in chart.points if id(point.row) in on)
@@ -245,20 +245,20 @@ def with_front(chart: Scatter, rows: Sequence[Row]) -> Scatter:
     return replace(chart, front=[line for step in steps for line in step if line[:2] != line[2:]])
 
 
-def beside_leaderboard(plot: Plot, rows: Sequence[Row]) -> Scatter:
+def draw_leaderboard(plot: Plot, rows: Sequence[Row]) -> Scatter:
     """Draw the picture next to a leaderboard. rows: `evaluation_id`, `model` and the plot's numbers."""
-    return _drawn(plot, rows, BESIDE)
+    return _draw(plot, rows, BESIDE)
 
 
-def across_board(plot: Plot, rows: Sequence[Row], currency: str | None = None, others: Sequence[Row] = ()) -> Scatter:
+def draw_board(plot: Plot, rows: Sequence[Row], currency: str | None = None, others: Sequence[Row] = ()) -> Scatter:
     """Draw a board's picture; names are shown if there is space for them, and earlier rows choose first.
 
     rows: `model` and the plot's numbers. currency: of costs. others: rows to draw without a name.
     """
-    return _drawn(plot, rows, WIDE, f" {currency}" if currency else "", others, named=True)
+    return _draw(plot, rows, WIDE, f" {currency}" if currency else "", others, named=True)
 
 
-def _drawn(
+def _draw(
     plot: Plot, rows: Sequence[Row], frame: Frame, unit: str = "", others: Sequence[Row] = (), *, named: bool = False
 ) -> Scatter:
     drawn, beside = ([row for row in given if _why_missing(plot, row) is None] for given in (rows, others))
@@ -267,7 +267,9 @@ def _drawn(
         [(x.share(row[plot.x.key]), y.share(row[plot.y.key])) for row in given] for given in (drawn, beside)
     )
     names = {
-        size: _placed(shares, [row["model"] for row in drawn], room, unnamed) for size, room in ROOMS.items() if named
+        size: _place_names(shares, [row["model"] for row in drawn], room, unnamed)
+        for size, room in ROOMS.items()
+        if named
     }
     found = []
     for place, (row, (across, up)) in enumerate(zip(drawn, shares, strict=True)):
@@ -346,7 +348,7 @@ def lines_of(name: str, letters: int = 36) -> list[str]:
     return [name[start : start + letters] for start in range(0, len(name), letters)]
 
 
-def _placed(
+def _place_names(
     shares: Sequence[tuple[float, float]], names: Sequence[str], room: Room, unnamed: Sequence[tuple[float, float]]
 ) -> dict[int, tuple[str, bool]]:
     """Map the index of a row → its name and whether it is on the left, for names that cover no point or other name."""

@@ -38,7 +38,7 @@ def _marks(span: Span) -> str:
         drawn.append(_tick("two", span.two))
     if span.guessing is not None:
         drawn.append(_tick("guess", span.guessing, 0))
-    drawn.append(f'<circle cx="{_at(span.right)}" cy="{_MIDDLE:g}" r="4.5"/>')
+    drawn.append(f'<circle cx="{_percent(span.right)}" cy="{_MIDDLE:g}" r="4.5"/>')
     return "".join(drawn)
 
 
@@ -77,12 +77,12 @@ def _key(drawn: str) -> Markup:
 
 
 def _tick(name: str, value: float, top: float = 3) -> str:
-    return f'<line class="{name}" x1="{_at(value)}" x2="{_at(value)}" y1="{top:g}" y2="{HEIGHT - top:g}"/>'
+    return f'<line class="{name}" x1="{_percent(value)}" x2="{_percent(value)}" y1="{top:g}" y2="{HEIGHT - top:g}"/>'
 
 
 def _box(name: str, low: float, high: float, height: float) -> str:
     return (
-        f'<rect class="{name}" x="{_at(low)}" y="{_MIDDLE - height / 2:g}" '
+        f'<rect class="{name}" x="{_percent(low)}" y="{_MIDDLE - height / 2:g}" '
         f'width="{100 * max(0.0, high - low):.2f}%" height="{height:g}"/>'
     )
 
@@ -92,7 +92,7 @@ def _line(low: float, high: float) -> str:
     return _box("unknown", low, high, 1.5)
 
 
-def _at(value: float) -> str:
+def _percent(value: float) -> str:
     return f"{100 * min(1.0, max(0.0, value)):.2f}%"
 
 

@@ -11,7 +11,7 @@ from registry.people import accounts, identities
 from registry.people.identities import Identity
 from registry.tables.accounts import OUTCOMES, Account, ApiToken, AuditEvent, Role
 from web.urls import parameters
-from web.urls.paging import paged
+from web.urls.paging import find_page
 from web.who.identity import engine, record, sign_on, viewer
 
 blueprint = Blueprint("administration", __name__)
@@ -139,7 +139,7 @@ def audit() -> ResponseReturnValue:
         conditions.append(AuditEvent.actor == actor)
     with read_session(engine()) as database:
         total = database.scalar(select(func.count()).select_from(AuditEvent).where(*conditions)) or 0
-        paging = paged(total, EVENTS_PER_PAGE)
+        paging = find_page(total, EVENTS_PER_PAGE)
         query = select(AuditEvent).where(*conditions).order_by(AuditEvent.id.desc())
         events = database.scalars(query.limit(paging.per_page).offset(paging.offset)).all()
         return render_template("audit.html", events=events, paging=paging, outcome=outcome, actor=actor or "")

@@ -82,7 +82,7 @@ def protocol() -> ResponseReturnValue:
     }
     if asked:
         _require_few(chosen, command)
-        context |= _shown(_document(chosen, tolerance))
+        context |= _pick_shown(_document(chosen, tolerance))
     return render_template("assessment.html", **context)
 
 
@@ -134,7 +134,7 @@ def _document(sources: Sequence["Source"], tolerance: float) -> Row:
     return kept.get(key, lambda: assess_sources(session(), sources, tolerance))
 
 
-def _shown(document: Row) -> Row:
+def _pick_shown(document: Row) -> Row:
     """Return the parts of a document that the template shows."""
     subsets = [subset for subset in document["subsets"] if subset != "full"]
     by_metric: dict[str, Row] = {}

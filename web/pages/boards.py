@@ -19,12 +19,12 @@ from registry.schema.selectables import Row
 from registry.scores.written import lost_answers
 from registry.tables import Board, BoardSnapshot, Model
 from web.charts.ranks import ranks_over_time
-from web.charts.scatter import PLOTS, Scatter, across_board, lines_of
+from web.charts.scatter import PLOTS, Scatter, draw_board, lines_of
 from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.shown import queries
 from web.urls import parameters
-from web.urls.paging import MAX_PER_PAGE, ROWS_PER_PAGE, Paging, paged
+from web.urls.paging import MAX_PER_PAGE, ROWS_PER_PAGE, Paging, find_page
 from web.urls.sorting import Order, Sorting, read_sorting
 from web.who.identity import viewer
 
@@ -36,7 +36,7 @@ _shown: Final[OfSealed[Row]] = OfSealed(16)
 """A snapshot never changes, nor do the evaluations it names; documents are large."""
 
 
-def shown_board(name: str) -> Board:
+def find_shown_board(name: str) -> Board:
     """Return the newest version of a board.
 
     Raises NotFoundError if the viewer may not see it: it would reveal its benchmarks.
@@ -68,7 +68,7 @@ def addresses_of_tasks(document: Row, name: str) -> dict[str, str]:
     }
 
 
-def _sorted(rows: list[Row], document: Row) -> tuple[list[Row], Sorting]:
+def _sort_rows(rows: list[Row], document: Row) -> tuple[list[Row], Sorting]:
     """Sort rows by the requested column, complete ones first; return them with that column and its direction."""
     natural: dict[str, Order] = {
         column["name"]: "asc" if column["better"] == "lower" else "desc" for column in document["columns"]
@@ -95,12 +95,12 @@ def _with_values(document: Row) -> list[Row]:
 
 def paging_of_models(total: int) -> Paging:
     """Return the current page of the board's models. A published site shows all on one page: it has no server."""
-    return paged(total, max(1, total) if "site" in current_app.blueprints else ROWS_PER_PAGE)
+    return find_page(total, max(1, total) if "site" in current_app.blueprints else ROWS_PER_PAGE)
 
 
 def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
-    rows, sorting = _sorted(document["rows"], document)
+    rows, sorting = _sort_rows(document["rows"], document)
     sort = sorting.sort
     names = {sort} | {column["name"] for column in _with_values(document)}
     # The column that would rank the board is omitted if no model has a value: the page explains why.
@@ -125,14 +125,14 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         tasks=addresses_of_tasks(document, snapshot.board.name),
         as_of=request.args.get("as_of", ""),
         waiting=queries.in_progress(session(), snapshot.board) if current else [],
-        history=_listed(known[-SNAPSHOTS:]),
+        history=_list_moments(known[-SNAPSHOTS:]),
         moments=len(known),
-        moved=_moved(snapshot, sort),
+        moved=_list_moves(snapshot, sort),
         on_this_page=listed,
         scatters=_scatters(ways.order_effects, document["digest"], listed),
         lines_of=lines_of,
         explained=explained,
-        unranked=_unranked(document, explained),
+        unranked=_group_unranked(document, explained),
         tokens=any(row["tokens_per_answer"] is not None for row in shown),
         lost_answers=lost_answers(
             session(), [item["evaluation"] for row in shown for item in row["evaluations"] if item is not None]
@@ -159,7 +159,7 @@ _counts: Final[OfSealed[tuple[int, int]]] = OfSealed()
 """Documents are large, and this is all that is shown of the other snapshots."""
 
 
-def _listed(known: list[Moment]) -> list[Row]:
+def _list_moments(known: list[Moment]) -> list[Row]:
     """Return the moments of a board's history, newest first, with the number of models."""
     counts = [
         _counts.get(f"{moment.id}:{moment.digest}", lambda of=moment.id: models_counted(session(), of))  # type: ignore[misc]
@@ -183,7 +183,7 @@ _plots: Final[OfSealed[Scatter]] = OfSealed()
 """Nor do its points."""
 
 
-def _moved(snapshot: BoardSnapshot, column: str) -> Row:
+def _list_moves(snapshot: BoardSnapshot, column: str) -> Row:
     """Return how the models moved in a column; chart: None if nothing is ranked or there is only one moment."""
 
     def draw() -> Row:
@@ -193,7 +193,7 @@ def _moved(snapshot: BoardSnapshot, column: str) -> Row:
     return _moves.get(f"{snapshot.id}:{snapshot.digest}:{column}", draw)
 
 
-def _unranked(document: Row, column: str) -> list[Row]:
+def _group_unranked(document: Row, column: str) -> list[Row]:
     """Group models without a rank in a column by reason: `models`, `reason`, and the first model's `commands`."""
     found: dict[str, Row] = {}
     for item in document["unranked"]:
@@ -223,7 +223,7 @@ def _scatters(effects: Sequence[OrderEffect], digest: str, listed: Collection[tu
         others = [row for row in effect.rows if (row["model"], row["revision"]) not in listed]
         if points and len(effect.rows) > 1:
             key = "\n".join((digest, effect.asked, *(f"{point['model']}@{point['revision']}" for point in points)))
-            chart = _plots.get(key, lambda of=points, rest=others: across_board(PLOTS["order"], of, others=rest))  # type: ignore[misc]
+            chart = _plots.get(key, lambda of=points, rest=others: draw_board(PLOTS["order"], of, others=rest))  # type: ignore[misc]
             found.append({"asked": effect.asked, "points": points, "left_out": effect.left_out, "chart": chart})
     return found
 
@@ -250,12 +250,12 @@ def boards() -> ResponseReturnValue:
 @blueprint.get("/boards/<name>")
 def board(name: str) -> ResponseReturnValue:
     """Show a board as it is now, or as of a date."""
-    found = shown_board(name)
+    found = find_shown_board(name)
     moment = parameters.time(request.args, "as_of", end=True)
     return _page(snapshot_as_of(session(), found.name, moment), current=moment is None)
 
 
-def shown_snapshot(digest: str) -> BoardSnapshot:
+def find_shown_snapshot(digest: str) -> BoardSnapshot:
     """Return the snapshot with a digest. Raises NotFoundError if the viewer may not see its board."""
     if len(digest) != DIGEST_LENGTH or not set(digest) <= set("0123456789abcdef"):
         raise UsageError(f"snapshot {parameters.shorten(digest)}: give its digest, {DIGEST_LENGTH} hexadecimal digits")
@@ -265,4 +265,4 @@ def shown_snapshot(digest: str) -> BoardSnapshot:
 @blueprint.get("/snapshots/<digest>")
 def snapshot(digest: str) -> ResponseReturnValue:
     """Show a board at the time of a snapshot: its permanent link."""
-    return _page(shown_snapshot(digest), current=False)
+    return _page(find_shown_snapshot(digest), current=False)

@@ -29,9 +29,9 @@ from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.shown import chart_data, listings, queries
 from web.shown.comparisons import comparison_of
-from web.shown.shared_ways import WAY, asking_the_others, sealed_by_way
+from web.shown.shared_ways import WAY, asking_the_others, group_sealed_by_way
 from web.urls import parameters
-from web.urls.paging import QUESTIONS_PER_PAGE, paged
+from web.urls.paging import QUESTIONS_PER_PAGE, find_page
 
 blueprint = Blueprint("comparing", __name__)
 
@@ -59,11 +59,11 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
     name = versions[0]["benchmark"]
     kept = leaderboard.part_of_leaderboard(benchmark=name, metrics=SPREAD_METRICS)
     rows = sorted((row for row in kept.complete if chart_data.moves_answers(row)), key=_in_order)
-    paging = paged(len(rows), EVALUATIONS_PER_PAGE)
+    paging = find_page(len(rows), EVALUATIONS_PER_PAGE)
     shown = rows[paging.offset : paging.offset + paging.per_page]
     archived = filter_archived(session(), [row["evaluation_id"] for row in shown])
     runs = chart_data.runs(session(), [row["evaluation_id"] for row in shown if row["evaluation_id"] not in archived])
-    groups = [_spread_group(list(group), runs) for _, group in groupby(shown, key=_asked)]
+    groups = [_spread_group(list(group), runs) for _, group in groupby(shown, key=_prompting_key)]
     return render_template(
         "answer_moving.html",
         benchmark=name,
@@ -75,7 +75,7 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
     )
 
 
-def _asked(row: Row) -> tuple[Any, ...]:
+def _prompting_key(row: Row) -> tuple[Any, ...]:
     """Return a key for evaluations with the same questions and variants, under any protocol."""
     return (
         row["benchmark_version"],
@@ -86,7 +86,14 @@ def _asked(row: Row) -> tuple[Any, ...]:
 
 
 def _in_order(row: Row) -> tuple[Any, ...]:
-    return (_asked(row), row["model"].casefold(), row["revision"], row["protocol"], row["shots"], row["evaluation_id"])
+    return (
+        _prompting_key(row),
+        row["model"].casefold(),
+        row["revision"],
+        row["protocol"],
+        row["shots"],
+        row["evaluation_id"],
+    )
 
 
 def _spread_group(rows: Sequence[Row], runs: dict[int, list[Row]]) -> Row:
@@ -159,11 +166,11 @@ def compare() -> ResponseReturnValue:
             return _two(sides[0], sides[1], [])
         models = [parameters.name("model", side) for side in (left, right)]
     if not models and (left or right or "").isdecimal():
-        return _with(left or right or "")
-    wanted = _wanted_way()
+        return _choose_other(left or right or "")
+    wanted = _read_way()
     if len(models) < 2 or parameters.choice(request.args, "choose", ("yes", "no"), "no") == "yes":
         return _choose(models or [side for side in (left, right) if side], wanted)
-    ways = sealed_by_way(session(), models, wanted)
+    ways = group_sealed_by_way(session(), models, wanted)
     shared = [[way[model] for model in models] for way in ways if len(way) == len(models)]
     if not shared:
         commands = asking_the_others(session(), models, ways[0]) if ways else []
@@ -174,7 +181,7 @@ def compare() -> ResponseReturnValue:
     return _two(pair[0], pair[1], shared)
 
 
-def _wanted_way() -> dict[str, str]:
+def _read_way() -> dict[str, str]:
     """Return the way of prompting in the URL. Raises NotFoundError for a benchmark that the viewer cannot see."""
     named = {key: "version" if key == "benchmark_version" else key for key in WAY}
     wanted = {key: value for key, name in named.items() if (value := parameters.text(request.args, name)) is not None}
@@ -202,7 +209,7 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
     test = differences[by]["mcnemar"] if countable else {"only_first": 0, "only_second": 0}
     counts = {"left": test["only_first"], "right": test["only_second"]}
     counts["all"] = sum(counts.values())
-    paging = paged(counts[only], QUESTIONS_PER_PAGE)
+    paging = find_page(counts[only], QUESTIONS_PER_PAGE)
     return render_template(
         "compare.html",
         left=left,
@@ -243,7 +250,7 @@ def _prompting(row: Row) -> tuple[Any, ...]:
 
 def _sentences(left: Row, right: Row, differences: dict[str, Row], known: dict[int, Facts]) -> tuple[Said, ...]:
     """Return the sentences about two, by the first metric of STATED with a value; none if neither has one."""
-    metric = next((name for name in _stated(differences) if differences[name]["difference"] is not None), None)
+    metric = next((name for name in _filter_stated(differences) if differences[name]["difference"] is not None), None)
     if metric is None:
         return ()
     row = differences[metric]
@@ -266,7 +273,7 @@ def _sentences(left: Row, right: Row, differences: dict[str, Row], known: dict[i
     )
 
 
-def _stated(differences: dict[str, Row]) -> list[str]:
+def _filter_stated(differences: dict[str, Row]) -> list[str]:
     return [name for name in STATED if name in differences]
 
 
@@ -343,7 +350,7 @@ def _cell(difference: Row | None, *, lower: bool) -> Row | None:
 # Choosing evaluations
 
 
-def _with(side: str) -> ResponseReturnValue:
+def _choose_other(side: str) -> ResponseReturnValue:
     """Show the other evaluations of the benchmark to compare a given evaluation with."""
     given = queries.evaluation(session(), parameters.identifier("evaluation", side))
     found, _ = queries.evaluations(session(), states=("complete",), benchmark=given["benchmark"], limit=LISTED)
@@ -371,7 +378,7 @@ def _choose(picked: list[str], wanted: dict[str, str]) -> ResponseReturnValue:
     if picked:
         asked = {
             next(iter(way.values()))["asked_digest"]
-            for way in sealed_by_way(session(), picked, {})
+            for way in group_sealed_by_way(session(), picked, {})
             if len(way) == len(picked)
         }
         groups = [group for group in groups if group["asked_digest"] in asked]

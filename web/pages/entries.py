@@ -14,7 +14,7 @@ from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, tabl
 from web.serving.responses import session
 from web.shown import chart_data, listings
 from web.urls import parameters
-from web.urls.paging import QUESTIONS_PER_PAGE, paged
+from web.urls.paging import QUESTIONS_PER_PAGE, find_page
 from web.urls.sorting import Order, in_order, read_sorting
 
 MODELS: Final[Mapping[str, Order]] = {
@@ -88,7 +88,7 @@ def benchmark(benchmark: str) -> ResponseReturnValue:
     )
     facets = listings.Facets.asked_for(request.args)
     found = listings.questions_counted(session(), chosen["benchmark_version_id"], facets)
-    paging = paged(found, QUESTIONS_PER_PAGE)
+    paging = find_page(found, QUESTIONS_PER_PAGE)
     kept = part_of_leaderboard(benchmark=chosen["benchmark"])
     return render_template(
         "benchmark.html",

@@ -30,9 +30,9 @@ from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.shown import chart_data, listings, queries
 from web.shown.provenance import provenance_of
-from web.shown.studies import clustered, repeat_noise
+from web.shown.studies import cluster_intervals, repeat_noise
 from web.urls import parameters
-from web.urls.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
+from web.urls.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, find_page
 from web.who.identity import settings_of
 
 PLACES: Final = tuple(ascii_uppercase)
@@ -61,7 +61,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
     counts = queries.question_counts(session(), row["evaluation_id"], found)
     kept = counts if among is found else queries.question_counts(session(), row["evaluation_id"], among)
-    paging = paged(kept[only], QUESTIONS_PER_PAGE, asked=asked)
+    paging = find_page(kept[only], QUESTIONS_PER_PAGE, asked=asked)
     provenance = provenance_of(row)
     by_scope: dict[str, dict[str, Row]] = {}
     for item in scopes:
@@ -79,7 +79,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         subject_metrics=_part_metrics(by_scope, charts.PART_METRICS if parts_chart else ()),
         noise=noise,
         archived=archived,
-        clustered=clustered(row["evaluation_id"], row["seal"]),
+        clustered=cluster_intervals(row["evaluation_id"], row["seal"]),
         noise_chart=None if noise is None else charts.noise(noise),
         bmca_chart=charts.bmca_curve(over_all),
         shares=charts.SHARES,
@@ -87,7 +87,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         | {"chance": row["chance"], "facts": facts},
         sentences=() if facts is None else say("evaluation", facts),
         facts=facts,
-        asked=_asked(row),
+        asked=_describe_prompting(row),
         headlines=_headlines(over_all),
         lost_answers=lost_answers(session(), [row["evaluation_id"]]),
         families=_families(by_scope),
@@ -131,14 +131,14 @@ def _families(by_scope: Mapping[str, Mapping[str, Row]]) -> list[Row]:
         {
             "key": family.key,
             "title": family.title,
-            "defined": [name for name in _shown(family) if name in known],
-            "undefined": [name for name in _shown(family) if name not in known],
+            "defined": [name for name in _list_shown(family) if name in known],
+            "undefined": [name for name in _list_shown(family) if name not in known],
         }
         for family in FAMILIES
     ]
 
 
-def _shown(family: Family) -> list[str]:
+def _list_shown(family: Family) -> list[str]:
     return [metric.name for metric in family.metrics if metric.name in SHOWN]
 
 
@@ -200,7 +200,7 @@ def _effects(row: Row, facts: Facts) -> dict[str, Any]:
         "flip_bins": bins,
         "orders": orders,
         "flips_chart": charts.flips(bins, orders) if right_in and not facts.unreadable else None,
-        "preferred": _preferred(positions, over_all["prompts"], facts),
+        "preferred": _describe_preferred(positions, over_all["prompts"], facts),
         "written": _written.get(row["seal"], lambda: chart_data.written(session(), row["evaluation_id"], rules))
         if rules
         else [],
@@ -215,7 +215,7 @@ def _effects(row: Row, facts: Facts) -> dict[str, Any]:
     }
 
 
-def _preferred(positions: Sequence[Row], prompts: int, facts: Facts) -> Said | None:
+def _describe_preferred(positions: Sequence[Row], prompts: int, facts: Facts) -> Said | None:
     """Describe the position that the model chooses most above its share of right answers."""
     if not prompts:
         return None
@@ -224,7 +224,7 @@ def _preferred(positions: Sequence[Row], prompts: int, facts: Facts) -> Said | N
     return conclude("position", position)
 
 
-def _asked(row: Row) -> str:
+def _describe_prompting(row: Row) -> str:
     """Describe how many questions were used, and in which orders."""
     part = chosen_questions(row["specification"]["questions"])
     of = f"{plural(row['questions'], 'question')} of {row['benchmark']}{f' ({part})' if part else ''}"

@@ -30,14 +30,14 @@ from registry.schema.selectables import Row
 from registry.scores.asked import describe_orders
 from registry.scores.written import SAID, lost_answers
 from registry.verdicts.spans import span_of
-from web.charts.scatter import PLOTS, beside_leaderboard
+from web.charts.scatter import PLOTS, draw_leaderboard
 from web.formats import scale
 from web.pages.blueprint import blueprint
 from web.serving.responses import session
 from web.shown import listings, queries
-from web.shown.known import told_of, with_facts
+from web.shown.known import make_sentences, with_facts
 from web.urls import links, parameters
-from web.urls.paging import MAX_PER_PAGE, ROWS_PER_PAGE, paged
+from web.urls.paging import MAX_PER_PAGE, ROWS_PER_PAGE, find_page
 
 SIZES: Final = tuple(int(number * 10**9) for number in (0.1, 0.5, 1, 3, 7, 13, 30, 70, 400))
 """Numbers of parameters that the leaderboard offers as limits; a URL may have any."""
@@ -52,7 +52,7 @@ def leaderboard() -> ResponseReturnValue:
     published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
     density = parameters.choice(request.args, "density", ("compact", "details"), "compact")
     drawn = parameters.choice(request.args, "chart", (*PLOTS, "none"), next(iter(PLOTS)))
-    pins = parameters.pinned(request.args)
+    pins = parameters.read_pinned(request.args)
     choices = _choices(selection)
     shown, total = complete_rows(
         session(), selection, asked, limit=size, offset=(page - 1) * size, metrics=_on_the_board(asked)
@@ -66,7 +66,7 @@ def leaderboard() -> ResponseReturnValue:
     costs = costs_of(session(), [row["evaluation_id"] for row in shown])
     incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=asked.metrics)
     printed = (
-        listings.printed(session(), asked.metrics, benchmark=selection.benchmark, q=selection.model or selection.q)
+        listings.list_printed(session(), asked.metrics, benchmark=selection.benchmark, q=selection.model or selection.q)
         if published
         else []
     )
@@ -81,9 +81,9 @@ def leaderboard() -> ResponseReturnValue:
         choices=choices,
         sizes=SIZES,
         asked_labels=ASKED_LABELS,
-        paging=paged(total, ROWS_PER_PAGE, asked=(page, size)),
+        paging=find_page(total, ROWS_PER_PAGE, asked=(page, size)),
         shown=shown,
-        told=told_of(shown),
+        told=make_sentences(shown),
         published=published,
         printed=printed,
         most_printed=MOST_PRINTED,
@@ -93,7 +93,7 @@ def leaderboard() -> ResponseReturnValue:
         columns=_columns(metrics, pinned, asked.sort),
         kept=_in_force(selection),
         drawn=drawn,
-        scatter=beside_leaderboard(PLOTS[drawn], [row | {"cost": costs.get(row["evaluation_id"])} for row in shown])
+        scatter=draw_leaderboard(PLOTS[drawn], [row | {"cost": costs.get(row["evaluation_id"])} for row in shown])
         if shown and drawn in PLOTS
         else None,
         priced=bool(costs),
@@ -121,7 +121,7 @@ def _columns(metrics: Sequence[str], pinned: Sequence[str], sort: str) -> list[d
     def address(names: Sequence[str], pins: Sequence[str], **more: Any) -> str:
         return links.here(metrics=",".join(names), pin=",".join(pins) or None, **more)
 
-    def moved(place: int, by: int) -> str | None:
+    def move_column(place: int, by: int) -> str | None:
         other = place + by
         if not 0 <= other < len(metrics) or (metrics[place] in pinned) != (metrics[other] in pinned):
             return None
@@ -139,8 +139,8 @@ def _columns(metrics: Sequence[str], pinned: Sequence[str], sort: str) -> list[d
             {
                 "name": name,
                 "pinned": name in pinned,
-                "earlier": moved(place, -1),
-                "later": moved(place, 1),
+                "earlier": move_column(place, -1),
+                "later": move_column(place, 1),
                 "pin": address(metrics, others if name in pinned else (*pinned, name)) if room else None,
                 "remove": address(rest, others, **unsorted) if rest else None,
             }
@@ -209,14 +209,14 @@ def leaderboard_csv() -> ResponseReturnValue:
     A long table is sent in pieces, so that memory does not grow with the registry.
     """
     asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
-    pieces = exported_rows(asked, selection)
+    pieces = export_rows(asked, selection)
     first, second = next(pieces, []), next(pieces, None)
-    head = csv_text(*exported_table(first, asked, selection))
+    head = csv_text(*export_table(first, asked, selection))
 
     def rest() -> Iterator[str]:
         yield head
         for rows in chain(() if second is None else (second,), pieces):
-            yield csv_text(*exported_table(rows, asked, selection), heading=False)
+            yield csv_text(*export_table(rows, asked, selection), heading=False)
 
     return Response(
         head if second is None else stream_with_context(rest()),
@@ -225,13 +225,13 @@ def leaderboard_csv() -> ResponseReturnValue:
     )
 
 
-def exported_rows(asked: Ordering, selection: Selection) -> Iterator[list[Row]]:
+def export_rows(asked: Ordering, selection: Selection) -> Iterator[list[Row]]:
     """Yield all rows that match the filters in pieces, complete ones first."""
     _choices(selection)
     return all_rows(session(), selection, asked, tuple(dict.fromkeys((*asked.metrics, asked.rank_metric))))
 
 
-def exported_table(rows: Sequence[Row], asked: Ordering, selection: Selection) -> tuple[list[Row], list[str]]:
+def export_table(rows: Sequence[Row], asked: Ordering, selection: Selection) -> tuple[list[Row], list[str]]:
     """Return (rows, columns) for other programs: the row's identity, then value, interval and n of each metric."""
     scaled = CORRECTED if asked.above_chance else ()
     flat = [
@@ -239,7 +239,7 @@ def exported_table(rows: Sequence[Row], asked: Ordering, selection: Selection) -
             **{name: row[name] for name in CSV_COLUMNS},
             "asked": describe_orders(row),
             "scope": selection.scope,
-            **{f"{name}{end}": value for name in asked.metrics for end, value in _exported(row, name)},
+            **{f"{name}{end}": value for name in asked.metrics for end, value in _export_cells(row, name)},
             **{f"{name}_above_chance": row.get("above_chance", {}).get(name, {}).get("value") for name in scaled},
         }
         for row in rows
@@ -270,7 +270,7 @@ CSV_COLUMNS: Final = (
 """Columns that identify a row. Free texts are omitted, since a spreadsheet might read them as formulas."""
 
 
-def _exported(row: Row, metric: str) -> list[tuple[str, float | None]]:
+def _export_cells(row: Row, metric: str) -> list[tuple[str, float | None]]:
     found = row["counts"].get(metric, {})
     bounds = [("_low", found.get("interval_low")), ("_high", found.get("interval_high"))]
     return [("", row[metric]), *bounds, ("_n", found.get("n"))]
@@ -313,7 +313,7 @@ def table_context(
         "tokens": any(row["tokens_per_answer"] is not None for row in complete),
         "lost_answers": lost_answers(session(), [row["evaluation_id"] for row in complete]),
         "incomplete": incomplete,
-        "unranked": _unranked(complete),
+        "unranked": _group_unranked(complete),
         "row_spans": [span for row in complete if row["facts"] and (span := span_of(row["facts"])) is not None],
         "metrics": metrics,
         "counts": {row["evaluation_id"]: row["counts"] for row in complete},
@@ -321,7 +321,7 @@ def table_context(
     }
 
 
-def _unranked(rows: Sequence[Row]) -> list[list[Row]]:
+def _group_unranked(rows: Sequence[Row]) -> list[list[Row]]:
     """Group rows without a rank by a robustness metric: the same questions, as many prompts, and one reason."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:

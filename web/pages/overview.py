@@ -27,7 +27,7 @@ from registry.tables import Evaluation, Model, ModelRevision
 from web.formats import chosen_questions
 from web.serving.responses import session
 from web.urls import parameters
-from web.urls.paging import ROWS_PER_PAGE, paged
+from web.urls.paging import ROWS_PER_PAGE, find_page
 from web.urls.sorting import Order, in_order, read_sorting
 
 blueprint = Blueprint("overview", __name__)
@@ -50,7 +50,7 @@ def overview() -> ResponseReturnValue:
     groups = count_groups(session(), Selection())
     measured = filter_measured_groups(session(), groups, metric)
     way = _way(groups, measured if "metric" in request.args else [])
-    if "metric" not in request.args and not any(_asked(group) == way for group in measured):
+    if "metric" not in request.args and not any(_way_of(group) == way for group in measured):
         metric = FALLBACK
     choices = {key: sorted({str(group[key]) for group in groups}) for key in WAY}
     if way is None:
@@ -74,7 +74,7 @@ def overview() -> ResponseReturnValue:
         apart = sorted((row for row in rows if row["mean"] is None), key=lambda row: len(row["lacking"]))
         rows = [row for row in rows if row["mean"] is not None]
     rows = in_order(rows, sorting, lambda row: row["numbers"].get(sorting.sort, row.get(sorting.sort)))
-    paging = paged(len(rows) + len(apart), ROWS_PER_PAGE)
+    paging = find_page(len(rows) + len(apart), ROWS_PER_PAGE)
     end = paging.offset + paging.per_page
     return render_template(
         "overview.html",
@@ -117,7 +117,7 @@ def _way(groups: list[Row], measured: list[Row]) -> dict[str, Any] | None:
     return None
 
 
-def _asked(group: Row) -> dict[str, Any]:
+def _way_of(group: Row) -> dict[str, Any]:
     return {key: group[key] for key in WAY}
 
 
@@ -135,7 +135,7 @@ def _elsewhere(groups: list[Row], way: dict[str, Any], shown: set[str]) -> dict[
     )
     counted: Counter[tuple[Any, ...]] = Counter()
     for group in groups:
-        if _asked(group) != way:
+        if _way_of(group) != way:
             counted[tuple(group[key] for key in WAY)] += group["evaluations"]
     ways = sorted(counted.items(), key=lambda item: (-item[1], *map(str, item[0])))
     return {

@@ -21,13 +21,19 @@ from registry.schema.selectables import Row
 from registry.tables import Board, BoardSnapshot
 from registry.tables.accounts import AuditEvent
 from registry.verdicts.facts import Facts
-from web.pages.boards import addresses_of_tasks, paging_of_models, shown_board, shown_snapshot, standings_context
+from web.pages.boards import (
+    addresses_of_tasks,
+    find_shown_board,
+    find_shown_snapshot,
+    paging_of_models,
+    standings_context,
+)
 from web.serving import page_cache
 from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.urls import parameters
 from web.urls.parameters import MAX_ID, Digest, Name, Query, Text, YesOrNo
-from web.who.identity import engine, limited, viewer
+from web.who.identity import engine, limit_rate, viewer
 
 blueprint = Blueprint("own", __name__)
 
@@ -101,7 +107,9 @@ def _weight(text: str) -> tuple[str, int]:
     return task, int(number)
 
 
-def selected(board: Board, chosen: Chosen, *, all_compared: bool = True) -> tuple[Row, BoardSnapshot, BoardDefinition]:
+def build_selected(
+    board: Board, chosen: Chosen, *, all_compared: bool = True
+) -> tuple[Row, BoardSnapshot, BoardDefinition]:
     """Return a selection's document, its snapshot, and its definition.
 
     all_compared: compare models in every column, not only in the one they are ranked by.
@@ -111,12 +119,12 @@ def selected(board: Board, chosen: Chosen, *, all_compared: bool = True) -> tupl
 
     found = session()
     newest = chosen.snapshot is None
-    snapshot = snapshot_as_of(found, board.name) if newest else shown_snapshot(str(chosen.snapshot))
+    snapshot = snapshot_as_of(found, board.name) if newest else find_shown_snapshot(str(chosen.snapshot))
     if snapshot.board.name != board.name:
         raise UsageError(f"snapshot {chosen.snapshot} is of board {snapshot.board.name}, not of {board.name}")
     definition = computed.narrow_board(board_definition(snapshot.board), chosen.choice, "own")
     audience = f"{viewer().audience}:{snapshot.digest}"
-    with limited(SELECTIONS, "selections"):
+    with limit_rate(SELECTIONS, "selections"):
         models = _models_of(snapshot)
     document = computed.build_selection(
         snapshot,
@@ -142,7 +150,7 @@ def _models_of(snapshot: BoardSnapshot) -> Any:
     return _models.get(key, lambda: models_of(session(), snapshot))
 
 
-def _asked() -> Chosen:
+def _read_choices() -> Chosen:
     """Read the choices from the query string. The form has a field for each task's weight, `weight.TASK`."""
     arguments = request.args.copy()
     for key in [key for key in arguments if key.startswith("weight.")]:
@@ -165,11 +173,11 @@ def _to_begin_with(board: Board) -> tuple[str, ...]:
 @blueprint.get("/boards/<name>/own")
 def own(name: str) -> ResponseReturnValue:
     """Show a visitor's own board, chosen from a board, with the form to choose by."""
-    board = shown_board(name)
-    chosen = _asked()
+    board = find_shown_board(name)
+    chosen = _read_choices()
     if not chosen.arguments:
         chosen = chosen.model_copy(update={"column": _to_begin_with(board)})
-    document, snapshot, definition = selected(board, chosen, all_compared=False)
+    document, snapshot, definition = build_selected(board, chosen, all_compared=False)
     facts = _facts.get(f"{viewer().audience}:{snapshot.digest}", lambda: facts_behind(session(), snapshot.document))
     way = way_of(ways_of(session(), document, facts), document, document["sort"])
     known = _models_of(snapshot).facts
@@ -221,8 +229,8 @@ def save(name: str) -> ResponseReturnValue:
     """Save the selection of the query string as a board, under a name that no board has."""
     if not viewer().may("maintain"):
         viewer().require("submit")
-    board = shown_board(name)
-    _, _, definition = selected(board, _asked(), all_compared=False)
+    board = find_shown_board(name)
+    _, _, definition = build_selected(board, _read_choices(), all_compared=False)
     wanted = check_name("board", request.form.get("name", "").strip())
     title = request.form.get("title", "").strip()[:500]
     with write_session(engine()) as database:

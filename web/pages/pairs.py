@@ -6,7 +6,7 @@ from flask.typing import ResponseReturnValue
 from registry.boards.definition import parse_column
 from registry.boards.reading import snapshot_as_of
 from registry.metrics import METRICS
-from web.pages.boards import paging_of_models, shown_board, snapshot_document
+from web.pages.boards import find_shown_board, paging_of_models, snapshot_document
 from web.serving.responses import session
 from web.urls import parameters
 
@@ -16,7 +16,7 @@ blueprint = Blueprint("pairs", __name__)
 @blueprint.get("/boards/<name>/pairs")
 def pairs(name: str) -> ResponseReturnValue:
     """Show the pairs of ranked models in one column of a board's newest snapshot."""
-    snapshot = snapshot_as_of(session(), shown_board(name).name)
+    snapshot = snapshot_as_of(session(), find_shown_board(name).name)
     document = snapshot_document(snapshot)
     columns = [column["name"] for column in document["columns"]]
     column = parameters.choice(request.args, "column", columns, document["sort"])

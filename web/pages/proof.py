@@ -14,7 +14,7 @@ from web.serving.responses import session
 from web.shown import queries
 from web.shown.provenance import comparable_provenance_of
 from web.urls import parameters
-from web.urls.paging import ROWS_PER_PAGE, paged
+from web.urls.paging import ROWS_PER_PAGE, find_page
 
 blueprint = Blueprint("proof", __name__)
 
@@ -73,7 +73,7 @@ def _others(row: Row) -> list[Row]:
 def chain() -> ResponseReturnValue:
     """Show the chain of seals, folders, withdrawals and snapshots, newest first."""
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
-    paging = paged(total, LINKS_PER_PAGE)
+    paging = find_page(total, LINKS_PER_PAGE)
     query = select(chain_links).order_by(chain_links.c.position.desc())
     rows = rows_of(session(), query.limit(paging.per_page).offset(paging.offset))
     head = rows_of(session(), query.limit(1))
@@ -119,7 +119,7 @@ def explained() -> ResponseReturnValue:
 def withdrawn() -> ResponseReturnValue:
     """Show every withdrawn evaluation, with the reason."""
     w = withdrawals.c
-    paging = paged(_withdrawn(), ROWS_PER_PAGE)
+    paging = find_page(_withdrawn(), ROWS_PER_PAGE)
     query = select(withdrawals).where(w.current).order_by(w.withdrawal.desc())
     rows = rows_of(session(), query.limit(paging.per_page).offset(paging.offset))
     named = [row | {"evaluation": queries.evaluation(session(), row["evaluation_id"])} for row in rows]

@@ -16,7 +16,7 @@ from web.pages.blueprint import blueprint
 from web.serving.responses import session
 from web.shown import queries
 from web.urls import parameters
-from web.urls.paging import MAX_PER_PAGE, paged
+from web.urls.paging import MAX_PER_PAGE, find_page
 
 VARIANTS_PER_PAGE: Final = 24
 MOST_IN_ORDER: Final = 24
@@ -28,12 +28,12 @@ def evaluation_question(evaluation_id: str, question_id: str) -> ResponseReturnV
     """Show a question as one evaluation showed it: every variant with choice and probabilities."""
     asked = parameters.paging(request.args, per_page=VARIANTS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
-    question, expected = queries.asked_question(
+    question, expected = queries.find_question(
         session(), row["evaluation_id"], parameters.identifier("question", question_id)
     )
     archived = bool(filter_archived(session(), [row["evaluation_id"]]))
     predictions = [] if archived else queries.predictions(session(), row["evaluation_id"], question["question_id"])
-    paging = paged(len(predictions), VARIANTS_PER_PAGE, asked=asked)
+    paging = find_page(len(predictions), VARIANTS_PER_PAGE, asked=asked)
     page = predictions[paging.offset : paging.offset + paging.per_page]
     own = [prediction for prediction in predictions if prediction["own_options"] and prediction["question_shown"]]
     thoughts = {}
@@ -162,5 +162,5 @@ def question(question_id: str) -> ResponseReturnValue:
         outcomes=outcomes,
         choices=queries.choices(session(), row["question_id"], ids),
         archived=filter_archived(session(), ids),
-        paging=paged(total, per_page, asked=(page, per_page)),
+        paging=find_page(total, per_page, asked=(page, per_page)),
     )

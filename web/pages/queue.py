@@ -8,7 +8,7 @@ from web.pages.blueprint import blueprint
 from web.serving.responses import session
 from web.shown import listings, queries
 from web.urls import parameters
-from web.urls.paging import MAX_PER_PAGE, paged
+from web.urls.paging import MAX_PER_PAGE, find_page
 
 
 @blueprint.get("/queue")
@@ -20,7 +20,7 @@ def queue() -> ResponseReturnValue:
     return render_template(
         "queue.html",
         evaluations=items,
-        paging=paged(total, per_page, asked=(page, per_page)),
+        paging=find_page(total, per_page, asked=(page, per_page)),
         finished=finished,
         **listings.queue(session()),
     )

@@ -7,7 +7,7 @@ from flask.typing import ResponseReturnValue
 
 from registry.prompting.protocols.store import load_known_definitions
 from registry.schema.selectables import Row
-from web.orders import stored
+from web.orders import run_order
 from web.pages.blueprint import blueprint
 from web.serving.responses import session
 from web.shown import listings, queries
@@ -24,7 +24,7 @@ def replay(evaluation_id: str) -> ResponseReturnValue:
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     wanted = {key: request.form.get(key, "").strip() or None for key in ("benchmark", "protocol")}
     order = {"evaluation": row["evaluation_id"], **wanted, "requester": viewer().name}
-    made = stored("replay", order)["evaluation"]
+    made = run_order("replay", order)["evaluation"]
     return redirect(url_for("pages.evaluation", evaluation_id=made), 303)
 
 

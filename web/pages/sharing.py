@@ -19,8 +19,8 @@ from registry.scores.asked import describe_orders
 from registry.tables import BoardSnapshot
 from registry.verdicts.wording import DASH
 from web.formats import scaled, with_interval
-from web.pages.boards import shown_board, shown_snapshot, snapshot_document
-from web.pages.leaderboard import exported_rows, exported_table
+from web.pages.boards import find_shown_board, find_shown_snapshot, snapshot_document
+from web.pages.leaderboard import export_rows, export_table
 from web.serving.responses import session
 from web.share_links import FORMS, cited_evaluation, cited_snapshot
 from web.shown import queries
@@ -61,13 +61,13 @@ def _table(
 def leaderboard_table(form: str) -> ResponseReturnValue:
     """Return the rows of leaderboard.csv in other formats."""
     asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
-    rows = list(chain.from_iterable(exported_rows(asked, selection)))
+    rows = list(chain.from_iterable(export_rows(asked, selection)))
     source = addresses.public(links.there("pages.leaderboard"))
-    table = exported_table(rows, asked, selection)
-    return _table(form, "leaderboard", table, _shown_leaderboard(rows, asked, selection, source), source)
+    table = export_table(rows, asked, selection)
+    return _table(form, "leaderboard", table, _make_leaderboard_table(rows, asked, selection, source), source)
 
 
-def _shown_leaderboard(rows: Sequence[Row], asked: Ordering, selection: Selection, source: str) -> ShownTable:
+def _make_leaderboard_table(rows: Sequence[Row], asked: Ordering, selection: Selection, source: str) -> ShownTable:
     labels = [METRICS[name].label for name in asked.metrics]
     cells = [
         [
@@ -78,7 +78,7 @@ def _shown_leaderboard(rows: Sequence[Row], asked: Ordering, selection: Selectio
             (describe_orders(row) or DASH)
             if row["complete"]
             else f"{row['scored']} of {row['questions']} questions scored",
-            *(_shown_metric(row, name) for name in asked.metrics),
+            *(_format_metric(row, name) for name in asked.metrics),
         ]
         for row in rows
     ]
@@ -95,7 +95,7 @@ def _shown_leaderboard(rows: Sequence[Row], asked: Ordering, selection: Selectio
 _INTERVALS: Final = "In brackets: 95 % intervals, where available; a dash is a value that is undefined."
 
 
-def _shown_metric(row: Row, name: str) -> str:
+def _format_metric(row: Row, name: str) -> str:
     above = (row.get("above_chance") or {}).get(name)
     if above is not None:
         if above["interval_low"] is None or above["value"] is None:
@@ -109,10 +109,10 @@ def _snapshot_table(snapshot: BoardSnapshot, form: str) -> Response:
     document = snapshot_document(snapshot)
     permanent = addresses.public(url_for("boards.snapshot", digest=snapshot.digest))
     name = f"{document['board']}-{snapshot.digest[:12]}"
-    return _table(form, name, board_table(document), _shown_board(document, permanent), permanent)
+    return _table(form, name, board_table(document), _make_board_table(document, permanent), permanent)
 
 
-def _shown_board(document: Row, source: str) -> ShownTable:
+def _make_board_table(document: Row, source: str) -> ShownTable:
     labels = {
         column["name"]: f"{METRICS[column['metric']].label} ({column['variants']}"
         f"{', ' + column['protocol'] if column.get('protocol') else ''})"
@@ -150,13 +150,13 @@ def _shown_board(document: Row, source: str) -> ShownTable:
 def board_as_table(name: str, form: str) -> ResponseReturnValue:
     """Return a board as a table, as it is now or as of a date."""
     moment = parameters.time(request.args, "as_of", end=True)
-    return _snapshot_table(snapshot_as_of(session(), shown_board(name).name, moment), form)
+    return _snapshot_table(snapshot_as_of(session(), find_shown_board(name).name, moment), form)
 
 
 @blueprint.get("/snapshots/<digest>/table.<any(csv, parquet, md, tex):form>")
 def snapshot_as_table(digest: str, form: str) -> ResponseReturnValue:
     """Return a board at the time of a snapshot, as a table."""
-    return _snapshot_table(shown_snapshot(digest), form)
+    return _snapshot_table(find_shown_snapshot(digest), form)
 
 
 # Citations
@@ -167,7 +167,7 @@ BIBTEX: Final = "application/x-bibtex; charset=utf-8"
 @blueprint.get("/snapshots/<digest>.bib")
 def snapshot_bibtex(digest: str) -> ResponseReturnValue:
     """Return the citation of a snapshot."""
-    document = snapshot_document(shown_snapshot(digest))
+    document = snapshot_document(find_shown_snapshot(digest))
     return _file(cited_snapshot(document), BIBTEX, f"{document['board']}-{digest[:12]}.bib")
 
 

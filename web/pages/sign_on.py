@@ -19,7 +19,7 @@ from registry.tables.accounts import Account
 from web.pages import signing
 from web.urls import links
 from web.who import throttle
-from web.who.identity import SignedIn, engine, limited, provider, record, settings_of, viewer
+from web.who.identity import SignedIn, engine, limit_rate, provider, record, settings_of, viewer
 from web.who.openid import CALLBACK, FLOW_S, ProviderUnavailableError
 
 blueprint = Blueprint("sign_on", __name__)
@@ -33,12 +33,12 @@ MAX_NEXT: Final = 1000
 def start() -> ResponseReturnValue:
     """Send the browser to the provider."""
     after = links.safe_target(request.args.get("next"))
-    with _limited():
+    with _limit():
         return _begin(after if len(after) <= MAX_NEXT else links.safe_target(None))
 
 
-def _limited() -> Any:
-    return limited(signing.PER_ADDRESS, "sign-in", throttle.network(request.remote_addr))
+def _limit() -> Any:
+    return limit_rate(signing.PER_ADDRESS, "sign-in", throttle.network(request.remote_addr))
 
 
 def _begin(after: str, account_id: int | None = None) -> ResponseReturnValue:
@@ -55,12 +55,12 @@ def _begin(after: str, account_id: int | None = None) -> ResponseReturnValue:
 def callback() -> ResponseReturnValue:
     """Finish a sign-in when the provider sends the browser back with a code."""
     kept = session.pop(_FLOW, None) or {}
-    with _limited():
+    with _limit():
         try:
             _check_flow(kept)
             identity, claims = provider().read_person(request.args)
         except AuthenticationError as error:
-            return _refused(str(error), HTTPStatus.BAD_REQUEST)
+            return _refuse(str(error), HTTPStatus.BAD_REQUEST)
         except ProviderUnavailableError as error:
             return _unavailable(error)
     if kept["link"] is not None:
@@ -70,7 +70,7 @@ def callback() -> ResponseReturnValue:
     except IntegrityError:
         # Another browser has already made the account, for this person or with this name.
         came = _arrive(identity, claims)
-    return _arrived(identity, *came, kept["next"])
+    return _finish_sign_in(identity, *came, kept["next"])
 
 
 def _check_flow(kept: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ def _arrive(identity: Identity, claims: Mapping[str, Any]) -> tuple[Arrival, str
         return arrival, name, role, signed_in
 
 
-def _arrived(
+def _finish_sign_in(
     identity: Identity, arrival: Arrival, name: str | None, role: str | None, signed_in: SignedIn | None, after: str
 ) -> ResponseReturnValue:
     """Log the outcome of a sign-in, and answer."""
@@ -105,12 +105,12 @@ def _arrived(
         record("account.role", name, role=role, before=arrival.before, **asdict(identity))
     if signed_in is None:
         assert arrival.refusal is not None
-        return _refused(arrival.refusal, HTTPStatus.FORBIDDEN, name, **asdict(identity))
+        return _refuse(arrival.refusal, HTTPStatus.FORBIDDEN, name, **asdict(identity))
     record("sign-in", **asdict(identity))
     return redirect(after, 303)
 
 
-def _refused(reason: str, status: HTTPStatus, name: str | None = None, **details: Any) -> ResponseReturnValue:
+def _refuse(reason: str, status: HTTPStatus, name: str | None = None, **details: Any) -> ResponseReturnValue:
     record("sign-in", name, outcome="refused", reason=reason, **details)
     return signing.form(error=reason, status=status)
 
@@ -127,7 +127,7 @@ def _unavailable(error: ProviderUnavailableError) -> ResponseReturnValue:
 def link() -> ResponseReturnValue:
     """Begin to link the account with a person at the provider, given the account's password."""
     try:
-        with limited(signing.PER_ACCOUNT, "password", viewer().name), write_session(engine()) as database:
+        with limit_rate(signing.PER_ACCOUNT, "password", viewer().name), write_session(engine()) as database:
             own = signing.own_account(database)
             accounts.sign_in(database, own.name, request.form.get("password", ""))
             account_id = own.id

@@ -13,7 +13,7 @@ from registry.people import accounts
 from registry.tables.accounts import Account, ApiToken
 from web.urls import links, parameters
 from web.who import throttle
-from web.who.identity import SignedIn, engine, limited, record, settings_of, sign_on, viewer
+from web.who.identity import SignedIn, engine, limit_rate, record, settings_of, sign_on, viewer
 
 blueprint = Blueprint("signing", __name__)
 
@@ -35,7 +35,7 @@ def sign_in() -> ResponseReturnValue:
     _require_passwords()
     name = request.form.get("name", "").strip()[:200]
     address = request.remote_addr
-    with limited(PER_ADDRESS, "sign-in", throttle.network(address)):
+    with limit_rate(PER_ADDRESS, "sign-in", throttle.network(address)):
         with read_session(engine()) as database:
             wait = throttle.wait_s(name, address, known=throttle.is_known(database, name, address))
         if wait:
@@ -52,17 +52,17 @@ def sign_in() -> ResponseReturnValue:
         throttle.forget_wrong(name, address)
     enter(signed_in)
     record("sign-in")
-    return redirect(_after(), 303)
+    return redirect(_next_page(), 303)
 
 
-def _after() -> str:
+def _next_page() -> str:
     """Return the page of this site to return to."""
     return links.safe_target(request.values.get("next"))
 
 
 def form(error: str | None = None, status: int = 200, name: str = "") -> ResponseReturnValue:
     """Return the page to sign in on. error: why the last attempt failed."""
-    return render_template("sign_in.html", next=_after(), error=error, name=name), status
+    return render_template("sign_in.html", next=_next_page(), error=error, name=name), status
 
 
 def _require_passwords() -> None:
@@ -156,7 +156,7 @@ def account_page(secret: str | None = None, error: str | None = None, status: in
                 browsers=len(own.sessions),
                 tokens=tokens,
                 now=now,
-                scopes=_offered(own),
+                scopes=_list_offered_scopes(own),
                 secret=secret,
                 error=error,
             ),
@@ -164,7 +164,7 @@ def account_page(secret: str | None = None, error: str | None = None, status: in
         )
 
 
-def _offered(own: Account) -> dict[str, str]:
+def _list_offered_scopes(own: Account) -> dict[str, str]:
     return {scope: text for scope, text in accounts.SCOPES.items() if scope in accounts.scopes_of(own.role)}
 
 
@@ -216,7 +216,7 @@ def change_password() -> ResponseReturnValue:
     """Change the password, given the current one; every other browser is signed out."""
     _require_passwords()
     try:
-        with limited(PER_ACCOUNT, "password", viewer().name), write_session(engine()) as database:
+        with limit_rate(PER_ACCOUNT, "password", viewer().name), write_session(engine()) as database:
             own = own_account(database)
             accounts.sign_in(database, own.name, request.form.get("old", ""))
             accounts.set_password(own, _new_password())

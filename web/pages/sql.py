@@ -23,7 +23,7 @@ from registry.sql.examples import EXAMPLES
 from registry.tables.accounts import Account, SavedQuery
 from web.charts import queries as charts
 from web.urls import parameters
-from web.who.identity import QUERIES, client, engine, limited, record, settings_of, viewer
+from web.who.identity import QUERIES, client, engine, limit_rate, record, settings_of, viewer
 
 blueprint = Blueprint("sql", __name__)
 
@@ -50,7 +50,7 @@ def queries() -> Queries:
     return found
 
 
-def asked_query() -> str:
+def read_query() -> str:
     """Return the query in a request. Raises UsageError if it is too long or not text."""
     text = request.values.get("q", "")
     if len(text) > MAX_QUERY:
@@ -62,7 +62,7 @@ def run(text: str) -> Answered:
     """Run the query as the viewer, when it is their turn and within their limits; refusals are recorded."""
     asking = viewer()
     asking.require("sql")
-    with limited(QUERIES, "sql"):
+    with limit_rate(QUERIES, "sql"):
         try:
             return queries().ask(asking.audience, text, client())
         except QueryRefusedError as error:
@@ -74,7 +74,7 @@ def run(text: str) -> Answered:
 def page() -> ResponseReturnValue:
     """Show the editor, the schema, and the query's rows."""
     viewer().require("sql")
-    text = asked_query()
+    text = read_query()
     if request.method == "POST":
         given: dict[str, Any] = {name: request.form.get(name) or None for name in ("chart", "x", "y")}
         address = url_for("sql.page", q=text, **given)
@@ -99,7 +99,7 @@ def _page(text: str, saved: SavedQuery | None = None) -> ResponseReturnValue:
     if result is not None:
         try:
             drawn = charts.choice(result, *(request.values.get(name, "") for name in ("chart", "x", "y")))
-            chart = charts.of_result(result, drawn)
+            chart = charts.draw_result(result, drawn)
         except UsageError as problem:
             chart_problem = str(problem)
     body = render_template(
@@ -139,7 +139,7 @@ def file_of(result: QueryResult, kind: str) -> Response:
 def download(kind: str) -> ResponseReturnValue:
     """Return the rows of a query as CSV, JSON or Parquet."""
     viewer().require("sql")
-    text = asked_query()
+    text = read_query()
     if not text:
         raise UsageError("q: give a query")
     return file_of(run(text).result, kind)
@@ -190,7 +190,7 @@ def save(name: str, text: str, *, public: bool) -> str:
 def save_query() -> ResponseReturnValue:
     """Save the query of the form."""
     public = request.form.get("public") == "yes"
-    slug = save(request.form.get("name", ""), asked_query(), public=public)
+    slug = save(request.form.get("name", ""), read_query(), public=public)
     return redirect(url_for("sql.saved", slug=slug), 303)
 
 

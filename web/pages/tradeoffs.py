@@ -11,9 +11,9 @@ from registry.boards.reading import snapshot_as_of
 from registry.metrics import METRICS
 from registry.schema.selectables import Row
 from registry.tables import Model
-from web.charts.scatter import COST, RELEASED, SIZE, TOKENS, Measure, Plot, across_board, lines_of, pareto, with_front
+from web.charts.scatter import COST, RELEASED, SIZE, TOKENS, Measure, Plot, draw_board, lines_of, pareto, with_front
 from web.charts.scatter import PLOTS as DRAWN
-from web.pages.boards import shown_board, snapshot_document
+from web.pages.boards import find_shown_board, snapshot_document
 from web.serving.responses import session
 from web.urls import parameters
 
@@ -31,7 +31,7 @@ AGAINST: Final = {
 @blueprint.get("/boards/<name>/trade-offs")
 def tradeoffs(name: str) -> ResponseReturnValue:
     """Show a column of a board against size, cost, tokens per answer and release date."""
-    document = snapshot_document(snapshot_as_of(session(), shown_board(name).name))
+    document = snapshot_document(snapshot_as_of(session(), find_shown_board(name).name))
     columns = [
         column["name"]
         for column in document["columns"]
@@ -75,7 +75,7 @@ def _chart(key: str, column: str, document: Row, rows: list[Row]) -> Row:
     y = Measure("value", METRICS[metric].label, DRAWN["order"].y.words, DRAWN["order"].y.axis)
     plot = Plot(measure, y, said)
     known = [row for row in rows if measure.of(row) is not None]
-    chart = across_board(plot, known, document["currency"] if key == "cost" else None) if len(known) > 1 else None
+    chart = draw_board(plot, known, document["currency"] if key == "cost" else None) if len(known) > 1 else None
     return {
         "key": key,
         "title": measure.title,

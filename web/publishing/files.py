@@ -26,11 +26,11 @@ class Folder:
                 f"--to {root}: this folder holds something that was not published by this command; "
                 "name a new or an empty folder"
             )
-        self._before = self._listed()
+        self._before = self._read_checksums()
         with writing(root):
             root.mkdir(parents=True, exist_ok=True)
 
-    def _listed(self) -> dict[str, str]:
+    def _read_checksums(self) -> dict[str, str]:
         """Return the files in the folder's checksums, with their digests."""
         listing = self._root / CHECKSUMS
         if not listing.is_file():
@@ -45,14 +45,14 @@ class Folder:
         """Write a file; an identical one is left alone."""
         if name not in self._before and not self._before and not self._digests:
             # If a first run is killed, the next one recognises its folder.
-            self._put(CHECKSUMS, b"")
+            self._write(CHECKSUMS, b"")
         digest = hashlib.sha256(body).hexdigest()
         self._digests[name] = digest
         self.bytes += len(body)
         path = self._path(name)
         if path.is_file() and path.stat().st_size == len(body) and path.read_bytes() == body:
             return
-        self._put(name, body)
+        self._write(name, body)
         self.changed += 1
 
     def _path(self, name: str) -> Path:
@@ -62,7 +62,7 @@ class Folder:
             raise UsageError(f"--to {self._root}: {CHECKSUMS} or a link there leads to {name!r}, outside of the folder")
         return path
 
-    def _put(self, name: str, body: bytes) -> None:
+    def _write(self, name: str, body: bytes) -> None:
         path = self._path(name)
         partial = path.with_name(f".{path.name}.partial")
         with writing(self._root):
@@ -80,5 +80,5 @@ class Folder:
                 if parent != Path() and (self._root / parent).is_dir() and not any((self._root / parent).iterdir()):
                     (self._root / parent).rmdir()
         lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(self._digests.items()))
-        self._put(CHECKSUMS, lines.encode())
+        self._write(CHECKSUMS, lines.encode())
         return len(gone)

@@ -59,7 +59,7 @@ def query() -> ResponseReturnValue:
     return render_template(
         "site_query.html",
         views=load_documented_views(),
-        made=queries.made(frame.evaluations),
+        made=queries.make_queries(frame.evaluations),
         tables=(*queries.FILES, *queries.MORE),
         more=queries.MORE,
         examples=EXAMPLES,

@@ -19,7 +19,7 @@ def answers_of(evaluation_id: int) -> str:
     return f"answers_{evaluation_id}"
 
 
-def made(evaluations: Sequence[int]) -> dict[str, dict[str, Any]]:
+def make_queries(evaluations: Sequence[int]) -> dict[str, dict[str, Any]]:
     """Map view → its SELECT, and the tables and views that it names."""
     answers = {answers_of(number): number for number in evaluations}
     each = [f"SELECT {number}::BIGINT AS evaluation_id, * FROM {of}" for of, number in answers.items()]  # noqa: S608

@@ -70,7 +70,7 @@ class _Rewriter(HTMLParser):
         if shown == tag and changed == given:
             self._write(self.get_starttag_text() or "")
         else:
-            self._write(_written(shown, changed))
+            self._write(_write_tag(shown, changed))
 
     def handle_startendtag(self, _tag: str, _attrs: list[tuple[str, str | None]]) -> None:
         # Drawings have such elements, without addresses of their own.
@@ -107,6 +107,6 @@ class _Rewriter(HTMLParser):
             self.written.append(text)
 
 
-def _written(name: str, attributes: dict[str, str | None]) -> str:
+def _write_tag(name: str, attributes: dict[str, str | None]) -> str:
     given = "".join(f" {key}" if value is None else f' {key}="{escape(value)}"' for key, value in attributes.items())
     return f"<{name}{given}>"

@@ -66,9 +66,9 @@ class _Queue(Collector):
         yield from self._work_done()
         yield from self._time_left()
         yield from self._workers()
-        yield from self._scored_by()
-        yield from self._unattended()
-        yield from self._held_up()
+        yield from self._count_by_device()
+        yield from self._list_unattended()
+        yield from self._count_held_up()
         yield from self._database()
 
     def describe(self) -> Iterable[Family]:
@@ -161,7 +161,7 @@ class _Queue(Collector):
         mixed = differing_versions(row.versions for row in rows)
         yield _gauge("mixed_versions", "Packages of which live workers run several versions.", None, {"": len(mixed)})
 
-    def _scored_by(self) -> Iterator[Family]:
+    def _count_by_device(self) -> Iterator[Family]:
         """Yield the prompts scored by each device of each host; their rate is the speed of that device."""
         labels = ("host", "device")
         families = {
@@ -187,7 +187,7 @@ class _Queue(Collector):
                 family.add_metric((host, device), float(value or 0))
         yield from families.values()
 
-    def _unattended(self) -> Iterator[Family]:
+    def _list_unattended(self) -> Iterator[Family]:
         """Yield work that a worker should have handled within its period, and problems that need a person."""
         expired = select(func.count()).where(Shard.state == "leased", Shard.lease_until < database_now())
         yield _gauge("leases_expired", "Shards whose lease ran out.", None, {"": self.session.scalar(expired) or 0})
@@ -198,7 +198,7 @@ class _Queue(Collector):
         states = {state: counts.get(state, 0) for state in REVISION_STATES}
         yield _gauge("model_revisions", "Revisions of models by state.", "state", states)
 
-    def _held_up(self) -> Iterator[Family]:
+    def _count_held_up(self) -> Iterator[Family]:
         """Return figures of shards, budgets and signatures that wait for a person."""
         hung = len(list_stalled(self.session, A_DAY_S))
         yield _gauge("shards_stalled", "Shards taken from hung workers within a day.", None, {"": hung})

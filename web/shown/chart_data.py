@@ -106,7 +106,7 @@ def by_subject(session: Session, evaluation_id: int) -> list[Row]:
 # Positions
 
 
-def _placed(evaluation_id: int) -> Subquery:
+def _count_by_place(evaluation_id: int) -> Subquery:
     """Return a row per question and position of its right option: prompts, and prompts answered correctly.
 
     Over variants that show the question with exactly its own options.
@@ -136,8 +136,8 @@ def _placed(evaluation_id: int) -> Subquery:
 
 
 def _by_position(evaluation_id: int) -> Subquery:
-    """Select `_placed` and whether a question of several positions is always wrong at this one and right elsewhere."""
-    placed = _placed(evaluation_id)
+    """Select `_count_by_place` and whether a question is always wrong at this position and right elsewhere."""
+    placed = _count_by_place(evaluation_id)
     c = placed.c
     positions, never_right, always_right = (
         func.sum(case((condition, 1), else_=0)).over(partition_by=c.question_id)

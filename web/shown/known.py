@@ -19,7 +19,7 @@ def with_facts(rows: Sequence[Row], scope: str = "all") -> list[Row]:
     return [row | {"facts": known.get(row["evaluation_id"])} for row in rows]
 
 
-def told_of(rows: Sequence[Row]) -> list[Told]:
+def make_sentences(rows: Sequence[Row]) -> list[Told]:
     """Return the sentences above these rows, which have `facts`."""
     found = judge_listed([row["facts"] for row in rows if row["facts"] is not None])
     return [

@@ -176,7 +176,7 @@ def subjects(session: Session, benchmark: str) -> list[str]:
 # Printed results
 
 
-def printed(session: Session, metrics: Sequence[str], *, benchmark: str | None, q: str | None) -> list[Row]:
+def list_printed(session: Session, metrics: Sequence[str], *, benchmark: str | None, q: str | None) -> list[Row]:
     """Return numbers of these metrics published in papers: one row per table, model, benchmark and protocol.
 
     Each row has `origin` and the metrics, None if the table has no such number. benchmark: only printed benchmarks

@@ -132,7 +132,7 @@ def in_progress(session: Session, board: Board) -> list[Row]:
     return evaluations(session, states=UNFINISHED, conditions=[answers(Evaluation)], limit=WAITING)[0]
 
 
-def sealed_evaluations(session: Session, conditions: Iterable[ColumnElement[bool]], *, limit: int) -> list[Row]:
+def list_sealed(session: Session, conditions: Iterable[ColumnElement[bool]], *, limit: int) -> list[Row]:
     """Return sealed evaluations, newest first, with the facts that show whether two of them had the same prompts.
 
     of_questions: number of questions in the whole benchmark. question_filter: the part in use, if not all.
@@ -411,7 +411,7 @@ def predictions_after(session: Session, evaluation_id: int, after: tuple[int, in
     return list_rows(session.execute(query.order_by(c.question_id, c.variant).limit(limit)))
 
 
-def asked_question(session: Session, evaluation_id: int, question_id: int) -> tuple[Row, int]:
+def find_question(session: Session, evaluation_id: int, question_id: int) -> tuple[Row, int]:
     """Return a question of an evaluation and its expected variants. Raises NotFoundError if it is not in there."""
     query = select(EvaluationQuestion.n_variants).filter_by(evaluation_id=evaluation_id, question_id=question_id)
     expected = session.scalar(query)

@@ -19,7 +19,7 @@ MOST: Final = 5000
 """The most evaluations to read, newest first."""
 
 
-def sealed_by_way(session: Session, models: Sequence[str], wanted: Mapping[str, str]) -> list[dict[str, Row]]:
+def group_sealed_by_way(session: Session, models: Sequence[str], wanted: Mapping[str, str]) -> list[dict[str, Row]]:
     """Return the ways in which some of the models were prompted, most models first: model → its newest evaluation.
 
     wanted: required values of the keys in WAY. Among ways of equally many models, several orders come first, then more
@@ -28,7 +28,7 @@ def sealed_by_way(session: Session, models: Sequence[str], wanted: Mapping[str, 
     """
     _require(session, models)
     found: dict[str, dict[str, Row]] = {}
-    for row in queries.sealed_evaluations(session, (Model.name.in_(models), not_withdrawn()), limit=MOST):
+    for row in queries.list_sealed(session, (Model.name.in_(models), not_withdrawn()), limit=MOST):
         if all(str(row[key]) == value for key, value in wanted.items()):
             found.setdefault(row["asked_digest"], {}).setdefault(row["model"], row)
     return sorted(found.values(), key=_preference)

@@ -9,7 +9,7 @@ _clustered: OfSealed[Row | None] = OfSealed()
 _noise: OfSealed[Row] = OfSealed()
 
 
-def clustered(evaluation_id: int, seal: str | None) -> Row | None:
+def cluster_intervals(evaluation_id: int, seal: str | None) -> Row | None:
     """Return the intervals over clusters of an evaluation; None before the evaluation is sealed."""
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
     from registry.scores.clusters import compute_clustered_intervals

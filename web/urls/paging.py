@@ -42,7 +42,7 @@ class Paging:
         return min(self.total, self.offset + self.per_page)
 
 
-def paged(total: int, per_page: int, *, asked: tuple[int, int] | None = None) -> Paging:
+def find_page(total: int, per_page: int, *, asked: tuple[int, int] | None = None) -> Paging:
     """Return the place of the requested page in a list of `total`. Raises NotFoundError beyond its end."""
     page, size = asked or parameters.paging(request.args, per_page=per_page, most=MAX_PER_PAGE)
     paging = Paging(page, size, total)

@@ -257,7 +257,7 @@ def metrics(arguments: Arguments) -> tuple[str, ...]:
     return _one(arguments, "metrics", MetricNames) or DEFAULT_METRICS
 
 
-def pinned(arguments: Arguments) -> tuple[str, ...]:
+def read_pinned(arguments: Arguments) -> tuple[str, ...]:
     """Return the metrics whose columns stay in view, at most MOST_PINNED."""
     given = _split(arguments.getlist("pin"))
     found: tuple[str, ...] = _one(arguments, "pin", MetricNames) if given else ()

@@ -103,7 +103,7 @@ def _viewer() -> Viewer:
     return accounts.anonymous(reading=settings.anonymous_reading, sql=settings.anonymous_sql)
 
 
-def shown_viewer() -> Viewer:
+def find_shown_viewer() -> Viewer:
     """Return the request's viewer for the frame of a page, also on the page about a failed authentication."""
     found: Viewer | None = g.get("viewer")
     return found or accounts.anonymous(reading=True, sql=False)
@@ -154,7 +154,7 @@ def record(action: str, target: str | None = None, *, outcome: str = "done", **d
     """
     if outcome == "refused":
         g.written_down = True
-        if not _counted(REFUSALS, f"refusals:{client()}"):
+        if not _count_request(REFUSALS, f"refusals:{client()}"):
             current_app.logger.warning("refused and not recorded: %s %s from %s", action, target, client())
             return
     asking = g.get("viewer") or accounts.anonymous(reading=False, sql=False)
@@ -202,7 +202,7 @@ def _check_request() -> ResponseReturnValue | None:
         # A request to the API with neither token nor cookie has no rights that another site could abuse.
         if bearer() is None and (asking.signed_in or not problems.wants_json()):
             csrf.protect()
-        with limited(WRITES, "writes"):
+        with limit_rate(WRITES, "writes"):
             pass
         require_current(engine())
     return None
@@ -229,7 +229,7 @@ def _name_request(response: AnyResponse) -> AnyResponse:
     return response
 
 
-def _refused(error: AuthenticationError | ForbiddenError) -> AnyResponse:
+def _answer_refused(error: AuthenticationError | ForbiddenError) -> AnyResponse:
     """Answer 401 or 403, with a line in the audit trail."""
     record("request", f"{request.method} {request.path}", outcome="refused", reason=str(error))
     if isinstance(error, ForbiddenError):
@@ -239,7 +239,7 @@ def _refused(error: AuthenticationError | ForbiddenError) -> AnyResponse:
     return response
 
 
-def _forged(error: CSRFError) -> AnyResponse:
+def _answer_forged(error: CSRFError) -> AnyResponse:
     record("request", f"{request.method} {request.path}", outcome="refused", reason=f"CSRF: {error.description}")
     return problems.problem(
         HTTPStatus.BAD_REQUEST,
@@ -256,18 +256,18 @@ def client() -> str:
 
 
 @contextmanager
-def limited(rule: str, what: str, *key: str) -> Iterator[None]:
+def limit_rate(rule: str, what: str, *key: str) -> Iterator[None]:
     """Count a request against `rule`, such as "5 per minute", for the client or the key.
 
     Raises TooManyRequests if there were too many.
     """
-    if not _counted(rule, ":".join((what, *(key or (client(),))))):
+    if not _count_request(rule, ":".join((what, *(key or (client(),))))):
         record("request", f"{request.method} {request.path}", outcome="refused", reason=f"more than {rule}")
         raise TooManyRequests(f"more than {rule}; wait a moment and try again", retry_after=parse(rule).get_expiry())
     yield
 
 
-def _counted(rule: str, key: str) -> bool:
+def _count_request(rule: str, key: str) -> bool:
     """Count a request; return whether it was within the rule."""
     limiter: Limiter = current_app.extensions["shuffleboard_limiter"]
     try:
@@ -357,9 +357,9 @@ def install(app: Flask, settings: Settings) -> None:
     app.after_request(_write_down)
     app.after_request(_name_request)
     app.teardown_request(lambda _error: structlog.contextvars.clear_contextvars())
-    app.register_error_handler(AuthenticationError, _refused)
-    app.register_error_handler(ForbiddenError, _refused)
-    app.register_error_handler(CSRFError, _forged)
+    app.register_error_handler(AuthenticationError, _answer_refused)
+    app.register_error_handler(ForbiddenError, _answer_refused)
+    app.register_error_handler(CSRFError, _answer_forged)
     app.jinja_env.globals.update(
-        viewer=shown_viewer, request_id=_request_id, sign_on=sign_on, passwords=settings.password_sign_in
+        viewer=find_shown_viewer, request_id=_request_id, sign_on=sign_on, passwords=settings.password_sign_in
     )

@@ -257,9 +257,9 @@ class Provider:
         anything but the provider's answer to this browser, and ProviderUnavailableError.
         """
         if any(len(values) > 1 for values in arguments.listvalues()):
-            raise self._refused("its answer has a parameter twice")
+            raise self._refusal("its answer has a parameter twice")
         if not arguments.get("code") and "error" not in arguments:
-            raise self._refused("its answer has no code")
+            raise self._refusal("its answer has no code")
         with self._reporting():
             self._check_issuer(arguments.get("iss"))
             options = {
@@ -269,20 +269,20 @@ class Provider:
             token = self.client.authorize_access_token(claims_options=options, leeway=LEEWAY_S)
         claims = token.get("userinfo") if isinstance(token, dict) else None
         if claims is None:
-            raise self._refused("it sends no ID token")
+            raise self._refusal("it sends no ID token")
         try:
             check(dict(claims), "the ID token")
             return Identity(self.configuration.issuer, check_subject(claims["sub"])), dict(claims)
         except (RefusedError, UsageError):
-            raise self._refused("its ID token is malformed") from None
+            raise self._refusal("its ID token is malformed") from None
 
     def _check_issuer(self, issuer: str | None) -> None:
         """Refuse an answer of another issuer (RFC 9207)."""
         announced = self.client.load_server_metadata().get("authorization_response_iss_parameter_supported") is True
         if issuer is None and announced:
-            raise self._refused("its answer does not name its issuer (iss)")
+            raise self._refusal("its answer does not name its issuer (iss)")
         if issuer is not None and issuer != self.configuration.issuer:
-            raise self._refused("its answer is from another issuer (iss)")
+            raise self._refusal("its answer is from another issuer (iss)")
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
@@ -290,17 +290,17 @@ class Provider:
         try:
             yield
         except MismatchingStateError:
-            raise self._refused("its answer does not belong to a sign-in that this browser began (state)") from None
+            raise self._refusal("its answer does not belong to a sign-in that this browser began (state)") from None
         except OAuthError as error:
-            raise self._refused(f"it does not accept the sign-in ({_code(error.error)})") from None
+            raise self._refusal(f"it does not accept the sign-in ({_code(error.error)})") from None
         except JoseError as error:
-            raise self._refused(f"its ID token is not valid ({_code(error.error)})") from None
+            raise self._refusal(f"its ID token is not valid ({_code(error.error)})") from None
         except (RequestException, JSONDecodeError) as error:
             raise ProviderUnavailableError(f"{self.configuration.issuer}: no answer ({type(error).__name__})") from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise self._refused("its answer is malformed") from None
+            raise self._refusal("its answer is malformed") from None
 
-    def _refused(self, reason: str) -> AuthenticationError:
+    def _refusal(self, reason: str) -> AuthenticationError:
         return AuthenticationError(f"{self.configuration.name} did not sign you in: {reason}; start again")
 
 

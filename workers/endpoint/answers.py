@@ -114,7 +114,7 @@ def label_logprobs(
     return [best.get(text.lstrip(" ") if without_blanks else text) for text in continuations]
 
 
-def echoed_tokens(document: Mapping[str, Any]) -> list[Token] | None:
+def read_echoed_tokens(document: Mapping[str, Any]) -> list[Token] | None:
     """Return the tokens of the prompt, in order; None if a server does not repeat them with log-probabilities.
 
     The first has no log-probability, since nothing precedes it. llama.cpp accepts the request to repeat the prompt, and
@@ -159,7 +159,7 @@ def continuation_logprobs(prompt: Sequence[Token], wholes: Sequence[Sequence[Tok
     return sums
 
 
-def listed_ids(document: Mapping[str, Any], wanted: Sequence[int], prompt: int | None = None) -> dict[int, float]:
+def read_listed_ids(document: Mapping[str, Any], wanted: Sequence[int], prompt: int | None = None) -> dict[int, float]:
     """Return the log-probabilities of the wanted tokens by number, listed in any order.
 
     prompt: the number of the prompt in the request. Raises MissingTokenError if one is not listed.
@@ -167,10 +167,10 @@ def listed_ids(document: Mapping[str, Any], wanted: Sequence[int], prompt: int |
     logprobs = _choice(document, prompt).get("logprobs")
     tops = logprobs.get("top_logprobs") if isinstance(logprobs, dict) else None
     first = tops[0] if isinstance(tops, list) and tops and isinstance(tops[0], dict) else {}
-    return _wanted({name: _logprob(value) for name, value in first.items()}, _NUMBERED, wanted)
+    return _pick_wanted({name: _logprob(value) for name, value in first.items()}, _NUMBERED, wanted)
 
 
-def echoed_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float]:
+def read_echoed_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float]:
     """Return the log-probabilities of the wanted tokens at the end of the repeated prompt.
 
     Raises MissingTokenError if it ends with others, or one has none.
@@ -185,15 +185,15 @@ def echoed_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float
     return _ending([(_number(name), value) for name, value in pairs], wanted)
 
 
-def generated_token_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> dict[int, float]:
-    """Return the result of `listed_ids` for SGLang's own route."""
+def read_generated_token_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> dict[int, float]:
+    """Return the result of `read_listed_ids` for SGLang's own route."""
     steps = _meta(document).get("output_token_ids_logprobs")
     first = steps[0] if isinstance(steps, list) and steps else None
-    return _wanted({f"{number}": _logprob(value) for number, value in _triples(first)}, "", wanted)
+    return _pick_wanted({f"{number}": _logprob(value) for number, value in _triples(first)}, "", wanted)
 
 
-def generated_input_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float]:
-    """Return the result of `echoed_ids` for SGLang's own route."""
+def read_generated_input_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float]:
+    """Return the result of `read_echoed_ids` for SGLang's own route."""
     return _ending(_triples(_meta(document).get("input_token_logprobs")), wanted)
 
 
@@ -208,7 +208,7 @@ def _triples(listed: Any) -> list[tuple[Any, Any]]:
     return [(entry[1], entry[0]) for entry in entries if isinstance(entry, list) and len(entry) > 1]
 
 
-def _wanted(found: Mapping[str, float | None], prefix: str, wanted: Sequence[int]) -> dict[int, float]:
+def _pick_wanted(found: Mapping[str, float | None], prefix: str, wanted: Sequence[int]) -> dict[int, float]:
     read = {token: found.get(f"{prefix}{token}") for token in wanted}
     missing = [token for token, value in read.items() if value is None]
     if missing:

@@ -156,9 +156,9 @@ class EndpointClient:
         stop = stop or threading.Event()
 
         def attempt(pause: Callable[[float], None]) -> tuple[S, Reply]:
-            return self._streamed(url, document, make(), stop, pause)
+            return self._stream(url, document, make(), stop, pause)
 
-        return self._retried(attempt, url, stop, None)
+        return self._retry(attempt, url, stop, None)
 
     def text(self, url: str) -> str | None:
         """What is at a URL, as text; None where it is not given or not ours to ask. Asked once, and not for long."""
@@ -190,9 +190,9 @@ class EndpointClient:
 
         Raises EngineError naming the host and the reason, and InterruptedScoringError once `stop` is set.
         """
-        return self._retried(partial(self._attempt, method, url, document), url, stop or threading.Event(), attempts)
+        return self._retry(partial(self._attempt, method, url, document), url, stop or threading.Event(), attempts)
 
-    def _retried(
+    def _retry(
         self, attempt: Callable[[Callable[[float], None]], R], url: str, stop: threading.Event, attempts: int | None
     ) -> R:
         assert self.endpoint.covers(url), "a URL outside the endpoint"  # else its key would go there
@@ -229,7 +229,7 @@ class EndpointClient:
         if document is not None:
             self._pace.turn(reserved, pause)
         with self._reaching(url), self._http.stream(method, url, json=document, headers=self._headers()) as response:
-            body = self._without_key(self._body(response))
+            body = self._remove_key(self._body(response))
         if response.status_code == httpx2.codes.OK:
             answered = self._document(url, body)
             self._check_document(url, answered, response.headers)
@@ -238,7 +238,7 @@ class EndpointClient:
             return Reply(answered, response.headers.get("server"))
         raise self._refusal(url, response, body)
 
-    def _streamed(
+    def _stream(
         self, url: str, document: Mapping[str, Any], taking: S, stop: threading.Event, pause: Callable[[float], None]
     ) -> tuple[S, Reply]:
         pause(self._turn())
@@ -249,14 +249,14 @@ class EndpointClient:
         with self._reaching(url), self._http.stream("POST", url, json=document, headers=headers) as response:
             streamed = response.headers.get("content-type", "").startswith("text/event-stream")
             if response.status_code != httpx2.codes.OK:
-                raise self._refusal(url, response, self._without_key(self._body(response)))
+                raise self._refusal(url, response, self._remove_key(self._body(response)))
             if streamed:
                 for last in self._events(url, response, taking, stop):
                     self._check_event(url, last)
                 if not taking.ended:
                     raise _TryAgainError("ends an answer before it is whole")
             else:
-                last = self._document(url, self._without_key(self._body(response)))
+                last = self._document(url, self._remove_key(self._body(response)))
                 self._check_document(url, last, response.headers)
                 taking.add(last)
         try:
@@ -311,7 +311,7 @@ class EndpointClient:
         if status is None or _is_temporary(status):
             raise self._later(reason, url, retry_after(headers))
         raise RefusedError(
-            f"{host_of(url)}: {reason}{self._remedy(status, reason)}", _code(body), of_all=_of_all(status)
+            f"{host_of(url)}: {reason}{self._remedy(status, reason)}", _code(body), of_all=_concerns_all(status)
         )
 
     @contextmanager
@@ -329,14 +329,14 @@ class EndpointClient:
                 f"{host_of(url)}: sends an answer that cannot be decompressed; check the server"
             ) from None
 
-    def _without_key(self, body: bytes) -> bytes:
+    def _remove_key(self, body: bytes) -> bytes:
         """Return a server's text without the key: an echo of it would be stored."""
         known = self._key and len(self._key) >= MINIMUM_KEY_LENGTH
         return body.replace(self._key.encode(), b"[key]") if self._key and known else body
 
     def without_key(self, text: str) -> str:
         """Return the text of a stream without the key."""
-        return self._without_key(text.encode(errors="surrogatepass")).decode(errors="replace")
+        return self._remove_key(text.encode(errors="surrogatepass")).decode(errors="replace")
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
@@ -391,7 +391,7 @@ class EndpointClient:
                 "the model at its final URL"
             )
         message = f"{host_of(url)}: answers {status} ({reason}){self._remedy(status, reason)}"
-        return RefusedError(message, _code(body), of_all=_of_all(status))
+        return RefusedError(message, _code(body), of_all=_concerns_all(status))
 
     def _remedy(self, status: int, reason: str) -> str:
         """Return how to end such a refusal, to follow its reason; empty if that is not known."""
@@ -470,7 +470,7 @@ def _reason(body: bytes) -> str:
         document = decode_answer(text.encode())
     except ValueError:
         return text
-    return next((said for said in _said(document) if isinstance(said, str) and said), text)
+    return next((said for said in _find_messages(document) if isinstance(said, str) and said), text)
 
 
 def _code(body: bytes) -> object:
@@ -487,7 +487,7 @@ def _is_temporary(status: int) -> bool:
     return status in _TRY_AGAIN or status >= httpx2.codes.INTERNAL_SERVER_ERROR
 
 
-def _of_all(status: int) -> bool:
+def _concerns_all(status: int) -> bool:
     return status in _REFUSED or status == httpx2.codes.NOT_FOUND
 
 
@@ -504,7 +504,7 @@ def _status(document: Mapping[str, Any]) -> int | None:
     return next((status for part, status in _NAMED.items() if part in names), None)
 
 
-def _said(document: Any) -> Iterator[Any]:
+def _find_messages(document: Any) -> Iterator[Any]:
     if isinstance(document, dict):
         error = document.get("error")
         if isinstance(error, dict):

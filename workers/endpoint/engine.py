@@ -24,8 +24,8 @@ from workers.endpoint.answers import (
     Token,
     continuation_logprobs,
     drops_blanks,
-    echoed_tokens,
     label_logprobs,
+    read_echoed_tokens,
     tokens_used,
     top_tokens,
 )
@@ -45,7 +45,7 @@ from workers.endpoint.exact import (
 )
 from workers.endpoint.outputs import Answered
 from workers.endpoint.pacing import Pace
-from workers.endpoint.writing import LLAMA_CPP, SGLANG, VLLM, Asked, EndpointPrompt, Writing, rendered
+from workers.endpoint.writing import LLAMA_CPP, SGLANG, VLLM, Asked, EndpointPrompt, Writing, render_conversation
 from workers.errors import EngineError, InterruptedScoringError
 from workers.thoughts import runs_of_repeats
 from workers.tokens import Continued
@@ -165,7 +165,7 @@ class EndpointEngine:
         """
         self._try_exact(should_stop)
         if self._exact is not None:
-            return self._asked_exactly(self._exact.score, prompts, should_stop)
+            return self._ask_exactly(self._exact.score, prompts, should_stop)
 
         def ask(text: str, stop: threading.Event) -> tuple[list[Token], int, int]:
             document = self._complete(text, stop, max_tokens=1, logprobs=self._top).document
@@ -203,11 +203,11 @@ class EndpointEngine:
         """
         self._try_exact(should_stop)
         if self._exact is not None:
-            return self._asked_exactly(self._exact.score_continuations, prompts, should_stop)
+            return self._ask_exactly(self._exact.score_continuations, prompts, should_stop)
 
         def ask(text: str, stop: threading.Event) -> tuple[list[Token], int, int]:
             document = self._complete(text, stop, max_tokens=0, logprobs=1, echo=True).document
-            tokens, used = echoed_tokens(document), tokens_used(document)
+            tokens, used = read_echoed_tokens(document), tokens_used(document)
             if tokens is None:
                 raise EngineError(
                     f"{host_of(self._location)}: the protocols hybrid and cloze, and NPSQ with them, need "
@@ -226,7 +226,7 @@ class EndpointEngine:
         naive = sum(used for _, used, _ in answers.values())
         return EndpointScores(logprobs, naive, naive - sum(cached for _, _, cached in answers.values()))
 
-    def _asked_exactly(
+    def _ask_exactly(
         self,
         score: Callable[[Sequence[Continued], Each], Scored],
         prompts: Sequence[Continued],
@@ -263,7 +263,7 @@ class EndpointEngine:
         if self._client.endpoint.openai_parameters_only:
             return []
         if self.software == SGLANG:
-            url = _beside(self._location, "generate")
+            url = _make_service_url(self._location, "generate")
             return [Generate(self._ask, url)] if self._client.endpoint.covers(url) else []
         if self.software == VLLM:
             url = f"{self._location}/completions"
@@ -272,7 +272,7 @@ class EndpointEngine:
 
     def _tokenizers(self) -> list[Tokenizer]:
         """Return this server's possible tokenizers, the cheapest first."""
-        routes = [_beside(self._location, "tokenize"), f"{self._location}/tokenize"]
+        routes = [_make_service_url(self._location, "tokenize"), f"{self._location}/tokenize"]
         covered = [url for url in dict.fromkeys(routes) if self._client.endpoint.covers(url)]
         tokenizers = [Tokenizer(self._ask, self._model, url, completes=False) for url in covered]
         completions = Tokenizer(self._ask, self._model, f"{self._location}/completions", completes=True)
@@ -281,7 +281,7 @@ class EndpointEngine:
     def _figures(self) -> str | None:
         """Return the server's figures about its queue, if its software has them."""
         known = self.software in (VLLM, SGLANG)
-        return self._client.text(_beside(self._location, "metrics")) if known else None
+        return self._client.text(_make_service_url(self._location, "metrics")) if known else None
 
     def _ask(self, url: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any]:
         return self._send(url, document, stop).document
@@ -440,7 +440,7 @@ def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles
             inspect_provider(client.endpoint, location, settings)
             return ModelFiles(None, None, None)
         software = _describe(client, location, request.revision).get("software")
-        shown = _shown(client, location, request.revision, software if isinstance(software, str) else None)
+        shown = _read_shown(client, location, request.revision, software if isinstance(software, str) else None)
     except EngineError as error:
         raise ModelError(str(error)) from None
     finally:
@@ -448,19 +448,20 @@ def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles
     return ModelFiles(None, None, None, thinking=None if shown is None else shown.document())
 
 
-def _shown(client: EndpointClient, location: str, model: str, software: str | None) -> Shown | None:
+def _read_shown(client: EndpointClient, location: str, model: str, software: str | None) -> Shown | None:
     """Return the settings of thinking that change the server's rendering of a conversation."""
 
-    def written(**told: Any) -> str | None:
-        return rendered(partial(_ask_beside, client, location, model), software, [HELLO], told)
+    def render_greeting(**told: Any) -> str | None:
+        return render_conversation(partial(_ask_beside, client, location, model), software, [HELLO], told)
 
-    plain = written()
+    plain = render_greeting()
     if plain is None:
         return None
     return Shown(
-        switch=written(enable_thinking=True, thinking=True) != written(enable_thinking=False, thinking=False),
-        effort=written(reasoning_effort="low") != written(reasoning_effort="high"),
-        budget=written(thinking_budget=512) != written(thinking_budget=4096),
+        switch=render_greeting(enable_thinking=True, thinking=True)
+        != render_greeting(enable_thinking=False, thinking=False),
+        effort=render_greeting(reasoning_effort="low") != render_greeting(reasoning_effort="high"),
+        budget=render_greeting(thinking_budget=512) != render_greeting(thinking_budget=4096),
         continues=True,
     )
 
@@ -474,7 +475,7 @@ def _ask_beside(
     stop: threading.Event | None = None,
 ) -> Mapping[str, Any] | None:
     """Return the answer of a service outside the OpenAI protocol; None if the endpoint does not have or cover it."""
-    url = _beside(location, service)
+    url = _make_service_url(location, service)
     if not client.endpoint.covers(url):
         return None
     try:
@@ -529,14 +530,14 @@ def _names(entry: Mapping[str, Any]) -> list[Any]:
     return [entry.get("id"), *(aliases if isinstance(aliases, list) else [])]
 
 
-def _beside(location: str, service: str) -> str:
+def _make_service_url(location: str, service: str) -> str:
     """Return the URL of a service outside the OpenAI protocol."""
     return f"{location.removesuffix('/v1')}/{service}"
 
 
 def _version(client: EndpointClient, location: str, software: object) -> str | None:
     """Return the version of vLLM or SGLang; None if it is not given or outside the endpoint."""
-    url = _beside(location, "server_info" if software == SGLANG else "version")
+    url = _make_service_url(location, "server_info" if software == SGLANG else "version")
     if not client.endpoint.covers(url):
         return None
     try:

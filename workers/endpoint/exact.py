@@ -21,12 +21,12 @@ from workers.endpoint.answers import (
     Token,
     Usage,
     drops_blanks,
-    echoed_ids,
-    generated_input_ids,
-    generated_token_ids,
     ids_of_prompt,
     ids_of_tokenizer,
-    listed_ids,
+    read_echoed_ids,
+    read_generated_input_ids,
+    read_generated_token_ids,
+    read_listed_ids,
     tokens_used,
 )
 from workers.endpoint.client import RefusedError
@@ -164,7 +164,7 @@ class Echo:
     def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
         """Send one request."""
         document = self._complete([*context, *continuation], stop, max_tokens=0, logprobs=0, echo=True)
-        return ReadWhole(echoed_ids(document, continuation), tokens_used(document))
+        return ReadWhole(read_echoed_ids(document, continuation), tokens_used(document))
 
     def _complete(self, prompt: Sequence[int] | Sequence[str], stop: Event, **parameters: Any) -> Mapping[str, Any]:
         document = {"model": self._model, "prompt": list(prompt), "temperature": 0, **parameters}
@@ -184,7 +184,7 @@ class LogprobTokenIds(Echo):
         for start in range(0, len(wanted), self.at_once):
             some = list(wanted[start : start + self.at_once])
             document = self._complete(context, stop, max_tokens=1, logprobs=1, logprob_token_ids=some)
-            logprobs |= listed_ids(document, some)
+            logprobs |= read_listed_ids(document, some)
             usages.append(tokens_used(document))
         return Read(logprobs, _sum(usages))
 
@@ -193,7 +193,7 @@ class LogprobTokenIds(Echo):
     ) -> tuple[list[dict[int, float]], Usage]:
         """Send one request."""
         document = self._complete(texts, stop, max_tokens=1, logprobs=1, logprob_token_ids=list(wanted))
-        return [listed_ids(document, wanted, place) for place in range(len(texts))], tokens_used(document)
+        return [read_listed_ids(document, wanted, place) for place in range(len(texts))], tokens_used(document)
 
 
 class AllowedTokenIds(Echo):
@@ -211,7 +211,7 @@ class AllowedTokenIds(Echo):
         usages = []
         for token in wanted:
             document = self._complete(context, stop, max_tokens=1, logprobs=0, allowed_token_ids=[token])
-            logprobs |= listed_ids(document, [token])
+            logprobs |= read_listed_ids(document, [token])
             usages.append(tokens_used(document))
         return Read(logprobs, _sum(usages))
 
@@ -231,12 +231,12 @@ class Generate:
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
         """Send one request."""
         document = self._generate(context, stop, 1, token_ids_logprob=list(wanted))
-        return Read(generated_token_ids(document, wanted), tokens_used(document))
+        return Read(read_generated_token_ids(document, wanted), tokens_used(document))
 
     def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
         """Send one request."""
         document = self._generate([*context, *continuation], stop, 0, logprob_start_len=len(context) - 1)
-        return ReadWhole(generated_input_ids(document, continuation), tokens_used(document))
+        return ReadWhole(read_generated_input_ids(document, continuation), tokens_used(document))
 
     def _generate(self, tokens: Sequence[int], stop: Event, written: int, **parameters: Any) -> Mapping[str, Any]:
         document = {
@@ -422,7 +422,7 @@ def find_exact(
     for tokenizer in tokenizers:
         try:
             context = tokenizer(sentence, stop)
-            expected = _numbered(tokenizer, sentence, context, listed, stop)
+            expected = _number_tokens(tokenizer, sentence, context, listed, stop)
         except (MissingTokenError, RefusedError):
             continue
         for way in ways:
@@ -432,7 +432,7 @@ def find_exact(
     return None
 
 
-def _numbered(
+def _number_tokens(
     tokenizer: Tokenizer, sentence: str, context: Sequence[int], listed: Sequence[Token], stop: Event
 ) -> dict[int, float]:
     """Return log-probabilities of listed tokens by their ids, if the tokenizer splits them off the sentence again.

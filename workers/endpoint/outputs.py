@@ -128,17 +128,17 @@ def _parts(said: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     if thought is not None:
         yield True, thought
     elif isinstance(said.get("reasoning_details"), list):
-        yield from ((True, text) for _, text in _listed(said["reasoning_details"], thoughts=True))
+        yield from ((True, text) for _, text in _list_texts(said["reasoning_details"], thoughts=True))
     if isinstance(content, str):
         if content:
             yield False, content
     elif isinstance(content, list):
-        yield from _listed(content, thoughts=False)
+        yield from _list_texts(content, thoughts=False)
     elif content is not None:
         raise EngineError("the server's answer has no text; check that the URL is that of a completions API")
 
 
-def _listed(parts: list[Any], *, thoughts: bool) -> Iterator[tuple[bool, str]]:
+def _list_texts(parts: list[Any], *, thoughts: bool) -> Iterator[tuple[bool, str]]:
     """Yield the texts of a list of parts. thoughts: whether all of them are thoughts, whatever their type."""
     for part in parts:
         if not isinstance(part, dict):
@@ -150,5 +150,5 @@ def _listed(parts: list[Any], *, thoughts: bool) -> Iterator[tuple[bool, str]]:
                 yield thought, value
                 break
             if isinstance(value, list):
-                yield from ((thought, text) for _, text in _listed(value, thoughts=thought))
+                yield from ((thought, text) for _, text in _list_texts(value, thoughts=thought))
                 break

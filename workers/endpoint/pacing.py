@@ -68,7 +68,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return None if said is None else seconds_of(said)
 
 
-def exhausted_for(headers: Mapping[str, str]) -> float:
+def seconds_exhausted(headers: Mapping[str, str]) -> float:
     """Return the seconds until an exhausted limit is renewed; 0 if none is exhausted.
 
     headers: names in lower case. OpenAI's `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests`,
@@ -79,11 +79,11 @@ def exhausted_for(headers: Mapping[str, str]) -> float:
         found = _REMAINING.fullmatch(name)
         if found is not None and _number(value) == 0:
             before, after = found.groups()
-            waits.append(_until(headers.get(f"{before}-reset{after}", "")) or 0.0)
+            waits.append(_parse_reset(headers.get(f"{before}-reset{after}", "")) or 0.0)
     return min(max(waits), LONGEST_HOLD_SECONDS)
 
 
-def stated_limits(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
+def read_limits(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
     """Return the limits (requests, tokens) per minute in OpenAI's or Anthropic's headers; None if not given."""
     return (
         _limit(headers, "x-ratelimit-limit-requests", "anthropic-ratelimit-requests-limit"),
@@ -96,7 +96,7 @@ def _limit(headers: Mapping[str, str], *names: str) -> int | None:
     return next((int(value) for value in found if value is not None and value >= 1), None)
 
 
-def _until(reset: str) -> float | None:
+def _parse_reset(reset: str) -> float | None:
     """Seconds until a limit is reset: 12, 6m0s, 20ms, or a time."""
     number = _number(reset)
     if number is not None:

@@ -108,11 +108,11 @@ class Writing:
         first = run[0]
         self._try_template(first, stop)
         if self._thinking.max_thought_tokens is not None and first.messages is not None:
-            asked = self._limited(first, stop)
+            asked = self._write_limited(first, stop)
         else:
             asked = self._free(run, stop)
         seconds = time.monotonic() - began
-        written = [replace(self._counted(one, stop), seconds=seconds) for one in asked.written]
+        written = [replace(self._count_thought(one, stop), seconds=seconds) for one in asked.written]
         with self._lock:
             self._ended += sum(one.output.finish == "stop" for one in written)
             self._closed += sum(
@@ -159,11 +159,11 @@ class Writing:
         prompt, cached = _prompt_tokens(answered)
         return Asked(written, prompt * len(run), prompt - cached)
 
-    def _limited(self, prompt: EndpointPrompt, stop: threading.Event) -> Asked:
+    def _write_limited(self, prompt: EndpointPrompt, stop: threading.Event) -> Asked:
         """Write a text whose thought has a limit: up to it, and on from there."""
         limit, whole = self._thinking.max_thought_tokens, int(self._generation["max_tokens"])
         assert limit is not None
-        rendered = self._rendered(prompt, stop)
+        rendered = self._render(prompt, stop)
         if rendered is None:
             raise EngineError(
                 "the server does not show how it writes a conversation down, so that a thought cannot be limited and "
@@ -174,7 +174,7 @@ class Writing:
         text, tokens, forced, prompt_tokens, computed = "", 0, False, 0, 0
         finish = "length"
         for most in (limit, whole - limit):
-            asked = self._continued(prompt, rendered + text, most, stop)
+            asked = self._continue(prompt, rendered + text, most, stop)
             if asked is None:
                 return Asked([Written(Output("", finish="refused"), 0, 0)])
             choice = asked.choices[0]
@@ -193,7 +193,7 @@ class Writing:
         output = Output(text, finish=finish, opened=opened, forced=forced)  # type: ignore[arg-type]
         return Asked([Written(output, tokens or None)], prompt_tokens, computed)
 
-    def _continued(self, prompt: EndpointPrompt, text: str, most: int, stop: threading.Event) -> Answered | None:
+    def _continue(self, prompt: EndpointPrompt, text: str, most: int, stop: threading.Event) -> Answered | None:
         document = {"prompt": text, **self._parameters(prompt, most)}
         if self._server.software in (VLLM, SGLANG):
             document["add_special_tokens"] = False  # the template has written them
@@ -216,7 +216,7 @@ class Writing:
         thought = answered.reasoning_tokens if several == 1 and output.reasoning else None
         return Written(output, None if usage is None else usage.written, thought or None)
 
-    def _counted(self, written: Written, stop: threading.Event) -> Written:
+    def _count_thought(self, written: Written, stop: threading.Event) -> Written:
         """Add the tokens of its thought, if the server can count them."""
         if written.thought_tokens is not None:
             return written
@@ -267,18 +267,20 @@ class Writing:
         """Finds out, once, whether the template opens a thought."""
         if self._tried or prompt.messages is None:
             return
-        rendered = self._rendered(prompt, stop)
+        rendered = self._render(prompt, stop)
         with self._lock:
             self._tried = True
             self._shown = rendered is not None
             self._family = None if rendered is None else family_opened(rendered, self._markers)
 
-    def _rendered(self, prompt: EndpointPrompt, stop: threading.Event) -> str | None:
+    def _render(self, prompt: EndpointPrompt, stop: threading.Event) -> str | None:
         assert prompt.messages is not None
-        return rendered(partial(self._server.beside, stop=stop), self._server.software, prompt.messages, self._told)
+        return render_conversation(
+            partial(self._server.beside, stop=stop), self._server.software, prompt.messages, self._told
+        )
 
 
-def rendered(
+def render_conversation(
     beside: Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None],
     software: str | None,
     messages: Sequence[Mapping[str, str]],

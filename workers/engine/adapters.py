@@ -148,12 +148,12 @@ class AdapterFiles:
                 expected["lora_magnitude_vector"] = [sizes[1]]
             if target.shapes != expected:
                 raise self._error(
-                    f"the weights for {target.module} have the shapes {_shown(target.shapes)}, and the base needs "
-                    f"{_shown(expected)}; name the base that it was trained on"
+                    f"the weights for {target.module} have the shapes {_format_shapes(target.shapes)}, and the base "
+                    f"needs {_format_shapes(expected)}; name the base that it was trained on"
                 )
         self._check_complete(inner, prefix)
 
-    def put_into(self, model: Any, *, merged: bool) -> Any:
+    def apply_to(self, model: Any, *, merged: bool) -> Any:
         """Return the model with the adapter: PEFT's layers next to its own, or merged into its weights.
 
         Weights of an adapter are kept in float32, as PEFT does, whatever the model's precision.
@@ -349,5 +349,5 @@ def _exactly(module: str) -> str:
     return f"^{re.escape(module)}"
 
 
-def _shown(shapes: Mapping[str, list[int]]) -> str:
+def _format_shapes(shapes: Mapping[str, list[int]]) -> str:
     return ", ".join(f"{part} {' × '.join(map(str, shape))}" for part, shape in sorted(shapes.items()))

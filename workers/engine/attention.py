@@ -86,11 +86,9 @@ class Pass:
 
     def kept(self) -> dict[int, PathStates]:
         """After the pass, the states of the paths to the nodes that were to be kept."""
-        return {
-            node: self._states.shortened(above).followed_by(segment) for node, (above, _, segment) in self._keep.items()
-        }
+        return {node: self._states.shorten(above).append(segment) for node, (above, _, segment) in self._keep.items()}
 
-    def extended(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def extend(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return a layer's keys and values of path and nodes, each (key heads, K, head size), keeping the needed ones.
 
         keys, values: of the rows, (key heads, rows, head size).
@@ -113,10 +111,10 @@ class Pass:
         window = self.effective(window)
         cuts = [self.first, *range(self.first - self.first % BLOCK + BLOCK, self.last, BLOCK), self.last]
 
-        def made() -> list[Block]:
+        def make_blocks() -> list[Block]:
             return [self._block(first, last, window, dtype) for first, last in pairwise(cuts)]
 
-        return self.layout(("blocks", window, dtype), made)
+        return self.layout(("blocks", window, dtype), make_blocks)
 
     def layout(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """Return the result of `make`, computed once for all layers."""

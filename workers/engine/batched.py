@@ -14,7 +14,7 @@ from workers.tokens import (
     ScoredPrompts,
     ScoringPrompt,
     check_length,
-    checked_logprobs,
+    check_logprobs,
     common_length,
 )
 
@@ -50,7 +50,7 @@ def score_batched(
     tokenised = encode_labels(loaded.tokenizer, prompts)
     contexts = [prompt.context for prompt in tokenised]
     values, computed = read_last(loaded, contexts, [[one.labels] for one in tokenised], batch_tokens, should_stop)
-    return ScoredPrompts([checked_logprobs(one) for one in values], sum(map(len, contexts)), computed)
+    return ScoredPrompts([check_logprobs(one) for one in values], sum(map(len, contexts)), computed)
 
 
 def continuations_batched(
@@ -68,7 +68,7 @@ def continuations_batched(
     values, computed = read_last(loaded, contexts, wanted, batch_tokens, should_stop)
     sums = map(sum, values)
     return ScoredPrompts(
-        [checked_logprobs([next(sums) for _ in prompt.continuations]) for prompt in tokenised],
+        [check_logprobs([next(sums) for _ in prompt.continuations]) for prompt in tokenised],
         sum(map(len, contexts)),
         computed,
     )
@@ -121,7 +121,7 @@ def _batches(
     padded, alone = why_equal_lengths(loaded.model) is None, is_alone(loaded.model)
     batch: list[int] = []
     common = longest = read = 0
-    for index, beside in _ordered(contexts, padded=padded, share=shares_beginnings(loaded)):
+    for index, beside in _order_contexts(contexts, padded=padded, share=shares_beginnings(loaded)):
         length, before = len(contexts[index]), _cost(len(batch), common, longest)
         if batch:
             joined = min(common, beside), max(longest, length), max(read, lengths[index])
@@ -149,7 +149,7 @@ def _cost(rows: int, common: int, longest: int) -> int:
     return shared + rows * (longest - shared)
 
 
-def _ordered(contexts: Sequence[Sequence[int]], *, padded: bool, share: bool) -> Iterator[tuple[int, int]]:
+def _order_contexts(contexts: Sequence[Sequence[int]], *, padded: bool, share: bool) -> Iterator[tuple[int, int]]:
     """Yield indexes of contexts, and the number of tokens each shares with the one before it, if that counts.
 
     Contexts with common beginnings are adjacent; else the longest come first, so that lack of memory shows at once.

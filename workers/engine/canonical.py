@@ -140,7 +140,7 @@ def _check_attention(heads: int, size: int, random: Random) -> str | None:
     return None
 
 
-def made_up_prompts(vocabulary: int, longest: int | None, dtype: torch.dtype) -> list[TokenisedPrompt]:
+def make_prompts(vocabulary: int, longest: int | None, dtype: torch.dtype) -> list[TokenisedPrompt]:
     """Prompts on which an engine compares its own numbers: two with a common beginning, and a third that is different.
 
     In bfloat16, whose passes are long anyway, so long that the first two share far keys, too.

@@ -34,14 +34,14 @@ class HostedForward:
         self._products = products
 
     @contextmanager
-    def installed(self) -> Iterator[None]:
+    def install(self) -> Iterator[None]:
         """Make the model compute tries inside the block; afterwards it is unchanged."""
         before = self._model.config._attn_implementation  # noqa: SLF001
         with ExitStack() as stack:
             stack.callback(self._model.set_attn_implementation, before)
             self._model.set_attn_implementation(ATTENTION)
             if self._products is not None:
-                stack.enter_context(self._products.installed())
+                stack.enter_context(self._products.install())
             yield
 
     def __call__(self, current: Pass, wanted: Sequence[int]) -> torch.Tensor:
@@ -73,7 +73,7 @@ def _attention(
 ) -> tuple[torch.Tensor, None]:
     """Called by each layer in place of its own attention; query (1, heads, tokens, head size), rotated already."""
     current = _current.get()
-    keys, values = current.extended(module.layer_idx, key[0], value[0])
+    keys, values = current.extend(module.layer_idx, key[0], value[0])
     heads = query[0].unflatten(0, (key.shape[1], -1)).transpose(1, 2)  # (key heads, tokens, heads per key head, size)
     output = attend_on_cpu(
         current, heads, keys, values, scaling=scaling, window=sliding_window, softcap=softcap

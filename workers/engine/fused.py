@@ -60,7 +60,7 @@ class FusedForward:
             self._layers.append(_Layer(self._base.layers[-1], rows, last_rows))
 
     @contextmanager
-    def installed(self) -> Iterator[None]:
+    def install(self) -> Iterator[None]:
         """Nothing to install: the model's own code does not run."""
         yield
 
@@ -74,11 +74,11 @@ class FusedForward:
         key = torch.empty(tokens, self._key_heads, self._size, dtype=self._dtype)
         added = None
         for number, layer in enumerate(self._layers):
-            normed = self._normed(states, added, layer.gain)
+            normed = self._normalise(states, added, layer.gain)
             projected = product(normed, layer.qkv, layer.qkv_bias).view(tokens, -1, self._size)
             self._turn(projected, turns, query, key)
             v = projected[:, self._heads + self._key_heads :]
-            keys, values = current.extended(number, key.transpose(0, 1), v.transpose(0, 1))
+            keys, values = current.extend(number, key.transpose(0, 1), v.transpose(0, 1))
             if number == len(self._layers) - 1 and not wanted:
                 return states[:0]
             attended = attend_on_cpu(
@@ -101,14 +101,16 @@ class FusedForward:
                 )
                 rows = torch.tensor([*wanted, *padding])
                 states, attended = states[rows], attended[rows]
-            added = self._after(layer, states, attended, at_once)
+            added = self._finish_layer(layer, states, attended, at_once)
         return self._base.norm(states.add_(added))[: len(wanted)]
 
-    def _after(self, layer: "_Layer", states: torch.Tensor, attended: torch.Tensor, at_once: int) -> torch.Tensor:
+    def _finish_layer(
+        self, layer: "_Layer", states: torch.Tensor, attended: torch.Tensor, at_once: int
+    ) -> torch.Tensor:
         """Return the states after a layer's MLP, adding its attention to them in place."""
         outputs = []
         for some, attended_some in zip(states.split(at_once), attended.split(at_once), strict=True):
-            normed = self._normed(some, product(attended_some, layer.output, layer.output_bias), layer.gain_after)
+            normed = self._normalise(some, product(attended_some, layer.output, layer.output_bias), layer.gain_after)
             gate = product(normed, layer.gate, activation="swish")
             outputs.append(product(product_times(normed, layer.up, gate), layer.down))
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
@@ -135,7 +137,7 @@ class FusedForward:
         angles = torch.outer(torch.tensor(positions, dtype=torch.float32), rotary.inv_freq)
         return torch.polar(torch.full_like(angles, rotary.attention_scaling), angles)
 
-    def _normed(self, states: torch.Tensor, added: torch.Tensor | None, gain: torch.Tensor | None) -> torch.Tensor:
+    def _normalise(self, states: torch.Tensor, added: torch.Tensor | None, gain: torch.Tensor | None) -> torch.Tensor:
         """RMS norm of the states, after something was added to them in place.
 
         gain: None where it is folded into the weights that follow.
@@ -173,10 +175,10 @@ class _Layer:
         self.gain = None if folded else gain.float()
         self.gain_after = None if folded else gain_after.float()
         heads = (-1, attention.num_key_value_groups, attention.head_dim)
-        query, query_bias = _turned(attention.q_proj, attention.head_dim)
+        query, query_bias = _interleave_heads(attention.q_proj, attention.head_dim)
         projections = [
             (_groups_apart(query, heads), None if query_bias is None else _groups_apart(query_bias, heads)),
-            _turned(attention.k_proj, attention.head_dim),
+            _interleave_heads(attention.k_proj, attention.head_dim),
             (attention.v_proj.weight, attention.v_proj.bias),
         ]
         joined = torch.cat([weight for weight, _ in projections])
@@ -191,13 +193,13 @@ class _Layer:
         self.down = pack(mlp.down_proj.weight, rows_after)
 
 
-def _turned(linear: Any, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+def _interleave_heads(linear: Any, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return a projection whose heads give the pairs that rotate together, row i and row i + size/2, side by side."""
 
-    def turned(rows: torch.Tensor) -> torch.Tensor:
+    def interleave(rows: torch.Tensor) -> torch.Tensor:
         return rows.unflatten(0, (-1, 2, size // 2)).transpose(1, 2).reshape(rows.shape)
 
-    return turned(linear.weight), None if linear.bias is None else turned(linear.bias)
+    return interleave(linear.weight), None if linear.bias is None else interleave(linear.bias)
 
 
 def _groups_apart(rows: torch.Tensor, heads: tuple[int, int, int]) -> torch.Tensor:

@@ -307,13 +307,13 @@ class _Writer:
         self.computed += state.computed({tuple(row.context) for row in rows if not row.written})
         processors = self._processors(rows, state)
         while True:
-            drawn = self._drawn(rows, state, processors)
+            drawn = self._draw(rows, state, processors)
             for row, token in zip(rows, drawn, strict=True):
                 row.written.append(token)
             self._stepped(len(rows))
             if self._should_stop is not None and self._should_stop():
                 raise InterruptedScoringError
-            going_on = [place for place, row in enumerate(rows) if not self._ended(row)]
+            going_on = [place for place, row in enumerate(rows) if not self._has_ended(row)]
             fit = max(1, budget_tokens // (state.length + 1))
             if len(going_on) > fit:
                 by_written = sorted(going_on, key=lambda place: -len(rows[place].written))
@@ -328,7 +328,7 @@ class _Writer:
                 processors = self._processors(rows, state, ahead=1)
             state.step(tokens)
 
-    def _drawn(self, rows: Sequence[_Row], state: Reading, processors: Sequence[LogitsProcessor]) -> list[int]:
+    def _draw(self, rows: Sequence[_Row], state: Reading, processors: Sequence[LogitsProcessor]) -> list[int]:
         """Draw the next token of each row."""
         scores: Any = state.logits
         for processor in processors:
@@ -341,7 +341,7 @@ class _Writer:
         begun = [state.length + ahead - len(row.written) for row in rows]
         return _processors(self._parameters, state.padding, begun, [row.prompt.seed_text for row in rows])
 
-    def _ended(self, row: _Row) -> bool:
+    def _has_ended(self, row: _Row) -> bool:
         """Return whether a row has ended, handing over its text if so."""
         recent = row.written[-self._window :]
         ended = row.written[-1] in self._parameters["end_tokens"] and not row.to_come

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 import torch
 
-from workers.checkpoints import ask_for_plain_weights, dequantised, quantisation_of
+from workers.checkpoints import ask_for_plain_weights, dequantise, quantisation_of
 from workers.engine.adapters import Adapter, AdapterFiles
 from workers.engine.batching import begin_text
 from workers.errors import EngineError, PermanentError
@@ -78,7 +78,7 @@ def load_model(
         tokenizer.chat_template = chat_template
     model.eval()
     if adapter is not None:
-        model = AdapterFiles(adapter.folder).put_into(model, merged=adapter.merged)
+        model = AdapterFiles(adapter.folder).apply_to(model, merged=adapter.merged)
     if quantisation == "int8-weight-only":
         _quantise_int8(model)
     elif quantisation is not None:
@@ -117,7 +117,7 @@ def _read(folder: Path, dtype: str, stored: str | None) -> tuple[Any, Any]:
         reason = " ".join(str(error).split())[:300]
         raise EngineError(f"{folder} cannot be loaded: {reason}") from error
     if stored is not None:
-        model = dequantised(model)
+        model = dequantise(model)
     # Weights missing from the files were drawn at random, and unread ones are of another model or format.
     unread = outcome["missing_keys"] or (stored is not None and outcome["unexpected_keys"])
     if unread:

@@ -79,7 +79,7 @@ class Products:
         ]
 
     @contextmanager
-    def installed(self) -> Iterator[None]:
+    def install(self) -> Iterator[None]:
         """Inside the block the model's linear layers multiply by oneDNN."""
         for module, weight in self._weights:
             module.forward = _forward(weight, module.bias)

@@ -11,7 +11,7 @@ from workers.tokens import (
     ScoredPrompts,
     ScoringPrompt,
     check_length,
-    checked_logprobs,
+    check_logprobs,
     tokenise,
     tokenise_continuations,
 )
@@ -27,7 +27,7 @@ def score_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> Sc
         check_length(len(tokenised.context), loaded.max_length)
         tokens += len(tokenised.context)
         logprobs = next_token_logprobs(loaded, tokenised.context)[-1]  # (vocabulary,)
-        results.append(checked_logprobs([logprobs[label].item() for label in tokenised.labels]))
+        results.append(check_logprobs([logprobs[label].item() for label in tokenised.labels]))
     return ScoredPrompts(results, tokens, tokens)
 
 
@@ -45,7 +45,7 @@ def continuations_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt
             tokens += len(shown)
             logprobs = next_token_logprobs(loaded, shown)[len(tokenised.context) - 1 :]
             sums.append(sum(row[token].item() for row, token in zip(logprobs, continuation, strict=True)))
-        results.append(checked_logprobs(sums))
+        results.append(check_logprobs(sums))
     return ScoredPrompts(results, tokens, tokens)
 
 

@@ -35,11 +35,11 @@ class PathStates:
         """Return a layer's keys and values, segment by segment."""
         return [part.keys[number] for part in self.segments], [part.values[number] for part in self.segments]
 
-    def followed_by(self, segment: Segment) -> "PathStates":
+    def append(self, segment: Segment) -> "PathStates":
         """Return the path with a segment after it."""
         return PathStates((*self.segments, segment)) if segment.nodes else self
 
-    def shortened(self, nodes: int) -> "PathStates":
+    def shorten(self, nodes: int) -> "PathStates":
         """Return the path's first `nodes` nodes; shares memory."""
         kept: list[Segment] = []
         for segment in self.segments:

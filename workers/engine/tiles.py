@@ -103,7 +103,7 @@ def attend_in_tiles(
     query = query.flatten(0, 1).transpose(0, 1)  # (key heads, rows × heads per key head, head size)
     nodes = layout.groups[-1].last
 
-    def gathered(parts: list[tuple[torch.Tensor, torch.Tensor]], rest: float) -> tuple[torch.Tensor, torch.Tensor]:
+    def gather(parts: list[tuple[torch.Tensor, torch.Tensor]], rest: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Return attention and normalisers of all rows, from parts that follow each other."""
         padding = rows - nodes
         outputs = [part.transpose(0, 1) for part, _ in parts] + [query.new_zeros(padding * group, key_heads, size)]
@@ -111,7 +111,7 @@ def attend_in_tiles(
         return torch.cat(outputs), torch.cat(normalisers)
 
     near_keys, near_values = keys.index_select(1, layout.near), values.index_select(1, layout.near)
-    output, normaliser = gathered(
+    output, normaliser = gather(
         [
             _flash(
                 query[:, block.first * group : block.last * group],
@@ -135,7 +135,7 @@ def attend_in_tiles(
             else:
                 own_keys, own_values = keys.index_select(1, part.keys), values.index_select(1, part.keys)
                 far.append(_flash(some, own_keys, own_values, None, scaling))
-        above, normaliser_above = gathered(far, -torch.inf)
+        above, normaliser_above = gather(far, -torch.inf)
         shares = normaliser_above.sub_(normaliser).sigmoid_()
         output = torch.lerp(output, above, shares[..., None].to(output.dtype))
     output = output.view(rows, group, key_heads, size)
@@ -153,12 +153,12 @@ def _flash(
     """
     rows = query.shape[1]
     output, normaliser = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
-        _padded_rows(query)[None], keys[None], values[None], attn_mask=mask, scale=scaling
+        _pad_rows(query)[None], keys[None], values[None], attn_mask=mask, scale=scaling
     )
     return output[0, :, :rows], normaliser[0, :, :rows]
 
 
-def _padded_rows(rows: torch.Tensor) -> torch.Tensor:
+def _pad_rows(rows: torch.Tensor) -> torch.Tensor:
     """(…, rows, columns) with rows of zeros below, up to a multiple of `ROWS`."""
     padding = -rows.shape[-2] % ROWS
     return torch.nn.functional.pad(rows, (0, 0, 0, padding)) if padding else rows
@@ -189,7 +189,7 @@ def _layout(current: Pass, dtype: torch.dtype, heads: int) -> Layout:
         for some, columns, visible in _in_tiles(current, nodes, trie.depth[above] + 1 if above >= 0 else 0):
             mask = torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
             last, last_key = first + len(some), first_key + len(columns)
-            mask = _padded_rows(mask.repeat_interleave(heads, dim=0))[None, None]
+            mask = _pad_rows(mask.repeat_interleave(heads, dim=0))[None, None]
             blocks.append(Block(first, last, first_key, last_key, mask))
             near.append(columns)
             first, first_key = last, last_key
@@ -260,7 +260,7 @@ class _Tiles:
         places = [(depth[copy[0]] - self._cut) // TILE for copy in self._copies]
         order = sorted(range(len(places)), key=places.__getitem__)
         keys = torch.tensor(
-            [row for number in order for row in self._padded(self._current.key_rows(self._copies[number]))]
+            [row for number in order for row in self._pad(self._current.key_rows(self._copies[number]))]
         )
         most = max(places) + 1
         seen = torch.tensor([[*self._seen[node], *[-1] * (most - len(self._seen[node]))] for node in nodes])
@@ -271,7 +271,7 @@ class _Tiles:
         return keys, (is_own[..., None] & above).flatten(1)
 
     @staticmethod
-    def _padded(rows: list[int]) -> list[int]:
+    def _pad(rows: list[int]) -> list[int]:
         return rows + rows[:1] * (TILE - len(rows))
 
 

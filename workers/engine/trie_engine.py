@@ -25,7 +25,7 @@ from workers.tokens import (
     ScoringPrompt,
     TokenisedPrompt,
     check_length,
-    checked_logprobs,
+    check_logprobs,
 )
 
 BUDGET_TOKENS: Final = {"cpu": 2048, "cuda": 16384}
@@ -120,7 +120,7 @@ class TrieEngine:
         if reason is not None:
             return reason
         self._forward = self._choose_forward()
-        prompts = canonical_mode.made_up_prompts(
+        prompts = canonical_mode.make_prompts(
             model.config.get_text_config().vocab_size, self._loaded.max_length, model.dtype
         )
         budget = self.budget_tokens
@@ -248,12 +248,12 @@ class TrieEngine:
             check_length(len(sequence), self._loaded.max_length)
         trie = build_trie(sequences)
         reads = [
-            [(_above(trie, last, steps), token) for steps, token in listed]
+            [(_ancestor(trie, last, steps), token) for steps, token in listed]
             for last, listed in zip(trie.last, targets, strict=True)
         ]
         logprobs, computed = self._run(trie, {read for listed in reads for read in listed}, groups, should_stop)
         return ScoredPrompts(
-            [checked_logprobs([logprobs[read] for read in listed]) for listed in reads],
+            [check_logprobs([logprobs[read] for read in listed]) for listed in reads],
             sum(map(len, sequences)),
             computed,
         )
@@ -280,7 +280,7 @@ class TrieEngine:
         stop = should_stop or _never
         work = _Work(trie, tokens_at, known, ends, self._forward, self._readout, budget, stop, self._row_multiple())
         pool = self._pool_of(lanes, 1 if self.canonical else max(1, threads // MAX_LANES))
-        with self._forward.installed():
+        with self._forward.install():
             above = [pool.submit(work.reach, trie.parent[first]).result() for first, _ in pieces]
             outcomes = above + _results([pool.submit(work.stream, *piece) for piece in pieces])
         logprobs: dict[tuple[int, int], float] = {}
@@ -478,13 +478,13 @@ class _Work:
             states = current.kept()[stop - 1]
         outcome.computed = len(path) - first
         outcome.kept = [
-            (step, states.shortened(place + 1).copied()) for place, step in enumerate(path) if step in self.ends
+            (step, states.shorten(place + 1).copied()) for place, step in enumerate(path) if step in self.ends
         ]
         self.known |= dict.fromkeys(path[first:], states)
         return outcome
 
     def _states_of(self, node: int) -> PathStates:
-        return self.known[node].shortened(self.trie.depth[node] + 1) if node >= 0 else PathStates()
+        return self.known[node].shorten(self.trie.depth[node] + 1) if node >= 0 else PathStates()
 
 
 class _Pending:
@@ -557,7 +557,7 @@ def plan_pieces(trie: TokenTrie, known: Container[int], piece_tokens: int = PIEC
     yield first, len(trie)
 
 
-def _above(trie: TokenTrie, node: int, steps: int) -> int:
+def _ancestor(trie: TokenTrie, node: int, steps: int) -> int:
     for _ in range(steps):
         node = trie.parent[node]
     return node

@@ -45,7 +45,7 @@ from workers.tokens import (
     ScoredPrompts,
     ScoringPrompt,
     check_length,
-    checked_logprobs,
+    check_logprobs,
 )
 
 MOST_TOKENS_ASKED: Final = 64
@@ -127,7 +127,7 @@ class VllmEngine:
             nats = _nats(zip(itertools.repeat(logprobs), labels))
             context.nats.update(zip(zip(labels, strict=True), nats, strict=True))
         return ScoredPrompts(
-            [checked_logprobs([context.nats[(label,)] for label in labels]) for context, labels in reads],
+            [check_logprobs([context.nats[(label,)] for label in labels]) for context, labels in reads],
             sum(len(context.tokens) for context, _ in reads),
             computed,
         )
@@ -174,7 +174,7 @@ class VllmEngine:
                 parted += self._branches(context, begun, nats, [one for one in continuations if len(one) > begun])
         naive = sum(len(context.tokens) + len(tokens) - 1 for context, listed in wanted for tokens in listed)
         return ScoredPrompts(
-            [checked_logprobs([context.nats[tokens] for tokens in listed]) for context, listed in wanted],
+            [check_logprobs([context.nats[tokens] for tokens in listed]) for context, listed in wanted],
             naive,
             computed,
         )
@@ -306,7 +306,9 @@ class VllmEngine:
                 if self._goes_on(row, decode, finished=ended.finish_reason == "stop"):
                     going_on.append(place)
                 else:
-                    written[place] = self._generated(row, decode, parameters, finished=ended.finish_reason == "stop")
+                    written[place] = self._make_generated(
+                        row, decode, parameters, finished=ended.finish_reason == "stop"
+                    )
                     done(place, written[place])
             waiting = sorted(going_on, key=lambda place: rows[place].context)
         return [written[place] for place in range(len(rows))], Counted(counted, computed)
@@ -344,7 +346,7 @@ class VllmEngine:
         row.forced = True
         return len(row.written) < row.most
 
-    def _generated(
+    def _make_generated(
         self, row: "_Text", decode: Callable[[Sequence[int]], str], parameters: Mapping[str, Any], *, finished: bool
     ) -> Generated:
         ends = parameters["end_tokens"]
@@ -495,7 +497,7 @@ def open_vllm(
         # Otherwise vLLM describes every request again at every token, and copies its parameters in depth.
         return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, skip_clone=True, **given)
 
-    def forced(tokens: list[int]) -> Mapping[str, Any]:
+    def force_tokens(tokens: list[int]) -> Mapping[str, Any]:
         return {"trace_decode_token_ids": tokens} if replays else {"extra_args": {FORCED: tokens}}
 
     end_children = guard_children()
@@ -516,7 +518,7 @@ def open_vllm(
         end_children()
         reason = " ".join(str(error).split())[:300]
         raise EngineError(f"{folder} cannot be loaded by vLLM: {reason}; its log says more") from error
-    loaded = _described(folder, dtype, device, chat_template, adapter)
+    loaded = _load_description(folder, dtype, device, chat_template, adapter)
     is_cuttable(loaded.tokenizer)  # it looks through the vocabulary once, while no GPU waits
     gc.collect()
     gc.freeze()  # else every full collection looks through all that vLLM imported: 0.2 ms a prompt
@@ -538,7 +540,7 @@ def open_vllm(
         end_children()
         gc.unfreeze()
 
-    return loaded, VllmEngine(loaded, OpenedVllm(llm.llm_engine, whole, forced, settings, lora, close))
+    return loaded, VllmEngine(loaded, OpenedVllm(llm.llm_engine, whole, force_tokens, settings, lora, close))
 
 
 def _prepare_environment(device: torch.device, gpus: int) -> bool:
@@ -576,13 +578,13 @@ def _rank_of(folder: Path) -> int:
     return next(known for known in (8, 16, 32, 64, 128, 256, 320, 512) if rank <= known)
 
 
-def _described(
+def _load_description(
     folder: Path, dtype: str, device: torch.device, chat_template: str | None, adapter: Adapter | None
 ) -> LoadedModel:
     """Load a model's tokenizer and configuration, without its weights."""
     from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-    from workers.checkpoints import stored_quantisation
+    from workers.checkpoints import read_quantisation
 
     own = {"trust_remote_code": False, "local_files_only": True}
     config = AutoConfig.from_pretrained(folder, **own)
@@ -596,4 +598,4 @@ def _described(
     model = SimpleNamespace(config=config, generation_config=generation)
     limit = getattr(config.get_text_config(), "max_position_embeddings", None)
     applied = None if adapter is None else "unmerged"
-    return LoadedModel(model, tokenizer, device, dtype, stored_quantisation(folder), limit, applied)
+    return LoadedModel(model, tokenizer, device, dtype, read_quantisation(folder), limit, applied)

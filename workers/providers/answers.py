@@ -192,7 +192,7 @@ class BatchApi(Api, Protocol):
         ...
 
 
-def parsed(parse: Callable[[Mapping[str, Any]], Answer], line: Mapping[str, Any]) -> Answer | RefusedRequestError:
+def parse_result(parse: Callable[[Mapping[str, Any]], Answer], line: Mapping[str, Any]) -> Answer | RefusedRequestError:
     """Return the result in a line of a batch's results."""
     try:
         with asking():

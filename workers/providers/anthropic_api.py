@@ -24,7 +24,7 @@ from workers.providers.answers import (
     asking,
     count,
     lines_of,
-    parsed,
+    parse_result,
     turns_of,
 )
 from workers.providers.transport import message_of
@@ -65,9 +65,11 @@ class AnthropicApi:
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
         """Return the blocks of text, joined, and the blocks of thinking."""
         # With a timeout the library does not refuse answers that may take longer than ten minutes.
-        return _answer(self._client.messages.create(**self._asked(model, messages, wanted), timeout=self._timeout))
+        return _answer(
+            self._client.messages.create(**self._make_request(model, messages, wanted), timeout=self._timeout)
+        )
 
-    def _asked(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> dict[str, Any]:
+    def _make_request(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> dict[str, Any]:
         turns = turns_of(messages)
         asked: dict[str, Any] = {"model": model, "messages": turns.others, **self.parameters(wanted)}
         if turns.system:
@@ -78,7 +80,7 @@ class AnthropicApi:
         """Return the requests themselves: they are sent with the batch."""
         uploaded = []
         for name, (messages, wanted) in requests.items():
-            asked = self._asked(model, messages, wanted)
+            asked = self._make_request(model, messages, wanted)
             uploaded.append({"custom_id": name, "params": asked | asked.pop("extra_body", {})})
         return uploaded
 
@@ -114,7 +116,7 @@ class AnthropicApi:
     @asking(anthropic.APIConnectionError)
     def results(self, batch: str) -> list[tuple[str, Answer | RefusedRequestError]]:
         """Return the results, one a line."""
-        return [(line["custom_id"], parsed(_result, line)) for line in lines_of(self._content(batch))]
+        return [(line["custom_id"], parse_result(_result, line)) for line in lines_of(self._content(batch))]
 
     def _content(self, batch: str) -> bytes:
         # Not at the address in the answer: the key goes to the endpoint alone.

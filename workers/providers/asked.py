@@ -56,9 +56,9 @@ def values_of(answer: Answer, price: Price | None) -> Mapping[str, Any]:
         if answer.reasoning is None
         else answer.reasoning.replace("\x00", "\N{REPLACEMENT CHARACTER}"),
         "outcome": answer.outcome,
-        "stop_reason": _named(answer.stop_reason),
-        "served_model": _named(answer.served_model),
-        "system_fingerprint": _named(answer.system_fingerprint),
+        "stop_reason": _cut_name(answer.stop_reason),
+        "served_model": _cut_name(answer.served_model),
+        "system_fingerprint": _cut_name(answer.system_fingerprint),
         "prompt_tokens": answer.prompt_tokens,
         "cached_tokens": answer.cached_tokens,
         "written_tokens": answer.written_tokens,
@@ -67,7 +67,7 @@ def values_of(answer: Answer, price: Price | None) -> Mapping[str, Any]:
     }
 
 
-def _named(value: str | None) -> str | None:
+def _cut_name(value: str | None) -> str | None:
     """Return a provider's name for something, cut short."""
     return None if value is None else value.replace("\x00", "")[:REASON_LENGTH] or None
 

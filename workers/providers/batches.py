@@ -89,8 +89,8 @@ class Batches:
             f"{tag}-{call_id}": (one.messages, one.wanted) for call_id, one in zip(call_ids, asking, strict=False)
         }
         try:
-            uploaded = self._tried(lambda: self._upload(requests))
-            remote_id = self._tried(lambda: self._create(journal, batch_id, tag, uploaded))
+            uploaded = self._try(lambda: self._upload(requests))
+            remote_id = self._try(lambda: self._create(journal, batch_id, tag, uploaded))
         except (EngineError, FullError) as error:
             self._end(journal, batch_id, {}, Failure(NEVER_SUBMITTED, 0.0))
             if isinstance(error, EngineError):
@@ -98,7 +98,7 @@ class Batches:
             raise InterruptedScoringError(self._poll_s) from None
         if not self._record(batch_id, remote_id):
             # Its worker counted as dead, and its prompts are requested again.
-            self._tried(lambda: self._api.cancel(remote_id))
+            self._try(lambda: self._api.cancel(remote_id))
         log.info("batch_submitted", batch=remote_id, prompts=len(requests))
         raise InterruptedScoringError(self._poll_s)
 
@@ -114,10 +114,10 @@ class Batches:
         if remote_id is None:
             self._end(journal, batch.id, {}, Failure(NEVER_SUBMITTED, 0.0))
             return
-        status = self._tried(lambda: self._status(remote_id))
+        status = self._try(lambda: self._status(remote_id))
         if not status.ended:
             raise InterruptedScoringError(self._poll_s)
-        results = self._tried(lambda: self._results(batch.tag, remote_id))
+        results = self._try(lambda: self._results(batch.tag, remote_id))
         # A request that was not executed costs nothing; if its result is missing without a reason, the cost is unknown.
         missing = Failure(NO_RESULT, None)
         if status.unanswered is not None:
@@ -167,7 +167,7 @@ class Batches:
         with read_session(self._engine) as session:
             others, now = batches.list_known(session)
         try:
-            found = self._tried(lambda: self._api.find(batch.tag, batch.requests, sent_at, others))
+            found = self._try(lambda: self._api.find(batch.tag, batch.requests, sent_at, others))
         except UnsureError:
             raise InterruptedScoringError(self._poll_s) from None
         left_s = self._lost_after_s - (now - sent_at).total_seconds()
@@ -201,7 +201,7 @@ class Batches:
         with write_session(self._engine, IDLE_SECONDS) as session:
             return batches.end(session, journal, batch_id, results, otherwise)
 
-    def _tried(self, request: Callable[[], T]) -> T:
+    def _try(self, request: Callable[[], T]) -> T:
         """Make a request, with retries. Raises EngineError after the last attempt."""
         for attempt in itertools.count(1):
             self._pause(0)

@@ -142,11 +142,11 @@ class ProviderModel:
             journal = calls.open_journal(session, claim.shard_id, is_of(claim), claim.evaluation_id, keys)
         price = self._price(in_batch=self._endpoint.batch)
         asking = [
-            Asked(journal, key, _messages(item.prompt), self._wanted(generation, seed, item.variant.repeat), price)
+            Asked(journal, key, _messages(item.prompt), self._make_wanted(generation, seed, item.variant.repeat), price)
             for item, seed, key in zip(items, seeds, keys, strict=True)
         ]
         try:
-            self._answered(asking, should_stop)
+            self._wait_for_answers(asking, should_stop)
         except budgets.BudgetReachedError as error:
             with write_session(self._engine, IDLE_SECONDS) as session:
                 budgets.pause(session, claim.evaluation_id, error.full)
@@ -172,7 +172,7 @@ class ProviderModel:
         ]
         return written, tokens, tokens
 
-    def _answered(self, asking: Sequence[Asked], should_stop: ShouldStop) -> None:
+    def _wait_for_answers(self, asking: Sequence[Asked], should_stop: ShouldStop) -> None:
         """Return once each has an answer. asking: all prompts of a shard."""
         journal = asking[0].journal
         while True:
@@ -210,7 +210,7 @@ class ProviderModel:
         price = load_prices(self._settings.prices).find(self._endpoint.provider or "", self._model)
         return price.in_batch() if price is not None and in_batch else price
 
-    def _wanted(self, generation: Mapping[str, Any], seed: str, repeat: int) -> Wanted:
+    def _make_wanted(self, generation: Mapping[str, Any], seed: str, repeat: int) -> Wanted:
         greedy, thinking = generation["sampling"] == "greedy", thinking_of(generation)
         reasoning = self._endpoint.thinking_tokens(self._model)
         if isinstance(thinking.effort, int):
@@ -304,7 +304,7 @@ class ProviderModel:
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
         """Return provider and parameters, and the models that answered the newest shard's prompts."""
         generation = definition["generation"]
-        wanted = self._wanted(generation, "", 0)
+        wanted = self._make_wanted(generation, "", 0)
         return {
             "engine": "provider",
             "provider": self._endpoint.provider,

@@ -23,7 +23,7 @@ from workers.providers.answers import (
     asking,
     count,
     lines_of,
-    parsed,
+    parse_result,
 )
 from workers.providers.transport import message_of
 
@@ -130,7 +130,7 @@ class OpenAIApi:
         found = self._client.batches.retrieve(batch)
         files = [file for file in (found.output_file_id, found.error_file_id) if file is not None]
         return [
-            (line["custom_id"], parsed(_result, line))
+            (line["custom_id"], parse_result(_result, line))
             for file in files
             for line in lines_of(self._client.files.content(file).content)
         ]
@@ -185,7 +185,7 @@ def _answer(found: ChatCompletion) -> Answer:
         cached_tokens=count(prompt.cached_tokens) if prompt else None,
         written_tokens=usage.completion_tokens if usage else None,
         reasoning_tokens=count(written.reasoning_tokens) if written else None,
-        cost=_stated_cost(usage),
+        cost=_read_cost(usage),
         reasoning=_reasoning(choice.message),
     )
 
@@ -197,7 +197,7 @@ def _reasoning(message: Any) -> str | None:
     return next((text for text in found if isinstance(text, str) and text), None)
 
 
-def _stated_cost(usage: Any) -> float | None:
+def _read_cost(usage: Any) -> float | None:
     """Return the cost that OpenRouter states."""
     cost = (usage.model_extra or {}).get("cost") if usage else None
     return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
