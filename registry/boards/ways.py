@@ -54,7 +54,7 @@ class OrderEffect:
 
 @dataclass(frozen=True)
 class Ways:
-    """A board's protocol groups by their names, and the order's effect in each that has columns for it."""
+    """A board's protocol groups by name, and the effect of the order in each group that has columns for it."""
 
     groups: dict[str, Way]
     order_effects: list[OrderEffect]

@@ -43,7 +43,7 @@ OPENNESS: Final = {
     "open": and_(~_CLOSED, or_(Model.licence.is_not(None), ModelRevision.kind.in_(LOADED))),
     "closed": or_(_CLOSED, and_(Model.licence.is_(None), ModelRevision.kind == "openai")),
 }
-"""Whether anyone may download the weights, as `openness_of` says of one model."""
+"""By openness: the SQL condition of models whose weights anyone, or not everyone, may download; see `openness_of`."""
 
 
 def openness_of(kind: str, licence: str | None) -> str | None:

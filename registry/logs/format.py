@@ -25,7 +25,7 @@ STATE_FILE: Final = "scenario_state.json"
 
 TABLE: Final = "table"
 METADATA: Final = "shuffleboard"
-"""The key of a record that we had another program ask: which question, variant and order it is."""
+"""Key of a record that we had another program ask: its question, variant and order."""
 
 
 @dataclass(frozen=True)

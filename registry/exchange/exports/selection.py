@@ -1,4 +1,4 @@
-"""What an export contains: the evaluations and benchmarks that its audience may see."""
+"""Selects the evaluations and benchmarks of an export: those that its audience may see."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

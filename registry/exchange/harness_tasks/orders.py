@@ -1,4 +1,4 @@
-"""The questions of a benchmark in several orders, as one task that lm-evaluation-harness runs as it is."""
+"""Writes a benchmark's questions in several orders as one task that lm-evaluation-harness runs unchanged."""
 
 import json
 import re

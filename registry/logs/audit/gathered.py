@@ -233,7 +233,7 @@ class Gathered:
         self.read_again = 0
         self.texts = 0
         self.scored = 0
-        """The number of answers that come from log-likelihoods, which no repeat changes."""
+        """Answers that come from log-likelihoods, which no repeat changes."""
         self.rules: dict[str, list[int]] = {name: [0, 0, 0] for name in RULES}
         """By rule: texts in which it reads an answer, of these other than recorded, and right ones."""
         self._every = 1

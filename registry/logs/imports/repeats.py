@@ -10,7 +10,7 @@ Reader = Callable[[], Iterator[Recorded]]
 
 @dataclass
 class Prompts:
-    """The prompts of a file. answers: by question id and variant, a number that equal answers have in common."""
+    """The prompts of a file. answers: question id and variant → a number, the same for equal answers."""
 
     answers: dict[int, dict[int, int]] = field(default_factory=dict)
     repeated: set[tuple[int, int]] = field(default_factory=set)
