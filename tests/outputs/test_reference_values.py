@@ -205,7 +205,7 @@ def test_the_papers_26_variants_give_the_reference_values(registry: Registry) ->
     printed = (0.2608, 0.3571, 0.2435, 0.2938, 0.1108, 0.0102, 0.7494, 0.1954)
     assert [round(metrics[name], 4) for name in NAMES] == list(printed)
     with read_session(registry.engine) as session:
-        assert evaluation_metrics(session, evaluation_id)["asked"].endswith("variants")
+        assert evaluation_metrics(session, evaluation_id)["asked"] == "19 to 26 different prompts"
 
 
 @pytest.mark.long
