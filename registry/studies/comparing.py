@@ -12,6 +12,7 @@ from registry.benchmarks.versions import DIFFERENCES, contents_of
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
+from registry.metrics.catalogue import HEADLINES, QUESTION_METRICS, SHOWN
 from registry.predictions.stored import require_rows
 from registry.scores.analyses import store_analysis
 from registry.scores.asked import first_answers
@@ -44,16 +45,21 @@ RELATIONS: Final = (SAME_REVISION, ANOTHER_REVISION, ANOTHER_MODEL)
 MAX_DIFFERING: Final = 200
 """The most questions listed that only one of two models has right."""
 
+COMPARED: Final = (*HEADLINES, *(name for name in SHOWN if name not in HEADLINES))
+"""The metrics of a comparison in its order: the metric that boards rank by is the first."""
+
+_READ: Final = tuple(name for name in QUESTION_METRICS if any(name in base_metrics(shown) for shown in COMPARED))
+"""The metrics of questions that those of a comparison are computed from."""
+
 
 def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict[str, Any]:
     """Return first minus second in every metric, with a paired interval, and McNemar's test for metrics of 0 or 1.
 
     Both over the questions that have a value in both. The interval is the same as for the tiers of boards: of Bonett
-    and
-    Price if a question is 0 or 1, else of one paired bootstrap over the questions in both: RESAMPLES draws with seed
-    SEED, the same draws for every metric. Page and command line show this document and nothing else. If one of them
-    covers a sample of questions, intervals are for the difference over all questions that the sample was drawn from;
-    McNemar's test is as without a sample.
+    and Price if a question is 0 or 1, else of one paired bootstrap over the questions in both: RESAMPLES draws with
+    seed SEED, the same draws for every metric. Page and command line show this document and nothing else. If one of
+    them covers a sample of questions, intervals are for the difference over all questions that the sample was drawn
+    from; McNemar's test is as without a sample.
     relation: one of RELATIONS. causes: of `causes_of_flips`. Two versions of a benchmark are compared over the
     questions that have the same texts and options in both.
     Raises QueueError for an unsealed one, UsageError if they have no question in common or are the same evaluation.
@@ -62,7 +68,10 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
     if first.id == second.id:
         raise UsageError(f"evaluation {first.id} is compared with itself; give another")
     ids, ids_of_second = _shared_questions(session, first, second)
-    values = [question_values(session, first.id, ids), question_values(session, second.id, ids_of_second)]
+    values = [
+        question_values(session, first.id, ids, _READ),
+        question_values(session, second.id, ids_of_second, _READ),
+    ]
     metrics = metric_differences(*values, factor=_factor([first, second], len(ids)))
     return {
         "first": _describe(first),
@@ -71,7 +80,7 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
         "questions": len(ids),
         "resamples": RESAMPLES,
         "seed": SEED,
-        "metrics": {name: metrics[name] for name in METRICS if name in metrics},
+        "metrics": {name: metrics[name] for name in COMPARED if name in metrics},
         "differing": _differing(session, ids, values),
         "causes": causes_of_flips(session, first, second),
     }
@@ -142,14 +151,14 @@ def compare_several(session: Session, evaluation_ids: Sequence[int], metric: str
     if len({item.benchmark_version_id for item in found}) > 1:
         raise UsageError("the evaluations ask different questions; compare those of one benchmark version")
     ids = common_questions(session, *evaluation_ids)
-    values = [question_values(session, item.id, ids) for item in found]
+    values = [question_values(session, item.id, ids, _READ) for item in found]
     return {
         "evaluations": [_describe(item) for item in found],
         "questions": len(ids),
         "resamples": RESAMPLES,
         "seed": SEED,
         "metric": metric,
-        "values": {name: _several_values([side[name] for side in values]) for name in METRICS if name in values[0]},
+        "values": {name: _several_values([side[name] for side in values]) for name in COMPARED if name in values[0]},
         "differences": several_differences(
             np.stack([side[metric] for side in values], axis=1), metric, _factor(found, len(ids))
         ),

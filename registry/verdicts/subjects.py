@@ -188,15 +188,14 @@ class Pair:
 class Several:
     """The best of several models by one metric over n questions, with all pairs compared at once.
 
-    value: of the metric, as text. lower: whether lower is better. others: the number of other models. level: the models
-    that the best cannot be distinguished from. stated: whether differences have intervals. unread: names of models with
+    value: of the metric, as text. others: the number of other models. level: the models that the best cannot be
+    distinguished from. stated: whether differences have intervals. unread: names of models with
     more than half of their answers missing.
     """
 
     best: str
     label: str
     value: str
-    lower: bool
     others: int
     level: tuple[str, ...]
     stated: bool

@@ -161,11 +161,16 @@ TABLE: Final[Mapping[str, Subject]] = {
                 when.pair_unreadable,
                 "More than half of the answers of {unreadable} are missing, so neither is called better.",
             ),
-            Sentence(when.pair_equal, "Both have the same {label}, {value}."),
-            Sentence(when.pair_apart, "{better} is better by {difference} of {label}{difference_between}."),
+            Sentence(when.pair_equal, "The two are equal: {label} {value} for both."),
+            Sentence(
+                when.pair_apart,
+                "{better} is better: {label} {value} against {other}, a difference of "
+                "{difference}{difference_between}.",
+            ),
             Sentence(
                 when.pair_not_apart,
-                "The two cannot be distinguished: {better} has {difference} more of {label}{difference_between}.",
+                "The two cannot be distinguished: {label} {value} for {better} and {other} for {worse}, a difference "
+                "of {difference}{difference_between}.",
             ),
         ),
     ),
@@ -176,11 +181,11 @@ TABLE: Final[Mapping[str, Subject]] = {
             Sentence(
                 when.several_unread, "More than half of the answers of {unread} are missing, so none is called better."
             ),
-            Sentence(when.several_few, "{best} has the {extreme} {label}, {value}; {few} to say how certain that is."),
-            Sentence(when.several_apart, "{best} has the {extreme} {label}, {value}, and is better than {others}."),
+            Sentence(when.several_few, "{best} is first: {label} {value}; {few} to say how certain that is."),
+            Sentence(when.several_apart, "{best} is first: {label} {value}, better than {others}."),
             Sentence(
                 when.several_level,
-                "{best} has the {extreme} {label}, {value}; it cannot be distinguished from {level}.",
+                "{best} is first: {label} {value}; it cannot be distinguished from {level}.",
             ),
         ),
     ),

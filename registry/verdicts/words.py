@@ -154,8 +154,10 @@ def pair_words(pair: Pair) -> Words:
         "unread": " and ".join(f"{shares[name]} of the answers of {name}" for name in pair.unread()),
         "unreadable": names(pair.unread(NO_VERDICT)) if pair.unreadable else "",
         "label": pair.label,
-        "value": pair.values[0],
+        "value": pair.values[pair.better or 0],
+        "other": pair.values[1 - (pair.better or 0)],
         "better": pair.names[pair.better or 0],
+        "worse": pair.names[1 - (pair.better or 0)],
         "difference": points(pair.difference.value),
         "difference_between": format_interval("order_loss", pair.difference)
         or f"; {_few(pair.difference.n)} for an interval",
@@ -171,7 +173,6 @@ def several_words(of: Several) -> Words:
     return {
         "unread": names(of.unread) if of.unread else "",
         "best": of.best,
-        "extreme": "lowest" if of.lower else "highest",
         "label": of.label,
         "value": of.value,
         "few": _few(of.n),

@@ -78,10 +78,11 @@ def compare(first: int, second: int) -> None:
     print_table(rows, headings, "no metric is defined for both")
     differing = document["differing"]
     if differing["metric"]:
+        right = "right in every order" if differing["metric"] == "worst_accuracy" else "right as printed"
         for key, name in (("only_first", "the first"), ("only_second", "the second")):
             listed = ", ".join(item["external_id"] for item in differing[key][:20])
             more = "" if len(differing[key]) <= 20 else ", …"
-            click.echo(f"right by {differing['metric']} only in {name}: {len(differing[key])} ({listed}{more})")
+            click.echo(f"{right} only in {name}: {len(differing[key])} ({listed}{more})")
 
 
 @statistics.command("noise")

@@ -11,11 +11,13 @@ from registry.db import read_session, write_session
 from registry.errors import NotFoundError, QueueError, UsageError
 from registry.leaderboard.reports import evaluation_metrics
 from registry.logs.imports.importer import ImportRequest, import_outputs
+from registry.metrics.catalogue import HEADLINES
 from registry.metrics.pride import ALPHA
 from registry.scores.pride import pride_document
 from registry.sealed.verification import verify_evaluation
 from registry.statistics.bootstrap import mean_intervals
 from registry.studies.comparing import (
+    COMPARED,
     compare_evaluations,
     compare_several,
     cora_document,
@@ -76,6 +78,8 @@ def test_a_comparison_is_what_the_questions_say(registry):
         document = compare_evaluations(session, one, two)
         metrics = [evaluation_metrics(session, number, per_question=True, papers=True) for number in (one, two)]
     assert (document["questions"], document["relation"]) == (60, "another model")
+    assert [*document["metrics"]] == [name for name in COMPARED if name in document["metrics"]]
+    assert next(iter(document["metrics"])) == HEADLINES[0]
     for name, item in document["metrics"].items():
         assert same(item["first"], metrics[0]["metrics"][name]), name
         assert same(item["second"], metrics[1]["metrics"][name]), name

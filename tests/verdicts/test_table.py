@@ -69,7 +69,7 @@ def pair(difference: Number, better: int | None = 0, one: Facts | None = None) -
 
 
 def several(level: tuple[str, ...] = (), *, stated: bool = True, unread: tuple[str, ...] = ()) -> Several:
-    return Several("m", "accuracy", "80 %", False, 3, level, stated, 400, unread)
+    return Several("m", "accuracy", "80 %", 3, level, stated, 400, unread)
 
 
 def position(chosen: int, questions: int = 4_000, of: Facts | None = None) -> Position:

@@ -47,12 +47,13 @@ def test_the_numbers_are_those_of_the_command_line(drawn):
         expected = compare_evaluations(session, *pair(drawn))["metrics"]
     shown = {name: METRICS[name].label for name in COMPARED if expected[name]["n"]}
     assert set(rows) == set(shown.values())
-    assert len(rows) == 5
+    assert len(rows) == 6
     for name, label in shown.items():
         one = expected[name]
         _, left, right_, difference, *test = rows[label]
-        assert left == f"{tenths(one['first'])}%"
-        assert right_ == f"{tenths(one['second'])}%"
+        unit = " points" if name == "order_loss" else "%"
+        assert left == f"{tenths(one['first'])}{unit}"
+        assert right_ == f"{tenths(one['second'])}{unit}"
         assert difference.lstrip("+") == f"{tenths(one['difference'])} points"
         if one["mcnemar"] is None:
             assert test[0].startswith("–")
@@ -63,6 +64,25 @@ def test_the_numbers_are_those_of_the_command_line(drawn):
                 str(one["mcnemar"]["only_second"]),
                 "&lt; 0.001" if p_value < 0.001 else f"{p_value:.3f}",
             ]
+
+
+def test_right_in_two_orders_and_its_loss_lead_every_surface(drawn):
+    left, right_ = pair(drawn)
+    leading = ["Right in two orders", "Order loss"]
+    page = compare(drawn)
+    assert [row[0].rstrip(" ↑↓") for row in cells(page, TABLE)][:2] == leading
+    assert "better: right in two orders" in page
+    assert "Right in every order" in page.split("Questions on which they differ")[1]
+    printed = run(drawn.engine, "statistics", "compare", left, right_).stdout.splitlines()
+    first = next(place for place, line in enumerate(printed) if line.startswith(leading[0]))
+    assert printed[first + 1].startswith("Accuracy")
+    assert printed[first + 2].startswith(leading[1])
+    assert sum(line.startswith("right in every order only in the ") for line in printed) == 2
+    answer = drawn.client.get(f"/api/v1/compare?a={left}&b={right_}").text
+    places = [answer.index(f'"{name}"') for name in ("right_twice_across_orders", "order_loss", "worst_accuracy")]
+    assert places == sorted(places)
+    several = drawn.client.get("/compare?model=leaning&model=steady&benchmark=mixed&variants=cyclic&choose=yes").text
+    assert "right in two orders" in several
 
 
 def test_page_json_and_command_line_state_the_same_intervals(drawn):
@@ -170,14 +190,14 @@ def test_models_are_compared_where_a_url_names_them_and_no_benchmark(drawn):
 
 def test_a_verdict_says_who_is_better_by_how_much_and_on_how_many_questions(drawn):
     with read_session(drawn.engine) as session:
-        row = compare_evaluations(session, *pair(drawn))["metrics"]["worst_accuracy"]
+        row = compare_evaluations(session, *pair(drawn))["metrics"]["right_twice_across_orders"]
     low, high = (-end for end in reversed(row["interval"]))
     verdict = re.sub("<[^>]*>", "", compare(drawn).split("verdict")[1].split("</p>")[0]).replace("\u202f", " ")
     verdict = " ".join(verdict.split())
     assert low > 0
     assert (
-        f"steady is better by {tenths(-row['difference'])} points of worst accuracy "
-        f"({tenths(low)} to {tenths(high)})." in verdict
+        f"steady is better: right in two orders {tenths(row['second'])} % against {tenths(row['first'])} %, a difference "
+        f"of {tenths(-row['difference'])} points ({tenths(low)} to {tenths(high)})." in verdict
     )
 
 
@@ -185,13 +205,13 @@ def test_several_models_are_compared_by_every_pair_s_paired_difference(own):
     names = ("alpha", "beta", "delta")
     query = "&".join(f"model={name}" for name in names)
     page = own.client.get(f"/compare?{query}&benchmark=capitals").text
-    # Best first: worst accuracies of 1, ¾ and 0. Eight questions are too few for an interval.
+    # Best first. Eight questions are too few for an interval.
     assert [row[:2] for row in cells(page, "Metrics of every model")] == [
         ["1. alpha", "100.0%"],
         ["2. beta", "75.0%"],
-        ["3. delta", "25.0%"],
+        ["3. delta", "0.0%"],
     ]
-    matrix = cells(page, "Row minus column in worst accuracy")
+    matrix = cells(page, "Row minus column in right in two orders")
     assert matrix[0][2:] == ["+25.0", "+100.0"]
     assert matrix[2][1:3] == ["−100.0", "−75.0"]
     assert "too few to say how certain that is" in page
@@ -257,7 +277,7 @@ def test_what_cannot_be_compared_is_refused_by_name(site):
 def test_evaluations_with_few_questions_have_no_interval(site):
     evaluations = site.seeded.evaluations
     page = site.client.get(f"/compare?left={evaluations['alpha']}&right={evaluations['delta']}").text
-    assert page.count("no interval") == 5
+    assert page.count("no interval") == 6
     assert '<rect class="interval"' not in page.partition('id="differences"')[2]
 
 

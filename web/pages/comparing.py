@@ -125,18 +125,19 @@ def _spread_group(rows: Sequence[Row], runs: dict[int, list[Row]]) -> Row:
 # Evaluations against each other
 
 COMPARED: Final = (
-    "accuracy",
+    "right_twice_across_orders",
+    "order_loss",
     "average_accuracy",
+    "accuracy",
     "worst_accuracy",
-    "retest_accuracy",
     "fluctuation_rate",
     "choice_only_accuracy",
     "npsq_accuracy",
 )
 RIGHT_OR_WRONG: Final = {
     "worst_accuracy": ("right in every order", "not in every order"),
-    "accuracy": ("right", "wrong"),
-    "npsq_accuracy": ("right", "wrong"),
+    "accuracy": ("right as printed", "wrong as printed"),
+    "npsq_accuracy": ("right by NPSQ", "wrong by NPSQ"),
 }
 """Metrics that are 0 or 1 for each question, so that questions can be listed by them: the meaning of 1 and of 0."""
 
@@ -144,7 +145,7 @@ LISTED: Final = 200
 """Evaluations offered to compare with, newest first."""
 MOST_MODELS: Final = 20
 """Models side by side: more than a matrix can show."""
-STATED: Final = ("worst_accuracy", "accuracy")
+STATED: Final = ("right_twice_across_orders", "accuracy")
 """Metrics for the verdict, in order of preference; it uses the first that both evaluations have."""
 
 
@@ -327,7 +328,6 @@ def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
                 best=shown[0]["row"]["model"],
                 label=lowered(METRICS[by].label),
                 value=value_text(by, shown[0]["metrics"][by]),
-                lower=lower,
                 others=len(best),
                 level=tuple(row["model"] for row in level),
                 stated=any(cell["interval"] for cell in best),
