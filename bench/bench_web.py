@@ -4,8 +4,7 @@ bench/generate_registry.py fills a database of a throw-away server, whose board 
 seventeen benchmarks; the time of its snapshot is printed first. With --url: a database that was filled already.
 Each address is requested through the application, without a network, first once unmeasured, then --requests times, and
 rendered each time. The table shows the time of an answer (median and 95th percentile), the number of its statements,
-the
-time in the database, and its size.
+the time in the database, and its size.
 
 Options: --requests 30  --models 500  --benchmarks 60  --questions 10  --predictions 350000  --url URL  --only NAME
 """
@@ -37,7 +36,9 @@ from web import create_app
 
 BOARD: Final = "everything"
 TASKS: Final = 17
-COLUMNS: Final = ("worst_accuracy@cyclic", "accuracy@cyclic", "average_accuracy@cyclic", "fluctuation_rate@cyclic")
+COLUMNS: Final = tuple(
+    f"{name}@cyclic" for name in ("right_twice_across_orders", "accuracy", "order_loss", "worst_accuracy")
+)
 
 
 @dataclass

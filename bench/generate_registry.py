@@ -48,7 +48,7 @@ EXPLORED = "explored"
 PROMPTS_A_SHARD = 4096
 ROWS = 20_000
 """Rows that are written at once."""
-_OF_SKILL = {"worst_accuracy": 0.6, "best_accuracy": 1.3}
+_OF_SKILL = {"worst_accuracy": 0.6, "right_twice_across_orders": 0.8, "best_accuracy": 1.3}
 """Metric → its factor of a model's skill, if that is not 1."""
 
 
@@ -225,15 +225,19 @@ def _questions(rows: Any, asked: dict[int, list[int]], shards: dict[int, int], n
 
 
 def _metrics(rng: random.Random, row: Any, skills: dict[int, float]) -> Iterable[dict[str, Any]]:
-    """Yield every metric over all questions; undefined if only repeats define it."""
+    """Yield every metric over all questions; undefined if only repeats define it. No model samples its answers."""
+    values: dict[str, float | None] = {}
     for name, metric in METRICS.items():
         drawn = rng.gauss(skills[row.model_revision_id] * _OF_SKILL.get(name, 1.0), 0.05)
-        value = None if "asked twice" in metric.undefined else min(1.0, max(0.0, drawn))
+        values[name] = None if "asked twice" in metric.undefined else min(1.0, max(0.0, drawn))
+    average, across = values["average_accuracy"] or 0.0, values["right_twice_across_orders"] or 0.0
+    values |= {"right_twice_same_order": average, "chance_loss": 0.0, "order_loss": max(0.0, average - across)}
+    for name, value in values.items():
         yield {
             "evaluation_id": row.id,
             "scope": "all",
             "metric": name,
-            "definition_version": metric.definition_version,
+            "definition_version": METRICS[name].definition_version,
             "value": value,
             "n": 1000,
             "interval_low": None if value is None else max(0.0, value - 0.02),
@@ -267,6 +271,10 @@ def _scores(
             "others_correct": min(3, correct),
             "shown": 4,
             "shown_correct": correct,
+            "answers": 4,
+            "repeated_prompts": 0,
+            "average_accuracy": correct / 4,
+            "right_twice_across_orders": correct * (correct - 1) / 12,
             "distinct_prompts": 4,
             "own_prompts": 4,
             "probability_variants": 4,

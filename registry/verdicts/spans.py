@@ -12,7 +12,9 @@ from typing import Final
 from registry.verdicts.facts import MANY_TIED, SAID_FIRST, Asked, Facts, Number
 from registry.verdicts.subjects import above_zero
 from registry.verdicts.wording import (
+    all_repeated,
     bound,
+    describe_right,
     format_interval,
     interval_text,
     name_varied,
@@ -20,7 +22,6 @@ from registry.verdicts.wording import (
     points,
     several_levels,
     share,
-    split_right,
 )
 
 _METRICS: Final = (
@@ -142,10 +143,9 @@ def _describe_separated(asked: Asked, numbers: Mapping[str, Number], *, clear: b
     """Describe how much order and chance cost, with the numbers that are drawn."""
     one, several, cause = one_level(asked), several_levels(asked), name_varied(asked)
     cost, chance, average = (numbers[name] for name in ("order_loss", "chance_loss", "average_accuracy"))
-    found = numbers.get("right_twice_same_order"), numbers["right_twice_across_orders"], cost
-    same, across, of = split_right(*found)
+    twice, across = numbers.get("right_twice_same_order"), numbers["right_twice_across_orders"]
     costs = f"{cause} {'cost' if cause.endswith('s') else 'costs'}"
-    said = f"Right twice in one {one} {share(same)}, once in each of two {several} {share(across)}{of}: "
+    said = f"R{describe_right(twice, across, cost, asked)[1:]}: "
     if clear and cost.low is not None and cost.high is not None:
         interval = interval_text("order_loss", cost.low, cost.high).partition(" point")[0]
         said += f"{costs} {points(cost.value)} of that, {interval}."
@@ -153,12 +153,16 @@ def _describe_separated(asked: Asked, numbers: Mapping[str, Number], *, clear: b
         said += f"{costs} {bound('order_loss', cost)} of that."
     else:
         said += f"not clearly because of {cause}."
+    by_chance = f"chance costs {points(chance.value)}"
+    if not all_repeated(twice, across):
+        lost = f"; {by_chance}" if chance.value >= _SEEN else ""
+        return f"{said} {meaning_of_dot(one).capitalize()}, {share(average.value)}{lost}."
+    once = across.value + cost.value + chance.value
     if chance.value >= _SEEN:
-        said += f" Right once {share(same + chance.value)}: chance costs {points(chance.value)}."
-    others = average.value - same - chance.value
-    if abs(others) >= _SEEN:
-        rest = f"Other {several}{' and questions' if of else ''}, asked once"
-        said += f" {rest}: {points(others)}, so that {share(average.value)} are right in all."
+        said += f" Right once {share(once)}: {by_chance}."
+    if abs(average.value - once) >= _SEEN:
+        rest = points(average.value - once)
+        said += f" Other {several}, asked once: {rest}, so that {share(average.value)} are right in all."
     return said
 
 

@@ -53,11 +53,6 @@ class Said:
 
 
 UNREADABLE: Final = "More than half of its answers are missing"
-_TWICE: Final = (
-    "Right twice in one {level} {right_twice_same_order}, once in each of two {levels} {right_twice_across_orders}"
-    "{repeated_on}: "
-)
-
 TABLE: Final[Mapping[str, Subject]] = {
     "evaluation": Subject(
         "The page of an evaluation and `shuffleboard metrics`",
@@ -83,9 +78,9 @@ TABLE: Final[Mapping[str, Subject]] = {
             Sentence(when.perhaps_guesses, "Cannot be distinguished from guessing ({chance}): {right}."),
             Sentence(when.untested, "{asked}: nothing is known about other orders."),
             Sentence(when.same_answers, "Its answers are the same in every {level} tried."),
-            Sentence(when.order_costs, _TWICE + "changing {varied} costs {order_loss} of that{order_loss_between}."),
-            Sentence(when.order_costs_little, _TWICE + "changing {varied} costs at most {order_loss_most} of that."),
-            Sentence(when.order_unsure, _TWICE + "{unsure} to say that {varied} makes the difference."),
+            Sentence(when.order_costs, "{twice}: changing {varied} costs {order_loss} of that{order_loss_between}."),
+            Sentence(when.order_costs_little, "{twice}: changing {varied} costs at most {order_loss_most} of that."),
+            Sentence(when.order_unsure, "{twice}: {unsure} to say that {varied} makes the difference."),
             Sentence(
                 when.chance_inside, "Chance may be part of what changes here: {sampled}, and no prompt was repeated."
             ),
@@ -139,8 +134,8 @@ TABLE: Final[Mapping[str, Subject]] = {
             Sentence(when.board_untested, "Asked in one order: nothing is known about other orders."),
             Sentence(
                 when.board_order_costs,
-                "Changing the order costs {costly} right answers. {most}: right twice in one order {same}, once in "
-                "each of two {across}, a cost of {cost}{cost_between}.",
+                "Changing the order costs {costly} right answers. {most}: {twice}; the order costs {cost} of that"
+                "{cost_between}.",
             ),
             Sentence(
                 when.board_no_cost, "No cost of changing the order is clear in {known} when all are looked at together."

@@ -111,15 +111,26 @@ def bound(metric: str, number: Number) -> str:
     return "no interval" if number.high is None and number.value < NEAR_ZERO else ""
 
 
-def split_right(same: Number | None, across: Number, cost: Number) -> tuple[float, float, str]:
-    """Return right twice in one order, in two orders, and over which questions, if not all; the cost is between.
+def all_repeated(same: Number | None, across: Number) -> bool:
+    """Check that right twice in one order and right in two orders are over the same questions."""
+    return same is None or same.n == across.n
 
-    If only some questions have a repeated prompt, all three are over these, so that they add up.
+
+def describe_right(same: Number | None, across: Number, cost: Number, asked: Asked) -> str:
+    """Describe right in two orders and right twice in one order; the cost of the order is of the latter.
+
+    Right in two orders is that of all questions, which ranks and is drawn. If only some questions have a repeated
+    prompt, right twice in one order, and the cost, are over these.
+
+    >>> describe_right(None, Number(0.7, 400), Number(0.1, 400), Asked())
+    'right twice in one order 80.0\u202f%, once in each of two orders 70.0\u202f%'
     """
-    if same is None or same.n == across.n:
-        return across.value + cost.value, across.value, ""
-    of = f" (on the {count(same.n)} of {plural(across.n, 'question')} with a repeated prompt)"
-    return same.value, same.value - cost.value, of
+    one, several, _ = _find_names(asked)
+    if same is None or all_repeated(same, across):
+        first = share(across.value + cost.value)
+        return f"right twice in one {one} {first}, once in each of two {several} {share(across.value)}"
+    on = f"on the {count(same.n)} of {plural(across.n, 'question')} with a repeated prompt"
+    return f"right in two {several} {share(across.value)}; {on}, right twice in one {one} {share(same.value)}"
 
 
 def _find_names(asked: Asked) -> tuple[str, str, str]:

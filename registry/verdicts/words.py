@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from registry.names import plural
 from registry.prompting.labels import letter
 from registry.verdicts.conditions import order_is_told
-from registry.verdicts.facts import NO_VERDICT, Facts, Number, names
+from registry.verdicts.facts import NO_VERDICT, Asked, Facts, Number, names
 from registry.verdicts.subjects import (
     FEW,
     BoardFacts,
@@ -20,6 +20,7 @@ from registry.verdicts.subjects import (
 )
 from registry.verdicts.wording import (
     count,
+    describe_right,
     every_level,
     format_interval,
     missing,
@@ -28,7 +29,6 @@ from registry.verdicts.wording import (
     points,
     several_levels,
     share,
-    split_right,
     value_text,
 )
 
@@ -41,18 +41,22 @@ def _numbers(numbers: Mapping[str, Number]) -> Words:
         found[metric] = value_text(metric, number.value)
         found[f"{metric}_between"] = format_interval(metric, number)
         found[f"{metric}_most"] = "" if number.high is None else value_text(metric, number.high)
-    same, across, cost = map(numbers.get, ("right_twice_same_order", "right_twice_across_orders", "order_loss"))
-    if across is not None and cost is not None:
-        first, second, found["repeated_on"] = split_right(same, across, cost)
-        found |= {"right_twice_same_order": share(first), "right_twice_across_orders": share(second)}
     return found
+
+
+def _describe_loss(numbers: Mapping[str, Number], asked: Asked) -> str:
+    """Return the words around the order loss; empty if it is undefined."""
+    same, across, cost = map(numbers.get, ("right_twice_same_order", "right_twice_across_orders", "order_loss"))
+    return "" if across is None or cost is None else describe_right(same, across, cost, asked)
 
 
 def evaluation_words(facts: Facts) -> Words:
     """Return the words of sentences about an evaluation."""
     accuracy = facts.number("accuracy") or facts.number("average_accuracy")
     noise = facts.noise
+    twice = _describe_loss(facts.numbers, facts.asked)
     return _numbers(facts.numbers) | {
+        "twice": twice[:1].upper() + twice[1:],
         "model": facts.model,
         "benchmark": facts.benchmark,
         "chance": share(facts.chance or 0),
@@ -63,7 +67,6 @@ def evaluation_words(facts: Facts) -> Words:
         "right": "" if accuracy is None else share(accuracy.value) + format_interval("accuracy", accuracy),
         "as_printed": " as printed" if facts.tested else "",
         "level": one_level(facts.asked),
-        "levels": several_levels(facts.asked),
         "every_level": every_level(facts.asked),
         "varied": name_varied(facts.asked),
         "asked": _describe_prompting(facts),
@@ -136,8 +139,7 @@ def board_words(of: BoardFacts) -> Words:
         "known": _so_many(len(of.known), models),
         "costly": _so_many(len(of.costly), models),
         "most": "" if most is None else most.model,
-        "same": numbers.get("right_twice_same_order", ""),
-        "across": numbers.get("right_twice_across_orders", "") + numbers.get("repeated_on", ""),
+        "twice": "" if most is None else _describe_loss(most.numbers, most.parts[0].asked),
         "cost": numbers.get("order_loss", ""),
         "cost_between": numbers.get("order_loss_between", ""),
     }

@@ -1,6 +1,6 @@
 """The one drawing as SVG: positions in percent of its width, so that it fits any column without being stretched."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from markupsafe import Markup, escape
@@ -62,10 +62,9 @@ def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
     If several parts of prompts vary, all are called prompts.
     """
     spans = list(spans)
-    levels = {span.level for span in spans}
-    level = levels.pop() if len(levels) == 1 else "prompt"
+    level = _level_of(spans)
     dot, *losses, guessing = _LEGEND
-    shown = [(meaning_of_dot(level) if drawn_orders(spans) else dot[0], dot[1])]
+    shown = [(mean_right(spans) or dot[0], dot[1])]
     shown += losses if any(span.same is not None for span in spans) else []
     shown += [_UNSEPARATED] if any(span.thin for span in spans) else []
     return [(_key(drawn), words.format(level)) for words, drawn in [*shown, guessing] if spans]
@@ -96,15 +95,24 @@ def _percent(value: float) -> str:
     return f"{100 * min(1.0, max(0.0, value)):.2f}%"
 
 
-def drawn_orders(spans: Iterable[Span]) -> bool:
-    """Check that one of these spans is over several orders, so that its dot is a mean over them."""
-    return any(span.two is not None for span in spans)
+def mean_right(spans: Collection[Span]) -> str | None:
+    """Return the meaning of the dots, such as "right, mean over orders"; None if no span is over several orders."""
+    return meaning_of_dot(_level_of(spans)) if any(span.two is not None for span in spans) else None
+
+
+def column_of_dots(spans: Collection[Span], metrics: Collection[str]) -> str | None:
+    """Return the name of the column with the dots' numbers; None if they are in a column of `metrics`."""
+    return None if "average_accuracy" in metrics else mean_right(spans)
+
+
+def _level_of(spans: Collection[Span]) -> str:
+    levels = {span.level for span in spans}
+    return levels.pop() if len(levels) == 1 else "prompt"
 
 
 SPANS: Final[dict[str, Any]] = {
     "span_of": span_of,
     "span_svg": span_svg,
     "span_legend": span_legend,
-    "drawn_orders": drawn_orders,
 }
 """Functions for templates."""

@@ -20,6 +20,7 @@ from registry.scores.written import lost_answers
 from registry.tables import Board, BoardSnapshot, Model
 from web.charts.ranks import ranks_over_time
 from web.charts.scatter import PLOTS, Scatter, draw_board, lines_of
+from web.charts.spans import column_of_dots, mean_right
 from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.shown import queries
@@ -230,10 +231,15 @@ def _scatters(effects: Sequence[OrderEffect], digest: str, listed: Collection[tu
 
 def standings_context(document: Row, way: Way) -> Row:
     """Return the variables of a board's table and of the sentences above it. way: the protocol group that is drawn."""
+    printed = {"accuracy": f"{METRICS['accuracy'].label}, as printed"} if mean_right(way.spans.values()) else {}
     return {
         "way": way,
+        "right_column": column_of_dots(way.spans.values(), [column["metric"] for column in document["columns"]]),
         "links": {one.model: url_for("pages.model", model=one.model) for one in way.models},
-        "labels": {column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
+        "labels": {
+            column["name"]: printed.get(column["metric"], METRICS[column["metric"]].label)
+            for column in document["columns"]
+        },
         "reasons": {(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
     }
 

@@ -31,6 +31,7 @@ from registry.scores.asked import describe_orders
 from registry.scores.written import SAID, lost_answers
 from registry.verdicts.spans import span_of
 from web.charts.scatter import PLOTS, draw_leaderboard
+from web.charts.spans import column_of_dots, mean_right
 from web.formats import scale
 from web.pages.blueprint import blueprint
 from web.serving.responses import session
@@ -304,6 +305,7 @@ def table_context(
     members: asked digest and `repeated` of a group → its evaluations on all pages.
     folded: whether only the largest way of asking a benchmark is unfolded.
     """
+    spans = [span for row in complete if row["facts"] and (span := span_of(row["facts"])) is not None]
     return {
         "groups": split_by_group(complete) if grouped else [complete] if complete else [],
         "grouped": grouped,
@@ -314,7 +316,9 @@ def table_context(
         "lost_answers": lost_answers(session(), [row["evaluation_id"] for row in complete]),
         "incomplete": incomplete,
         "unranked": _group_unranked(complete),
-        "row_spans": [span for row in complete if row["facts"] and (span := span_of(row["facts"])) is not None],
+        "row_spans": spans,
+        "mean_right": mean_right(spans),
+        "right_column": column_of_dots(spans, metrics),
         "metrics": metrics,
         "counts": {row["evaluation_id"]: row["counts"] for row in complete},
         "progress": queries.progress(session(), [row["evaluation_id"] for row in incomplete]) if incomplete else {},
