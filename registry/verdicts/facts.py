@@ -177,7 +177,7 @@ class Facts:
         An answer in one of m orders moves a question's order loss by at most 1/m, if no prompt was repeated. With
         repeats a missing answer is one of the answers that chance and order are separated from.
         """
-        lost = 0.0 if self.samples is not False else self.reading.share
+        lost = 0.0 if self.asked.samples is not False else self.reading.share
         return lost + self.reading.share_tied
 
     @property

@@ -80,7 +80,7 @@ TABLE: Final[Mapping[str, Subject]] = {
             Sentence(when.same_answers, "Its answers are the same in every {level} tried."),
             Sentence(when.order_costs, "{twice}: changing {varied} costs {order_loss} of that{order_loss_between}."),
             Sentence(when.order_costs_little, "{twice}: changing {varied} costs at most {order_loss_most} of that."),
-            Sentence(when.order_unsure, "{twice}: {unsure} to say that {varied} makes the difference."),
+            Sentence(when.order_unsure, "{twice}: {unsure} to say that the difference comes from {varied}."),
             Sentence(
                 when.chance_inside, "Chance may be part of what changes here: {sampled}, and no prompt was repeated."
             ),

@@ -10,6 +10,7 @@ from registry.benchmarks.contract import BenchmarkFile
 from registry.db import MAX_INTEGER, pick, read_session, utc_text, write_session
 from registry.errors import UsageError
 from registry.lookups import find_version
+from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.proposals import propose
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
@@ -141,7 +142,7 @@ def _print_stored(document: dict[str, Any], new: bool, done: str) -> None:
     if print_document(document | {done: new}):
         return
     state = done if new else "already exists:"
-    counts = f"{document['questions']} questions, {document['few_shot_examples']} few-shot examples"
+    counts = f"{plural(document['questions'], 'question')}, {plural(document['few_shot_examples'], 'few-shot example')}"
     click.echo(f"{document['benchmark']}@{document['version']} {state} {counts}")
 
 

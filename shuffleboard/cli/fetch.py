@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from registry.benchmarks.recipes import Recipe
 from registry.db import MAX_INTEGER, pick, read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
+from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.prompting.labels import letter
 from registry.proposals import propose
@@ -106,7 +107,7 @@ def fetch_command(
         return
     document = fetch_and_store(recipe, revision=revision, folder=from_folder)
     state = "fetched" if document["fetched"] else "already here"
-    counts = f"{document['questions']} questions, {document['few_shot_examples']} few-shot examples"
+    counts = f"{plural(document['questions'], 'question')}, {plural(document['few_shot_examples'], 'few-shot example')}"
     tell(document, f"{document['benchmark']}@{document['version']} {state}: {counts}")
 
 

@@ -196,3 +196,33 @@ def test_a_hidden_package_is_one_line_of_every_command(module: str, tmp_path: Pa
         else:
             assert "Traceback" not in errors, f"{command}: {errors}"
             assert module not in errors or status == 0, f"{command}: {errors}"
+
+
+# Neither the image of the website nor a plain installation has what a worker needs, and both run beat.
+WITHOUT_WORKER = """
+import sys
+from importlib.machinery import PathFinder
+hidden = set(sys.argv[1:])
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in hidden else PathFinder.find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+import shuffleboard.cli.beat, web, workers.celery
+"""
+
+
+def test_beat_needs_no_package_of_a_worker() -> None:
+    hidden = [module for module in list_imported_packages() if packages._extra_of(module)]
+    assert "torch" in hidden
+    outcome = subprocess.run(
+        [sys.executable, "-c", WITHOUT_WORKER, *hidden],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert outcome.returncode == 0, outcome.stderr

@@ -77,7 +77,7 @@ def twice(raw: Raw) -> tuple[float, float]:
             by_prompt.setdefault(prompt, []).append(option == 0)
         lists = list(by_prompt.values())
         again = [fmean(one and two for one, two in combinations(right, 2)) for right in lists if len(right) > 1]
-        if not raw.repeated:
+        if not raw.repeated or raw.samples is False:
             again = [fmean(right) for right in lists]
         if len(lists) > 1 and again:
             same.append(fmean(again))
@@ -96,7 +96,8 @@ def numbers(raw: Raw, facts: Facts) -> Iterator[str]:
     tested = [raw.right(index) for index in range(len(raw.asked)) if raw.prompts(index) > 1]
     if tested:
         yield share(fmean(map(all, tested)))
-        yield share(fmean(map(fmean, tested)))
+        counted = [raw.counts(index) for index in range(len(raw.asked)) if raw.prompts(index) > 1]
+        yield share(fmean(fmean(right / times for right, times in counts) for counts in counted))
     if "order_loss" in facts.numbers:
         same, across = twice(raw)
         yield from (share(same), share(across), points(same - across))
@@ -174,6 +175,10 @@ def separate(raw: Raw) -> bool:
     return raw.repeated or raw.samples is False
 
 
+def repeats_prompts(raw: Raw) -> bool:
+    return any(times > 1 for index in range(len(raw.asked)) for _, times in raw.counts(index))
+
+
 Check = Callable[[Raw, Facts, Said], bool]
 CHECKS: dict[str, Check] = {
     "mostly-unread": lambda raw, _, said: missing_of(raw) > Fraction(1, 2) and "no verdict" in said.text,
@@ -186,7 +191,7 @@ CHECKS: dict[str, Check] = {
     "order-costs": _order_costs,
     "order-costs-little": _costs_little,
     "order-unsure": lambda _, facts, __: "order_loss" in facts.numbers,
-    "chance-inside": lambda raw, facts, _: facts.samples is not False and not raw.repeated,
+    "chance-inside": lambda raw, facts, _: facts.samples is not False and not repeats_prompts(raw),
     "has-accuracy": lambda raw, _, said: share(accuracy_of(raw)) in said.text and not raw.lacks_original,
     "has-worst-accuracy": _worst,
     "has-noise": lambda raw, _, __: raw.repeated or bool(raw.again),
@@ -206,7 +211,7 @@ def check_order(raw: Raw, facts: Facts, said: list[Said], context: str) -> None:
         assert not may_guess(raw, facts), context
         assert raw.tied <= 0.01 * facts.reading.asked, context
     if raw.varied != "order":
-        assert not re.search(r"the order (costs|makes)|changing the order|every one of \d+ order", text), context
+        assert not re.search(r"the order costs|from the order|changing the order|every one of \d+ order", text), context
 
 
 def check_position(raw: Raw, facts: Facts, context: str) -> None:
