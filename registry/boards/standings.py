@@ -201,6 +201,9 @@ def _round_interval(interval: tuple[float, float] | None) -> list[float | None] 
     return None if interval is None else [_round(end) for end in interval]
 
 
+Placed = tuple[ModelRevision, Standing]
+
+
 @dataclass
 class BoardRow:
     """A model revision on a board. evaluations: the sealed evaluation behind each entry; None if there is none."""
@@ -296,8 +299,9 @@ def standings_over(
     """Return for each row column to standing, and for each column the comparison of all pairs.
 
     rows: their positions in the tasks' columns, revisions, and whether they are complete. by_task: for each task the
-    result of `task_standings`. weights: from `weights_of`. compared: names of columns; in others models only have
-    values, intervals and ranks. None: all.
+    result of `task_standings`. weights: from `weights_of`. compared: names of columns in which models have ranks with
+    the interval of all at once, and neither tiers nor neighbours; in other columns they only have values, intervals and
+    ranks. None: everything in every column.
     """
     found: list[dict[str, Standing]] = [{} for _ in rows]
     together = {}
@@ -312,9 +316,10 @@ def standings_over(
             for (_, revision, whole), standings in zip(rows, found, strict=True)
             if whole
         ]
-        pairs = _rank(column.metric, complete, weights, compare=compared is None or column.name in compared)
-        if pairs is not None:
-            together[column.name] = pairs
+        known = _rank(column.metric, complete)
+        pairs = _compare(column.metric, known, weights) if compared is None or column.name in compared else None
+        if pairs is not None and compared is None:
+            together[column.name] = _place(column.metric, known, pairs)
     return found, together
 
 
@@ -752,44 +757,63 @@ def _interval(found: Interval | None) -> tuple[float, float] | None:
     return None if found is None else (found.low, found.high)
 
 
-def _rank(
-    metric: str, standings: Sequence[tuple[ModelRevision, Standing]], weights: Sequence[int] | None, *, compare: bool
-) -> Together | None:
-    """Set ranks, rank intervals and tiers of complete models; without `compare` or a bootstrap only ranks.
-
-    Returns the comparison of all pairs, or None without one.
-    """
-    better = METRICS[metric].better
+def _rank(metric: str, standings: Sequence[Placed]) -> list[Placed]:
+    """Set the ranks of complete models; return those with a value."""
     known = [(revision, standing) for revision, standing in standings if standing.value is not None]
     values = [standing.value for _, standing in known]
-    for (_, standing), rank in zip(known, ranks(values, better), strict=True):
+    for (_, standing), rank in zip(known, ranks(values, METRICS[metric].better), strict=True):
         standing.rank = rank
+    return known
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """All pairs of a column's models, compared at once.
+
+    samples: shape (resamples, models). questions, pairs: as for `compare_all`.
+    """
+
+    samples: Array
+    questions: int | None
+    pairs: Paired | None
+    all_at_once: Comparisons
+
+
+def _compare(metric: str, known: Sequence[Placed], weights: Sequence[int] | None) -> _Compared | None:
+    """Compare all models, and set their ranks' intervals of all at once; None without a bootstrap."""
+    better = METRICS[metric].better
     sampled = [standing.samples for _, standing in known]
-    if not compare or better == "neither" or not known or any(samples is None for samples in sampled):
+    if better == "neither" or not known or any(samples is None for samples in sampled):
         return None
     matrix = np.stack([samples for samples in sampled if samples is not None]).T
     pairs = _paired(metric, [standing for _, standing in known], matrix, weights)
     questions: int | None = min(standing.units for _, standing in known)
     if pairs is not None and pairs.freedom is not None and _enough_together(known):
         questions = None  # each pair has its own degrees of freedom
-    compared = compare_all(values, matrix, better, questions, pairs)
-    for (_, standing), interval, tier, everywhere, shared in zip(
+    compared = compare_all([standing.value for _, standing in known], matrix, better, questions, pairs)
+    for (_, standing), everywhere in zip(known, compared.rank_intervals(), strict=True):
+        standing.all_rank_low, standing.all_rank_high = everywhere
+    return _Compared(matrix, questions, pairs, compared)
+
+
+def _place(metric: str, known: Sequence[Placed], compared: _Compared) -> Together:
+    """Set each model's own rank interval, its tiers and neighbours; return the comparison of all pairs."""
+    better, values = METRICS[metric].better, [standing.value for _, standing in known]
+    for (_, standing), interval, tier, shared in zip(
         known,
-        rank_intervals(matrix, better),
-        tiers(values, matrix, better, questions, pairs),
-        compared.rank_intervals(),
-        compared.tiers(values, better),
+        rank_intervals(compared.samples, better),
+        tiers(values, compared.samples, better, compared.questions, compared.pairs),
+        compared.all_at_once.tiers(values, better),
         strict=True,
     ):
         if interval is not None:
             standing.rank_low, standing.rank_high = interval
         standing.tier = None if tier is None else tier.number
-        standing.all_rank_low, standing.all_rank_high = everywhere
         standing.all_tier = None if shared is None else shared.number
-    return _together(known, compared, better)
+    return _together(known, compared.all_at_once, better)
 
 
-def _enough_together(known: Sequence[tuple[ModelRevision, Standing]]) -> bool:
+def _enough_together(known: Sequence[Placed]) -> bool:
     """Return whether every model has MINIMUM_QUESTIONS questions, or clusters of them, over all tasks together."""
     return min(standing.clusters or standing.n for _, standing in known) >= MINIMUM_QUESTIONS
 
@@ -826,7 +850,7 @@ def _variances_of_differences(samples: Array) -> Array:
     return np.asarray(np.maximum(0.0, np.add.outer(own, own) - 2 * together))
 
 
-def _together(known: Sequence[tuple[ModelRevision, Standing]], compared: Comparisons, better: str) -> Together:
+def _together(known: Sequence[Placed], compared: Comparisons, better: str) -> Together:
     """Summarise the comparisons of all pairs, and compare every standing except the first with the one above it."""
     apart = compared.told_apart
     order = sorted(range(len(known)), key=lambda place: known[place][1].value or 0.0, reverse=better == "higher")

@@ -1,14 +1,15 @@
 """Protocol groups of a board's models: the ranked models of each group, and the spans drawn for every model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from registry.leaderboard.facts import facts_of
 from registry.verdicts.facts import SAID_FIRST, Facts, Number
-from registry.verdicts.spans import Span, mean_span, means
+from registry.verdicts.spans import Means, Span, mean_span
 from registry.verdicts.subjects import BoardFacts, OnBoard
 from registry.verdicts.table import Said, no_point, say
 
@@ -26,18 +27,49 @@ class Way:
     """
 
     models: list[OnBoard]
-    spans: dict[Revision, Span]
+    spans: "Spans"
     missing: dict[Revision, float]
 
-    @property
+    @cached_property
     def sentences(self) -> tuple[Said, ...]:
         """Return the sentences about the ranked models, as every place that shows the board states them."""
         return say("board", BoardFacts(self.models))
 
-    @property
+    @cached_property
     def unread(self) -> dict[Revision, float]:
         """Return `missing`, if it is above SAID_FIRST for one of the models; else nothing."""
         return self.missing if max(self.missing.values(), default=0.0) > SAID_FIRST else {}
+
+
+class Spans(Mapping[Revision, Span]):
+    """The span of each model that has one, computed when it is read: a page draws a part of hundreds of models."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Revision, tuple[Sequence[Sequence[Facts]], Means, Sequence[int] | None]] = {}
+        self._found: dict[Revision, Span | None] = {}
+
+    def add(
+        self, model: Revision, tasks: Sequence[Sequence[Facts]], numbers: Means, weights: Sequence[int] | None
+    ) -> None:
+        """Add a model: parameters as for `mean_span`."""
+        self._parts[model] = tasks, numbers, weights
+
+    def __getitem__(self, model: Revision) -> Span:
+        if model not in self._found:
+            self._found[model] = mean_span(*self._parts[model])
+        found = self._found[model]
+        if found is None:
+            raise KeyError(model)
+        return found
+
+    def __iter__(self) -> Iterator[Revision]:
+        return (model for model in self._parts if model in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return any(True for _ in self)
 
 
 @dataclass(frozen=True)
@@ -85,26 +117,28 @@ def ways_of(session: Session, document: Row, known: Mapping[int, Facts] | None =
             if entry["variants"] == variants and protocol in (None, entry["protocol"]):
                 places.setdefault(entry["task"], []).append(place)
         weights = [document.get("weights", {}).get(task, 1) for task in places] or None
-        way = found.setdefault(way_key(variants, protocol), Way([], {}, {}))
+        entries = sum(map(len, places.values()))
+        way = found.setdefault(way_key(variants, protocol), Way([], Spans(), {}))
         for row in document["rows"]:
-            tasks = [_collect_facts(row, of_task, known) for of_task in places.values()]
-            asked = [task for task in tasks if task is not None]
-            if not tasks or len(asked) < len(tasks):
+            behind = [known.get(item["evaluation"]) if item else None for item in row["evaluations"]]
+            parts = [facts for of_task in places.values() for place in of_task if (facts := behind[place]) is not None]
+            if not parts or len(parts) < entries:
                 continue
-            numbers = means(asked, weights) | {
+            asked = [[facts for place in of_task if (facts := behind[place])] for of_task in places.values()]
+            of_board = {
                 metric: number for metric, name in names.items() if (number := _number(row["values"][name])) is not None
             }
-            parts = [facts for task in asked for facts in task]
-            answers = sum(facts.reading.asked for facts in parts)
-            way.missing[who(row)] = sum(facts.reading.lost for facts in parts) / answers if answers else 0.0
-            drawn = mean_span(asked, numbers, weights)
-            if drawn is not None:
-                way.spans[who(row)] = drawn
+            numbers = Means(asked, weights, of_board)
+            answers = sum([facts.reading.asked for facts in parts])
+            way.missing[who(row)] = sum([facts.reading.lost for facts in parts]) / answers if answers else 0.0
+            way.spans.add(who(row), asked, numbers, weights)
             if row["complete"] and who(row) not in apart:
+                # A mean over several evaluations has no interval, without which no sentence states an order loss.
+                stated = numbers if len(parts) == 1 or "order_loss" in of_board else of_board
                 way.models.append(
                     OnBoard(
                         model=row["model"],
-                        numbers=numbers,
+                        numbers=stated,
                         chance=document["chance"].get(names.get("accuracy")),
                         parts=parts,
                     )
@@ -164,13 +198,6 @@ def list_without_rank(document: Row, columns: Sequence[str]) -> dict[Revision, s
     return {
         (item["model"], item["revision"]): item["reason"] for item in document["unranked"] if item["column"] in wanted
     }
-
-
-def _collect_facts(row: Row, places: Sequence[int], known: Mapping[int, Facts]) -> list[Facts] | None:
-    """Return the facts about the evaluations behind a task; None if one is missing."""
-    items = [row["evaluations"][place] for place in places]
-    found = [known[item["evaluation"]] for item in items if item and item["evaluation"] in known]
-    return found if len(found) == len(places) else None
 
 
 def _number(value: Row) -> Number | None:

@@ -122,11 +122,19 @@ class Paired:
 
 
 def _as_normal(ratios: Floats, freedom: Floats) -> Floats:
-    """Return the normal deviates that are as improbable as ratios of Student's distribution; ratios: not negative."""
+    """Return the normal deviates that are as improbable as ratios of Student's distribution.
+
+    ratios: not negative, 0 for a model and itself. Both have the shape (models, models) and are symmetric.
+    """
     from scipy.special import ndtri, stdtr
 
-    below = stdtr(freedom, -ratios * np.sqrt(freedom / (freedom + 1)))
-    return np.where(np.isinf(ratios), ratios, -ndtri(np.maximum(below, np.finfo(np.float64).tiny)))
+    # Both tables are symmetric, and the distribution takes long.
+    half = np.triu_indices(len(ratios), 1)
+    of, freedoms = ratios[half], freedom[half]
+    below = stdtr(freedoms, -of * np.sqrt(freedoms / (freedoms + 1)))
+    found = np.zeros_like(ratios)
+    found[half] = np.where(np.isinf(of), of, -ndtri(np.maximum(below, np.finfo(np.float64).tiny)))
+    return found + found.T
 
 
 def quantile(questions: float | None) -> float:
@@ -175,7 +183,8 @@ def with_errors(
     enough: as in Paired; the other parameters as for `paired`.
     """
     largest = max((float(np.nanmax(of) - np.nanmin(of)) for of in values if (~np.isnan(of)).any()), default=0.0)
-    return _paired(enough, _sum_measured_tasks(values, times, factors, largest), times, max(1.0, largest))
+    together = _sum_measured_tasks if any(np.isnan(of).any() for of in values) else _sum_whole_measured_tasks
+    return _paired(enough, together(values, times, factors, largest), times, max(1.0, largest))
 
 
 @dataclass(frozen=True)
@@ -312,6 +321,53 @@ def _sum_measured_tasks(
     typical = np.divide(np.maximum(fourth, 0.0), total, out=np.zeros_like(total), where=total > 0)
     squares = one_one + 2 * typical * one_other + typical**2 * other_other
     return _Sums(difference, one + typical * other, squares, np.zeros_like(difference))
+
+
+def _sum_whole_measured_tasks(
+    values: Sequence[Floats], times: Sequence[int], factors: Sequence[float], largest: float
+) -> _Sums:
+    """Compute `_sum_measured_tasks` for models that have values of all questions.
+
+    Each task's number of questions is one for all pairs, so only the variances are tables.
+    """
+    models = values[0].shape[1]
+    share, powers = np.zeros((2, models))
+    total, one, one_one, one_other, second, mean = np.zeros((6, models, models))
+    other = other_other = 0.0
+    left, right = [], []
+    for of_task, factor, answers in zip(times, factors, values, strict=True):
+        n = len(answers)
+        scale = (of_task * factor) ** 2
+        x = answers - answers.sum(axis=1, keepdims=True) / models
+        x2 = x**2
+        sums = x.sum(axis=0) / (n + 2)
+        share += of_task * sums
+        powers += (x2**2).sum(axis=0)
+        left += [-4 * x2 * x, 3 * x2]
+        right += [x, x2]
+        own = x2.sum(axis=0)
+        both = np.add.outer(own, own)
+        np.subtract(both, 2 * (x.T @ x), out=second)
+        second[second <= EQUAL * both] = 0.0
+        total += second
+        if n < DIFFERING and len(values) > 1:
+            one += scale * largest**2 / (n + 2)
+            continue
+        np.subtract.outer(sums, sums, out=mean)
+        # a of `_sum_measured_tasks`; b is one number.
+        second *= scale / (n + 2) ** 2
+        second -= np.multiply(mean, mean, out=mean) * (scale / (n + 2))
+        b, freedom = 2 * scale / (n + 2) ** 2, max(1, n - 1)
+        one += second
+        one_other += second * (b / freedom)
+        one_one += np.multiply(second, second, out=mean) * (1 / freedom)
+        other += b
+        other_other += b**2 / freedom
+    fourth = np.concatenate(left).T @ np.concatenate(right)
+    fourth += fourth.T + np.add.outer(powers, powers)
+    typical = np.divide(np.maximum(fourth, 0.0), total, out=np.zeros_like(total), where=total > 0)
+    squares = one_one + 2 * typical * one_other + typical**2 * other_other
+    return _Sums(np.subtract.outer(share, share), one + typical * other, squares, np.zeros_like(total))
 
 
 def adjust(only_first: Floats, only_second: Floats, questions: Floats) -> tuple[Floats, Floats, Floats]:

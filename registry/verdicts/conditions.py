@@ -16,7 +16,6 @@ from registry.verdicts.subjects import (
     Position,
     Several,
     clear_loss,
-    many_tied,
 )
 
 
@@ -32,7 +31,7 @@ def partly_unread(facts: Facts) -> bool:
 
 def tied_answers(facts: Facts) -> bool:
     """Check that more than 1 % of the answers are tied, and at least half of all could be read."""
-    return many_tied(facts) and not facts.unreadable
+    return facts.many_tied and not facts.unreadable
 
 
 def surely_guesses(facts: Facts) -> bool:
@@ -52,7 +51,7 @@ def untested(facts: Facts) -> bool:
 
 def order_is_told(facts: Facts) -> bool:
     """Check that a sentence about orders is possible: tested, read, not tied, and better than guessing."""
-    return facts.tested and not facts.unreadable and not facts.guesses and not many_tied(facts)
+    return facts.tested and not facts.unreadable and not facts.guesses and not facts.many_tied
 
 
 def _has_order_loss(facts: Facts) -> bool:
@@ -159,7 +158,7 @@ def board_no_cost(of: BoardFacts) -> bool:
 
 def board_chance(of: BoardFacts) -> bool:
     """Check that no order loss is known, since answers are or may be sampled and no prompt was repeated."""
-    return not of.known and any(one.counted and any(f.chance_inside for f in one.parts) for one in of.models)
+    return not of.known and any(any(f.chance_inside for f in one.parts) and one.counted for one in of.models)
 
 
 def pair_unread(pair: Pair) -> bool:
@@ -219,7 +218,7 @@ def more_neighbours(of: Neighbours) -> bool:
 
 def _position_is_told(of: Position) -> bool:
     facts = of.facts
-    return facts.asked.lists_options and not facts.unreadable and not many_tied(facts) and of.questions >= FEW
+    return facts.asked.lists_options and not facts.unreadable and not facts.many_tied and of.questions >= FEW
 
 
 def position_preferred(of: Position) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import NormalDist
 from typing import Final
 
@@ -48,12 +49,12 @@ class Reading:
     missing: Mapping[str, int] = field(default_factory=dict)
     tied: int = 0
 
-    @property
+    @cached_property
     def lost(self) -> int:
         """Return the number of missing answers."""
         return sum(self.missing.values())
 
-    @property
+    @cached_property
     def share(self) -> float:
         """Return the share of missing answers, in [0, 1]; 0 if there were no prompts."""
         return self.lost / self.asked if self.asked else 0.0
@@ -113,6 +114,7 @@ class Noise:
 class Facts:
     """The facts that sentences about one evaluation are based on.
 
+    A board of hundreds of models reads them for each selection, so conditions on them are kept.
     numbers: metric to its value over all questions, if defined. chance: the accuracy of guessing. repeat: the command
     that repeats each prompt, if there is one.
     """
@@ -138,7 +140,7 @@ class Facts:
         """Check that too few answers could be read for any other sentence."""
         return self.reading.share > NO_VERDICT
 
-    @property
+    @cached_property
     def tested(self) -> bool:
         """Check that questions have two distinct prompts: otherwise nothing is known about other prompts."""
         if not self.asked.lists_options and self.asked.varied is None:
@@ -146,6 +148,16 @@ class Facts:
         return self.asked.most > 1
 
     @property
+    def many_tied(self) -> bool:
+        """Check that more than 1 % of the answers are tied."""
+        return self.reading.share_tied > MANY_TIED
+
+    @cached_property
+    def order_counted(self) -> bool:
+        """Check that a sentence about the order is possible: tested, read, and not tied."""
+        return self.tested and not self.unreadable and not self.many_tied and self.asked.varied in (None, "order")
+
+    @cached_property
     def guesses(self) -> bool:
         """Check that its accuracy cannot be distinguished from guessing."""
         return self.against_guessing not in (None, "better")
@@ -165,7 +177,7 @@ class Facts:
         differ = self.noise is not None and self.noise.repeats > 0
         return True if differ else self.asked.samples
 
-    @property
+    @cached_property
     def chance_inside(self) -> bool:
         """Check that chance may be part of the differences between prompts, and no repeats separate it."""
         return self.samples is not False and self.number("order_loss") is None

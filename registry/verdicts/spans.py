@@ -4,12 +4,12 @@ A span has no looks. `web/charts/spans.py` draws it as SVG and `line` as charact
 words.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from registry.verdicts.facts import MANY_TIED, SAID_FIRST, Asked, Facts, Number
+from registry.verdicts.facts import SAID_FIRST, Asked, Facts, Number
 from registry.verdicts.subjects import above_zero
 from registry.verdicts.wording import (
     all_repeated,
@@ -81,12 +81,12 @@ def mean_span(
     """Return the span of means over tasks with the same protocol; None as for `span_of`.
 
     tasks: for each task, its evaluations, whose questions are pooled. known: metric to its mean, if a board computes
-    its own, such as with corrected answer keys; None uses `means`. weights: of the tasks.
+    its own, such as with corrected answer keys; None uses `Means`. weights: of the tasks.
     """
     parts = [facts for task in tasks for facts in task]
     if not parts or any(facts.unreadable for facts in parts):
         return None
-    numbers = means(tasks, weights) if known is None else known
+    numbers = Means(tasks, weights) if known is None else known
     average, across = numbers.get("average_accuracy"), numbers.get("right_twice_across_orders")
     asked = parts[0].asked
     guesses = [facts.chance for facts in parts]
@@ -95,7 +95,7 @@ def mean_span(
     answered = sum(facts.reading.asked for facts in parts)
     missing = sum(facts.reading.lost for facts in parts) / answered if answered else 0.0
     after = _afterwards(guessing, missing)
-    tied = any(facts.reading.share_tied > MANY_TIED for facts in parts)
+    tied = any(facts.many_tied for facts in parts)
     if average is None or across is None or tied or not all(facts.tested for facts in parts):
         dot = numbers.get("accuracy") or average
         if dot is None:
@@ -119,24 +119,61 @@ def mean_span(
     return Span(average.value, None, two, same, guessing, one_level(asked), words + after, clear)
 
 
-def means(tasks: Sequence[Sequence[Facts]], weights: Sequence[int] | None = None) -> dict[str, Number]:
-    """Map each drawn metric to its mean over tasks, without metrics that are undefined in a task."""
-    return {name: found for name in _METRICS if (found := _mean(tasks, name, weights)) is not None}
+class Means(Mapping[str, Number]):
+    """Each drawn metric's mean over tasks, without metrics that are undefined in a task.
+
+    A mean is computed when it is read, since of hundreds of models most are not. known: means that a board has.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Sequence[Facts]],
+        weights: Sequence[int] | None = None,
+        known: Mapping[str, Number] | None = None,
+    ) -> None:
+        self._tasks, self._weights = tasks, weights
+        self._found: dict[str, Number | None] = dict(known or {})
+
+    def __getitem__(self, metric: str) -> Number:
+        if metric not in self._found:
+            self._found[metric] = _mean(self._tasks, metric, self._weights) if metric in _METRICS else None
+        found = self._found[metric]
+        if found is None:
+            raise KeyError(metric)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        names = dict.fromkeys((*_METRICS, *self._found))
+        return (name for name in names if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _mean(tasks: Sequence[Sequence[Facts]], name: str, weights: Sequence[int] | None) -> Number | None:
     """Average a metric's means over tasks; with an interval if there is only one evaluation."""
-    found = [[facts.number(name) for facts in task] for task in tasks]
-    if len(found) == len(found[0]) == 1:
-        return found[0][0]
-    means = []
-    for task in found:
-        known = [number for number in task if number is not None]
-        n = sum(number.n for number in known)
-        if len(known) < len(task) or n == 0:
+    if len(tasks) == len(tasks[0]) == 1:
+        return tasks[0][0].number(name)
+    if max(map(len, tasks)) == 1:  # nothing to pool, on a board of hundreds of models
+        found = [task[0].numbers.get(name) for task in tasks]
+        known = [number for number in found if number is not None and number.n]
+        if len(known) < len(found):
             return None
-        means.append(sum(number.value * number.n for number in known) / n)
-    return Number(fmean(means, weights), sum(number.n for task in found for number in task if number is not None))
+        return Number(fmean([number.value for number in known], weights), sum([number.n for number in known]))
+    means, questions = [], 0
+    for task in tasks:
+        total, n = 0.0, 0
+        for facts in task:
+            number = facts.numbers.get(name)
+            if number is None:
+                return None
+            total += number.value * number.n
+            n += number.n
+        if n == 0:
+            return None
+        means.append(total / n)
+        questions += n
+    return Number(fmean(means, weights), questions)
 
 
 def _describe_separated(asked: Asked, numbers: Mapping[str, Number], *, clear: bool) -> str:

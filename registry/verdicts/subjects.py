@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import sqrt
 from typing import Final
 
-from registry.verdicts.facts import MANY_TIED, NO_VERDICT, SAID_FIRST, Facts, Number, widen_low
+from registry.verdicts.facts import NO_VERDICT, SAID_FIRST, Facts, Number, widen_low
 
 CLEARLY: Final = 2.6
 """Standard errors by which a position is chosen more often than it is right: one in a hundred by chance."""
@@ -17,11 +18,6 @@ SURE: Final = 5
 """A cost of the order is stated if its interval is above 0 at one fifth of the usual level, so at 99 %."""
 FEW: Final = 30
 """Below so many questions no interval is stated."""
-
-
-def many_tied(facts: Facts) -> bool:
-    """Check that more than 1 % of the answers are tied."""
-    return facts.reading.share_tied > MANY_TIED
 
 
 def clear_loss(facts: Facts, among: int = 1) -> bool:
@@ -109,13 +105,10 @@ class OnBoard:
             return found.against_guessing(self.chance) not in (None, "better")
         return all(facts.guesses for facts in self.parts)
 
-    @property
+    @cached_property
     def counted(self) -> bool:
         """Check that a sentence about the order is possible: tested, read, not tied, and better than guessing."""
-        return not self.guesses and all(
-            facts.tested and not facts.unreadable and not many_tied(facts) and facts.asked.varied in (None, "order")
-            for facts in self.parts
-        )
+        return all(facts.order_counted for facts in self.parts) and not self.guesses
 
     @property
     def unread(self) -> bool:
@@ -126,8 +119,8 @@ class OnBoard:
     def has_loss(self) -> bool:
         """Check that its order loss has an interval, or its upper end, and both parts of the difference are known."""
         cost = self.numbers.get("order_loss")
-        parts = {"right_twice_same_order", "right_twice_across_orders"}
-        return cost is not None and cost.high is not None and parts <= self.numbers.keys()
+        parts = ("right_twice_same_order", "right_twice_across_orders")
+        return cost is not None and cost.high is not None and all(self.numbers.get(part) for part in parts)
 
     def loses(self, among: int) -> bool:
         """Check that the order clearly costs it right answers, as one of so many statements."""
@@ -141,12 +134,12 @@ class BoardFacts:
 
     models: Sequence[OnBoard]
 
-    @property
+    @cached_property
     def known(self) -> list[OnBoard]:
         """Return the models with an order loss that sentences may use: with an interval, or its upper end."""
-        return [one for one in self.models if one.counted and one.has_loss]
+        return [one for one in self.models if one.has_loss and one.counted]
 
-    @property
+    @cached_property
     def costly(self) -> list[OnBoard]:
         """Return the models that the order clearly costs right answers, by intervals widened for their number."""
         found = [one for one in self.known if one.loses(len(self.known))]

@@ -4,12 +4,22 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
+from scipy.stats import t as student
 
 from bench.bench_pairs import EQUALS, SHARES, count_distinguished, simulate
 from registry.statistics import paired as module
 from registry.statistics.bootstrap import resample_means
-from registry.statistics.paired import _sum_answered_tasks, _sum_tasks, adjust, paired, quantile
+from registry.statistics.paired import (
+    _as_normal,
+    _sum_answered_tasks,
+    _sum_measured_tasks,
+    _sum_tasks,
+    _sum_whole_measured_tasks,
+    adjust,
+    paired,
+    quantile,
+)
 from registry.statistics.ranks import are_separated, tiers
 from registry.statistics.simultaneous import compare_all
 from registry.studies.comparing import metric_differences
@@ -115,6 +125,33 @@ def test_where_all_answered_pairs_are_those_of_one_task_after_the_other(weights)
     expected, found = asdict(_sum_tasks(*given)), asdict(_sum_answered_tasks(*given))
     for name, part in found.items():
         assert part == pytest.approx(expected[name], abs=1e-9 if name == "squares" else 1e-14), name
+
+
+@pytest.mark.parametrize("weights", [(1, 1, 1), (1, 3, 2)])
+def test_models_with_all_values_are_compared_as_any_others(weights):
+    generator = np.random.default_rng(7)
+    tasks = [generator.choice([0.0, 1 / 6, 0.5, 1.0], (size, 9)) for size in (40, 31, 7)]
+    for task in tasks:
+        task[:, 1] = task[:, 0]
+    given = tasks, weights, (0.5, 1.0, 0.8), 1.0
+    expected, found = asdict(_sum_measured_tasks(*given)), asdict(_sum_whole_measured_tasks(*given))
+    for name, part in found.items():
+        assert part == pytest.approx(expected[name], rel=1e-9, abs=1e-12), name
+    one = [task[:1] for task in tasks[:1]], weights[:1], (1.0,), 1.0  # a single question, and no small task
+    assert _sum_whole_measured_tasks(*one).variance == pytest.approx(_sum_measured_tasks(*one).variance)
+
+
+def test_deviates_of_both_halves_of_a_table_are_the_same():
+    generator = np.random.default_rng(8)
+    ratios, freedom = generator.uniform(0, 5, (6, 6)), generator.uniform(3, 900, (6, 6))
+    ratios, freedom = ratios + ratios.T, freedom + freedom.T
+    ratios[0, 1] = ratios[1, 0] = np.inf
+    np.fill_diagonal(ratios, 0)
+    found = _as_normal(ratios, freedom)
+    assert (found == found.T).all()
+    assert np.isinf(found[0, 1])
+    below = student.cdf(-ratios[2, 3] * np.sqrt(freedom[2, 3] / (freedom[2, 3] + 1)), freedom[2, 3])
+    assert found[2, 3] == pytest.approx(-norm.ppf(below))
 
 
 def by_definition(tasks, weights, one, other):

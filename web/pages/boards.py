@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from registry.boards.history import Moment, moments, moved
 from registry.boards.reading import find_snapshot, models_counted, report_document, snapshot_as_of
 from registry.boards.store import board_definition, current_boards
-from registry.boards.ways import OrderEffect, Way, Ways, way_of, ways_of
+from registry.boards.ways import OrderEffect, Way, Ways, way_of, ways_of, who
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.lookups import find_board
@@ -138,7 +138,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         lost_answers=lost_answers(
             session(), [item["evaluation"] for row in shown for item in row["evaluations"] if item is not None]
         ),
-        **standings_context(document, way_of(ways, document, sort)),
+        **standings_context(document, way_of(ways, document, sort), shown),
     )
 
 
@@ -229,13 +229,22 @@ def _scatters(effects: Sequence[OrderEffect], digest: str, listed: Collection[tu
     return found
 
 
-def standings_context(document: Row, way: Way) -> Row:
-    """Return the variables of a board's table and of the sentences above it. way: the protocol group that is drawn."""
-    printed = {"accuracy": f"{METRICS['accuracy'].label}, as printed"} if mean_right(way.spans.values()) else {}
+def standings_context(document: Row, way: Way, shown: Sequence[Row]) -> Row:
+    """Return the variables of a board's table and of the sentences above it.
+
+    way: the protocol group that is drawn. shown: the rows of the page.
+    """
+    spans = [span for row in shown if (span := way.spans.get(who(row))) is not None]
+    printed = {"accuracy": f"{METRICS['accuracy'].label}, as printed"} if mean_right(spans) else {}
     return {
         "way": way,
-        "right_column": column_of_dots(way.spans.values(), [column["metric"] for column in document["columns"]]),
-        "links": {one.model: url_for("pages.model", model=one.model) for one in way.models},
+        "spans": spans,
+        "right_column": column_of_dots(spans, [column["metric"] for column in document["columns"]]),
+        "links": {
+            one.model: url_for("pages.model", model=one.model)
+            for one in way.models
+            if any(one.model in said.text for said in way.sentences)
+        },
         "labels": {
             column["name"]: printed.get(column["metric"], METRICS[column["metric"]].label)
             for column in document["columns"]

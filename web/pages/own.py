@@ -6,6 +6,7 @@ from flask import Blueprint, current_app, redirect, render_template, request, ur
 from flask.typing import ResponseReturnValue
 from pydantic import Field
 from sqlalchemy import func, select
+from sqlalchemy.orm.attributes import set_committed_value
 
 from registry.boards.definition import BoardDefinition
 from registry.boards.reading import rows_in_order, snapshot_as_of
@@ -46,6 +47,7 @@ KEPT_BYTES: Final = 200 * 2**20
 """Total for values with their resamples, over all boards; at least the last are kept."""
 
 _models: Final[OfSealed[Any]] = OfSealed(16)
+_documents: Final[OfSealed[Row]] = OfSealed(16)
 _values: Final[OfSealed[Any]] = OfSealed(KEPT_BYTES, lambda found: 16_000 * len(found.standings))
 _facts: Final[OfSealed[dict[int, Facts]]] = OfSealed(16)
 
@@ -112,7 +114,8 @@ def build_selected(
 ) -> tuple[Row, BoardSnapshot, BoardDefinition]:
     """Return a selection's document, its snapshot, and its definition.
 
-    all_compared: compare models in every column, not only in the one they are ranked by.
+    all_compared: compare models in every column, with tiers and neighbours. Else the ranks of the column they are
+    ranked by have intervals, as the page shows.
     """
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
     from registry.boards import selected as computed
@@ -124,6 +127,8 @@ def build_selected(
         raise UsageError(f"snapshot {chosen.snapshot} is of board {snapshot.board.name}, not of {board.name}")
     definition = computed.narrow_board(board_definition(snapshot.board), chosen.choice, "own")
     audience = f"{viewer().audience}:{snapshot.digest}"
+    # A megabyte for hundreds of models, which never changes and takes long to read.
+    set_committed_value(snapshot, "document", _documents.get(audience, lambda: snapshot.document))
     with limit_rate(SELECTIONS, "selections"):
         models = _models_of(snapshot)
     document = computed.build_selection(
@@ -182,12 +187,13 @@ def own(name: str) -> ResponseReturnValue:
     way = way_of(ways_of(session(), document, facts), document, document["sort"])
     known = _models_of(snapshot).facts
     paging = paging_of_models(len(document["rows"]))
+    shown = document["rows"][paging.offset : paging.offset + paging.per_page]
     return render_template(
         "own_board.html",
         board=board,
         title=board_definition(snapshot.board).title or board.name,
         document=document,
-        rows=document["rows"][paging.offset : paging.offset + paging.per_page],
+        rows=shown,
         paging=paging,
         chosen=chosen,
         columns=_columns(snapshot),
@@ -205,7 +211,7 @@ def own(name: str) -> ResponseReturnValue:
             for key in ("parameters", "released", "cost", "thinking", "openness")
         },
         may_save=viewer().may("submit") or viewer().may("maintain"),
-        **standings_context(document, way),
+        **standings_context(document, way, shown),
     )
 
 
