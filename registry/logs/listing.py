@@ -21,7 +21,7 @@ _ANSWER: Final = re.compile(r"\W*(?:\w{1,2}\W*|(?:the )?(?:correct )?answer\b.*)
 _FROM_THE_END: Final = 50_000
 """Characters at the end of a prompt among which its last list of options is."""
 _HEADING: Final = re.compile(r"(?:\banswer )?\b(?:options|choices):$", re.IGNORECASE)
-_QUESTION: Final = re.compile(r"^(?:question|q|problem|input)\s*\d*\s*[:.]\s*", re.IGNORECASE)
+_QUESTION: Final = re.compile(r"^(?:question|q|problem|input)\s*(?:\d+\s*)?[:.]\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ def listing(prompt: str) -> Listing | None:
     for match in _LABELLED.finditer(prompt, max(0, len(prompt) - _FROM_THE_END)):
         if runs and _follows(runs[-1][-1][1], match[1]):
             runs[-1].append(match)
-        elif match[1] in ("A", "a", "1", "0"):
+            continue
+        if runs and len(runs[-1]) == 1:
+            runs.pop()
+        if match[1] in ("A", "a", "1", "0"):
             runs.append([match])
-        else:
-            runs.append([])
-        runs = [run for run in runs[:-1] if len(run) > 1] + [run for run in runs[-1:] if run]
     runs = [run for run in runs if len(run) > 1]
     if not runs:
         return None

@@ -45,6 +45,8 @@ class PromptFinder:
             text = normal(question.text)
             self._anchors.setdefault(text[:_ANCHOR], []).append((text, question))
         self._lengths = sorted({len(anchor) for anchor in self._anchors}, reverse=True)
+        self._shortest = min(self._lengths, default=0)
+        self._begins = {anchor[: self._shortest] for anchor in self._anchors}
         self._taken: set[int] = set()
 
     def find(self, place: Place, prompt: str) -> tuple[KnownQuestion, str]:
@@ -68,6 +70,8 @@ class PromptFinder:
     def _last(self, text: str) -> Iterator[tuple[KnownQuestion, str]]:
         """Yield the questions that begin last in a text; of these the longest."""
         for start in range(len(text) - 1, -1, -1):
+            if text[start : start + self._shortest] not in self._begins:
+                continue  # nearly all places
             here = [
                 pair
                 for length in self._lengths
@@ -106,11 +110,11 @@ def _order_behind(labels: Sequence[str], texts: Sequence[str], listing: str) -> 
     at = 0
     for position in range(len(texts)):
         label = re.compile(rf"(?:^|[\s(\[*]){labels[position]}(?:[.):\]]|\*\*)+\s*")
+        free = [option for option in range(len(texts)) if option not in order]
         while True:
             match = label.search(listing, at)
             if match is None:
                 return None
-            free = [option for option in range(len(texts)) if option not in order]
             fitting = [option for option in free if listing.startswith(texts[option], match.end())]
             if fitting:
                 best = max(fitting, key=lambda option: len(texts[option]))

@@ -461,7 +461,7 @@ def _answer_lines(shown: Shown, text: _Text) -> Iterator[Claim]:
 
 
 def _read_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int]:
-    """Return the claims of a line, and its number of lead-ins."""
+    """Return the claims of a line, and its number of lead-ins and announcements of an answer."""
     start, end = text.lines[number]
     claims: list[Claim] = []
     found = 0
@@ -480,6 +480,7 @@ def _read_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int
         claims += _read_turned_round(language, shown, text, number)
         if not leads and end - start < MAX_HEADER:
             header = language.header.match(text.text, start, end)
+            found += header is not None
             if header is not None and header.end() == end:
                 claims += _read_below(shown, text, number, end, header=True)
             elif header is not None:

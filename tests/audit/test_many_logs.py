@@ -17,6 +17,7 @@ from registry.logs.audit.readers import sources_of
 from registry.logs.audit.report import Report, audit
 from registry.logs.formats import FORMATS
 from registry.logs.formats.harness import read_harness, texts_written
+from registry.logs.listing import listing
 from registry.logs.recognition import form_of_document, form_of_line
 from registry.logs.record import KnownQuestion
 from registry.prompting.labels import LETTERS
@@ -272,6 +273,15 @@ def test_a_record_of_repeated_characters_is_read_in_time_that_grows_with_it(tmp_
         began = time.process_time()
         audit([path])
         assert time.process_time() - began < 5, format_
+
+
+@pytest.mark.parametrize("before", [f"Q{' ' * 200_000}x\n\n", "A) x\nB) y\n" * 20_000])
+def test_the_options_after_a_long_text_are_found_at_once(before: str) -> None:
+    began = time.process_time()
+    found = listing(f"{before}Which town?\nA. Rome\nB. Paris\n")
+    assert found is not None
+    assert found.options == ("Rome", "Paris")
+    assert time.process_time() - began < 3
 
 
 def test_pairs_that_are_written_as_texts_are_likelihoods() -> None:

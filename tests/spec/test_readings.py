@@ -238,6 +238,7 @@ REPEATED = (
         "<|x|>",
         "<|a|>b",
     ),
+    *("`<think>`", "`</think>`", "```\n<think>\n```\n", "<answer>\n", "</s> "),
     *("<think>", "</think>", "<think", "[think", "Here is my response: ", "assistantfinal", "A", "a", "1", "é", "中"),
     *"()[]{}<>\"'&=-—:;,.?!/|~^%#@+*\\",
 )
@@ -254,6 +255,14 @@ def test_a_megabyte_of_anything_is_read_in_time_that_grows_with_its_length(repea
             definition = protocol_definition(name)
             read(definition, Output(output), "ABCD" if definition["answer"] == "label" else OPTIONS, OPTIONS)
     assert time.process_time() - began < 20 * 10
+
+
+@pytest.mark.parametrize("repeated", ["`<think>`", "`</think>`", "</s>", "<answer>\n"])
+def test_a_megabyte_of_markers_is_read_in_seconds(repeated: str) -> None:
+    text = repeated * (1_000_000 // len(repeated))
+    began = time.process_time()
+    read(DEFINITION, Output(text), "ABCD", OPTIONS)
+    assert time.process_time() - began < 10  # about half a second; a minute if the rest is read after each marker
 
 
 @pytest.mark.parametrize("repeated", REPEATED)

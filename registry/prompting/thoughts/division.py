@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -55,9 +56,11 @@ def divide(output: Output, markers: Markers) -> Divided:
     parts = _parts(output, markers)
     if parts.answer is None:
         return parts
+    marks = list(markers.unknown(parts.answer))
+    if not marks:
+        return parts
     code = _Code(parts.answer)
-    unknown = (mark for at, mark in markers.unknown(parts.answer) if code.around(at) is None)
-    return replace(parts, unknown=next(unknown, None))
+    return replace(parts, unknown=next((mark for at, mark in marks if code.around(at) is None), None))
 
 
 def _parts(output: Output, markers: Markers) -> Divided:
@@ -108,8 +111,12 @@ def opens_thought(rendered: str, markers: Markers) -> bool:
 
 def closes_only(text: str, markers: Markers) -> bool:
     """Return whether a text closes a thought that it did not begin."""
-    roles = [one.role for one in markers.find(text)]
-    return "end" in roles and "begin" not in roles
+    closes = False
+    for one in markers.find(text):
+        if one.role == "begin":
+            return False
+        closes |= one.role == "end"
+    return closes
 
 
 def _filter_markers(text: str, found: list[Found], *, cut_off: bool) -> list[Found]:
@@ -125,14 +132,15 @@ def _filter_markers(text: str, found: list[Found], *, cut_off: bool) -> list[Fou
     code = _Code(text)
     ends = [item for item in found if item.role == "end"]
     around = {item: code.around(item.start) for item in found}
+    written = len(text.rstrip())
     last = around[ends[-1]] if ends else None
     if ends and cut_off and all(around[item] for item in ends):
         dropped = set(ends)
-    elif last is not None and not text[last[1] :].strip():
+    elif last is not None and last[1] >= written:
         dropped = {item for item in ends if around[item] == last}
     else:
         dropped = set()
-    begun = {span for item in found if item.role == "begin" and (span := around[item]) and text[span[1] :].strip()}
+    begun = {span for item in found if item.role == "begin" and (span := around[item]) and span[1] < written}
     for item in ends:
         span = around[item]
         if span is not None and (span in begun or (item.start - span[0], span[1] - item.end) == (1, 1)):
@@ -146,6 +154,7 @@ def _in_words(marker: str) -> bool:
 
 
 _FENCE: Final = re.compile(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})(.*)")
+_MARK: Final = re.compile("`|~~~")
 _INLINE: Final = re.compile(r"`[^`\n]+`")
 
 
@@ -167,8 +176,7 @@ def _code(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     inline: list[tuple[int, int]] = []
     opening: tuple[int, str] | None = None
-    at = 0
-    for line in text.splitlines(keepends=True):
+    for at, line in _lines_with_code(text):
         fence = _FENCE.match(line)
         if fence is None:
             inline += [(at + match.start(), at + match.end()) for match in _INLINE.finditer(line)]
@@ -181,8 +189,18 @@ def _code(text: str) -> list[tuple[int, int]]:
             while inline and inline[-1][0] >= opening[0]:
                 inline.pop()
             opening = None
-        at += len(line)
     return sorted(spans + inline)
+
+
+def _lines_with_code(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines with a mark of code, with their beginnings; a text may have a million other lines."""
+    at = 0
+    while (mark := _MARK.search(text, at)) is not None:
+        at = max(at, text.rfind("\n", at, mark.start()) + 1)
+        end = text.find("\n", mark.end()) + 1 or len(text)
+        for line in text[at:end].splitlines(keepends=True):
+            yield at, line
+            at += len(line)
 
 
 def _last_end(found: list[Found], start: int, *, opened: bool, markers: Markers) -> tuple[bool, Found | None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from registry.digests import specification_digest
 from registry.errors import IngestError
@@ -44,8 +44,7 @@ class Family:
         return {key: list(texts) for key in KEYS if (texts := getattr(self, key))}
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A marker in a text, at [start, end), its header included."""
 
     start: int
@@ -76,14 +75,16 @@ class Markers:
     def find(self, text: str) -> Iterator[Found]:
         """Yield markers in the order of their beginnings. Takes time in proportion to the text."""
         for match in self._pattern.finditer(text):
+            written = match[0]
             if match.lastgroup:
                 family, role = self._channels[match[match.lastgroup]]
-                yield Found(match.end() - len(match[0].lstrip()), match.end(), role, family)
+                yield Found(match.end() - len(written.lstrip()), match.end(), role, family)
                 continue
-            if match[0][0].isalpha() and " " in match[0] and not _begins_line(text, match.start()):
+            if written[0].isalpha() and " " in written and not _begins_line(text, match.start()):
                 continue
-            for family, role in self._meanings[match[0].lower()]:
-                yield Found(match.start(), self._skip_header(text, match.end(), family, role), role, family)
+            for family, role, headers in self._meanings[written.lower()]:
+                end = _skip_header(text, match.end(), headers) if headers else match.end()
+                yield Found(match.start(), end, role, family)
 
     def unknown(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the position and text of each marker of a thought that is not listed.
@@ -115,20 +116,16 @@ class Markers:
     def strip_turn_ends(self, text: str) -> str:
         """Return the text without blanks around it and without the end of its turn."""
         end = len(text.rstrip())
-        while mark := next((mark for mark in self.turn_ends if text.endswith(mark, 0, end)), None):
-            end -= len(mark)
-            while end and text[end - 1].isspace():
-                end -= 1
+        if text.endswith(self.turn_ends, 0, end):
+            # Backwards, as one match: a text may be nothing but a hundred thousand of them.
+            ended = self._turn_ends.match(text[:end][::-1])
+            end -= 0 if ended is None else ended.end()
         return text[:end].lstrip()
 
-    def _skip_header(self, text: str, end: int, family: int, role: Role) -> int:
-        headers = self.families[family].header_end if role in ("begin", "answer_begin") else ()
-        for header in headers:
-            at = text.find(header, end, end + MAX_MARKER)
-            if at >= 0:
-                return at + len(header)
-        # A header that was cut off: nothing of it is an answer.
-        return len(text) if headers and len(text) - end < MAX_MARKER else end
+    @cached_property
+    def _turn_ends(self) -> re.Pattern[str]:
+        """Return the pattern of the ends of a turn and blanks between them, in a text that is written backwards."""
+        return re.compile(rf"(?:{'|'.join(re.escape(mark[::-1]) for mark in self.turn_ends) or '(?!)'}|\s+)*")
 
     @cached_property
     def _plain(self) -> frozenset[str]:
@@ -147,13 +144,15 @@ class Markers:
         )
 
     @cached_property
-    def _meanings(self) -> dict[str, list[tuple[int, Role]]]:
-        meanings: dict[str, list[tuple[int, Role]]] = {}
+    def _meanings(self) -> dict[str, list[tuple[int, Role, tuple[str, ...]]]]:
+        """Return family, role and ends of headers of each marker, by its text in lower case."""
+        meanings: dict[str, list[tuple[int, Role, tuple[str, ...]]]] = {}
         roles: tuple[Role, ...] = ("end", "answer_end", "answer_begin", "begin")
         for number, family in enumerate(self.families):
             for role in roles:
+                headers = family.header_end if role in ("begin", "answer_begin") else ()
                 for text in getattr(family, role):
-                    meanings.setdefault(text.lower(), []).append((number, role))
+                    meanings.setdefault(text.lower(), []).append((number, role, headers))
         return meanings
 
     @cached_property
@@ -171,7 +170,11 @@ class Markers:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        written = "|".join(map(re.escape, sorted(self._meanings, key=len, reverse=True))) or "(?!)"
+        tails: dict[str, list[str]] = {}
+        for text in sorted(self._meanings, key=len, reverse=True):
+            tails.setdefault(text[0], []).append(re.escape(text[1:]))
+        # Few places of a text begin like a marker, so the first character is compared once.
+        written = "|".join(rf"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in tails.items()) or "(?!)"
         begin, answer_begin = (
             "|".join(re.escape(word) for word, (_, role) in self._channels.items() if role == wanted) or "(?!)"
             for wanted in ("begin", "answer_begin")
@@ -184,6 +187,15 @@ class Markers:
             rf"|(?P<first_answer>{answer_begin})(?=[^\W_a-z]|{goes_on}))"
         )
         return re.compile(rf"(?ia:{written})|{dropped}")
+
+
+def _skip_header(text: str, end: int, headers: tuple[str, ...]) -> int:
+    """Return the end of the header that begins at `end`; all of the text if it was cut off within the header."""
+    for header in headers:
+        at = text.find(header, end, end + MAX_MARKER)
+        if at >= 0:
+            return at + len(header)
+    return len(text) if len(text) - end < MAX_MARKER else end
 
 
 def _begins_line(text: str, start: int) -> bool:
