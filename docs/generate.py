@@ -257,12 +257,16 @@ def _with_forms(text: str) -> str:
     forms = [form for form in import_module("registry.logs.formats").FORMATS.values() if form.program]
     rows = "".join(f"| {form.program} | {form.recognised} | {form.becomes} |\n" for form in forms)
     text = _FORMS_TABLE.sub(lambda _: rows, text)
-    for form in filter(lambda form: form.paragraph, forms):
+    before = text.find("\n## ", text.index(rows)) + 1 or len(text)
+    for form in reversed([form for form in forms if form.paragraph]):
         head = re.escape(form.paragraph.partition("** ")[0])
         paragraph = textwrap.fill(form.paragraph, 120, break_long_words=False, break_on_hyphens=False)
-        there = re.compile(rf"^{head}\*\* [^\n]*(?:\n[^\n]+)*", re.MULTILINE)
-        text, found = there.subn(lambda _, new=paragraph: new, text)
-        assert found == 1, f"{IMPORTS_PAGE} needs a paragraph that begins with {form.title}"
+        there = re.search(rf"^{head}\*\* [^\n]*(?:\n[^\n]+)*", text, re.MULTILINE)
+        if there is None:  # a new format
+            text = f"{text[:before]}{paragraph}\n\n{text[before:]}"
+        else:
+            before = there.start()
+            text = f"{text[:before]}{paragraph}{text[there.end() :]}"
     return text
 
 

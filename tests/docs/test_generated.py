@@ -17,6 +17,13 @@ def test_generated_text_is_up_to_date(path: Path) -> None:
     assert read(path) == expected, f"run: .venv/bin/python {path.parent.name}/generate.py"
 
 
+def test_a_new_format_of_logs_gets_its_paragraph_in_its_place() -> None:
+    page = read(DOCS / "importing-outputs.md")
+    start = page.index("**Every Eval Ever.**")
+    end = page.index("\n\n", start) + 2
+    assert generator()._with_forms(page[:start] + page[end:]) == page
+
+
 @pytest.mark.parametrize("name", LEAVES)
 def test_every_command_and_option_is_documented(name: str) -> None:
     section = sections(DOCS / "command-line.md")[f"shuffleboard {name}"]
