@@ -8,15 +8,12 @@ from registry.logs.audit.checks import check
 from registry.logs.audit.gathered import Gathered, Questions
 from registry.logs.audit.readers import files_of, sources_of
 from registry.logs.beside import overall_beside
-from registry.logs.formats.every_eval_ever import read_every_eval_ever
-from registry.logs.formats.harness import read_harness
+from registry.logs.formats import FORMATS
 from registry.logs.formats.table import read_table
 from registry.logs.recognition import log_file, read_log
 from registry.logs.record import KnownQuestion, Recorded
 from tests.audit.logs import Log
 from tests.outputs.logs import agree
-
-READERS = {"lm-evaluation-harness": read_harness, "every-eval-ever": read_every_eval_ever}
 
 
 @dataclass
@@ -51,8 +48,8 @@ def run_import(path: Path, format_: str, questions: dict[str, KnownQuestion]) ->
     if format_ == "table":
         table = read_table(path, questions)
         found = table.recorded(next(iter(table.labels)))
-    elif format_ in READERS:
-        found, stated = READERS[format_](path, questions), overall_beside(path, format_)
+    elif (read_lines := FORMATS[format_].read_lines) is not None:
+        found, stated = read_lines(path, questions), overall_beside(path, format_)
     else:
         file = log_file(path)
         assert file is not None

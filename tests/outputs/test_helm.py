@@ -185,6 +185,11 @@ def _twice(document: dict[str, Any]) -> None:
     _requests(document).append(again)
 
 
+def _other_option(document: dict[str, Any]) -> None:
+    first = _requests(document)[0]
+    first["instance"]["references"][0]["output"]["text"] = first["output_mapping"]["A"] = "enlarged"
+
+
 REFUSED = [
     (
         place("adapter_spec/method", "generation"),
@@ -196,7 +201,7 @@ REFUSED = [
         r"request 0: question \"What is this\?\" with the options .* is not among the 5 questions",
     ),
     (
-        place("request_states/0/instance/references/0/output/text", "enlarged"),
+        _other_option,
         r"request 0: options \[\"enlarged\", .* are not those of question 001b0f\w*: \[\"reduced\"",
     ),
     (
@@ -227,8 +232,19 @@ def test_what_does_not_hold_is_refused_by_name(
         read(helm_copy(tmp_path, "joint", scenario_state=change))
 
 
+def test_a_pattern_that_takes_too_long_in_its_text_is_refused(tmp_path: Path) -> None:
+    def say(document: dict[str, Any]) -> None:
+        document["adapter_spec"]["output_mapping_pattern"] = "is.*([A-Z])"
+        _requests(document)[0]["result"]["completions"][0]["text"] = "is " * 300_000
+
+    with pytest.raises(
+        ShuffleboardError, match=r"request 0: output_mapping_pattern .* too long in its text of 899,999"
+    ):
+        read(helm_copy(tmp_path, "joint", scenario_state=say))
+
+
 def test_a_reference_that_no_request_scored_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ShuffleboardError, match=r"request 0: no original request for reference 3 of question 001b0f"):
+    with pytest.raises(ShuffleboardError, match=r"request 0: no original request for reference 3 of instance id0"):
         read(helm_copy(tmp_path, "separate", scenario_state=place("request_states/3", GONE)))
 
 

@@ -7,14 +7,11 @@ import pytest
 
 from registry.logs.audit.gathered import Gathered, Questions
 from registry.logs.audit.readers import files_of, sources_of
-from registry.logs.formats.every_eval_ever import read_every_eval_ever
-from registry.logs.formats.harness import read_harness
+from registry.logs.formats import FORMATS
 from registry.logs.recognition import log_file, read_log
 from registry.logs.record import KnownQuestion, Recorded
 from tests.audit.logs import WRITERS, clean
 from tests.outputs.logs import agree
-
-READERS = {"lm-evaluation-harness": read_harness, "every-eval-ever": read_every_eval_ever}
 
 
 @pytest.mark.parametrize("benchmark", ["mmlu", "csqa"])
@@ -30,8 +27,8 @@ def test_an_audit_and_an_import_read_the_same_answers(tmp_path: Path, format_: s
     (source,) = sources_of(path, {})
     audited = Gathered(source, Questions()).read()
     found: Iterable[Recorded]
-    if format_ in READERS:
-        found = READERS[format_](path, questions)
+    if (read_lines := FORMATS[format_].read_lines) is not None:
+        found = read_lines(path, questions)
     else:
         file = log_file(path)
         assert file is not None

@@ -14,9 +14,10 @@ without the question. Variant 0 is the first training trial. Read as crfm-helm 0
 
 import math
 import re
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +27,7 @@ from registry.errors import IngestError
 from registry.logs.documents import Log, load_json, members, objects, read_description
 from registry.logs.files import read_beside, results_beside
 from registry.logs.format import HELM, Format
-from registry.logs.labels import certain, read_label
+from registry.logs.labels import Written, certain, read_label
 from registry.logs.means import fields_of
 from registry.logs.record import (
     NOT_MULTIPLE_CHOICE,
@@ -61,6 +62,10 @@ _ONE_ANSWER: Final = 16
 """A token limit up to this is meant to cut off the text after the letter."""
 _REPEATED_GROUP: Final = re.compile(r"(?<!\\)\)[*+{]")
 _REPEATS: Final = re.compile(r"[*+]|,\}")
+_QUICK: Final = 500
+"""Characters in which every pattern is found at once."""
+_SECONDS: Final = 0.8
+"""CPU time that the search for a pattern may take in one text."""
 
 Request = tuple[Item, dict[str, Any]]
 Stats = dict[tuple[str, int], dict[str, float]]
@@ -84,18 +89,14 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
     recorded: list[Recorded] = []
     left_out = shots = 0
     for requests in _answers(path, document, method):
-        place, first = requests[0]
-        instance = first["instance"]
-        if instance.get("perturbation") is not None:
+        if requests[0][1]["instance"].get("perturbation") is not None:
             left_out += 1
             continue
-        shots = max(shots, _shots(place, first))
-        texts, correct = references(place, instance)
-        question = finder.find(place, instance_id(place, instance), _text(place, instance), texts)
-        order = _order(question, texts, correct)
-        scores = stats.get((instance_id(place, instance), _trial(place, first)), {})
-        answer = _read_answer(requests, specification, question, order, texts, scores)
-        recorded.append(replace(answer, key=certain(texts[correct], correct), fields=_fields(instance)))
+        answer = _read_answer(requests, specification, stats)
+        if answer.contradiction is not None:
+            requests[0][0].reject(answer.contradiction)
+        shots = max(shots, answer.shots)
+        recorded.append(_recorded(requests[0][0], answer, finder))
     remarks = (
         [f"{left_out} perturbed instances are left out: their texts differ from the benchmark's"] if left_out else []
     )
@@ -108,72 +109,76 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
     return Log(HELM, recorded, about, METRIC, stated, shots, remarks)
 
 
-def helm_seen(path: Path, document: Mapping[str, Any], stats: Stats) -> Iterator[Seen | Unusable]:
-    """Yield the answers of a run to its own questions, without a benchmark that confirms them; for an audit.
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer as written, for audits and imports. Sequences run by position.
 
-    stats: from `per_instance`, as far as they could be read.
+    correct: position of the right option. position: of the answer; None if it is none, or if `answer` has its label.
+    excuse: why its score may differ. contradiction: between its log-likelihoods and the log's own prediction.
     """
-    specification = document["adapter_spec"]
-    if not isinstance(specification, dict) or specification.get("method") not in METHODS:
-        method = specification.get("method") if isinstance(specification, dict) else None
-        yield Unusable("adapter_spec", f"method {shorten(method, 40)}", NOT_MULTIPLE_CHOICE)
-        return
-    damaged: list[Unusable] = []
-    answers = list(_answers(path, document, specification["method"], damaged))
-    yield from damaged
-    for requests in answers:
-        if requests[0][1]["instance"].get("perturbation") is None:
-            yield from record_of(requests[0][0].name, partial(_read_seen, requests, specification, stats))
+
+    name: str
+    question: str
+    options: tuple[str, ...]
+    correct: int
+    variant: int
+    stated: float | None
+    shots: int
+    fields: Mapping[str, str]
+    position: int | None = None
+    answer: Written | None = None
+    excuse: str | None = None
+    contradiction: str | None = None
+    logprobs: tuple[float, ...] | None = None
+    text: str | None = None
+    reasoning: str | None = None
 
 
-def _read_seen(requests: Sequence[Request], specification: Mapping[str, Any], stats: Stats) -> Iterator[Seen]:
+def _read_answer(requests: Sequence[Request], specification: Mapping[str, Any], stats: Stats) -> _Answer:
+    """Read the requests of an answer. stats: from `per_instance`, as far as they could be read.
+
+    Raises IngestError for a request that was not executed, or is damaged.
+    """
     place, first = requests[0]
     instance = first["instance"]
     texts, correct = references(place, instance)
-    name = instance_id(place, instance)
-    question = KnownQuestion(0, name, 0, _text(place, instance), tuple(texts), correct)
-    # If the answers contradict their scores, the audit reports it.
-    stated = {key: value for key, value in stats.get((name, _trial(place, first)), {}).items() if key == METRIC}
-    recorded = _read_answer(requests, specification, question, tuple(range(len(texts))), texts, stated)
-    request = first.get("request")
-    prompt = request.get("prompt") if isinstance(request, dict) else None
-    finish = (_completion(place, first) or {}).get("finish_reason")
-    reason = finish.get("reason") if isinstance(finish, dict) else None
-    truncated = first.get("prompt_truncated") is True
-    yield Seen(
-        place.name,
+    name, variant = instance_id(place, instance), _trial(place, first)
+    stated = stats.get((name, variant), {})
+    answer = partial(
+        _Answer,
         name,
-        question.text,
-        question.options,
+        _text(place, instance),
+        tuple(texts),
         correct,
-        recorded.position,
-        recorded.variant,
-        recorded.stated if recorded.excuse is None else None,
-        prompt if isinstance(prompt, str) else None,
-        recorded.text,
-        cut_off=reason == "length" and specification.get("max_tokens", 0) > _ONE_ANSWER,
-        scored=recorded.text is None,
-        answer=recorded.answer,
-        problems=(("truncated-prompt", "HELM says that it truncated it"),) if truncated else (),
-        fields=_fields(instance),
+        variant,
+        stated.get(METRIC),
+        _shots(place, first),
+        fields_of({key: instance.get(key) for key in ("split", "sub_split")}),
     )
-
-
-def _fields(instance: Mapping[str, Any]) -> dict[str, str]:
-    return fields_of({name: instance.get(name) for name in ("split", "sub_split")})
-
-
-def _read_answer(
-    requests: Sequence[Request],
-    specification: Mapping[str, Any],
-    question: KnownQuestion,
-    order: tuple[int | str, ...],
-    texts: Sequence[str],
-    stated: Mapping[str, float],
-) -> Recorded:
     if specification["method"] == JOINT:
-        return _joint(*requests[0], specification, question, order, texts, stated)
-    return _separate(requests[0][0], requests, specification["method"], question, order, texts, stated)
+        return _joint(place, first, specification, texts, correct, stated.get(METRIC), answer)
+    return _separate(requests, specification["method"], texts, stated.get("predicted_index"), answer)
+
+
+def _recorded(place: Place, answer: _Answer, finder: QuestionFinder) -> Recorded:
+    """Return an answer to its question; rejects an instance that is none of the benchmark."""
+    question = finder.find(place, answer.name, answer.question, answer.options)
+    return Recorded(
+        place,
+        question,
+        answer.variant,
+        _order(question, answer.options, answer.correct),
+        True,
+        answer.position,
+        logprobs=answer.logprobs,
+        text=answer.text,
+        stated=answer.stated,
+        excuse=answer.excuse,
+        reasoning=answer.reasoning,
+        answer=answer.answer,
+        key=certain(answer.options[answer.correct], answer.correct),
+        fields=answer.fields,
+    )
 
 
 def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
@@ -293,43 +298,30 @@ def _joint(
     place: Place,
     request: Mapping[str, Any],
     specification: Mapping[str, Any],
-    question: KnownQuestion,
-    order: tuple[int | str, ...],
     texts: Sequence[str],
-    stated: Mapping[str, float],
-) -> Recorded:
+    correct: int,
+    stated: float | None,
+    answer: Callable[..., _Answer],
+) -> _Answer:
     """Map a written letter to its option as HELM does: the text without blanks is a label, or nothing."""
     mapping = members(place, request, "output_mapping", dict)
     if list(mapping.values()) != list(texts):
         place.reject(f"output_mapping {quote(mapping)} does not name the references in their order; the log is damaged")
     labels = list(mapping)
     completion = _completion(place, request)
-    variant = _trial(place, request)
-    score = stated.get(METRIC)
     if completion is None:
-        return Recorded(place, question, variant, order, True, None, stated=score)
+        return answer()
     text = members(place, completion, "text", str)
     written = _extract(place, specification.get("output_mapping_pattern"), text.strip())
     position = labels.index(written) if written in labels else None
-    # A text that is no label is compared with the right option's text, so the score shows how it was read.
-    label = None if position is not None or score is None else read_label(written, texts)
-    equal = (
-        position is not None
-        and order[position] != question.answer
-        and texts[position].strip() == question.options[question.answer].strip()
-    )
-    return Recorded(
-        place,
-        question,
-        variant,
-        order,
-        True,
-        position,
-        answer=label,
+    equal = position not in (None, correct) and texts[position or 0].strip() == texts[correct].strip()
+    return answer(
+        position=position,
+        # A text that is no label is compared with the right option's text, so the score shows how it was read.
+        answer=None if position is not None or stated is None else read_label(written, texts),
+        excuse=EQUAL_OPTIONS if equal else None,
         logprobs=_label_logprobs(place, completion, labels),
         text=text,
-        stated=score,
-        excuse=EQUAL_OPTIONS if equal else None,
         reasoning=_thinking(place, completion),
     )
 
@@ -354,12 +346,32 @@ def _extract(place: Place, pattern: Any, text: str) -> str:
             f"{_MOST_REPEATS} repeats without end; give the answers as JSON Lines"
         )
     try:
-        match = re.search(pattern, text)
-    except (re.error, TypeError) as error:
+        searched = re.compile(pattern)
+    except re.error as error:
         place.reject(f"output_mapping_pattern {quote(pattern)} is not a regular expression ({error})")
+    if _REPEATS.search(pattern):
+        _require_quick(place, searched, text)
+    match = searched.search(text)
     if match is None:
         return ""
     return str(match.group(1) if match.groups() else match.group(0))
+
+
+def _require_quick(place: Place, pattern: re.Pattern[str], text: str) -> None:
+    """Reject a text in which the search for a pattern takes too long.
+
+    With two repeats it may take time with the cube of the length: eight times as long for twice the text.
+    """
+    length = _QUICK
+    while length < len(text):
+        began = time.thread_time()
+        pattern.search(text, 0, length)
+        if (time.thread_time() - began) * 2 ** (_MOST_REPEATS + 1) > _SECONDS:
+            place.reject(
+                f"output_mapping_pattern {quote(pattern.pattern)} takes too long in its text of {len(text):,} "
+                "characters; give the answers as JSON Lines"
+            )
+        length *= 2
 
 
 def _label_logprobs(place: Place, completion: Mapping[str, Any], labels: Sequence[str]) -> tuple[float, ...] | None:
@@ -379,15 +391,17 @@ def _label_logprobs(place: Place, completion: Mapping[str, Any], labels: Sequenc
 
 
 def _separate(
-    place: Place,
     requests: Sequence[Request],
     method: str,
-    question: KnownQuestion,
-    order: tuple[int | str, ...],
     texts: Sequence[str],
-    stated: Mapping[str, float],
-) -> Recorded:
-    """Read each option's log-likelihood; the answer is chosen as HELM does, the first of equals."""
+    predicted: float | None,
+    answer: Callable[..., _Answer],
+) -> _Answer:
+    """Read each option's log-likelihood; the answer is chosen as HELM does, the first of equals.
+
+    predicted: the option that the log says was chosen.
+    """
+    place = requests[0][0]
     spans: dict[tuple[int, str], tuple[float, int] | None] = {}
     for request_place, request in requests:
         index = members(request_place, request, "reference_index", int)
@@ -399,12 +413,8 @@ def _separate(
     for index in range(len(texts)):
         for mode in modes:
             if (index, mode) not in spans:
-                place.reject(
-                    f"no {mode} request for reference {index} of question {question.external_id}; import a whole run"
-                )
-    predicted = stated.get("predicted_index")
-    trial = _trial(place, requests[0][1])
-    recorded = partial(Recorded, place, question, trial, order, True, stated=stated.get(METRIC))
+                name = instance_id(place, requests[0][1]["instance"])
+                place.reject(f"no {mode} request for reference {index} of instance {name}; import a whole run")
     found = [spans[index, "original"] for index in range(len(texts))]
     calibration = [spans.get((index, "calibration")) for index in range(len(texts))]
     known = [span for span in found if span is not None]
@@ -414,19 +424,24 @@ def _separate(
                 "its tokens do not spell the reference, so that its log-likelihood cannot be told from the prompt's, "
                 "and no per_instance_stats.json says which one was predicted; import the whole run folder"
             )
-        return recorded(int(predicted), excuse=TIE)
+        return answer(position=int(predicted), excuse=TIE)
     if method == CALIBRATED:
         scores = [span[0] - base[0] for span, base in zip(known, calibration, strict=True) if base is not None]
     else:
         scores = [total / tokens for total, tokens in known]
     position = scores.index(max(scores))
-    if predicted is not None and int(predicted) != position:
-        place.reject(
-            f"per_instance_stats.json says that reference {int(predicted)} was predicted, its log-likelihoods say "
-            f"{position}; the files in the folder are from different runs"
-        )
-    tied = TIE if scores.count(max(scores)) > 1 else None
-    return recorded(position, logprobs=tuple(total for total, _ in known), excuse=tied)
+    contradiction = (
+        None
+        if predicted is None or int(predicted) == position
+        else f"per_instance_stats.json says that reference {int(predicted)} was predicted, its log-likelihoods say "
+        f"{position}; the files in the folder are from different runs"
+    )
+    return answer(
+        position=position,
+        excuse=TIE if scores.count(max(scores)) > 1 else None,
+        contradiction=contradiction,
+        logprobs=tuple(total for total, _ in known),
+    )
 
 
 def _span(place: Place, request: Mapping[str, Any], reference: str) -> tuple[float, int] | None:
@@ -522,7 +537,7 @@ def _helm(path: Path, document: Mapping[str, Any], _known: Known) -> list[Source
 
     def records() -> Iterator[Seen | Unusable]:
         stats: Stats = read_beside(lambda: per_instance(path.with_name("per_instance_stats.json")), {}, remarks)
-        yield from helm_seen(path, document, stats)
+        yield from _records(path, document, stats)
 
     return [
         Source(
@@ -536,6 +551,49 @@ def _helm(path: Path, document: Mapping[str, Any], _known: Known) -> list[Source
             remarks=remarks,
         )
     ]
+
+
+def _records(path: Path, document: Mapping[str, Any], stats: Stats) -> Iterator[Seen | Unusable]:
+    specification = object_of(document["adapter_spec"])
+    if specification.get("method") not in METHODS:
+        yield Unusable("adapter_spec", f"method {shorten(specification.get('method'), 40)}", NOT_MULTIPLE_CHOICE)
+        return
+    damaged: list[Unusable] = []
+    answers = list(_answers(path, document, specification["method"], damaged))
+    yield from damaged
+    for requests in answers:
+        if requests[0][1]["instance"].get("perturbation") is None:
+            yield from record_of(requests[0][0].name, partial(_seen, requests, specification, stats))
+
+
+def _seen(requests: Sequence[Request], specification: Mapping[str, Any], stats: Stats) -> Iterator[Seen]:
+    place, first = requests[0]
+    answer = _read_answer(requests, specification, stats)
+    prompt = object_of(first.get("request")).get("prompt")
+    reason = object_of((_completion(place, first) or {}).get("finish_reason")).get("reason")
+    problems = []
+    if first.get("prompt_truncated") is True:
+        problems.append(("truncated-prompt", "HELM says that it truncated it"))
+    if answer.contradiction is not None:
+        problems.append(("score-contradicts-answer", answer.contradiction))
+    yield Seen(
+        place.name,
+        answer.name,
+        answer.question,
+        answer.options,
+        answer.correct,
+        answer.position,
+        answer.variant,
+        answer.stated if answer.excuse is None else None,
+        prompt if isinstance(prompt, str) else None,
+        answer.text,
+        answer.reasoning,
+        cut_off=reason == "length" and specification.get("max_tokens", 0) > _ONE_ANSWER,
+        scored=answer.text is None,
+        problems=tuple(problems),
+        answer=answer.answer,
+        fields=answer.fields,
+    )
 
 
 FORMAT: Final = Format(

@@ -14,6 +14,7 @@ Each epoch is a variant; in logs of our extension an epoch is a repeat of the or
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -108,13 +109,15 @@ def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions:
     epochs = epochs_of(header)
     recorded, failed = [], 0
     allowance = Allowance(path.name, kept=True)
-    for place, sample in samples:
-        if sample.get("error") is not None or not sample.get("scores"):
-            failed += 1  # a sample without a score was cancelled
+    for place, raw in samples:
+        sample = _read_sample(place, raw, epochs)
+        if isinstance(sample, Unusable):
+            if sample.name != FAILED:
+                place.reject(f"{sample.detail}; only multiple-choice tasks with one right choice can be imported")
+            failed += 1
             continue
-        answer = _read_sample(place, sample, finder, epochs)
-        allowance.take(len(answer.text or ""), records=1)
-        recorded.append(answer)
+        allowance.take(len(sample.text or ""), records=1)
+        recorded.append(_recorded(place, sample, finder))
     if not recorded:
         raise IngestError(f"{path.name}: contains no finished sample; import the log of a finished run")
     remarks = [f"{failed} samples ended with an error or were cancelled, and are left out"] if failed else []
@@ -161,62 +164,6 @@ def inspect_questions(_path: Path, head: tuple[Mapping[str, Any], Samples]) -> I
                 "answer": order[_target(place, sample, len(choices))],
             },
         )
-
-
-def inspect_seen(place: Item, sample: dict[str, Any], epochs: int = 1) -> Iterator[Seen | Unusable]:
-    """Yield the answer of a sample to its own question, without a benchmark that confirms it; for an audit.
-
-    Another scorer than `choice()` is read as if it were this one. Raises IngestError for a sample that contradicts
-    itself.
-    """
-    if sample.get("error") is not None:
-        error = sample["error"]
-        message = error.get("message", "an error") if isinstance(error, dict) else "an error"
-        yield Unusable(place.name, shorten(message), "failed-samples")
-        return
-    if not sample.get("choices"):
-        yield Unusable(place.name, "has no choices", NOT_MULTIPLE_CHOICE)
-        return
-    target = sample.get("target")
-    if isinstance(target, list) and len(target) > 1:
-        yield Unusable(place.name, f"its target is {quote(target)}: several options are right", SEVERAL_RIGHT)
-        return
-    scores = sample.get("scores")
-    if not scores:
-        yield Unusable(place.name, "has no score: it was cancelled", "failed-samples")
-        return
-    if isinstance(scores, dict) and SCORER not in scores:
-        first = next((score for score in scores.values() if isinstance(score, dict)), None)
-        sample = {**sample, "scores": {SCORER: first}}
-    choices = _choices(place, sample)
-    name = _id(place, sample)
-    question = KnownQuestion(0, name, 0, _input(place, sample), tuple(choices), 0)
-    found = _read_sample(place, sample, QuestionFinder({name: question}), epochs)
-    output = members(place, sample, "output", dict)
-    completion = output.get("completion")
-    stopped = _choice(output).get("stop_reason")
-    messages = sample.get("messages")
-    messages = messages if isinstance(messages, list) and messages else sample.get("input")
-    if isinstance(messages, list) and isinstance(messages[-1], dict) and messages[-1].get("role") == "assistant":
-        messages = messages[:-1]
-    yield Seen(
-        place.name,
-        name,
-        question.text,
-        tuple(choices[item] for item in found.order if isinstance(item, int)),
-        None,
-        found.position,
-        found.variant,
-        found.stated,
-        prompt_text(messages) or None,
-        found.text or (completion if isinstance(completion, str) else ""),
-        found.reasoning,
-        stopped in ("max_tokens", "model_length"),
-        stopped == "content_filter",
-        answer=found.answer,
-        keyed=found.key,
-        fields=found.fields,
-    )
 
 
 def inspect_overall(header: Mapping[str, Any]) -> float | None:
@@ -291,48 +238,121 @@ def _label(index: int) -> str:
     return LETTERS[index] if index < len(LETTERS) else str(index - len(LETTERS) + 1)
 
 
-def _read_sample(place: Place, sample: dict[str, Any], finder: QuestionFinder, epochs: int) -> Recorded:
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A sample as written, for audits and imports.
+
+    choices: in the sample's order. stated_order: the order in which our extension showed them. shown: index of the
+    choice at each position. key, answer, position: by position; answer: None if the explanation states the position.
+    """
+
+    name: str
+    question: str
+    choices: tuple[str, ...]
+    stated_order: tuple[int, ...]
+    shown: tuple[int, ...]
+    variant: int
+    key: Written
+    answer: Written | None
+    position: int | None
+    stated: float
+    logprobs: tuple[float, ...] | None
+    text: str | None
+    reasoning: str | None
+    fields: Mapping[str, str]
+
+
+FAILED: Final = "failed-samples"
+"""Code of the problem that a sample ended with an error or was cancelled."""
+
+
+def _problem(place: Item, sample: Mapping[str, Any]) -> Unusable | None:
+    """Return the reason why a sample has no answer that can be scored; None if it may have one."""
+    error = sample.get("error")
+    if error is not None:
+        message = error.get("message", "an error") if isinstance(error, dict) else "an error"
+        return Unusable(place.name, shorten(message), FAILED)
+    if not sample.get("scores"):
+        return Unusable(place.name, "has no score: it was cancelled", FAILED)
+    if not sample.get("choices"):
+        return Unusable(place.name, "has no choices", NOT_MULTIPLE_CHOICE)
+    target = sample.get("target")
+    if isinstance(target, list) and len(target) > 1:
+        return Unusable(place.name, f"target {quote(target)}: several options are right", SEVERAL_RIGHT)
+    return None
+
+
+def _read_sample(place: Item, sample: dict[str, Any], epochs: int, *, any_scorer: bool = False) -> _Sample | Unusable:
+    """Read a sample; a sample without an answer is its problem. Raises IngestError for one that contradicts itself.
+
+    any_scorer: whether another scorer than `choice()` is read as if it were this one.
+    """
+    problem = _problem(place, sample)
+    if problem is not None:
+        return problem
     choices = _choices(place, sample)
-    target = _key(place, sample, choices)
-    question = finder.find(place, _id(place, sample), _input(place, sample), choices)
-    order = _match_options(place, sample, question, choices)
-    score = _score(place, sample)
+    stated_order = _read_stated_order(place, sample, len(choices))
+    key = _key(place, sample, choices)
+    score = _score(place, sample, any_scorer=any_scorer)
     stated = _value(place, score)
     output = members(place, sample, "output", dict)
-    label: Written | None = None
+    answer: Written | None = None
     if not _is_shuffled(score):
-        permutation = tuple(range(len(choices)))
+        shown = tuple(range(len(choices)))
         text = output.get("completion")
-        right = target.positions[0] if stated == 1 else None
-        label = (
-            read_label(None, choices) if not score.get("answer") else _read_named_answer(place, score, choices, right)
-        )
-        position = label.positions[0] if len(set(label.positions)) == 1 else None
+        right = key.positions[0] if stated == 1 else None
+        named = score.get("answer")
+        answer = _read_named_answer(place, score, choices, right) if named else read_label(None, choices)
+        position = answer.positions[0] if len(set(answer.positions)) == 1 else None
     else:
-        answer = _answer(place, score, len(choices))
-        permutation = _read_shown_order(place, score, choices, answer)
-        position = None if answer is None else permutation.index(answer)
-        target = certain(sample.get("target"), permutation.index(_target(place, sample, len(choices))))
+        chosen = _answer(place, score, len(choices))
+        shown = _read_shown_order(place, score, choices, chosen)
+        position = None if chosen is None else shown.index(chosen)
+        key = certain(sample.get("target"), shown.index(_target(place, sample, len(choices))))
         # The completion was rewritten to the dataset's order; the model's event keeps the original.
         output = _last_output(sample)
         text = _completion(sample, output)
     reasoning = _reasoning(sample, output)
     if reasoning and not isinstance(text, str):
         text = ""
+    return _Sample(
+        _id(place, sample),
+        _input(place, sample),
+        tuple(choices),
+        tuple(stated_order),
+        shown,
+        _variant(place, sample, epochs),
+        key,
+        answer,
+        position,
+        stated,
+        _label_logprobs(output, position, len(choices)),
+        text if isinstance(text, str) and (text or reasoning) else None,
+        reasoning,
+        fields_of(object_of(sample.get("metadata"))),
+    )
+
+
+def _recorded(place: Place, sample: _Sample, finder: QuestionFinder) -> Recorded:
+    """Return a sample's answer to its question; rejects a sample that is none of the benchmark."""
+    question = finder.find(place, sample.name, sample.question, sample.choices)
+    # Our extension records the positions of equal texts.
+    order = match_permuted(question, sample.choices, sample.stated_order)
+    assert order is not None  # the finder compared them
     return Recorded(
         place,
         question,
-        _variant(place, sample, epochs),
-        tuple(order[index] for index in permutation),
+        sample.variant,
+        tuple(order[index] for index in sample.shown),
         True,
-        position,
-        logprobs=_label_logprobs(output, position, len(choices)),
-        text=text if isinstance(text, str) and (text or reasoning) else None,
-        stated=stated,
-        key=target,
-        reasoning=optional_text(place, reasoning),
-        answer=label,
-        fields=fields_of(object_of(sample.get("metadata"))),
+        sample.position,
+        logprobs=sample.logprobs,
+        text=sample.text,
+        stated=sample.stated,
+        key=sample.key,
+        reasoning=optional_text(place, sample.reasoning),
+        answer=sample.answer,
+        fields=sample.fields,
     )
 
 
@@ -369,15 +389,6 @@ def _variant(place: Place, sample: Mapping[str, Any], epochs: int) -> int:
     return variant
 
 
-def _match_options(
-    place: Place, sample: Mapping[str, Any], question: KnownQuestion, choices: Sequence[str]
-) -> tuple[int | str, ...]:
-    """Return the options in the order of the sample. Our extension records the positions of equal texts."""
-    matched = match_permuted(question, choices, _read_stated_order(place, sample, len(choices)))
-    assert matched is not None  # the finder compared them
-    return matched
-
-
 def _read_stated_order(place: Place, sample: Mapping[str, Any], n_choices: int) -> list[int]:
     """Return the order in which our extension showed the choices; the sample's own if it did not make it."""
     stated = _read_permutation(sample).get("order")
@@ -391,12 +402,14 @@ def _read_permutation(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _score(place: Place, sample: Mapping[str, Any]) -> dict[str, Any]:
-    scores = sample.get("scores")
-    if not isinstance(scores, dict) or not isinstance(scores.get(SCORER), dict):
-        listed = shorten(", ".join(scores)) if isinstance(scores, dict) and scores else "none"
+def _score(place: Place, sample: Mapping[str, Any], *, any_scorer: bool) -> Mapping[str, Any]:
+    scores = object_of(sample.get("scores"))
+    found = scores.get(SCORER)
+    if any_scorer and SCORER not in scores:
+        found = next((score for score in scores.values() if isinstance(score, dict)), None)
+    if not isinstance(found, dict):
+        listed = shorten(", ".join(scores)) or "none"
         place.reject(f"has no score of choice() (it has: {listed}); only tasks that are scored by it can be imported")
-    found: dict[str, Any] = scores[SCORER]
     return found
 
 
@@ -434,21 +447,26 @@ def _read_shown_order(
     explanation = str(score["explanation"])
     listing, _, letters = explanation.removeprefix(SHUFFLED).rpartition(SHUFFLED_ANSWER)
     order: list[int] = []
+    at = 0
     for position in range(len(choices)):
         lead = f"{_label(position)}) "
+        start = at + len(lead)
         fitting = [
             index
             for index, text in enumerate(choices)
-            if index not in order and listing.startswith(lead + text) and listing[len(lead + text) :][:1] in ("\n", "")
+            if index not in order
+            and listing.startswith(lead, at)
+            and listing.startswith(text, start)
+            and listing[start + len(text) : start + len(text) + 1] in ("\n", "")
         ]
         # The longest: a choice may be the beginning of another that goes on in a new line.
         best = max(fitting, key=lambda index: len(choices[index]), default=None)
         if best is None:
             place.reject("the shuffled choices of its explanation are not those of the sample; the log is damaged")
         order.append(best)
-        listing = listing[len(lead + choices[best]) :].removeprefix("\n")
+        at = start + len(choices[best]) + 1
     position_answered = _index(letters) if letters else None
-    if (position_answered is None) != (answer is None) or listing:
+    if (position_answered is None) != (answer is None) or at < len(listing):
         place.reject(
             f"shuffled answer {quote(letters)} and answer {quote(score.get('answer'))} differ; the log is damaged"
         )
@@ -584,7 +602,39 @@ def _inspect_records(file: str, samples: Any, epochs: int) -> Iterator[Seen | Un
             place, _, reason = str(error).removeprefix(f"{file} ").partition(": ")
             yield Unusable(place, reason, DAMAGED)
             continue
-        yield from record_of(place.name, partial(inspect_seen, place, sample, epochs))
+        yield from record_of(place.name, partial(_seen, place, sample, epochs))
+
+
+def _seen(place: Item, raw: dict[str, Any], epochs: int) -> Iterator[Seen | Unusable]:
+    """Yield a sample as a record of an audit."""
+    sample = _read_sample(place, raw, epochs, any_scorer=True)
+    if isinstance(sample, Unusable):
+        yield sample
+        return
+    output = members(place, raw, "output", dict)
+    completion, stopped = output.get("completion"), _choice(output).get("stop_reason")
+    messages = raw.get("messages")
+    messages = messages if isinstance(messages, list) and messages else raw.get("input")
+    if isinstance(messages, list) and isinstance(messages[-1], dict) and messages[-1].get("role") == "assistant":
+        messages = messages[:-1]
+    yield Seen(
+        place.name,
+        sample.name,
+        sample.question,
+        tuple(sample.choices[index] for index in sample.shown),
+        None,
+        sample.position,
+        sample.variant,
+        sample.stated,
+        prompt_text(messages) or None,
+        sample.text or (completion if isinstance(completion, str) else ""),
+        sample.reasoning,
+        stopped in ("max_tokens", "model_length"),
+        stopped == "content_filter",
+        answer=sample.answer,
+        keyed=sample.key,
+        fields=sample.fields,
+    )
 
 
 FORMAT: Final = Format(

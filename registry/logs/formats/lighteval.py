@@ -12,7 +12,7 @@ order of the options is read from the query. Read as lighteval 0.13 writes it.
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,15 +20,16 @@ from typing import Any, Final
 from registry.benchmarks.lines import Place, quote, shorten
 from registry.errors import IngestError
 from registry.files.allowance import Allowance
-from registry.logs.documents import Log, load_json, members, read_description, texts
+from registry.logs.documents import Log, load_json, members, read_description
 from registry.logs.files import results_beside
 from registry.logs.format import LIGHTEVAL, Format
 from registry.logs.labels import BARE, Written, certain, read_label
-from registry.logs.listing import listing
+from registry.logs.listing import Listing, listing
 from registry.logs.means import fields_of
 from registry.logs.prompts import PromptFinder, find_listed_order
 from registry.logs.record import (
     NOT_MULTIPLE_CHOICE,
+    SEVERAL_RIGHT,
     Item,
     Known,
     KnownQuestion,
@@ -36,7 +37,6 @@ from registry.logs.record import (
     Seen,
     Source,
     Unusable,
-    check_numbers,
     match_options,
     only,
     optional_text,
@@ -55,8 +55,6 @@ _METRICS: Final = (SCORED, "em", "extractive_match", "pass", "gpqa_pass", "expr_
 _DOUBTED: Final = 0.01
 """Share of the answers read again whose score contradicts the text, above which the log is doubted."""
 _LONGEST_NUMBER: Final = 4
-_FINITE: Final = -1e300
-"""Stands for minus infinity, the lowest log-probability, while the others are checked."""
 
 
 def read_lighteval(path: Path, _head: None, questions: Mapping[str, KnownQuestion]) -> Log:
@@ -78,7 +76,7 @@ def read_lighteval(path: Path, _head: None, questions: Mapping[str, KnownQuestio
         doc = members(place, row, "doc", dict)
         task = doc.get("task_name") or task
         shots = max(shots, len(doc.get("fewshot_samples") or []))
-        answers = _answers(place, row, doc, finder)
+        answers = _recorded(place, row, finder)
         metrics.update(row.get("metric") or ())
         allowance.take(sum(len(answer.text or "") for answer, _ in answers), records=len(answers))
         doubts += [(len(recorded) + at, doubt) for at, (_, doubt) in enumerate(answers) if doubt is not None]
@@ -129,64 +127,128 @@ def answer_of(
     return certain(text, believed), None if reading is None or reading == believed else reading
 
 
-def _answers(
-    place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finder: PromptFinder
-) -> list[tuple[Recorded, int | None]]:
-    """Return the answers of a row, each with the position that its text states if its score contradicts it."""
-    query = members(place, doc, "query", str)
-    question, following = finder.find(place, query)
-    # MMLU-Pro has its letters in one text, the same for all questions.
-    letters = doc["choices"][: len(question.options)] if isinstance(doc.get("choices"), str) else None
-    choices = [choice.strip() for choice in (letters or texts(place, doc, "choices"))]
-    gold = _gold(place, doc, len(choices))
-    order = _order(place, question, choices, following)
-    key = certain(choices[gold], gold)
-    options = [question.options[item] for item in order]
-    response = members(place, row, "model_response", dict)
-    metric = row.get("metric") or {}
-    logprobs = response.get("logprobs") or []
-    if logprobs:
-        # If a metric compares them with values of an unconditioned query, these follow them.
-        shown_values = [_FINITE if value == -math.inf else value for value in logprobs[: len(order)]]
-        values = check_numbers(place, "logprobs", shown_values, len(order), low=-math.inf, high=math.inf)
-        assert values is not None
-        values = tuple(min(0.0, value) for value in values)
-        best = values.index(max(values))
-        score = _number(metric.get(SCORED))
-        known = None if _FINITE in values else values
-        likeliest = Recorded(place, question, 0, order, True, best, logprobs=known, stated=score, key=key)
-        return [(replace(likeliest, fields=_fields(doc)), None)]
-    written = texts(place, response, "text")
-    if not written:
-        place.reject("has neither log-probabilities nor a text; import the details of a finished run")
-    named, score = metric_of(metric)
-    stated = score if len(written) == 1 else None
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row as written, for audits and imports.
+
+    choices: as the row has them. shared: whether they are letters in one text, the same for all questions, as MMLU-Pro
+    has them. gold: index of the right one. likelihoods: of the choices; none if texts were written. written: the texts,
+    each with the part of it that was scored and its thought. metric, stated: the metric that marks answers as right.
+    """
+
+    query: str
+    choices: tuple[str, ...]
+    shared: bool
+    gold: int
+    likelihoods: tuple[float, ...]
+    written: tuple[tuple[str, str, str | None], ...]
+    metric: str
+    stated: float | None
+    fields: Mapping[str, str]
+
+    def answers(self, options: Sequence[str]) -> "list[_Answer] | str":
+        """Return the answers, given the options as shown; the problem if there are none."""
+        n_options = len(options)
+        if self.gold >= n_options:
+            return f"gold_index {self.gold} is not one of its {n_options} choices"
+        if self.likelihoods:
+            # If a metric compares them with values of an unconditioned query, these follow them.
+            values = self.likelihoods[:n_options]
+            if len(values) < n_options:
+                return f"logprobs: {len(values)} values for {n_options} positions"
+            if any(map(math.isnan, values)):
+                return f"logprobs: {sum(map(math.isnan, values))} of {n_options} are no numbers"
+            scored = self.stated if self.metric.split(":")[0].split("@")[0] == SCORED else None
+            known = None if -math.inf in values else tuple(min(0.0, value) for value in values)
+            return [_Answer(values.index(max(values)), known, None, None, None, scored, None)]
+        stated = self.stated if len(self.written) == 1 else None
+        found = []
+        for text, scored_text, thought in self.written:
+            label, doubt = answer_of(scored_text, options, self.gold, self.metric, stated)
+            found.append(_Answer(None, None, label, text, thought, stated, doubt))
+        return found or "has neither log-probabilities nor a text"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer of a row. doubt: the position that its text states if its score contradicts it."""
+
+    position: int | None
+    logprobs: tuple[float, ...] | None
+    label: Written | None
+    text: str | None
+    thought: str | None
+    stated: float | None
+    doubt: int | None
+
+
+def _read_row(place: str, row: Mapping[str, Any]) -> _Row | Unusable:
+    """Read a row; what it lacks or contradicts is its problem."""
+    doc, response = object_of(row.get("doc")), object_of(row.get("model_response"))
+    choices = doc.get("choices")
+    shared = isinstance(choices, str)
+    listed = tuple(choices or ()) if shared else tuple(choice.strip() for choice in texts_of(choices))
+    if len(listed) < 2:
+        return Unusable(place, "has no choices", NOT_MULTIPLE_CHOICE)
+    gold = only(doc.get("gold_index"))
+    if isinstance(gold, bool) or not isinstance(gold, int) or not 0 <= gold < len(listed):
+        name = SEVERAL_RIGHT if isinstance(gold, list) and len(gold) > 1 else "unusable-answer"
+        shown = quote(doc.get("gold_index"))
+        return Unusable(place, f"gold_index {shown} is not one of its {len(listed)} choices", name)
+    likelihoods = tuple(likelihood_of(value) for value in response.get("logprobs") or ())
+    raw = texts_of(response.get("text"))
     # The scored texts: without the parts between tags of reasoning.
-    scored = texts(place, response, "text_post_processed") if response.get("text_post_processed") else written
-    if len(scored) != len(written):
-        place.reject(f"has {len(written)} texts, but {len(scored)} in text_post_processed; the file is damaged")
+    scored = texts_of(response.get("text_post_processed")) or raw
+    raw = raw or scored
+    if len(scored) != len(raw):
+        return Unusable(place, f"has {len(raw)} texts, but {len(scored)} in text_post_processed; the file is damaged")
     thoughts = response.get("reasonings")
-    if not isinstance(thoughts, list) or len(thoughts) != len(written):
-        thoughts = [None] * len(written)
-    found = []
-    for variant, (text, read, thought) in enumerate(zip(written, scored, thoughts, strict=True)):
-        answer, doubt = answer_of(read, options, gold, named, stated)
-        recorded = Recorded(
-            place,
-            question,
-            variant,
-            order,
-            True,
-            None,
-            text=optional_text(place, text) or ("" if thought else None),
-            stated=stated,
-            reasoning=optional_text(place, thought) or None,
-            answer=answer,
-            key=key,
-            fields=_fields(doc),
+    if not isinstance(thoughts, list) or len(thoughts) != len(raw):
+        thoughts = [None] * len(raw)
+    metric, stated = metric_of(object_of(row.get("metric")))
+    return _Row(
+        str(doc.get("query") or ""),
+        listed,
+        shared,
+        gold,
+        tuple(math.nan if value is None else value for value in likelihoods),
+        tuple(zip(raw, scored, (text_of(thought) for thought in thoughts), strict=True)),
+        metric,
+        stated,
+        _fields(doc),
+    )
+
+
+def _recorded(place: Place, raw: Mapping[str, Any], finder: PromptFinder) -> list[tuple[Recorded, int | None]]:
+    """Return the answers of a row to its question, each with the doubt about it."""
+    row = _read_row(place.describe(), raw)
+    if isinstance(row, Unusable):
+        place.reject(f"{row.detail}; a question has several options, and one of them is right")
+    question, following = finder.find(place, row.query)
+    choices = row.choices[: len(question.options)] if row.shared else row.choices
+    order = _order(place, question, choices, following)
+    answers = row.answers([question.options[item] for item in order])
+    if isinstance(answers, str):
+        place.reject(f"{answers}; import the details of a finished run of this benchmark")
+    key = certain(row.choices[row.gold], row.gold)
+    whole = partial(Recorded, place, question, key=key, fields=row.fields)
+    return [
+        (
+            whole(
+                variant,
+                order,
+                True,
+                answer.position,
+                logprobs=answer.logprobs,
+                text=optional_text(place, answer.text) or ("" if answer.thought else None),
+                stated=answer.stated,
+                reasoning=optional_text(place, answer.thought) or None,
+                answer=answer.label,
+            ),
+            answer.doubt,
         )
-        found.append((recorded, doubt))
-    return found
+        for variant, answer in enumerate(answers)
+    ]
 
 
 def _fields(doc: Mapping[str, Any]) -> dict[str, str]:
@@ -198,15 +260,6 @@ def _fields(doc: Mapping[str, Any]) -> dict[str, str]:
         except ValueError:
             return {}
     return fields_of(object_of(specific))
-
-
-def _gold(place: Place, doc: Mapping[str, Any], n_choices: int) -> int:
-    gold = doc.get("gold_index")
-    found = gold if isinstance(gold, list) else [gold]
-    if len(found) != 1 or isinstance(found[0], bool) or not isinstance(found[0], int) or not 0 <= found[0] < n_choices:
-        place.reject(f"gold_index {quote(gold)} is not one of its {n_choices} choices; a question has one right option")
-    index: int = found[0]
-    return index
 
 
 def _order(place: Place, question: KnownQuestion, choices: Sequence[str], following: str) -> tuple[int, ...]:
@@ -293,84 +346,69 @@ def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusab
         yield from record_of(f"row {number}", partial(_lighteval_record, f"row {number}", number, row))
 
 
-def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
-    doc, response, metric = (
-        object_of(row.get("doc")),
-        object_of(row.get("model_response")),
-        object_of(row.get("metric")),
-    )
-    letters = doc.get("choices")
-    # MMLU-Pro has its letters in one text, the same for all questions.
-    choices = tuple(letters) if isinstance(letters, str) else tuple(choice.strip() for choice in texts_of(letters))
-    if len(choices) < 2:
-        yield Unusable(place, "has no choices", NOT_MULTIPLE_CHOICE)
+def _lighteval_record(place: str, number: int, raw: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+    row = _read_row(place, raw)
+    if isinstance(row, Unusable):
+        yield row
         return
-    query = str(doc.get("query") or "")
-    instruction = str(doc.get("instruction") or "")
-    shots = [object_of(shot) for shot in doc.get("fewshot_samples") or ()]
-    shown = listing(query)
-    labelled = all(len(choice) == 1 and choice in LETTERS for choice in choices)
-    options = shown.options if labelled and shown is not None else choices
-    gold = only(doc.get("gold_index"))
-    if len(options) != len(choices) and not isinstance(letters, str):
-        name = "truncated-prompt" if len(options) < len(choices) else "unusable-answer"
-        yield Unusable(place, f"shows {len(options)} options and scores {len(choices)}", name)
+    shown = listing(row.query)
+    labelled = all(len(choice) == 1 and choice in LETTERS for choice in row.choices)
+    options = shown.options if labelled and shown is not None else row.choices
+    if len(options) != len(row.choices) and not row.shared:
+        name = "truncated-prompt" if len(options) < len(row.choices) else "unusable-answer"
+        yield Unusable(place, f"shows {len(options)} options and scores {len(row.choices)}", name)
         return
-    if isinstance(gold, bool) or not isinstance(gold, int) or not 0 <= gold < len(options):
-        yield Unusable(place, f"its gold_index {shorten(gold, 40)} names none of its {len(options)} options")
+    answers = row.answers(options)
+    if isinstance(answers, str):
+        yield Unusable(place, answers)
         return
+    doc, response = object_of(raw.get("doc")), object_of(raw.get("model_response"))
+    tokens = list(response.get("input_tokens") or ())
+    doubled = len(tokens) > 1 and tokens[0] == tokens[1] and tokens[0] in (0, 1, 2, 128000)
+    problems = (("doubled-begin-token", f"token {tokens[0]} begins the prompt twice"),) if doubled else ()
+    for variant, answer in enumerate(answers):
+        doubts: tuple[tuple[str, str], ...] = ()
+        if answer.doubt is not None:
+            detail = (
+                f"reads as {LETTERS[answer.doubt]}, {LETTERS[row.gold]} is right, and its score is {answer.stated:g}"
+            )
+            doubts = (("score-contradicts-answer", detail),)
+        yield Seen(
+            place,
+            str(doc.get("id") if doc.get("id") is not None else number),
+            _asked(row.query, str(doc.get("instruction") or ""), shown),
+            options,
+            row.gold,
+            answer.position,
+            None if len(answers) < 2 else variant,
+            answer.stated,
+            _prompt(row.query, doc, response),
+            answer.text,
+            answer.thought,
+            scored=bool(row.likelihoods),
+            problems=problems + doubts,
+            answer=answer.label,
+            fields=row.fields,
+        )
+
+
+def _asked(query: str, instruction: str, shown: Listing | None) -> str:
+    """Return the question of a query, without its instruction and options."""
     if shown is None or (instruction.strip() and query.startswith(instruction)):
         text = (query if shown is None else shown.before).removeprefix(instruction)
     else:
         text = shown.question
     text = text.strip().removeprefix("Question:").strip()
-    text = re.sub(r"\b(?:Answer|Options|Choices):$", "", text).rstrip()
-    examples = [f"{shot.get('query', '')} {_example_answer(shot)}" for shot in shots]
-    body = query.removeprefix(instruction)
-    prompt = text_of(response.get("input")) or "\n\n".join(
-        part for part in (instruction.strip(), *(e.removeprefix(instruction) for e in examples), body) if part
-    )
-    tokens = list(response.get("input_tokens") or ())
-    doubled = len(tokens) > 1 and tokens[0] == tokens[1] and tokens[0] in (0, 1, 2, 128000)
-    problems = (("doubled-begin-token", f"token {tokens[0]} begins the prompt twice"),) if doubled else ()
-    logprobs = [likelihood_of(value) for value in response.get("logprobs") or ()][: len(options)]
-    written = texts_of(response.get("text_post_processed") or response.get("text"))
-    raw = texts_of(response.get("text"))
-    numbers = [value for value in logprobs if value is not None and not math.isnan(value)]
-    scored = len(numbers) == len(options)
-    named, stated = metric_of(metric)
-    answers = [None] if scored else list(range(len(written)))
-    if scored and not named.startswith(SCORED):
-        stated = None
-    for at in answers:
-        position, label = None, None
-        contradictions: tuple[tuple[str, str], ...] = ()
-        if at is None:
-            position = numbers.index(max(numbers))
-        else:
-            score = stated if len(answers) < 2 else None
-            label, doubt = answer_of(written[at], options, gold, named, score)
-            if doubt is not None:
-                detail = f"reads as {LETTERS[doubt]}, {LETTERS[gold]} is right, and its score is {score:g}"
-                contradictions = (("score-contradicts-answer", detail),)
-        yield Seen(
-            place,
-            str(doc.get("id") if doc.get("id") is not None else number),
-            text,
-            options,
-            gold,
-            position,
-            None if len(answers) < 2 else at,
-            stated if len(answers) < 2 else None,
-            prompt,
-            None if at is None else raw[at] if at < len(raw) else written[at],
-            scored=at is None,
-            problems=problems + contradictions,
-            answer=label,
-            fields=_fields(doc),
-        )
-    if not answers:
-        yield Unusable(place, "has neither log-probabilities nor a text")
+    return re.sub(r"\b(?:Answer|Options|Choices):$", "", text).rstrip()
+
+
+def _prompt(query: str, doc: Mapping[str, Any], response: Mapping[str, Any]) -> str:
+    """Return the prompt that was sent, or the parts of which it was made."""
+    instruction = str(doc.get("instruction") or "")
+    shots = [object_of(shot) for shot in doc.get("fewshot_samples") or ()]
+    examples = [f"{shot.get('query', '')} {_example_answer(shot)}".removeprefix(instruction) for shot in shots]
+    parts = (instruction.strip(), *examples, query.removeprefix(instruction))
+    return text_of(response.get("input")) or "\n\n".join(part for part in parts if part)
 
 
 def _example_answer(shot: Mapping[str, Any]) -> str:

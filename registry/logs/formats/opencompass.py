@@ -11,10 +11,10 @@ prompt. Read as OpenCompass 0.5 writes it.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from registry.benchmarks.lines import Place, quote
 from registry.errors import IngestError
@@ -67,91 +67,138 @@ def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping
     for number in range(len(document)):
         place = Item(path, f"prediction {number}")
         prediction = members(place, document, str(number), dict)
-        labels = {key.removeprefix(LABEL): value for key, value in prediction.items() if key.startswith(LABEL)}
-        if labels:
-            perplexities |= any(isinstance(value, dict) and "PPL" in value for value in labels.values())
-            answer = _read_chosen(place, prediction, labels, details.get(str(number)), finder)
-        else:
-            answer = _read_written(place, prediction, details.get(str(number)), finder)
-        allowance.take(len(answer.text or ""), records=1)
-        recorded.append(answer)
+        read = _read_prediction(prediction, details.get(str(number)))
+        perplexities |= read.perplexities
+        allowance.take(len(read.text or ""), records=1)
+        recorded.append(_recorded(place, read, finder))
     about = read_description(path, {"model": path.parent.name, "dataset": path.stem})
     remarks = [NO_PROBABILITIES] if perplexities else []
     return Log(OPENCOMPASS, recorded, about, METRIC, stated, None, remarks)
 
 
-def _read_chosen(
-    place: Place, prediction: Mapping[str, Any], labels: Mapping[str, Any], detail: Any, finder: PromptFinder
-) -> Recorded:
-    """Return the label with the lowest perplexity, or the highest log-likelihood, as the program states it."""
-    prompts = [_prompt(place, members(place, labels, label, dict).get("testing input")) for label in labels]
-    names = list(labels)
-    question, following = finder.find(place, prompts[0])
-    listed = find_listed_order(question, following)
-    if listed is None:
-        # The options continue the prompts: each label's prompt ends with its option.
-        matched = ending_order(question, prompts)
-        positions: Mapping[str, int | None] = {name: position for position, name in enumerate(names)}
-    else:
-        matched = listed
-        positions = {name: read_label(name, [""] * len(listed)).positions[0] for name in names}
-    if matched is None:
-        _reject_unlisted(place, question)
-    position = positions.get(str(prediction.get("prediction")))
-    if position is None:
-        place.reject(f"prediction {quote(prediction.get('prediction'))} is none of its labels: {quote(names)}")
-    gold = prediction.get("gold")
-    right = None if gold is None else positions.get(str(gold))
-    if gold is not None and right is None:
-        place.reject(f"gold {quote(gold)} is none of its labels: {quote(names)}; a question has one right option")
-    order = matched
-    key = None if right is None else certain(gold, right)
-    values = [labels[name].get("Loglikelihood") for name in names]
-    logprobs = None
-    if all(value is not None for value in values) and len(values) == len(order):
-        numbers = check_numbers(place, "Loglikelihood", values, len(order), low=-math.inf, high=math.inf)
-        assert numbers is not None
-        by_position = {positions[name]: min(0.0, number) for name, number in zip(names, numbers, strict=True)}
-        logprobs = tuple(by_position[at] for at in range(len(order))) if len(by_position) == len(order) else None
-    found = Recorded(place, question, 0, order, True, position, logprobs=logprobs, stated=_correct(detail), key=key)
-    return replace(found, fields=_fields(prediction, detail))
+@dataclass(frozen=True, slots=True)
+class _Prediction:
+    """A prediction as written, for audits and imports.
+
+    labels: the labels that were scored; none if a text was generated. prompts: up to each label's answer, or the only
+    one. whole: the first prompt with its examples. chosen: the label that the program states or its evaluator
+    extracted. text: the generated one. detailed: whether the results have the evaluator's reading of it.
+    """
+
+    labels: tuple[str, ...]
+    prompts: tuple[Any, ...]
+    whole: Any
+    likelihoods: tuple[Any, ...]
+    perplexities: bool
+    chosen: Any
+    gold: Any
+    text: Any
+    detailed: bool
+    stated: float | None
+    cut_off: bool
+    fields: Mapping[str, str]
+
+    def places(self, n_options: int, *, listed: bool) -> dict[str, int]:
+        """Return the position of each label: of listed options by its letter, else by its own place among them."""
+        named = [read_label(name, [""] * n_options).positions[0] for name in self.labels]
+        if listed and None not in named and len(set(named)) == len(named):
+            return {name: at for name, at in zip(self.labels, named, strict=True) if at is not None}
+        return {name: at for at, name in enumerate(self.labels)}
+
+    def key(self, options: Sequence[str], *, listed: bool) -> Written | None:
+        """Return the right option as a label; None if the prediction has none."""
+        if self.gold is None:
+            return None
+        at = self.places(len(options), listed=listed).get(str(self.gold))
+        return read_label(only(self.gold), options) if at is None else certain(self.gold, at)
+
+    def answer(self, options: Sequence[str], key: Written | None, *, listed: bool) -> Written:
+        """Return the answer as a label."""
+        at = self.places(len(options), listed=listed).get(str(self.chosen))
+        return answer_label(self.chosen, options, key, self.stated) if at is None else certain(self.chosen, at)
 
 
-def _read_written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: PromptFinder) -> Recorded:
-    """Return the letter that the evaluator read from a text, according to the results."""
-    text = members(place, find_written(prediction), "prediction", str)
-    if not isinstance(detail, dict):
+def _read_prediction(prediction: Mapping[str, Any], detail: Any) -> _Prediction:
+    """Read a prediction. detail: of the results, if they have one."""
+    labels = {key.removeprefix(LABEL): object_of(value) for key, value in prediction.items() if key.startswith(LABEL)}
+    written = find_written(prediction)
+    found = object_of(detail)
+    stated = number_of(only(found.get("correct", found.get("is_correct"))))
+    likelihoods = tuple(value.get("Loglikelihood") for value in labels.values())
+    return _Prediction(
+        tuple(labels),
+        tuple(value.get("testing input") for value in labels.values()) or (prediction.get("origin_prompt"),),
+        next((value.get("prompt") for value in labels.values()), prediction.get("origin_prompt")),
+        () if None in likelihoods else likelihoods,
+        any("PPL" in value for value in labels.values()),
+        prediction.get("prediction") if labels else only(found.get("predictions", found.get("pred"))),
+        prediction.get("gold"),
+        None if labels else written.get("prediction"),
+        bool(found),
+        stated if stated is not None and 0 <= stated <= 1 else None,
+        object_of(written.get("rollout")).get("finish_reason") == "length",
+        _fields(prediction, detail),
+    )
+
+
+def _recorded(place: Place, read: _Prediction, finder: PromptFinder) -> Recorded:
+    """Return a prediction's answer to its question, whose options are in the order that the prompt lists."""
+    if not read.labels and not isinstance(read.text, str):
+        place.reject(f"prediction {quote(read.text)} is not text; the log is damaged, or of another version")
+    if not read.labels and not read.detailed:
         place.reject(
             "is a generated text, and no results next to the predictions (results/MODEL/DATASET.json) say which letter "
             "the evaluator read from it; run OpenCompass with --dump-eval-details, and import within its folder"
         )
-    question, following = finder.find(place, _prompt(place, prediction.get("origin_prompt")))
-    listed = find_listed_order(question, following)
-    if listed is None:
-        _reject_unlisted(place, question)
-    gold = prediction.get("gold")
-    options = [question.options[item] for item in listed]
-    key = None if gold is None else read_label(only(gold), options)
+    prompts = [_prompt(place, prompt) for prompt in read.prompts]
+    question, following = finder.find(place, prompts[0])
+    order = find_listed_order(question, following)
+    listed = order is not None
+    if order is None and read.labels:
+        order = ending_order(question, prompts)  # the options continue the prompts
+    if order is None:
+        place.reject(
+            f'its prompt does not list the options of question {question.external_id} behind labels such as "A.", '
+            "nor ends with them, so that their order is unknown; give the answers as JSON Lines"
+        )
+    options = [question.options[item] for item in order]
+    key = read.key(options, listed=listed)
+    answer = read.answer(options, key, listed=listed)
+    problem = f"none of its labels: {quote(list(read.labels))}"
+    if not read.labels:
+        problem = f"not a label of its {len(order)} options"
     if key is not None and set(key.positions) == {None}:
-        place.reject(f"gold {quote(gold)} is not a label of its {len(listed)} options; a question has one right option")
-    extracted = only(detail.get("predictions", detail.get("pred")))
-    if not isinstance(extracted, str):
-        place.reject(f"the results have no letter for it, but {quote(extracted)}; run OpenCompass again with details")
-    stated = _correct(detail)
-    right = key.positions[0] if key is not None and stated == 1 else None
+        place.reject(f"gold {quote(read.gold)} is {problem}; a question has one right option")
+    if read.labels and set(answer.positions) == {None}:
+        place.reject(f"prediction {quote(read.chosen)} is {problem}")
+    if not read.labels and not isinstance(read.chosen, str):
+        place.reject(f"the results have no letter for it, but {quote(read.chosen)}; run OpenCompass again with details")
     return Recorded(
         place,
         question,
         0,
-        listed,
+        order,
         True,
-        None,
-        text=optional_text(place, text) or None,
-        stated=stated,
-        answer=read_label(extracted, options, right=right),
+        answer.positions[0] if read.labels else None,
+        logprobs=_logprobs(place, read, len(order), listed=listed),
+        text=optional_text(place, read.text) or None,
+        stated=read.stated,
+        answer=None if read.labels else answer,
         key=key,
-        fields=_fields(prediction, detail),
+        fields=read.fields,
     )
+
+
+def _logprobs(place: Place, read: _Prediction, n_options: int, *, listed: bool) -> tuple[float, ...] | None:
+    """Return the log-likelihoods of the labels by position; None unless each position has one."""
+    if len(read.likelihoods) != n_options:
+        return None
+    values = list(read.likelihoods)
+    numbers = check_numbers(place, "Loglikelihood", values, n_options, low=-math.inf, high=math.inf)
+    assert numbers is not None
+    places = read.places(n_options, listed=listed)
+    by_position = {places[name]: min(0.0, number) for name, number in zip(read.labels, numbers, strict=True)}
+    return tuple(by_position[at] for at in range(n_options)) if len(by_position) == n_options else None
 
 
 def _fields(prediction: Mapping[str, Any], detail: Any) -> dict[str, str]:
@@ -165,12 +212,6 @@ def find_written(prediction: Mapping[str, Any]) -> Mapping[str, Any]:
     return nested if isinstance(nested, dict) else prediction
 
 
-def _correct(detail: Any) -> float | None:
-    """Return the score that the results state for an answer, under either name that evaluators give it."""
-    value = only(detail.get("correct", detail.get("is_correct"))) if isinstance(detail, dict) else None
-    return float(value) if isinstance(value, bool) else None
-
-
 def _prompt(place: Place, value: Any) -> str:
     """Return the text of a prompt, which is one text or a list of turns."""
     if isinstance(value, str):
@@ -181,13 +222,6 @@ def _prompt(place: Place, value: Any) -> str:
     if not parts or len(parts) < len(turns):
         place.reject(f"prompt {quote(value)} is neither a text nor a list of turns; the file is damaged")
     return "\n".join(parts)
-
-
-def _reject_unlisted(place: Place, question: KnownQuestion) -> NoReturn:
-    place.reject(
-        f'its prompt does not list the options of question {question.external_id} behind labels such as "A.", nor '
-        "ends with them, so that their order is unknown; give the answers as JSON Lines"
-    )
 
 
 def opencompass_results(path: Path) -> tuple[Mapping[str, Any], float | None]:
@@ -225,33 +259,26 @@ def _opencompass_records(document: Mapping[str, Any], details: Mapping[str, Any]
 
 
 def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
-    prediction, detail, place = object_of(value), object_of(details.get(name)), f"prediction {name}"
-    labels = {key.removeprefix(LABEL): object_of(item) for key, item in prediction.items() if key.startswith(LABEL)}
-    prompts = [prompt_text(item.get("testing input")) for item in labels.values()]
-    prompt = _common(prompts) if prompts else prompt_text(prediction.get("origin_prompt"))
+    read, place = _read_prediction(object_of(value), details.get(name)), f"prediction {name}"
+    prompts = [prompt_text(prompt) for prompt in read.prompts]
+    prompt = _common(prompts)
     shown = listing(prompt)
     if shown is not None:
         options, text = shown.options, shown.question
-    elif prompts:
-        options = tuple(ending[len(prompt) :].strip() or name for ending, name in zip(prompts, labels, strict=True))
-        text = prompt
+    elif read.labels:
+        endings = zip(prompts, read.labels, strict=True)
+        options, text = tuple(ending[len(prompt) :].strip() or label for ending, label in endings), prompt
     else:
         yield Unusable(place, "its prompt lists no options behind labels", NOT_MULTIPLE_CHOICE)
         return
-    whole = prompt_text(next(iter(labels.values())).get("prompt")) if labels else prompt
+    whole = prompt_text(read.whole)
     # The last place: an example may be the question itself, with its first label.
-    sent = whole[: whole.rfind(prompts[0])] + prompt if prompts and prompts[0] in whole else whole
-    names = list(labels)
-    gold = prediction.get("gold")
-    keyed = None if gold is None else _opencompass_label(gold, options, names)
-    written = find_written(prediction)
-    output = None if labels else text_of(written.get("prediction"))
-    extracted = only(detail.get("predictions", detail.get("pred")))
-    stated = number_of(only(detail.get("correct", detail.get("is_correct"))))
-    if labels:
-        answer = _opencompass_label(prediction.get("prediction"), options, names)
-    elif detail:
-        answer = answer_label(extracted, options, keyed, stated)
+    sent = whole[: whole.rfind(prompts[0])] + prompt if read.labels and prompts[0] in whole else whole
+    listed = shown is not None
+    key = read.key(options, listed=listed)
+    output = text_of(read.text)
+    if read.labels or read.detailed:
+        answer = read.answer(options, key, listed=listed)
     else:
         answer = certain(output, final_reading(output or "", options))
     yield Seen(
@@ -262,15 +289,15 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
         None,
         None,
         None,
-        stated,
+        read.stated,
         sent,
         output,
-        cut_off=object_of(written.get("rollout")).get("finish_reason") == "length",
-        scored=bool(labels),
-        listed=shown is not None,
+        cut_off=read.cut_off,
+        scored=bool(read.labels),
+        listed=listed,
         answer=answer,
-        keyed=keyed,
-        fields=_fields(prediction, detail),
+        keyed=key,
+        fields=read.fields,
     )
 
 
@@ -279,12 +306,6 @@ def _common(texts: Sequence[str]) -> str:
     first, last = min(texts), max(texts)
     end = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
     return first[:end]
-
-
-def _opencompass_label(value: Any, options: Sequence[str], names: Sequence[str]) -> Written:
-    if isinstance(value, str) and value in names and len(names) == len(options):
-        return certain(value, names.index(value))
-    return read_label(only(value), options)
 
 
 FORMAT: Final = Format(
