@@ -19,7 +19,7 @@ def test_generated_text_is_up_to_date(path: Path) -> None:
 
 def test_a_new_format_of_logs_gets_its_paragraph_in_its_place() -> None:
     page = read(DOCS / "importing-outputs.md")
-    start = page.index("**Every Eval Ever.**")
+    start = page.index("**Inspect AI.**")
     end = page.index("\n\n", start) + 2
     assert generator()._with_forms(page[:start] + page[end:]) == page
 
