@@ -163,6 +163,7 @@ def _evaluations(
                     "distinct_prompts_max": len(shown),
                     "variants_max": len(shown),
                     "orders_only": True,
+                    "samples": False,
                     "chance": 0.25,
                     "created_at": SEALED - timedelta(days=1),
                     "started_at": SEALED - timedelta(hours=1),
@@ -179,7 +180,7 @@ def _evaluations(
     shards = _shards(session, [(row.id, asked[row.benchmark_version_id]) for row in rows], len(shown))
     skills = {revision.id: rng.uniform(0.3, 0.9) for revision in revisions}
     copy(session, EvaluationQuestion.__table__, _questions(rows, asked, shards, len(shown)))
-    copy(session, EvaluationMetric.__table__, (item for row in rows for item in _metrics(rng, row, skills)))
+    copy(session, EvaluationMetric.__table__, (item for row in rows for item in _metrics(rng, row, skills, asked)))
     if scores:
         copy(session, QuestionScore.__table__, (item for row in rows for item in _scores(rng, row, skills, asked)))
 
@@ -224,7 +225,9 @@ def _questions(rows: Any, asked: dict[int, list[int]], shards: dict[int, int], n
             }
 
 
-def _metrics(rng: random.Random, row: Any, skills: dict[int, float]) -> Iterable[dict[str, Any]]:
+def _metrics(
+    rng: random.Random, row: Any, skills: dict[int, float], asked: dict[int, list[int]]
+) -> Iterable[dict[str, Any]]:
     """Yield every metric over all questions; undefined if only repeats define it. No model samples its answers."""
     values: dict[str, float | None] = {}
     for name, metric in METRICS.items():
@@ -239,7 +242,7 @@ def _metrics(rng: random.Random, row: Any, skills: dict[int, float]) -> Iterable
             "metric": name,
             "definition_version": METRICS[name].definition_version,
             "value": value,
-            "n": 1000,
+            "n": len(asked[row.benchmark_version_id]),
             "interval_low": None if value is None else max(0.0, value - 0.02),
             "interval_high": None if value is None else min(1.0, value + 0.02),
             "computed_at": SEALED,

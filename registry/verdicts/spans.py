@@ -61,10 +61,10 @@ class Span:
     def thin(self) -> bool:
         """Check that a loss is drawn that is blamed neither on chance nor on the order."""
         end = self.right if self.same is None else self.same
-        return self.two is not None and not self.clear and end - self.two >= _SEEN
+        return self.two is not None and not self.clear and end - self.two >= SEEN
 
 
-_SEEN: Final = 0.0005
+SEEN: Final = 0.0005
 """Differences below are 0.0 points."""
 
 
@@ -192,12 +192,12 @@ def _describe_separated(asked: Asked, numbers: Mapping[str, Number], *, clear: b
         said += f"not clearly because of {cause}."
     by_chance = f"chance costs {points(chance.value)}"
     if not all_repeated(twice, across):
-        lost = f"; {by_chance}" if chance.value >= _SEEN else ""
+        lost = f"; {by_chance}" if chance.value >= SEEN else ""
         return f"{said} {meaning_of_dot(one).capitalize()}, {share(average.value)}{lost}."
     once = across.value + cost.value + chance.value
-    if chance.value >= _SEEN:
+    if chance.value >= SEEN:
         said += f" Right once {share(once)}: {by_chance}."
-    if abs(average.value - once) >= _SEEN:
+    if abs(average.value - once) >= SEEN:
         rest = points(average.value - once)
         said += f" Other {several}, asked once: {rest}, so that {share(average.value)} are right in all."
     return said

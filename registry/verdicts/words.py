@@ -138,7 +138,7 @@ def board_words(of: BoardFacts) -> Words:
         "unread": _so_many(sum(one.unread for one in of.models), models),
         "known": _so_many(len(of.known), models),
         "costly": _so_many(len(of.costly), models),
-        "most": "" if most is None else most.model,
+        "which": "" if most is None else most.model + (" loses most" if len(of.costly) > 1 else ""),
         "twice": "" if most is None else _describe_loss(most.numbers, most.parts[0].asked),
         "cost": numbers.get("order_loss", ""),
         "cost_between": numbers.get("order_loss_between", ""),

@@ -190,7 +190,7 @@ def _make_boards(engine: Engine, story: Story) -> None:
         {"name": BOARD, "variants": ["imported"], "tasks": [{"benchmark": MEDQA}]},
         {
             "title": "What the order of the options costs",
-            "text": story.sentence,
+            "text": "Recorded answers of two models to MedQA, in the order that is printed and in other orders.",
             "columns": [f"{metric}@imported" for metric in COLUMNS],
         },
     )

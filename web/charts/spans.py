@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
-from registry.verdicts.spans import Span, meaning_of_dot, span_of
+from registry.verdicts.spans import SEEN, Span, meaning_of_dot, span_of
 
 HEIGHT: Final = 18
 """In pixels; the marks have the same size at any width."""
@@ -57,7 +57,7 @@ _UNSEPARATED: Final = (
 
 
 def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
-    """Return the marks in these spans, each with its meaning.
+    """Return the marks that are seen in these spans, each with its meaning.
 
     If several parts of prompts vary, all are called prompts.
     """
@@ -65,7 +65,9 @@ def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
     level = _level_of(spans)
     dot, *losses, guessing = _LEGEND
     shown = [(mean_right(spans) or dot[0], dot[1])]
-    shown += losses if any(span.same is not None for span in spans) else []
+    to_chance, to_order = losses
+    shown += [to_chance] if any(span.same is not None and span.right - span.same >= SEEN for span in spans) else []
+    shown += [to_order] if any(span.clear for span in spans) else []
     shown += [_UNSEPARATED] if any(span.thin for span in spans) else []
     return [(_key(drawn), words.format(level)) for words, drawn in [*shown, guessing] if spans]
 
