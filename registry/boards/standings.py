@@ -18,13 +18,14 @@ from registry.boards.store import board_definition, column_entries, evaluations_
 from registry.db import is_in
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs, average_over_tasks
-from registry.metrics.catalogue import QUESTION_METRICS
+from registry.metrics.catalogue import BESIDE, QUESTION_METRICS
 from registry.queue.evaluations import choose_again
 from registry.scores.clusters import Clusters, clusters_of
 from registry.scores.intervals import (
     FUNCTIONS_OF_TWO_MEANS,
     ORDER_LOSS,
     base_metrics,
+    lacks_questions,
     question_values_of_each,
     resting_on,
 )
@@ -453,6 +454,7 @@ def task_standings(
     alone: list[tuple[int, str, TaskStanding]] = []
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
     needed = {name for column in columns for name in base_metrics(column.metric)}
+    needed |= {BESIDE[name] for name in needed if name in BESIDE}
     names = [name for name in QUESTION_METRICS if name in needed]
     of_entries: dict[int, dict[int, dict[str, Array]]] = {}
 
@@ -482,9 +484,13 @@ def task_standings(
                 runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column])
                 found[number][column.name] = TaskStanding(metric.over_runs(runs), n)
                 continue
-            base = [np.concatenate([part[name] for part in parts]) for name in base_metrics(column.metric)]
+            of_metric = base_metrics(column.metric)
+            beside = [BESIDE[name] for name in of_metric if name in BESIDE]
+            values = {name: np.concatenate([part[name] for part in parts]) for name in (*of_metric, *beside)}
+            base = [values[name] for name in of_metric]
             # Functions of two means are taken over the questions that have both.
             undefined = np.isnan(np.stack(base)).any(axis=0)
+            undefined |= lacks_questions(column.metric, values)
             means = _Means(tuple(np.where(undefined, np.nan, values) for values in base), grouped[pooled])
             drawn.append((number, column.name, means))
             found[number][column.name] = _standing_of_means(column.metric, means)

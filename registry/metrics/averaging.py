@@ -25,15 +25,21 @@ class MeanOverQuestions:
     sql: the value of one question, from the columns of question_score, evaluation_question and question.
     where: the condition under which a question has it, once every expected variant is stored; None for metrics of the
     original only, which need no other variant.
+    beside: the name and function of a metric that readers compare it with: without a value for each question that this
+    one has, the mean is undefined.
     """
 
     function: QuestionMetric
     sql: str
     where: str | None = None
+    beside: tuple[str, QuestionMetric] | None = None
 
     def over(self, questions: Sequence[Outcomes]) -> Value:
         """Return the mean over complete questions."""
-        return mean_of_defined(map(self.function, questions))
+        mean, n = mean_of_defined(map(self.function, questions))
+        if self.beside is not None and n < mean_of_defined(map(self.beside[1], questions))[1]:
+            mean = None
+        return mean, n
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from registry.metrics import cora, npsq, permutation, pride, probability, repeats, runs
+from registry.metrics.averaging import MeanOverQuestions
 from registry.metrics.entry import Metric
 
 
@@ -90,3 +91,10 @@ HEADLINES: Final = (
 
 QUESTION_METRICS: Final = tuple(name for name, metric in METRICS.items() if metric.of_questions)
 """Metrics that each question has a value of."""
+
+BESIDE: Final = {
+    name: metric.averaging.beside[0]
+    for name, metric in METRICS.items()
+    if isinstance(metric.averaging, MeanOverQuestions) and metric.averaging.beside is not None
+}
+"""Metric to the metric that it stands beside: it is undefined over fewer questions than that one."""

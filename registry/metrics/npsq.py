@@ -16,6 +16,7 @@ from registry.metrics.averaging import MeanOverQuestions, QuestionMetric, zero_o
 from registry.metrics.entry import Example, Metric
 from registry.metrics.outcome import Outcomes, VariantOutcome, original_variant, own_variants
 from registry.metrics.papers import cho
+from registry.metrics.permutation import accuracy
 
 
 @dataclass(frozen=True)
@@ -200,10 +201,13 @@ METRICS: Final = (
         summary="Right answers on the original order, choosing by log-probability per byte of the option.",
         formulas=(r"\left[ \operatorname{argmax}_x \frac{\log P(x \mid Q, C)}{\text{bytes}(x)} = a \right]",),
         sources=(cho("length normalisation"),),
-        needs="Log-probabilities on the original order. An option's length is counted in UTF-8 bytes.",
+        needs="Log-probabilities on the original order, of every question that has an `accuracy`. An option's length "
+        "is counted in UTF-8 bytes.",
         example=Example(examples.WITHOUT_QUESTION, "−1/2 = −.5 for a, −2/8 = −.25 for b: b leads, wrong.", "0"),
-        averaging=MeanOverQuestions(accuracy_normalized, zero_or_one("question_score.accuracy_normalized")),
-        undefined="the original or its log-probabilities are not stored",
+        averaging=MeanOverQuestions(
+            accuracy_normalized, zero_or_one("question_score.accuracy_normalized"), beside=("accuracy", accuracy)
+        ),
+        undefined="the original or its log-probabilities are not stored, for one question or more",
     ),
     Metric(
         name="choice_sensitivity_normalized",

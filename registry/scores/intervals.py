@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans
-from registry.metrics.catalogue import QUESTION_METRICS
+from registry.metrics.catalogue import BESIDE, QUESTION_METRICS
 from registry.scores.interval_methods import UPPER_BOUND
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
@@ -66,6 +66,15 @@ def base_metrics(metric: str) -> tuple[str, ...]:
     """Return the metrics of questions that a metric is computed from."""
     found = FUNCTIONS_OF_TWO_MEANS.get(metric)
     return (metric,) if found is None else (found.first, found.second)
+
+
+def lacks_questions(metric: str, values: Mapping[str, Array]) -> bool:
+    """Return whether the metric that readers compare this one with has a value of more questions.
+
+    values: metric to (questions,), NaN if undefined.
+    """
+    other = BESIDE.get(metric)
+    return other is not None and np.count_nonzero(np.isnan(values[metric])) > np.count_nonzero(np.isnan(values[other]))
 
 
 def question_values(
@@ -138,7 +147,8 @@ def metric_intervals_together(
             lacking = np.logical_or.reduce([undefined[part] for part in parts])
             # No interval is stated for fewer questions, so they need no resampling: most evaluations in tests, many
             # subjects, and most metrics of evaluations with one order.
-            if lacking.size - np.count_nonzero(lacking) >= least_questions(name):
+            enough = lacking.size - np.count_nonzero(lacking) >= least_questions(name)
+            if enough and not lacks_questions(name, values):
                 own[name] = list(range(len(columns), len(columns) + len(parts)))
                 columns += [np.where(lacking, np.nan, values[part]) for part in parts]
         places.append(own)
@@ -175,7 +185,7 @@ def column_samples(
         parts, function = base_metrics(name), FUNCTIONS_OF_TWO_MEANS.get(name)
         lacking = np.logical_or.reduce([np.isnan(values[part]) for part in parts])
         resting[name] = ~lacking & (values[parts[0]] == 1) if function and function.share_of_first else ~lacking
-        if np.count_nonzero(resting[name]) >= least_questions(name):
+        if np.count_nonzero(resting[name]) >= least_questions(name) and not lacks_questions(name, values):
             places[name] = len(columns)
             columns += [np.where(lacking, np.nan, values[part]) for part in parts]
     if not columns:

@@ -1,6 +1,7 @@
 """`shuffleboard publish`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,10 +9,14 @@ from registry.errors import UsageError
 from registry.operations.opening import engine_of
 from registry.proposals import propose
 from registry.queue.display import progress_display
+from registry.queue.progress import duration
 from registry.sealed.signing import key_path
 from registry.settings import Settings
 from shuffleboard.cli.common import json_option, note, print_document, settings_of
 from shuffleboard.cli.groups import Where
+
+if TYPE_CHECKING:
+    from web.publishing.expected import Expected
 
 
 @click.command()
@@ -46,10 +51,22 @@ def publish(board: str, to: Path | None, dataset: Path | None) -> None:
     if to is None:
         _write_dataset(settings, board, Path(str(dataset)))
         return
-    if not key_path(settings).exists():
-        note(f"the site will not be signed: there is no key; make one first with `{propose('chain key new')}`")
+    expected = 0
+
+    def announce(site: "Expected") -> None:
+        nonlocal expected
+        expected = site.files
+        size, takes = f"{site.bytes / 1e6:.0f} MB", duration(site.seconds)
+        note(f"{board} has about {site.files:,} files, {size}; writing all of them takes about {takes}")
+        if not key_path(settings).exists():
+            note(f"the site will not be signed: there is no key; make one first with `{propose('chain key new')}`")
+
     with progress_display(lambda _: "files") as show:
-        done = write(settings, board, to, lambda count: show(board, f"publishing {board}", count, None, ""))
+
+        def report(count: int) -> None:
+            show(board, f"publishing {board}", count, max(expected, count), "")
+
+        done = write(settings, board, to, report, announce)
     if print_document({"board": board, "to": str(to), **done.__dict__}):
         return
     note(f"{to}: {done.files} files, {done.bytes / 1e6:.1f} MB; {done.changed} written, {done.removed} removed")

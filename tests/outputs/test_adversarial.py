@@ -152,6 +152,24 @@ def test_questions_with_a_prompt_missing_do_not_count(registry: Registry) -> Non
     assert (simple.questions, simple.flipped) == tuple(viewed) == (2, 0.0)
 
 
+def test_shares_per_byte_are_over_all_questions_or_undefined(registry: Registry) -> None:
+    registry.benchmark("b", QUESTIONS)
+    without = {("q1", 0), ("q2", 1)}  # the original of one question, the distractor of another
+    kept = [
+        line(item["question_id"], item["variant"], item["order"][2], position=1)
+        if (item["question_id"], item["variant"]) in without
+        else item
+        for item in lines()
+    ]
+    path = registry.file("outputs.jsonl", kept)
+    evaluation_id = import_outputs(registry.engine, ImportRequest(path, "m", "b", "adversarial", "cloze"))
+    with read_session(registry.engine) as session:
+        simple, extended, *_ = view(session, evaluation_id)
+    for row in (simple, extended):
+        assert (row["questions"], row["accuracy_normalized_original"], row["accuracy_normalized"]) == (3, None, None)
+        assert row["npsq_questions"] < 3
+
+
 def test_other_variants_have_no_distractors_to_speak_of(registry: Registry) -> None:
     registry.benchmark("b", QUESTIONS)
     path = registry.file("o.jsonl", [line(f"q{q}", 0, None, position=1) for q in (1, 2, 3)])

@@ -150,6 +150,20 @@ def test_without_log_probabilities_there_is_no_normalised_accuracy(spec):
     )
 
 
+def test_normalised_accuracy_is_over_the_questions_of_accuracy_or_undefined(spec):
+    spec(
+        """
+        question | variant | answer | logprobs | chosen
+        q1       | 0       | 0      | -1 -2    |
+        q2       | 0       | 0      |          | 1
+        q3       | 0       | 0      |          | 0
+        """,
+        {"accuracy": 2 / 3, "accuracy_normalized": None},
+        per_question={"q1": {"accuracy_normalized": 1.0}, "q2": {"accuracy_normalized": None}},
+        counts={"accuracy": 3, "accuracy_normalized": 1},
+    )
+
+
 def test_without_the_counterpart_there_is_no_npsq(spec):
     spec(
         """

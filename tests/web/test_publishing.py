@@ -17,6 +17,7 @@ from playwright.sync_api import expect
 
 from registry.errors import NotFoundError, UsageError
 from registry.settings import get_settings
+from tests.support.commands import shuffleboard
 from tests.web.conftest import empty_caches
 from tests.web.outputs import BOARD
 from tests.web.test_browser import page, running
@@ -104,6 +105,28 @@ def test_the_checksums_name_every_file(site):
     folder, _ = site
     lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
     assert dict(reversed(line.split("  ", 1)) for line in lines) == listing(folder)
+
+
+def test_files_size_time_and_a_missing_key_are_said_before_anything_is_written(site, settings, tmp_path, monkeypatch):
+    monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "home"))
+    said = shuffleboard("publish", BOARD, "--to", tmp_path / "site", database_url=settings.database_url)
+    size, key, *_, end, _look = said.stderr.splitlines()
+    files, megabytes = re.fullmatch(
+        rf"{BOARD} has about ([\d,]+) files, (\d+) MB; writing all of them takes about .+", size
+    ).groups()
+    published = site[1]
+    assert int(files.replace(",", "")) == pytest.approx(published.files, rel=0.15)
+    assert int(megabytes) == pytest.approx(published.bytes / 1e6, rel=0.2)
+    assert "will not be signed" in key
+    assert f"{published.files} files" in end
+
+
+def test_a_board_that_is_not_there_is_named_before_its_missing_key(settings, tmp_path):
+    said = shuffleboard(
+        "publish", "unheard-of", "--to", tmp_path / "site", database_url=settings.database_url, status=None
+    )
+    assert said.stderr.startswith("Error: there is no public board 'unheard-of'")
+    assert not (tmp_path / "site").exists()
 
 
 def test_the_same_board_gives_the_same_bytes_and_only_changes_are_written(site, settings):

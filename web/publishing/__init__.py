@@ -29,6 +29,7 @@ from registry.settings import Settings
 from registry.sql.files import save
 from registry.sql.relations import Part
 from web import create_app
+from web.publishing.expected import Expected, estimate_site
 from web.publishing.files import Folder
 from web.publishing.pages import Frame, install
 from web.publishing.places import BOARD, Places, Scope, file_of, relative
@@ -38,6 +39,8 @@ from web.publishing.rewriting import rewrite
 _HTML: Final = "text/html"
 Report = Callable[[int], None]
 """Receives the number of files so far."""
+Announce = Callable[[Expected], None]
+"""Receives the estimate, before anything is written."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,9 @@ class Published:
     key: str | None = None
 
 
-def publish(settings: Settings, board: str, to: Path, report: Report | None = None) -> Published:
+def publish(
+    settings: Settings, board: str, to: Path, report: Report | None = None, announce: Announce | None = None
+) -> Published:
     """Write the board's site into a folder. The same board gives the same bytes.
 
     Only data that anonymous visitors may see is written. A run that is killed leaves whole files, and the next run
@@ -67,14 +72,17 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
     folder = Folder(to)
     ids = tuple(sorted(map(int, scope.evaluations)))
     engine = get_engine(settings.resolve_database_url())
-    record(engine, ids)
-    key = _sign(engine, settings)
     with tempfile.TemporaryDirectory(prefix="shuffleboard-publish-") as scratch:
         data = Path(scratch) / DATA
-        write_tables(engine, Part(ids, scope.board), data)
         title = document.get("title") or scope.board
         app = create_app(settings, keep_pages=False)
         install(app, Frame(scope.board, title, document.get("text") or "", ids), data)
+        if announce is not None:
+            with read_session(engine) as session:
+                announce(estimate_site(app, session, scope, ids))
+        record(engine, ids)
+        key = _sign(engine, settings)
+        write_tables(engine, Part(ids, scope.board), data)
         with read_session(engine) as session:
             for evaluation_id in ids:
                 copy(session, find_sealed(session, evaluation_id), data / f"{OF_EVALUATION}{evaluation_id}")

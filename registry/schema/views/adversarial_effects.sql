@@ -1,7 +1,8 @@
 -- adversarial_effects: one row per evaluation under `adversarial` variants and inserted distractor.
--- Over the questions whose original and altered prompts are both stored; what asks for log-probabilities counts those
--- where both are defined, and is NULL where there are none. flipped, npsq_flipped: share whose choice, by the protocol's
--- reading or by NPSQ, is the inserted option. Variant k shows the k-th inserted option; variant 0 is the original.
+-- Over the questions whose original and altered prompts are both stored; choosing per byte is NULL if one of these lacks
+-- log-probabilities, and NPSQ is over npsq_questions, NULL where there are none.
+-- flipped, npsq_flipped: share whose choice, by the protocol's reading or by NPSQ, is the inserted option. Variant k
+-- shows the k-th inserted option; variant 0 is the original.
 -- Of repeated prompts the first answers count.
 -- Dialect trap: PostgreSQL sorts NULL first under DESC; questions without an NPSQ of every option do not come so far.
 -- Reference: registry/metrics/adversarial.py.
@@ -17,16 +18,12 @@ select
         sum(case when altered.correct then 1 else 0 end) - sum(case when original.correct then 1 else 0 end)
         as double precision
     ) / count(*) as accuracy_change,
-    avg(cast(case
-        when altered.accuracy_normalized is null then null
-        when original.accuracy_normalized then 1.0
-        when not original.accuracy_normalized then 0.0
-    end as double precision)) as accuracy_normalized_original,
-    avg(cast(case
-        when original.accuracy_normalized is null then null
-        when altered.accuracy_normalized then 1.0
-        when not altered.accuracy_normalized then 0.0
-    end as double precision)) as accuracy_normalized,
+    case when count(case when original.accuracy_normalized is not null then altered.accuracy_normalized end) = count(*)
+        then avg(cast(case when original.accuracy_normalized then 1.0 else 0.0 end as double precision))
+    end as accuracy_normalized_original,
+    case when count(case when original.accuracy_normalized is not null then altered.accuracy_normalized end) = count(*)
+        then avg(cast(case when altered.accuracy_normalized then 1.0 else 0.0 end as double precision))
+    end as accuracy_normalized,
     count(case when original.npsq_accuracy is not null then altered.npsq_accuracy end) as npsq_questions,
     avg(cast(case
         when original.npsq_accuracy is null or altered.npsq_accuracy is null then null

@@ -33,7 +33,12 @@ def _question_metrics() -> Iterator[str]:
 def _means() -> Iterator[str]:
     """Yield means of each metric of questions, and of each combined pair over the questions with both."""
     for name in QUESTION_METRICS:
-        yield f"avg(question_metrics.{name}) as {name}"
+        averaging = METRICS[name].averaging
+        mean = f"avg(question_metrics.{name})"
+        if isinstance(averaging, MeanOverQuestions) and averaging.beside is not None:
+            other = averaging.beside[0]
+            mean = f"case when count(question_metrics.{name}) >= count(question_metrics.{other}) then {mean} end"
+        yield f"{mean} as {name}"
         yield f"count(question_metrics.{name}) as {name}_n"
     combined = [metric.of_two_means for metric in METRICS.values() if metric.of_two_means is not None]
     for first, second in dict.fromkeys((pair.first, pair.second) for pair in combined):

@@ -1,6 +1,7 @@
 -- scope_metrics: one row per evaluation and scope.
 -- Scopes: see evaluation_question_scope.
 -- Each metric is the mean over its non-NULL questions, and <metric>_n their number. NULL: no such question.
+-- accuracy_normalized is also NULL if a question with an accuracy lacks it, since readers compare the two.
 -- pct_drop, consistency_index and cora combine two means over the questions that have both.
 -- This view computes; sealed values are stored and served by evaluation_metrics.
 with averaged as (

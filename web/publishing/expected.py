@@ -1,0 +1,115 @@
+"""The size of a site and the time it takes, from a few files of each kind: said before anything is written."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.db import is_in
+from registry.lookups import find_sealed
+from registry.sealed import folder
+from registry.sealed.archiving import copy
+from registry.tables import Archive, BenchmarkVersion, Evaluation, Question
+from web.publishing.places import Scope
+from web.publishing.queries import FILES, MORE
+from web.publishing.rewriting import rewrite
+from web.urls.paging import QUESTIONS_PER_PAGE
+
+SAMPLES: Final = 3
+"""Files of each kind that are made to measure them."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The size of a site, about. seconds: the time of a run that writes all of it."""
+
+    files: int
+    bytes: int
+    seconds: float
+
+
+@dataclass
+class _Sum:
+    files: int = 0
+    bytes: float = 0.0
+    seconds: float = 0.0
+
+    def add(self, files: int, bytes_: float, seconds: float) -> None:
+        """Add so many files of a mean size and time."""
+        self.files += files
+        self.bytes += files * bytes_
+        self.seconds += files * seconds
+
+
+def estimate_site(app: Flask, session: Session, scope: Scope, evaluation_ids: Sequence[int]) -> Expected:
+    """Estimate the site of a board. app: the website with the site's own pages."""
+    found, client = _Sum(), app.test_client()
+    _measure(client, f"/boards/{scope.board}")  # the first page of a process takes longer than the others
+    single = ("/query", "/metrics-guide", f"/api/v1/boards/{scope.board}", f"/boards/{scope.board}/pairs")
+    for address in (*single, *[f"/boards/{scope.board}"] * SAMPLES):
+        found.add(1, *_measure(client, address))
+    questions = _list_questions(session, evaluation_ids)
+    models, benchmarks = sorted(scope.models), sorted(scope.benchmarks)
+    of_each: list[tuple[Sequence[object], Callable[[object], str]]] = [
+        (questions, "/questions/{}".format),
+        (evaluation_ids, "/evaluations/{}".format),
+        (evaluation_ids, "/evaluations/{}/provenance".format),
+        (models, "/models/{}".format),
+        (models, "/api/v1/models/{}".format),
+        (benchmarks, "/api/v1/benchmarks/{}".format),
+        (benchmarks * max(1, round(len(questions) / QUESTIONS_PER_PAGE / len(benchmarks))), "/benchmarks/{}".format),
+    ]
+    for subjects, address_of in of_each:
+        chosen = _choose(subjects)
+        measured = [_measure(client, address_of(one)) for one in chosen]
+        found.add(len(subjects), *(sum(column) / len(measured) for column in zip(*measured, strict=True)))
+    _add_folders(found, session, evaluation_ids)
+    found.files += len(FILES) + len(MORE)
+    static = Path(str(app.blueprints["site"].static_folder))
+    sizes = [path.stat().st_size for path in static.rglob("*") if path.is_file()]
+    found.add(len(sizes), sum(sizes) / len(sizes), 0.0)
+    return Expected(found.files, round(found.bytes), found.seconds)
+
+
+def _measure(client: FlaskClient, address: str) -> tuple[float, float]:
+    """Return the bytes of a page as the site has it, and the seconds that it takes."""
+    began = time.monotonic()
+    with client.get(address) as response:
+        body = response.get_data()
+        if response.mimetype == "text/html":
+            body = rewrite(body.decode(), lambda target: target).encode()
+    return float(len(body)), time.monotonic() - began
+
+
+def _choose(subjects: Sequence[object]) -> list[object]:
+    """Return a few of them, from the first to the last."""
+    most = min(SAMPLES, len(subjects))
+    return [subjects[place * (len(subjects) - 1) // max(1, most - 1)] for place in range(most)]
+
+
+def _list_questions(session: Session, evaluation_ids: Sequence[int]) -> list[int]:
+    versions = select(Evaluation.benchmark_version_id).where(is_in(Evaluation.id, evaluation_ids))
+    query = select(Question.id).join(BenchmarkVersion).where(BenchmarkVersion.id.in_(versions)).order_by(Question.id)
+    return list(session.scalars(query))
+
+
+def _add_folders(found: _Sum, session: Session, evaluation_ids: Sequence[int]) -> None:
+    """Add the folders of the evaluations, by the size of those that are there and the prompts of the others."""
+    query = select(Evaluation.id, Evaluation.prompts, Archive.size).outerjoin(Archive)
+    rows = session.execute(query.where(is_in(Evaluation.id, evaluation_ids)).order_by(Evaluation.prompts)).all()
+    number, prompts, _ = rows[len(rows) // 2]
+    began = time.monotonic()
+    with TemporaryDirectory(prefix="shuffleboard-publish-") as scratch:
+        copy(session, find_sealed(session, number), Path(scratch) / "sample")
+        size = sum(path.stat().st_size for path in Path(scratch).rglob("*") if path.is_file())
+    seconds = time.monotonic() - began
+    for _, of_one, known in rows:
+        share = of_one / prompts
+        found.add(len(folder.FILES), (known or size * share) / len(folder.FILES), seconds * share / len(folder.FILES))
