@@ -204,7 +204,7 @@ def _find(
         rows = list(session.scalars(newest_first.where(named == others[0]))) if len(others) == 1 else []
     if not rows:
         known = suggest_names(name, session.scalars(select(named).distinct().order_by(named)), none=none)
-        words = (name if word == "NAME" else word for word in remedy[1:])
+        words = (name or word if word == "NAME" else word for word in remedy[1:])
         raise NotFoundError(f"no {thing} {name!r}{known} ({propose(remedy[0], *words)})")
     for row in rows:
         if version in (None, version_of(row)):

@@ -47,11 +47,13 @@ def split_reference(reference: str) -> tuple[str, str | None]:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return ` (did you mean …?)` with the most similar known names; empty without any."""
+    if not name:
+        return ""
     by_lower = {one.lower(): one for one in known}
     typed = name.lower()
     alike = get_close_matches(typed, by_lower)
     if not alike:  # Names of models are long, and people type their beginning.
-        beginnings = {one[: len(typed)]: one for one in by_lower}
+        beginnings = {one[: len(typed)]: one for one in sorted(by_lower, key=len, reverse=True)}
         alike = [beginnings[one] for one in get_close_matches(typed, beginnings, cutoff=CLOSE)]
     alike = [by_lower[one] for one in alike]
     return f" (did you mean {' or '.join(alike)}?)" if alike else ""

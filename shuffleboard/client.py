@@ -35,6 +35,7 @@ from registry.errors import (
     ShuffleboardError,
     UsageError,
 )
+from registry.files.absent import no_such_file
 from registry.files.toml import read_toml
 from registry.untrusted import decode_answer
 from shuffleboard.frames import Document, LazyRows, Metrics, Rows
@@ -418,7 +419,7 @@ class Client:
             with file.open("rb") as stream:
                 return self._ask("POST", self._address(path, given), file=stream, kind=kind)
         except FileNotFoundError:
-            raise IngestError(f"{file}: no such file; check the path") from None
+            raise no_such_file(file) from None
 
     def _open(self, address: str) -> Document:
         return self._ask("GET", address)

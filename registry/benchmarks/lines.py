@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from registry.errors import IngestError
+from registry.files.absent import no_such_file
 from registry.files.allowance import RECORD
 from registry.files.packed import Lines
 from registry.untrusted import MAX_ITEMS, RefusedError, TooDeepError, decode, problem_of_text
@@ -81,7 +82,7 @@ def raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
                 if content.strip():
                     yield Place(path, lines.number), content
     except FileNotFoundError:
-        raise IngestError(f"{path}: no such file; check the path") from None
+        raise no_such_file(path) from None
     except IsADirectoryError:
         raise IngestError(f"{path}: is a folder; give a file in it") from None
     except PermissionError:
@@ -127,7 +128,7 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
                         place.reject(f"has {len(cells):,} cells; give at most {MAX_ITEMS:,}")
                     yield place, cells
     except FileNotFoundError:
-        raise IngestError(f"{path}: no such file; check the path") from None
+        raise no_such_file(path) from None
     except csv.Error as error:
         unclosed = "unexpected end of data" in str(error)
         reason = "a cell opens a quotation mark that nothing closes" if unclosed else shorten(str(error))

@@ -12,7 +12,7 @@ from registry.db import MAX_INTEGER
 from registry.errors import IngestError, ShuffleboardError, UsageError
 from registry.files.toml import read_toml
 from registry.metrics import METRICS
-from registry.names import check_day, check_name, suggest_names, suggestion
+from registry.names import check_day, check_name, suggest_names
 from registry.prompting.variants import parse_variants
 from registry.untrusted import RefusedError, check
 
@@ -277,7 +277,7 @@ def parse_column(text: str) -> Column:
         message = f"column {text!r}: write it metric@variants, such as right_twice_across_orders@cyclic"
         raise ValueError(message)
     if metric not in METRICS:
-        message = f"column {text!r}: no metric {metric!r}{suggestion(metric, METRICS)}; use one of {', '.join(METRICS)}"
+        message = f"column {text!r}: no metric {metric!r}{suggest_names(metric, METRICS)}"
         raise ValueError(message)
     canonical_variants(variants)
     return Column(metric, variants, protocol or None)

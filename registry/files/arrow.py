@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from registry.errors import IngestError
+from registry.files.absent import no_such_file
 from registry.files.allowance import Allowance
 from registry.files.parquet import batch_size, rows_of_batch
 
@@ -40,7 +41,7 @@ def arrow_rows(path: Path) -> Iterator[dict[str, Any]]:
                 yield from rows_of_batch(batch, allowance, first)
                 first += batch.num_rows
     except FileNotFoundError:
-        raise IngestError(f"{path}: no such file; check the path") from None
+        raise no_such_file(path) from None
     except (pa.ArrowException, OSError, ValueError, struct.error) as error:
         reason = " ".join(str(error).split())[:200]
         raise IngestError(f"{path.name}: cannot be read as an Arrow stream ({reason}); check the file") from None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from registry.errors import IngestError
+from registry.files.absent import no_such_file
 from registry.files.allowance import Allowance
 from registry.untrusted import TooHeavyError, decode, decode_answer
 
@@ -33,7 +34,7 @@ def read_document(path: Path, name: str | None = None, *, constants: bool = Fals
             # One copy at a time: the bytes go as soon as there is a text.
             text = stream.read(allowance.limit).decode("utf-8-sig")
     except FileNotFoundError:
-        raise IngestError(f"{path}: no such file; check the path") from None
+        raise no_such_file(path) from None
     except UnicodeDecodeError as error:
         raise _unread(name, f"byte {error.start + 1} is not UTF-8") from None
     except OSError as error:

@@ -16,7 +16,7 @@ def require_free(out: Path) -> None:
         return
     if out.exists() or out.is_symlink():
         problem = "already contains files" if out.is_dir() else "is not a folder"
-        raise UsageError(f"{out}: {problem}; give a new folder with --to, or remove this one")
+        raise UsageError(f"{out}: {problem}; name a new folder, or remove this one")
 
 
 @contextmanager
@@ -31,15 +31,13 @@ def new_folder(out: Path) -> Iterator[Path]:
             out.parent.mkdir(parents=True, exist_ok=True)
             folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as error:
-        raise UsageError(f"{out}: cannot be written ({error.strerror}); give another folder with --to") from None
+        raise UsageError(f"{out}: cannot be written ({error.strerror}); name another folder") from None
     try:
         with writing(out):
             yield folder
             folder.chmod(0o755)
             folder.rename(out)
     except OSError as error:
-        raise UsageError(
-            f"{out}: cannot be written ({error.strerror or error}); give another folder with --to"
-        ) from None
+        raise UsageError(f"{out}: cannot be written ({error.strerror or error}); name another folder") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)

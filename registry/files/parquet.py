@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from registry import isolated
 from registry.errors import IngestError, OverLimitError
+from registry.files.absent import no_such_file
 from registry.files.allowance import RECORD, Allowance
 from registry.settings import get_settings
 
@@ -64,7 +65,7 @@ def _in_limits(path: Path, function: str, order: dict[str, Any]) -> Any:
     if isolated.is_limited():
         return globals()[function](order)
     if not path.exists():
-        raise IngestError(f"{path}: no such file; check the path")
+        raise no_such_file(path)
     variables = {"SHUFFLEBOARD_UNPACKED_BYTES": str(get_settings().unpacked_bytes)}
     try:
         return isolated.run(isolated.Job(f"{__name__}:{function}", _SECONDS, _MEMORY, variables), order)
@@ -85,7 +86,7 @@ def _batches(path: Path, allowance: Allowance) -> Iterator[pa.RecordBatch]:
     except MemoryError:
         raise
     except FileNotFoundError:
-        raise IngestError(f"{path}: no such file; check the path") from None
+        raise no_such_file(path) from None
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise IngestError(f"{path.name}: cannot be read as Parquet ({reason}); check the file") from None

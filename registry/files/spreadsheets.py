@@ -16,6 +16,7 @@ import pandas as pd
 
 from registry import isolated
 from registry.errors import IngestError, OverLimitError
+from registry.files.absent import no_such_file
 from registry.files.allowance import Allowance
 
 _MEMORY: Final = 768 << 20
@@ -56,7 +57,7 @@ def write_rows(order: dict[str, Any]) -> None:
             path, sheet_name=None, header=None, dtype=str, keep_default_na=False, na_filter=False, engine="openpyxl"
         )
     except FileNotFoundError:
-        raise IngestError(f"{path}: no such file; check the path") from None
+        raise no_such_file(path) from None
     except MemoryError:
         raise
     except (OSError, ValueError, KeyError, SyntaxError, zipfile.BadZipFile) as error:  # an XML error is a SyntaxError

@@ -74,7 +74,9 @@ def lacks_questions(metric: str, values: Mapping[str, Array]) -> bool:
     values: metric to (questions,), NaN if undefined.
     """
     other = BESIDE.get(metric)
-    return other is not None and np.count_nonzero(np.isnan(values[metric])) > np.count_nonzero(np.isnan(values[other]))
+    if other is None:
+        return False
+    return bool(np.count_nonzero(np.isnan(values[metric])) > np.count_nonzero(np.isnan(values[other])))
 
 
 def question_values(

@@ -272,8 +272,11 @@ class Queries:
     def _notes(self, answer: dict[str, Any], listed: Listed) -> list[str]:
         settings, notes = self._settings, []
         if listed.waiting:
-            more = plural(listed.waiting, "sealed evaluation")
-            notes.append(f"The views over questions and prompts lack {more}, whose files are being written.")
+            of = plural(listed.written + listed.waiting, "sealed evaluation")
+            notes.append(
+                f"The views over questions and prompts have {listed.written:,} of {of} so far; the files of the others "
+                "are being written, the newest first."
+            )
         if answer["truncated"] == "rows":
             notes.append(f"These are the first {settings.sql_rows:,} rows; there are more.")
         if answer["truncated"] == "size":

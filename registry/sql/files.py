@@ -247,9 +247,12 @@ class Files:
         return places
 
     def _write_evaluations(self, audience: Audience, seconds: float) -> int:
-        """Writes files of evaluations that lack some, for a while; returns how many have none that can be read."""
+        """Write files of evaluations that lack some, for a while; return how many have none that can be read.
+
+        The newest come first: what was just imported does not wait for all that lay there before.
+        """
         end, failed = time.monotonic() + seconds, 0
-        for number, places in self._places(audience).items():
+        for number, places in reversed(self._places(audience).items()):
             missing = {name: path for name, path in places.items() if not (self.folder / path).exists()}
             if missing:
                 try:

@@ -3,22 +3,18 @@
 import gc
 import io
 import os
-import re
 import sys
 from contextlib import suppress
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
 import click
-from click.exceptions import NoSuchCommand, NoSuchOption
+from click.exceptions import NoSuchCommand
 from click.shell_completion import CompletionItem
 
 from registry import __version__
 from registry.errors import ShuffleboardError
-from registry.names import CLOSE, suggestion
 from registry.packages import missing_package
-from registry.proposals import propose
 from shuffleboard.cli.examples import with_examples
 
 GROUPS: Final = {
@@ -90,9 +86,6 @@ def load(name: str) -> click.Command:
     module, _, attribute = _ELSEWHERE.get(name, f"{name}:{name}").partition(":")
     command: click.Command = getattr(import_module(f"shuffleboard.cli.{module}"), attribute)
     return with_examples(command, name)
-
-
-_NUMBERS: Final = (type(click.INT), type(click.FLOAT))
 
 
 class LazyGroup(click.Group):
@@ -171,8 +164,14 @@ def main() -> None:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
     except click.ClickException as error:
-        _taught(error).show()
-        sys.exit(error.exit_code)
+        from shuffleboard.cli import misuse
+
+        found = misuse.explain_misuse(error, cli)
+        if isinstance(found, click.ClickException):
+            misuse.show(found)
+            sys.exit(error.exit_code)
+        click.echo(f"Error: {found}", err=True)
+        sys.exit(found.exit_status)
     except ShuffleboardError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(error.exit_status)
@@ -203,33 +202,6 @@ def _forget_output() -> None:
     with suppress(OSError, ValueError):
         if isinstance(sys.stdout, io.TextIOWrapper):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _taught(error: click.ClickException) -> click.ClickException:
-    """Return the error with the probable value, or with the place of evaluations' numbers.
-
-    A number below 0 in the place of an argument looks like an option.
-    """
-    if isinstance(error, NoSuchOption) and error.option_name[1:2].isdecimal() and error.ctx is not None:
-        arguments = [param for param in error.ctx.command.params if isinstance(param, click.Argument)]
-        number = next((param for param in arguments if isinstance(param.type, _NUMBERS)), None)
-        return error if number is None else click.BadParameter("it cannot be below 0.", error.ctx, number)
-    if isinstance(error, NoSuchOption):
-        close = get_close_matches(error.option_name, error.possibilities or (), cutoff=CLOSE)
-        return NoSuchOption(error.option_name, possibilities=close, ctx=error.ctx)
-    if isinstance(error, NoSuchCommand):
-        close = get_close_matches(error.command_name, error.possibilities or (), cutoff=CLOSE)
-        return NoSuchCommand(error.command_name, possibilities=close, ctx=error.ctx)
-    if not isinstance(error, click.BadParameter) or error.param is None:
-        return error
-    given = re.match(r"'(.*?)' is not ", error.message)
-    if given and isinstance(error.param.type, click.Choice):
-        message = error.message.removesuffix(".") + suggestion(given[1], map(str, error.param.type.choices)) + "."
-    elif given and error.param.name in ("evaluation_id", "other_id"):
-        message = f"{error.message} {propose('evaluations list')} shows the numbers."
-    else:
-        return error
-    return click.BadParameter(message, error.ctx, error.param, error.param_hint)
 
 
 if __name__ == "__main__":

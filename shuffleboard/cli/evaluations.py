@@ -22,6 +22,7 @@ from registry.boards.wanted import ToEstimate, Wanted, contradiction
 from registry.db import read_session, write_session
 from registry.errors import ContradictionError, IngestError, QueueError, UsageError
 from registry.fields import OneOf
+from registry.files.absent import no_such_file
 from registry.files.manifests import MANIFEST
 from registry.leaderboard.costs import cost_document
 from registry.leaderboard.selection import evaluation_conditions
@@ -395,7 +396,7 @@ def import_command(
     seal can be reproduced. If the registry has the evaluation already, its number is printed and nothing is stored.
     """  # noqa: D301
     if not file.exists():
-        raise IngestError(f"{file}: no such file; check the path")
+        raise no_such_file(file)
     require_kind(file, "evaluations import")
     if (file / MANIFEST).is_file():
         if columns or all_columns or any(value is not None for value in (model, benchmark, variants, select)):

@@ -145,7 +145,8 @@ def verify(
     if max_age is not None or board is not None:
         raise UsageError("--max-age and --board go with --public")
     if target is not None and not target.isdigit():
-        remedy = "; to check a folder, give --public KEY" if Path(target).exists() else ""
+        numbers = f"; {propose('evaluations list')} shows the numbers"
+        remedy = "; to check a folder, give --public KEY" if Path(target).exists() else numbers
         raise UsageError(f"{target!r} is not the id of an evaluation{remedy}")
     evaluation_id = None if target is None else int(target)
     from registry.sealed.verification import verify_all, verify_evaluation

@@ -135,6 +135,8 @@ def leaderboard(board: str | None, as_of: str | None, above_chance: bool, as_csv
     In a narrow terminal, names are shortened and less important columns left out. `--columns` also takes the metrics
     that are not shown by default.
     """
+    if as_csv and wants_json():
+        raise UsageError("--csv and --json: give one of the two")
     if board is not None and above_chance:
         raise UsageError("--above-chance goes with the leaderboard of evaluations; leave out --board")
     if board is not None:

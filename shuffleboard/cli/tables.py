@@ -108,9 +108,8 @@ def choose_columns(available: Iterable[str], default: Sequence[str]) -> list[str
     known = list(dict.fromkeys((*default, *available)))
     for name in asked:
         if name not in known:
-            raise UsageError(
-                f"--columns {name!r}: no such column{suggestion(name, known)}; there are: {', '.join(known)}"
-            )
+            listed = suggestion(name, known) or f"; there are: {', '.join(known)}"
+            raise UsageError(f"--columns {name!r}: no such column{listed}")
     return list(asked)
 
 

@@ -260,7 +260,7 @@ def test_a_folder_that_holds_something_is_refused_and_an_empty_one_taken(sqlite_
     taken = tmp_path / "taken"
     taken.mkdir()
     (taken / "notes.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"taken: already contains files; give a new folder with --to"):
+    with pytest.raises(UsageError, match=r"taken: already contains files; name a new folder"):
         export(sqlite_filled.engine, ExportRequest("csv"), taken)
     with pytest.raises(UsageError, match=r"notes\.txt: is not a folder"):
         export(sqlite_filled.engine, ExportRequest("csv"), taken / "notes.txt")

@@ -37,10 +37,10 @@ def refuse(command: Iterable[object], status: int, *parts: str, **settings: obje
     """Check that a command ends with this status and a message of one line with all parts; return the message."""
     outcome = shuffleboard(*command, status=status, **settings)
     assert outcome.stdout == ""
-    *usage, message = outcome.stderr.strip().splitlines()
+    message, *help_ = outcome.stderr.strip().splitlines()
     assert message.startswith("Error: ")
-    # click prints the command's usage before its own messages; our messages have none.
-    assert not usage or usage[0].startswith("Usage: "), outcome.stderr
+    # Below a message about the command line itself is the command that shows its help.
+    assert all(re.fullmatch(r"Try 'shuffleboard.* --help' for help\.", line) for line in help_), outcome.stderr
     assert "Traceback" not in outcome.stderr
     for part in parts:
         assert part in message, f"{part!r} is not in: {message}"
@@ -295,7 +295,7 @@ BAD_COMMANDS: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "evaluations submit --model fake --benchmark there --variants cyclic --protocol guess": (
         2,
-        ("unknown protocol 'guess'", "use one of symbols"),
+        ("unknown protocol 'guess'", "known: symbols"),
     ),
     "evaluations submit --model fake --benchmark there --variants cyclic --shots -1": (
         2,

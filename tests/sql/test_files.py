@@ -85,7 +85,24 @@ def test_an_evaluation_that_is_not_sealed_is_counted_and_left_out(own: Asked) ->
     assert run_query(own.settings, "public", states).rows == (("complete",), ("running",))
     answer = {"truncated": "", "cut_cells": 0, "columns": [], "rows": []}
     (note,) = Queries(engine, own.settings)._notes(answer, replace(listed, waiting=2))
-    assert note == "The views over questions and prompts lack 2 sealed evaluations, whose files are being written."
+    assert note == (
+        "The views over questions and prompts have 1 of 3 sealed evaluations so far; the files of the others are being "
+        "written, the newest first."
+    )
+
+
+def test_the_newest_sealed_evaluation_is_there_before_those_that_wait(own: Asked, tmp_path: Path) -> None:
+    for _ in range(3):
+        more(own, tmp_path)
+    files = Files(get_engine(own.url), own.settings)
+    files.folder.mkdir(parents=True)
+    sealed = files._places("public")
+    for number in reversed(sealed):
+        assert files._list("public").waiting
+        assert files._write_evaluations("public", 0.0) == 0
+        there = [path for path in files._list("public").files if "evaluation_id=" in path]
+        assert f"evaluation_id={number}" in there[0]
+    assert files._list("public").waiting == 0
 
 
 def test_files_that_are_lost_are_written_again_whatever_their_age_and_nothing_is_told_of_them(own: Asked) -> None:

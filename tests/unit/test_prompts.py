@@ -118,7 +118,7 @@ def test_a_protocol_is_its_definition() -> None:
 @pytest.mark.parametrize(
     ("name", "shots", "message"),
     [
-        ("guess", 0, "unknown protocol 'guess'; use one of symbols"),
+        ("guess", 0, "unknown protocol 'guess'; known: symbols"),
         ("symbols", -1, "shots -1: give a number from 0 to 100"),
         ("symbols", 101, "shots 101"),
     ],

@@ -181,7 +181,7 @@ def test_a_run_that_is_cut_off_is_completed_and_what_others_changed_is_mended_by
 
 
 def test_what_cannot_be_published_is_named_and_leaves_no_trace(settings, tmp_path):
-    with pytest.raises(NotFoundError, match=r"no public board .unheard-of.; public boards: order"):
+    with pytest.raises(NotFoundError, match=r"no public board .unheard-of.; known: order"):
         publish(settings, "unheard-of", tmp_path / "site")
     assert not (tmp_path / "site").exists()
     (tmp_path / "mine").mkdir()

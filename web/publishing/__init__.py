@@ -20,7 +20,7 @@ from registry.errors import NotFoundError, ShuffleboardError, UsageError
 from registry.exchange.exports import ExportRequest, export
 from registry.exchange.exports.relations import RELATIONS
 from registry.lookups import find_sealed
-from registry.names import suggestion
+from registry.names import suggest_names
 from registry.schema.audiences import audience_engine
 from registry.sealed.archiving import copy, record
 from registry.sealed.signing import sign_if_possible
@@ -106,8 +106,7 @@ def board_document(settings: Settings, board: str) -> dict[str, Any]:
     if answer.status_code != HTTPStatus.OK or answer.json is None:
         listed = client.get("/api/v1/boards").json or {}
         known = [row["board"] for row in listed.get("items", [])]
-        shown = ", ".join(known) if known else "there is none yet"
-        raise NotFoundError(f"there is no public board {board!r}{suggestion(board, known)}; public boards: {shown}")
+        raise NotFoundError(f"there is no public board {board!r}{suggest_names(board, known)}")
     document: dict[str, Any] = answer.json
     if not Scope.of(document).evaluations:
         raise UsageError(f"the board {board!r} has no complete evaluation yet, so there is nothing to publish")

@@ -10,6 +10,7 @@ from typing import Final
 
 from registry.benchmarks.lines import TABLES, is_table
 from registry.errors import IngestError
+from registry.files.absent import no_such_file
 from registry.logs.files import lines_of
 from registry.logs.format import HELM, INSPECT, LIGHTEVAL, STATE_FILE, TABLE
 from registry.logs.formats import FORMATS
@@ -26,7 +27,7 @@ def files_of(path: Path) -> list[Path]:
     """Return the files at `path` that may be logs: itself, or a folder's files. Raises IngestError if there is none."""
     if not path.is_dir():
         if not path.exists():
-            raise IngestError(f"{path}: no such file; check the path")
+            raise no_such_file(path)
         return [path]
     found: list[Path] = []
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import ProtocolError
-from registry.names import suggestion
+from registry.names import suggest_names
 from registry.prompting.protocols.custom import load_shipped_definitions
 from registry.prompting.protocols.presets import PRESETS, RECORDED
 from registry.proposals import propose
@@ -37,7 +37,7 @@ def protocol_definition(name: str, shots: int = 0) -> dict[str, Any]:
     """
     known = load_known_definitions()
     if name not in known:
-        raise ProtocolError(f"unknown protocol {name!r}{suggestion(name, known)}; use one of {', '.join(known)}")
+        raise ProtocolError(f"unknown protocol {name!r}{suggest_names(name, known)}")
     return _with_shots(known[name], shots)
 
 
@@ -53,8 +53,7 @@ def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, An
         imported = session.scalars(select(Protocol.name).distinct().order_by(Protocol.name))
         known = dict.fromkeys([*load_known_definitions(), *imported])
         raise ProtocolError(
-            f"unknown protocol {name!r}{suggestion(name, known)}; use one of {', '.join(known)} "
-            f"({propose('protocols import', 'FILE')})"
+            f"unknown protocol {name!r}{suggest_names(name, known)} ({propose('protocols import', 'FILE')})"
         )
     return _with_shots(row.definition, shots)
 

@@ -1,0 +1,174 @@
+"""Errors of wrong command lines: the thing, its value and the remedy first, then the place of the help."""
+
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+from click.exceptions import MissingParameter, NoSuchCommand, NoSuchOption
+
+from registry.errors import ShuffleboardError
+from registry.files.absent import no_such_file
+from registry.names import CLOSE, suggestion
+from registry.proposals import propose
+from shuffleboard.cli.files import TAKEN, require_kind
+
+_NUMBERS: Final = (type(click.INT), type(click.FLOAT))
+_BEGINNING: Final = 3
+"""Least letters of a name's beginning that suggest the name."""
+_EVALUATION: Final = ("evaluation_id", "other_id")
+
+
+def show(error: click.ClickException) -> None:
+    """Print an error on stderr, and below it how to see the command's help."""
+    click.echo(f"Error: {error.format_message()}", err=True)
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    option = None if context is None else context.command.get_help_option(context)
+    if context is not None and option is not None:
+        click.echo(f"Try '{context.command_path} {option.opts[-1]}' for help.", err=True)
+
+
+def explain_misuse(error: click.ClickException, top: click.Group) -> click.ClickException | ShuffleboardError:
+    """Return the error with the probable name or value, or another error that comes first. top: of all commands."""
+    if isinstance(error, NoSuchOption):
+        return _unknown_option(error)
+    if isinstance(error, NoSuchCommand):
+        return _unknown_command(error, top)
+    if isinstance(error, MissingParameter):
+        return _missing(error)
+    if isinstance(error, click.BadParameter):
+        return _bad_value(error)
+    extra = re.match(r"Got unexpected extra arguments? \((.*)\)", error.message, re.DOTALL)
+    if extra and isinstance(error, click.UsageError) and error.ctx is not None:
+        return click.UsageError(f"unexpected {extra[1]!r}: {_describe_taken(error.ctx)}.", error.ctx)
+    return error
+
+
+def _unknown_option(error: NoSuchOption) -> click.UsageError:
+    """Suggest close options. A number below 0 in the place of an argument looks like an option."""
+    if error.option_name[1:2].isdecimal() and error.ctx is not None:
+        arguments = [param for param in error.ctx.command.params if isinstance(param, click.Argument)]
+        number = next((param for param in arguments if isinstance(param.type, _NUMBERS)), None)
+        return error if number is None else click.BadParameter("it cannot be below 0.", error.ctx, number)
+    close = get_close_matches(error.option_name, error.possibilities or (), cutoff=CLOSE)
+    return NoSuchOption(error.option_name, possibilities=close, ctx=error.ctx)
+
+
+def _unknown_command(error: NoSuchCommand, top: click.Group) -> NoSuchCommand:
+    """Suggest close commands of the group, else those with this beginning, else the same in another group."""
+    typed, known = error.command_name, list(error.possibilities or ())
+    close = get_close_matches(typed, known, cutoff=CLOSE)
+    if not close and len(typed) >= _BEGINNING:
+        close = [name for name in known if name.startswith(typed)]
+    if not close:
+        elsewhere = dict(_list_inner(top))
+        alike = get_close_matches(typed, elsewhere.values(), cutoff=CLOSE)
+        close = [place for place, name in elsewhere.items() if name in alike[:1]]
+    meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return NoSuchCommand(typed, f"No such command {typed!r}.{meant}", ctx=error.ctx)
+
+
+def _list_inner(top: click.Group) -> Iterator[tuple[str, str]]:
+    """Yield each command within a group: with the group's name, and alone."""
+    context = click.Context(top)
+    for name in top.list_commands(context):
+        group = top.get_command(context, name)
+        if isinstance(group, click.Group):
+            for inner in group.list_commands(context):
+                yield f"{name} {inner}", inner
+
+
+def _missing(error: MissingParameter) -> click.ClickException | ShuffleboardError:
+    """Name a wrong file first; else the missing parameter, and the whole command with the given ones."""
+    if error.ctx is None or error.param is None:
+        return error
+    command = error.ctx.command_path.partition(" ")[2]
+    for path in _list_files(error.ctx):
+        try:
+            if not path.exists():
+                return no_such_file(path)
+            if command in TAKEN:
+                require_kind(path, command)
+        except ShuffleboardError as wrong:
+            return wrong
+    name = error.param.opts[0] if isinstance(error.param, click.Option) else error.param.human_readable_name
+    choices = error.param.type.choices if isinstance(error.param.type, click.Choice) else ()
+    listed = f" It is one of {', '.join(map(str, choices))}." if choices else ""
+    numbers = f" {propose('evaluations list')} shows the numbers." if error.param.name in _EVALUATION else ""
+    whole = propose(command, *_write_whole(error.ctx))
+    return click.UsageError(f"{name} is missing; the whole command: {whole}.{listed}{numbers}", error.ctx)
+
+
+def _list_files(context: click.Context) -> Iterator[Path]:
+    """Yield the files among the given arguments."""
+    for param in context.command.params:
+        value = context.params.get(str(param.name))
+        if isinstance(param, click.Argument) and isinstance(param.type, click.Path):
+            yield from value if isinstance(value, tuple) else [value] if value else []
+
+
+def _write_whole(context: click.Context) -> Iterator[object]:
+    """Yield the words of a command: its arguments and options as far as given, and names for those that are needed."""
+    for param in sorted(context.command.params, key=lambda param: isinstance(param, click.Option)):
+        given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if not (given or param.required):
+            continue
+        value = context.params.get(str(param.name)) if given else None
+        if isinstance(param, click.Option):
+            if param.is_flag:
+                yield param.opts[0]
+                continue
+            for one in value if isinstance(value, tuple) else [value]:
+                yield param.opts[0]
+                yield _placeholder(param) if one is None else one
+        else:
+            yield from value if isinstance(value, tuple) else [_placeholder(param) if value is None else value]
+
+
+def _placeholder(param: click.Parameter) -> str:
+    return str(param.name).strip("_").upper()
+
+
+def _bad_value(error: click.BadParameter) -> click.BadParameter:
+    """Add the probable value, the range, or the place of evaluations' numbers."""
+    if error.param is None:
+        return error
+    kind, given = error.param.type, re.match(r"'(.*?)' is not ", error.message)
+    if given and isinstance(kind, click.Choice):
+        message = error.message.removesuffix(".") + suggestion(given[1], map(str, kind.choices)) + "."
+    elif given and error.param.name in _EVALUATION:
+        message = f"{error.message} {propose('evaluations list')} shows the numbers."
+    elif given and isinstance(kind, click.IntRange | click.FloatRange):
+        message = f"{error.message.removesuffix(' range.')} in the range {_describe_range(kind)}."
+    else:
+        return error
+    return click.BadParameter(message, error.ctx, error.param, error.param_hint)
+
+
+def _describe_range(kind: Any) -> str:
+    """Return the range of a number, such as `x>=1`."""
+    found: str = kind._describe_range()  # noqa: SLF001 - click has no other way to say it
+    return found
+
+
+def _describe_taken(context: click.Context) -> str:
+    """Return the words that a command takes."""
+    arguments = [param for param in context.command.params if isinstance(param, click.Argument)]
+    options = [param.opts[0] for param in context.command.params if _takes_value(param)]
+    examples = f", such as {_join(options[:3])}" if options else ""
+    if not arguments:
+        return f"{context.command_path} takes options alone{examples}"
+    names = " ".join(param.human_readable_name for param in arguments)
+    return f"{context.command_path} takes {names} and options{examples}; put a value with spaces in quotation marks"
+
+
+def _takes_value(param: click.Parameter) -> bool:
+    return isinstance(param, click.Option) and not param.is_flag and not param.hidden
+
+
+def _join(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
