@@ -38,7 +38,16 @@ from shuffleboard.cli.common import (
 from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import Detailed, Measure, note_below, parse_headings, print_table, show, table_options
+from shuffleboard.cli.tables import (
+    Detailed,
+    Measure,
+    choose_columns,
+    note_below,
+    parse_headings,
+    print_table,
+    show,
+    table_options,
+)
 
 
 @click.group(cls=Group)
@@ -369,9 +378,6 @@ def print_board(document: dict[str, Any], way: Way) -> None:
 
     way: the drawn group.
     """
-    note(f"{document['board']}: {document['title'] or 'board'}, as of {show(document['as_of'])}")
-    for said in way.sentences:
-        note(said.text)
     names = [
         column["name"]
         for column in document["columns"]
@@ -401,6 +407,10 @@ def print_board(document: dict[str, Any], way: Way) -> None:
     priced = {"cost": f"Cost ({document['currency']})"} if document["currency"] else {}
     headings |= {name: name for name in names} | ({"unread": "Unread"} if way.unread else {}) | priced
     headings |= {"sealed": "Sealed"}
+    choose_columns(headings, list(headings))  # a wrong name comes before anything is printed
+    note(f"{document['board']}: {document['title'] or 'board'}, as of {show(document['as_of'])}")
+    for said in way.sentences:
+        note(said.text)
     # The column that ranks stays longest.
     others = [name for name in reversed(names) if name != document["sort"]]
     drop = ("sealed", "revision", "all", *priced, *others, "unread", document["sort"])

@@ -43,7 +43,7 @@ def explain_misuse(error: click.ClickException, top: click.Group) -> click.Click
         return _bad_value(error)
     extra = re.match(r"Got unexpected extra arguments? \((.*)\)", error.message, re.DOTALL)
     if extra and isinstance(error, click.UsageError) and error.ctx is not None:
-        return click.UsageError(f"unexpected {extra[1]!r}: {_describe_taken(error.ctx)}.", error.ctx)
+        return click.UsageError(f"unexpected {extra[1]!r}: {_describe_taken(error.ctx)}", error.ctx)
     return error
 
 
@@ -96,10 +96,10 @@ def _missing(error: MissingParameter) -> click.ClickException | ShuffleboardErro
             return wrong
     name = error.param.opts[0] if isinstance(error.param, click.Option) else error.param.human_readable_name
     choices = error.param.type.choices if isinstance(error.param.type, click.Choice) else ()
-    listed = f" It is one of {', '.join(map(str, choices))}." if choices else ""
-    numbers = f" {propose('evaluations list')} shows the numbers." if error.param.name in _EVALUATION else ""
+    listed = f"; it is one of {', '.join(map(str, choices))}" if choices else ""
+    numbers = f"; {propose('evaluations list')} shows the numbers" if error.param.name in _EVALUATION else ""
     whole = propose(command, *_write_whole(error.ctx))
-    return click.UsageError(f"{name} is missing; the whole command: {whole}.{listed}{numbers}", error.ctx)
+    return click.UsageError(f"{name} is missing; the whole command: {whole}{listed}{numbers}", error.ctx)
 
 
 def _list_files(context: click.Context) -> Iterator[Path]:
@@ -160,9 +160,9 @@ def _describe_taken(context: click.Context) -> str:
     options = [param.opts[0] for param in context.command.params if _takes_value(param)]
     examples = f", such as {_join(options[:3])}" if options else ""
     if not arguments:
-        return f"{context.command_path} takes options alone{examples}"
+        return f"this command takes options alone{examples}"
     names = " ".join(param.human_readable_name for param in arguments)
-    return f"{context.command_path} takes {names} and options{examples}; put a value with spaces in quotation marks"
+    return f"this command takes {names} and options{examples}; put a value with spaces in quotation marks"
 
 
 def _takes_value(param: click.Parameter) -> bool:

@@ -267,7 +267,7 @@ def test_a_folder_that_holds_something_is_refused_and_an_empty_one_taken(sqlite_
     (tmp_path / "empty").mkdir()
     export(sqlite_filled.engine, ExportRequest("csv"), tmp_path / "empty")
     assert (tmp_path / "empty" / "manifest.json").exists()
-    with pytest.raises(UsageError, match=r"cannot be written \(.*\); give another folder"):
+    with pytest.raises(UsageError, match=r"cannot be written \(.*\); name another folder"):
         export(sqlite_filled.engine, ExportRequest("csv"), taken / "notes.txt" / "out")
     with pytest.raises(UsageError, match=r"format 'xml' is unknown; use parquet, csv, jsonl"):
         export(sqlite_filled.engine, ExportRequest("xml"), tmp_path / "other")

@@ -19,6 +19,7 @@ FOLDERS = ("registry", "shuffleboard", "web", "workers")
 NAMED_ALONE = {"db move", "budgets set", "db roles", "demo", "serve", "worker"}
 """Commands that messages name without all their words, besides groups."""
 FILLED = {"KIND": "gguf", "YYYY-MM-DD": "2026-01-01", "URL": "sqlite:///x.db", "visibility": "public", "shell": "bash"}
+FILLED |= {"EVALUATION_ID": "1", "SECOND": "2", "FORMAT": "csv"}
 FILLED |= {"','.join(lacking)": "cpu"}
 """Placeholders whose values are not free, by their text."""
 NUMBERS = ("listed", "archived", "selection.archived")

@@ -172,6 +172,14 @@ def test_guesses_from_everywhere_do_not_keep_an_account_from_where_it_signs_in(a
         ("203.0.113.9", "203.0.113.9"),
         ("::ffff:203.0.113.9", "203.0.113.9"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        # As proxies write it that pass on the port of the connection.
+        ("203.0.113.9:51234", "203.0.113.9"),
+        ("[2001:db8:1:2:3:4:5:6]:51234", "2001:db8:1:2::/64"),
+        ("[2001:db8:1:2:3:4:5:7]", "2001:db8:1:2::/64"),
+        # Tunnels: a holder of one IPv4 address has 65,536 such networks, and users of a translator share one.
+        ("2002:cb00:7109:1:2:3:4:5", "203.0.113.9"),
+        ("2001:0:4136:e378:8000:63bf:34ff:8ef6", "203.0.113.9"),
+        ("64:ff9b::203.0.113.9", "203.0.113.9"),
         ("not an address", "not an address"),
         (None, ""),
     ],

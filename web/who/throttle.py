@@ -7,6 +7,7 @@ from a usual place is not. Counted in Redis if there is a broker, else in each p
 """
 
 import ipaddress
+import re
 import time
 from typing import Final
 
@@ -31,17 +32,28 @@ KNOWN_DAYS: Final = 90
 """How long an address is known after the account signed in from it."""
 
 
+_WITH_PORT: Final = re.compile(r"\[([^\]]*)\](?::\d+)?|([\d.]+):\d+")
+"""An address as some proxies pass it on: with the port of the connection, IPv6 in brackets."""
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+
 def network(address: str | None) -> str:
-    """Return the unit in which addresses count: itself, or for IPv6 the /64 network of one subscriber."""
+    """Return the unit in which addresses count: itself, or for IPv6 the /64 network of one subscriber.
+
+    An IPv6 address that stands for an IPv4 address, directly or through a tunnel, counts as that one.
+    """
+    with_port = _WITH_PORT.fullmatch(address or "")
+    text = (with_port[1] or with_port[2]) if with_port else address or ""
     try:
-        parsed = ipaddress.ip_address(address or "")
+        parsed = ipaddress.ip_address(text)
     except ValueError:
-        return address or ""
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return str(parsed)
+        return text
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    inner = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo or (None, None))[1]
+    if parsed in _NAT64:
+        inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+    return str(inner or ipaddress.ip_network((parsed, 64), strict=False))
 
 
 def is_known(session: Session, name: str, address: str | None) -> bool:
