@@ -14,6 +14,7 @@ from registry.tables import BenchmarkVersion
 from tests.web.accounts import add_one_of_each_role, signed_in, token_of
 from tests.web.conftest import Site
 from tests.web.seed import add_model
+from web.pages import evaluations
 from web.serving import page_cache
 from web.serving.cache import OfSealed
 from web.serving.memory import ARENAS
@@ -49,6 +50,15 @@ def test_what_was_not_asked_for_longest_is_dropped() -> None:
     for seal in ("a", "b", "a", "c"):
         kept.get(seal, lambda seal=seal: seal)  # type: ignore[misc]
     assert [kept.get(seal, lambda: "computed again") for seal in ("a", "c", "b")] == ["a", "c", "computed again"]
+
+
+def test_results_count_by_their_rows() -> None:
+    kept: OfSealed[list[int]] = OfSealed(10, len)
+    for seal in "abcd":
+        kept.get(seal, lambda: [0] * 4)
+    assert [kept.get(seal, list) for seal in "dcb"] == [[0] * 4, [0] * 4, []]
+    for name in ("_positions", "_adversarial", "_written", "_right_in", "_by_subject"):
+        assert getattr(evaluations, name)._capacity == evaluations.ROWS_KEPT
 
 
 @contextmanager

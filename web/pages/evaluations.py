@@ -177,10 +177,12 @@ def _parts_chart(by_scope: dict[str, dict[str, Row]]) -> charts.Chart | None:
     return charts.parts(rows) if len(rows) > 1 else None
 
 
-_positions: OfSealed[tuple[list[Row], Row]] = OfSealed()
-_adversarial: OfSealed[list[Row]] = OfSealed()
-_written: OfSealed[list[Row]] = OfSealed()
-_right_in: OfSealed[list[Row]] = OfSealed()
+ROWS_KEPT: Final = 25_000
+"""Rows of one kind that are cached, 10 MB or so: the subjects of one evaluation in all orders are over a thousand."""
+_positions: OfSealed[tuple[list[Row], Row]] = OfSealed(ROWS_KEPT, lambda found: 1 + len(found[0]))
+_adversarial: OfSealed[list[Row]] = OfSealed(ROWS_KEPT, lambda found: 1 + len(found))
+_written: OfSealed[list[Row]] = OfSealed(ROWS_KEPT, lambda found: 1 + len(found))
+_right_in: OfSealed[list[Row]] = OfSealed(ROWS_KEPT, lambda found: 1 + len(found))
 
 
 def _effects(row: Row, facts: Facts) -> dict[str, Any]:
@@ -249,7 +251,7 @@ def _shuffles(row: Row) -> dict[str, Any]:
     }
 
 
-_by_subject: OfSealed[list[Row]] = OfSealed()
+_by_subject: OfSealed[list[Row]] = OfSealed(ROWS_KEPT, lambda found: 1 + len(found))
 
 
 def _scorers(shards: Sequence[Row]) -> list[Row]:
