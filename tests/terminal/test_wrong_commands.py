@@ -33,7 +33,7 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "evaluations cancel": (2, ("EVALUATION_ID is missing", "evaluations cancel EVALUATION_ID", "evaluations list")),
     "evaluations withdraw 1": (2, ("--reason is missing", "evaluations withdraw 1 --reason REASON")),
     "statistics compare 1": (2, ("SECOND is missing", "statistics compare 1 SECOND")),
-    "export --to x": (2, ("--format is missing", "export --format FORMAT --to x", "one of parquet, csv")),
+    "export --to {}/new": (2, ("--format is missing", "export --format FORMAT --to {}/new", "one of parquet, csv")),
     "leaderboard --csv --json": (2, ("--csv and --json", "give one of the two")),
     "evaluations list --limit ten": (2, ("--limit", "'ten'", "x>=1")),
     "leaderboard --columns acc": (2, ("--columns 'acc'", "did you mean accuracy?")),
