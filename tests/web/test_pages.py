@@ -316,7 +316,7 @@ BAD = (
     ("/?benchmark=nothing", "use one of capitals, hostile"),
     ("/?benchmark=secret", "use one of capitals, hostile"),
     ("/?variants=full", "use one of cyclic"),
-    ("/?protocol=cloze", "known: symbols"),
+    ("/?protocol=cloze", "use one of symbols"),
     ("/?benchmark=capitals&subject=mars", "use one of europe, world"),
     ("/?family=nobody", "use one of toy"),
     ("/?kind=nonsense", "use one of huggingface"),
