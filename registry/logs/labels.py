@@ -183,6 +183,23 @@ def _option(text: str, options: tuple[str, ...], right: int | None, *, exact: bo
     return right if right in same else same[0]
 
 
+def names_by_text(label: Written, options: Sequence[str], order: Sequence[int | str] | None = None) -> bool | None:
+    """Return whether a label is an option's text, True, or another form; None if conventions read it differently.
+
+    order: the options or names of inserted ones by position, if `options` are in another order.
+    """
+    position = label.positions[0]
+    if position is None or label.positions.count(position) < len(CONVENTIONS):
+        return None
+    if position >= len(options if order is None else order):
+        return None
+    if len(label.value) == 1:
+        return False
+    item = position if order is None else order[position]
+    text = item if isinstance(item, str) else options[item]
+    return shorten(text.strip(), 60).casefold() == label.value.casefold()
+
+
 def are_one(labels: Sequence[Written]) -> bool:
     """Return whether labels name one option under some convention, such as `B`, `(b)` and the option's text."""
     together = zip(*(label.positions for label in labels), strict=True)

@@ -22,7 +22,7 @@ from registry.logs.recognition import form_of_document, form_of_line
 from registry.logs.record import KnownQuestion
 from registry.prompting.labels import LETTERS
 from tests.audit.both import both, list_known, log_in, run_import
-from tests.audit.logs import EVERY_WRITER, FAULTS, FORMS, NAMED_AS, SHOWN, WRITERS, Log, clean
+from tests.audit.logs import EVERY_WRITER, FAULTS, FORMS, NAMED_AS, SHOWN, WRITERS, Log, clean, item
 from tests.support.marks import long_but
 
 
@@ -53,6 +53,17 @@ def test_a_clean_log_is_read_alike_and_not_accused(tmp_path: Path, seed: int) ->
     recorded = [item.recorded for item in log.items]
     assert (read.audited, read.imported) == (recorded, recorded)
     assert (read.audited_keys, read.imported_keys) == ([item.key for item in log.items],) * 2
+
+
+@pytest.mark.parametrize("format_", ["inspect", "lm-evaluation-harness", "opencompass", "every-eval-ever"])
+def test_a_number_is_the_option_that_it_names_if_other_answers_are_options(tmp_path: Path, format_: str) -> None:
+    log = clean(7, "csqa", 30, "text", "text")
+    options = ("2", "4", "6", "8", "12")
+    log.items[0] = item(random.Random(1), "even", "How many wheels does a bicycle have?", options, 0, 0)
+    read = both(WRITERS[format_](log, tmp_path), format_, log)
+    recorded = [at.recorded for at in log.items]
+    assert (read.audited, read.imported) == (recorded, recorded)
+    assert read.audited_keys == read.imported_keys
 
 
 FORMS_OF_FAULTS = [form for form in FORMS if form not in SHOWN]

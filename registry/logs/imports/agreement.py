@@ -11,7 +11,7 @@ from typing import Final
 
 from registry.benchmarks.lines import shorten
 from registry.errors import ContradictionError, IngestError
-from registry.logs.labels import CONVENTIONS, Written
+from registry.logs.labels import CONVENTIONS, Written, names_by_text
 from registry.logs.means import Mean, Means, tolerance
 from registry.logs.record import Recorded, Seen, with_answer_at
 from registry.names import plural
@@ -93,6 +93,8 @@ class Agreement:
     repeated: int = 0
     """Answers that are there again and count once."""
     repeated_right: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
+    by_text: int = 0
+    """Answers that are options' texts under every convention, less those that are labels under every convention."""
     _readings: dict[tuple[int | None, ...], Contradiction] = field(default_factory=dict)
 
     def add(self, recorded: Recorded) -> None:
@@ -109,6 +111,8 @@ class Agreement:
         if positions is None or positions.count(positions[0]) == len(_ALL):
             # Most answers have the same reading under all conventions.
             position = recorded.shown_position if positions is None else positions[0]
+            if recorded.answer is not None:
+                self.by_text += _by_text(recorded.answer, question.options, order)
             correct = position is not None and order[position] == question.answer
             self.right_alike += correct
             self.unread_alike += position is None
@@ -214,6 +218,8 @@ class Agreement:
         fitting = [number for number in fitting if self.unread[number] == best]
         if not self.compared and overall is None and not ignore:
             self._require_one_reading(fitting)
+        if self.by_text > 0:
+            fitting = [number for number in fitting if CONVENTIONS[number].text_first] or fitting
         return fitting[0]
 
     def _require_overall(self, number: int, overall: float) -> None:
@@ -290,20 +296,32 @@ def likeliest(records: Sequence[Seen]) -> tuple[int, int]:
     varied = [seen for seen in records if _varies(seen.keyed) or _varies(seen.answer)]
     if not varied:
         return 0, 0
+    texts = [
+        sum(_by_text(label, seen.options) for seen in records if (label := getattr(seen, name)) is not None) > 0
+        for name in ("keyed", "answer")
+    ]
     keys = _distinct([seen.keyed.positions if seen.keyed else (seen.key,) * len(_ALL) for seen in varied])
     answers = _distinct([seen.answer.positions if seen.answer else (seen.position,) * len(_ALL) for seen in varied])
     scores = [None if seen.stated is None else seen.stated > _HALF for seen in varied]
 
-    def rank(pair: tuple[int, int]) -> tuple[int, int, int, bool, int, int]:
+    def rank(pair: tuple[int, int]) -> tuple[int, int, int, bool, int, int, int]:
         key, answer = keys[pair[0]], answers[pair[1]]
         contradicted = sum(
             score is not None and score != (at is not None and at == right)
             for right, at, score in zip(key, answer, scores, strict=True)
         )
         same = CONVENTIONS[pair[0]].first_digit == CONVENTIONS[pair[1]].first_digit
-        return key.count(None), contradicted, answer.count(None), not same, *pair
+        # An answer such as 2 is the option 2 if other answers are options' texts.
+        labels = sum(text and not CONVENTIONS[at].text_first for text, at in zip(texts, pair, strict=True))
+        return key.count(None), contradicted, answer.count(None), not same, labels, *pair
 
     return min(product(keys, answers), key=rank)
+
+
+def _by_text(label: Written, options: Sequence[str], order: Sequence[int | str] | None = None) -> int:
+    """Return 1 for a label that is an option's text under every convention, −1 for another label, 0 if it is unsure."""
+    found = names_by_text(label, options, order)
+    return 0 if found is None else 1 if found else -1
 
 
 def _varies(label: Written | None) -> bool:
