@@ -186,7 +186,7 @@ are Python functions; the SQL views [`question_metrics`](views.md#question_metri
 them:
 
 - **Answers are contents.** Only the option behind the chosen label counts, never the label.
-- **No valid answer** is wrong, and equal to nothing, not even to another missing answer.
+- **An unreadable answer** counts as wrong, and equals no other answer, not even another unreadable one.
 - **Undefined is null**, never zero. While variants of a question are still missing, it has no values over variants.
 - **Range**, unless stated: 0 … 1, higher is better.
 - **From questions to a benchmark** it is a plain mean over the questions that have a value; how many they are (`n`) is

@@ -1,4 +1,4 @@
-"""`shuffleboard assess`."""
+"""`shuffleboard statistics assess`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`shuffleboard provenance`, `verify` and `chain`."""
+"""`shuffleboard evaluations provenance`, `verify` and `chain`."""
 
 import json
 import sys

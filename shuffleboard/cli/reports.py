@@ -1,4 +1,4 @@
-"""`shuffleboard metrics` and `leaderboard`."""
+"""`shuffleboard evaluations metrics` and `leaderboard`."""
 
 from dataclasses import replace
 from typing import Any

@@ -82,7 +82,8 @@ def compare(first: int, second: int) -> None:
         for key, name in (("only_first", "the first"), ("only_second", "the second")):
             listed = ", ".join(item["external_id"] for item in differing[key][:20])
             more = "" if len(differing[key]) <= 20 else ", …"
-            click.echo(f"{right} only in {name}: {len(differing[key])} ({listed}{more})")
+            names = f" ({listed}{more})" if listed else ""
+            click.echo(f"{right} only in {name}: {len(differing[key])}{names}")
 
 
 @statistics.command("noise")

@@ -1,4 +1,4 @@
-"""`shuffleboard assess`."""
+"""`shuffleboard statistics assess`."""
 
 import json
 from typing import Any

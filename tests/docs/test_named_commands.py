@@ -9,6 +9,7 @@ import click
 import pytest
 
 from shuffleboard.cli import cli
+from shuffleboard.cli.groups import Where
 from tests.docs.pages import ROOT, Block, blocks, omit_blocks, pages, read
 from tests.docs.session import RUN, SHOWN, check_parses, make_lines, read_text
 from tests.support.surface import COMMANDS
@@ -45,18 +46,27 @@ NAMES_NO_COMMAND = re.compile(r"[^a-z]|.*[^a-z-]")
 
 
 def wrong(words: list[str], *, command: click.Command = cli, strict: bool = True) -> str | None:
-    """Return the error in the words after `shuffleboard`; None if there is none. Not strict: they may be no command."""
+    """Return the error in the words after `shuffleboard`, or None. Not strict: they may be no command.
+
+    Names that work but that help hides are errors, too.
+    """
     used = []
     while words and isinstance(command, click.Group) and not NAMES_NO_COMMAND.match(words[0]):
         with click.Context(command) as context:
-            found = command.get_command(context, words[0])
+            shown = words[0] in command.list_commands(context)
+            found = command.get_command(context, words[0]) if shown else None
         if found is None:
             return f"no command {' '.join([*used, words[0]])}" if strict or used else None
         command, used, words = found, [*used, words[0]], words[1:]
-    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    known = {name for parameter in command.params for name in list_shown(parameter)} | {"--help"}
     options = [option[0] for word in words if (option := re.match(r"\[?(--[\w-]+)", word))]
     unknown = [name.lstrip("[") for name in options if name.lstrip("[") not in known]
     return f"{' '.join(used) or 'shuffleboard'} has no {unknown[0]}" if unknown and (used or strict) else None
+
+
+def list_shown(parameter: click.Parameter) -> list[str]:
+    """Return the names of an option that help shows."""
+    return [*(parameter.opts[:1] if isinstance(parameter, Where) else parameter.opts), *parameter.secondary_opts]
 
 
 def calls(shell: str) -> Iterator[tuple[list[str], bool]]:

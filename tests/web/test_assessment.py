@@ -130,7 +130,7 @@ def test_what_was_chosen_stays_chosen_and_is_the_command(client):
     assert 'value="good@1" checked' in text
     assert "<option selected>symbols:0</option>" in text
     assert "<option selected>0.03</option>" in text
-    command = "shuffleboard assess --benchmark four --model good@1 --protocol symbols:0 --tolerance 0.03"
+    command = "shuffleboard statistics assess --benchmark four --model good@1 --protocol symbols:0 --tolerance 0.03"
     assert command in text
     assert len(cells(text, "The evaluations behind the numbers")) == 1
 
@@ -161,7 +161,7 @@ def test_a_choice_that_a_request_cannot_read_is_refused_with_the_command(own_cli
         response = client.get("/protocol?benchmark=four&model=good&model=lost")
     assert response.status_code == 400
     assert "2 evaluations with 576 predictions are too many" in response.text
-    assert "or run: shuffleboard assess --benchmark four --model good --model lost --tolerance 0.02" in response.text
+    assert "or run: shuffleboard statistics assess --benchmark four --model good --model lost --tolerance 0.02" in response.text
     assert not any("prediction." in statement for statement in seen)
     # The form still opens, so that fewer can be chosen.
     assert "choose fewer benchmarks or models" in client.get("/protocol").text

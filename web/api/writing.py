@@ -311,7 +311,7 @@ class MetricsQuery(Query):
 
 @get("/evaluations/<evaluation_id>/metrics", answers.EvaluationMetrics, tag="results", conflicts=True)
 def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -> Response:
-    """Return the metrics of an evaluation by name, as `shuffleboard metrics` prints them; null if undefined."""
+    """Return an evaluation's metrics by name, as `shuffleboard evaluations metrics` prints them; null if undefined."""
     found = evaluation_metrics(
         session(),
         evaluation_id,

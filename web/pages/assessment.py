@@ -1,6 +1,6 @@
 """The page of the assessment protocol: which cheap set of orders can replace all of them.
 
-Its numbers are the same as those from `shuffleboard assess`, over the benchmarks that the viewer sees.
+Its numbers are the same as those from `shuffleboard statistics assess`, over the benchmarks that the viewer sees.
 """
 
 import shlex
@@ -109,7 +109,7 @@ def _choices(asked: Sequence[str], labels: Sequence[str]) -> list[str]:
 
 
 def _command(benchmarks: Sequence[str], models: Sequence[str], way: str | None, tolerance: float) -> str:
-    words = ["shuffleboard", "assess"]
+    words = ["shuffleboard", "statistics", "assess"]
     for option, values in (("--benchmark", benchmarks), ("--model", models), ("--protocol", [way] if way else [])):
         words += [word for value in values for word in (option, value)]
     return shlex.join([*words, "--tolerance", f"{tolerance:g}"])

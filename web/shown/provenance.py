@@ -40,7 +40,7 @@ def provenance_of(evaluation: Row) -> Row:
 
 
 def comparable_provenance_of(evaluation: Row) -> dict[str, Any]:
-    """Return the document of `shuffleboard provenance`, without paths on a server's disk."""
+    """Return the document of `shuffleboard evaluations provenance`, without paths on a server's disk."""
     document = provenance_document(session(), evaluation["evaluation_id"])
     document["model"]["location"] = evaluation["location"]
     return document

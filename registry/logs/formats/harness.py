@@ -557,7 +557,7 @@ FORMAT: Final = Format(
     paragraph=(
         "**lm-evaluation-harness.** A document is found by its id, else by its question's text, else by its "
         "`doc_id`; its choices are matched to the options by text. Documents of [`shuffleboard orders`]"
-        "(evidence/comparison.md#rotations-asked-by-lm-evaluation-harness) name their variant. If the model wrote a "
+        "(how-to/use-with-lm-eval.md) name their variant. If the model wrote a "
         "text, the answer is what the task's filter extracted from it. If the task has several filters, that of the "
         "first sample counts. If each prompt was sent several times and the filter keeps all answers, import them as "
         "`--variants original:repeats=N`. Samples of SCORE's tasks are recognised by `prompt_id` or "
