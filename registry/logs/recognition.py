@@ -8,7 +8,7 @@ from registry.benchmarks.lines import Place
 from registry.errors import IngestError
 from registry.files.packed import ZIP_MAGIC
 from registry.logs.documents import Log, load_json
-from registry.logs.format import HELM, INSPECT, LIGHTEVAL, OPENCOMPASS, STATE_FILE, Format
+from registry.logs.format import INSPECT, LIGHTEVAL, OPENCOMPASS, STATE_FILE, Format
 from registry.logs.formats import FORMATS
 from registry.logs.formats.inspect_log import inspect_archive, inspect_document
 from registry.logs.record import KnownQuestion
@@ -32,7 +32,7 @@ def form_of_document(document: Mapping[str, Any]) -> str | None:
     first = document.get("0")
     if isinstance(first, dict) and "prediction" in first and ("gold" in first or "origin_prompt" in first):
         return OPENCOMPASS
-    return next((form for form in (HELM, INSPECT) if document.keys() >= FORMATS[form].keys), None)
+    return next((form for form in _DOCUMENTS if document.keys() >= FORMATS[form].keys), None)
 
 
 def is_archive(path: Path) -> bool:
@@ -57,6 +57,9 @@ def is_document(path: Path) -> bool:
 
 
 _LINES: Final = tuple(name for name, format_ in FORMATS.items() if format_.layout == "lines")
+_DOCUMENTS: Final = tuple(
+    name for name, format_ in FORMATS.items() if format_.layout == "document" and name != OPENCOMPASS
+)
 
 
 def log_file(path: Path) -> Path | None:

@@ -385,12 +385,12 @@ def import_command(
       {"question_id": "q1", "variant": 0, "order": [2, 0, 1], "position": 1}
 
     order[p] is the option shown at position p, position the answered one (null: no valid answer). Optional:
-    probabilities, logprobs, logprobs_without_question, text. Also recognised: lm-evaluation-harness --log_samples
-    files, run folders of HELM, logs of Inspect AI (.eval, .json), OpenCompass, lighteval, Every Eval Ever, IBM/cat's
-    layout, and CSV tables of letters with one column per model: all are imported, or with --model one. The whole file
-    is checked before anything is stored; importing again makes a new replicate. The log's own scores and right options
-    are compared with ours: a log that contradicts them is not imported, and --json lists its "contradictions". With
-    answers missing, the evaluation is stored as failed, and the exit status is 1.
+    probabilities, logprobs, logprobs_without_question, text. Also recognised: logs of other programs, such as
+    lm-evaluation-harness (--log_samples), HELM (run folders), Inspect AI (.eval, .json), OpenCompass, lighteval, Every
+    Eval Ever and IBM/cat. Of a CSV table of letters with one column per model, all are imported, or with --model one.
+    The whole file is checked before anything is stored; importing again makes a new replicate. The log's own scores and
+    right options are compared with ours: a log that contradicts them is not imported, and --json lists its
+    "contradictions". With answers missing, the evaluation is stored as failed, and the exit status is 1.
 
     A folder that `evaluations export` wrote needs no options: its evaluation is stored with its seal, provided that the
     seal can be reproduced. If the registry has the evaluation already, its number is printed and nothing is stored.

@@ -161,7 +161,10 @@ def test_a_choice_that_a_request_cannot_read_is_refused_with_the_command(own_cli
         response = client.get("/protocol?benchmark=four&model=good&model=lost")
     assert response.status_code == 400
     assert "2 evaluations with 576 predictions are too many" in response.text
-    assert "or run: shuffleboard statistics assess --benchmark four --model good --model lost --tolerance 0.02" in response.text
+    assert (
+        "or run: shuffleboard statistics assess --benchmark four --model good --model lost --tolerance 0.02"
+        in response.text
+    )
     assert not any("prediction." in statement for statement in seen)
     # The form still opens, so that fewer can be chosen.
     assert "choose fewer benchmarks or models" in client.get("/protocol").text
