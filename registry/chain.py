@@ -21,7 +21,7 @@ BEGINNING: Final = "0" * DIGEST_LENGTH
 
 
 def append(session: Session, kind: str, subject: str, *, labels: str | None = None) -> ChainLink:
-    """Adds a link at the end, in the caller's transaction; others that append wait for its end."""
+    """Add a link at the end, in the caller's transaction; other transactions that add one wait for its end."""
     one_at_a_time(session, "chain")
     last = session.execute(
         select(ChainLink.position, ChainLink.digest).order_by(ChainLink.position.desc()).limit(1)
@@ -46,7 +46,7 @@ def link_digest(link: Any) -> str:
 
 
 def links(session: Session, *, limit: int | None = None, offset: int = 0) -> Sequence[ChainLink]:
-    """Links by position; with a limit the newest, newest first."""
+    """Return links by position; with a limit only the newest, newest first."""
     query = select(ChainLink).order_by(ChainLink.position)
     if limit is not None:
         query = select(ChainLink).order_by(ChainLink.position.desc()).limit(limit).offset(offset)
@@ -68,7 +68,7 @@ class ChainReport:
 
 
 def check_chain(session: Session, published: str | None = None) -> ChainReport:
-    """Recomputes every link. published: a head that was noted elsewhere, which the chain must still contain."""
+    """Recompute every link. published: a head that was noted elsewhere, which the chain must still contain."""
     with session.execute(_stream_links()) as rows:  # closed before the caller returns to a savepoint
         return check_links(rows, published)
 

@@ -73,7 +73,7 @@ MAX_ROW_ID = 2**63 - 1
 
 
 def pick(row: object, names: Iterable[str]) -> dict[str, Any]:
-    """Some attributes of a row by name, as a document has them."""
+    """Return some attributes of a row by name, as a document has them."""
     return {name: getattr(row, name) for name in names}
 
 
@@ -92,11 +92,11 @@ class UtcDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Text on SQLite, timestamptz elsewhere."""
+        """Use text on SQLite, and timestamptz elsewhere."""
         return dialect.type_descriptor(Text() if dialect.name == "sqlite" else DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Aware time to the stored form."""
+        """Convert an aware time to the stored form."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -105,7 +105,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         return utc_text(value) if dialect.name == "sqlite" else value.astimezone(UTC)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Stored form to an aware time in UTC."""
+        """Convert the stored form to an aware time in UTC."""
         if value is None:
             return None
         if isinstance(value, str):
@@ -120,11 +120,11 @@ class Digest(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002
-        """Hexadecimal digits to bytes."""
+        """Convert hexadecimal digits to bytes."""
         return None if value is None else bytes.fromhex(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """Bytes to hexadecimal digits."""
+        """Convert bytes to hexadecimal digits."""
         return None if value is None else bytes(value).hex()
 
 
@@ -136,11 +136,11 @@ class _NumberArray(TypeDecorator[Sequence[Any]]):
     item: type[TypeEngine[Any]]
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Native array or text."""
+        """Use a native array, or text."""
         return dialect.type_descriptor(Text() if dialect.name == "sqlite" else ARRAY(self.item()))
 
     def process_bind_param(self, value: Sequence[Any] | None, dialect: Dialect) -> Any:
-        """Sequence to the stored form."""
+        """Convert a sequence to the stored form."""
         if value is None:
             return None
         if dialect.name == "sqlite":
@@ -151,7 +151,7 @@ class _NumberArray(TypeDecorator[Sequence[Any]]):
         return list(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> list[Any] | None:  # noqa: ARG002
-        """Stored form to a list."""
+        """Convert the stored form to a list."""
         if value is None:
             return None
         return json.loads(value) if isinstance(value, str) else list(value)  # noqa: TID251 - our own column
@@ -178,17 +178,17 @@ class JsonDocument(TypeDecorator[Any]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """JSONB or text."""
+        """Use JSONB, or text."""
         return dialect.type_descriptor(Text() if dialect.name == "sqlite" else JSONB(none_as_null=True))
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """Document to the stored form."""
+        """Convert a document to the stored form."""
         if value is None or dialect.name != "sqlite":
             return value
         return json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
-        """Stored form to a document."""
+        """Convert the stored form to a document."""
         return json.loads(value) if isinstance(value, str) else value  # noqa: TID251 - our own column
 
 
@@ -436,7 +436,7 @@ def update_one(session: Session, statement: Update) -> bool:
 
 
 def insert_ignoring(session: Session, table: type[Base], **values: object) -> None:
-    """Inserts a row unless one with its key is there, which another process may be about to insert."""
+    """Insert a row unless one with its key exists, which another process may be about to insert."""
     from sqlalchemy.dialects import postgresql, sqlite
 
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
@@ -444,7 +444,7 @@ def insert_ignoring(session: Session, table: type[Base], **values: object) -> No
 
 
 def one_at_a_time(session: Session, what: str) -> None:
-    """Makes other transactions that do `what` wait until this one has ended.
+    """Make other transactions that do `what` wait until this one has ended.
 
     For functions that create a row unless it exists: two concurrent ones would both create it. SQLite's write
     transactions take turns anyway.

@@ -12,12 +12,12 @@ _CHUNK = 1 << 20
 
 
 def sha256_text(text: str) -> str:
-    """SHA-256 of the UTF-8 bytes of `text`, as 64 hexadecimal digits."""
+    """Return the SHA-256 of the UTF-8 bytes of `text`, as 64 hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def sha256_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    """Return the SHA-256 of a file's bytes, as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK):

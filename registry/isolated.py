@@ -179,7 +179,7 @@ def _environment() -> dict[str, str]:
 
 
 def serve(control_number: int, module: str) -> NoReturn:
-    """Forks a process for each connection that comes through the control socket, until that is closed or idle."""
+    """Fork a process for each connection that comes through the control socket, until that is closed or idle."""
     import_module(module)
     gc.freeze()  # loaded modules stay unchanged: the garbage collector of a forked process copies nothing
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the caller learns a process's fate from its connection
@@ -200,7 +200,7 @@ def serve(control_number: int, module: str) -> NoReturn:
 
 
 def _work(connection: socket.socket) -> NoReturn:
-    """Answers one order, and ends."""
+    """Answer one order, then exit."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         connection.sendall(_STARTED)

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def check_name(what: str, name: str) -> str:
-    """`name` if it is made of letters, digits, `.`, `_` and `-`; else UsageError."""
+    """Return `name` if it consists of letters, digits, `.`, `_` and `-`; else raise UsageError."""
     if not _NAME.fullmatch(name) or len(name) > 200 or name in (".", ".."):
         shown = name if len(name) <= 200 else f"{name[:200]}…"
         raise UsageError(f"{what} name {shown!r}: use up to 200 letters, digits, '.', '_' and '-'")
@@ -29,7 +29,7 @@ def check_name(what: str, name: str) -> str:
 
 
 def check_day(what: str, text: str) -> str:
-    """`text` if it is a day, YYYY-MM-DD; else UsageError."""
+    """Return `text` if it is a day, YYYY-MM-DD; else raise UsageError."""
     try:
         known = date.fromisoformat(text).isoformat() == text
     except ValueError:
@@ -40,7 +40,7 @@ def check_day(what: str, text: str) -> str:
 
 
 def split_reference(reference: str) -> tuple[str, str | None]:
-    """`NAME` or `NAME@VERSION` as (name, version)."""
+    """Split `NAME` or `NAME@VERSION` into (name, version)."""
     name, at, version = reference.partition("@")
     return name, version if at else None
 

@@ -61,7 +61,7 @@ def _bracket(extra: str | None) -> str:
 
 
 def _origin() -> tuple[list[str], str | None]:
-    """Options of pip, and the folder, file, URL or name that this code was installed by."""
+    """Return pip's options, and the folder, file, URL or name that this code was installed from."""
     try:
         installed = metadata.distribution(NAME)
     except metadata.PackageNotFoundError:

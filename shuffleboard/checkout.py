@@ -29,7 +29,7 @@ class _Second(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Has been run under its own name."""
+        """Restore the module's own spec: it has already been run under its own name."""
         module.__spec__ = self._own
 
 
@@ -50,7 +50,7 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Makes the second names known, in a checkout."""
+    """Make the second names known, in a checkout."""
     if not (Path(__file__).parent / PACKAGES[0]).is_dir():
         # Before the others: a submodule would be found by its parent's path, and be loaded a second time.
         sys.meta_path.insert(0, _Finder())

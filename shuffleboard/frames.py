@@ -67,7 +67,7 @@ def _values(values: dict[str, float | None]) -> pd.DataFrame:
 
 
 def _pandas() -> Any:
-    """Raises UsageError if pandas is not installed."""
+    """Raise UsageError if pandas is not installed."""
     try:
         import pandas as pd
     except ModuleNotFoundError as error:

@@ -64,7 +64,7 @@ def permute_samples(samples: Any, variants: str) -> list[Any]:
 
 
 def _make_task(name: str, arguments: dict[str, Any]) -> Any:
-    """The task of this name. A file is run in its folder, as Inspect runs it, so that its tasks are registered."""
+    """Return the task of this name. A file is run in its folder, as by Inspect, so that its tasks are registered."""
     file, _, task_name = name.partition("@")
     path = Path(file).resolve()
     if path.suffix != ".py":

@@ -180,7 +180,7 @@ def _outcomes(
 def _key(
     right: Any, shown: list[str] | None, prompts: list[dict[str, Any]], answers_are: str, question: int
 ) -> tuple[int, int]:
-    """(ordinal of the right option, number of options)."""
+    """Return (ordinal of the right option, number of options)."""
     if answers_are == "texts":
         if shown is None:
             message = "answers_are='texts' with orders needs the texts of the options; give options"

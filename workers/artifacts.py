@@ -180,7 +180,7 @@ def _adapter_digest(folder: Path, digest_of: DigestOf = remember_sha256) -> str:
 
 
 def _check_vocabulary(adapter: str, folder: Path, base: Path) -> None:
-    """That an adapter's own tokenizer, if it comes with one, knows no token that the base's does not."""
+    """Check that an adapter's own tokenizer, if it has one, has no token that the base's lacks."""
     files = (folder / "tokenizer.json", base / "tokenizer.json")
     if not all(file.is_file() for file in files):
         return
@@ -261,7 +261,7 @@ def _chat_template(folder: Path) -> str | None:
 
 
 def _gguf_files(path: Path, digest_of: DigestOf) -> ModelFiles:
-    """Digests of a GGUF file: the whole file for the weights, its tokenizer fields for the tokenizer."""
+    """Return the digests of a GGUF file: the whole file for the weights, its tokenizer fields for the tokenizer."""
     fields = _gguf_fields(Path(check_location("gguf", str(path))))
     tokenizer = {key: value for key, value in fields.items() if key.startswith("tokenizer.")}
     template = tokenizer.pop("tokenizer.chat_template", None)
@@ -390,7 +390,7 @@ def _converting(name: str) -> Iterator[None]:
 
 
 def convert_gguf(source: Path, folder: Path) -> None:
-    """Writes a GGUF file's model, dequantised to float32, and its tokenizer as safetensors into `folder`.
+    """Write a GGUF file's model, dequantised to float32, and its tokenizer as safetensors into `folder`.
 
     Loading GGUF dequantises each time (23 s for SmolLM2-135M); the converted folder loads in 3 s. Written next to its
     final place and moved there, so that a killed conversion leaves nothing half-made.

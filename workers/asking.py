@@ -52,7 +52,7 @@ class AskedModel(Protocol):
         ...
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:
-        """Log-probabilities of continuations: of their first tokens, or `whole`, summed over their tokens."""
+        """Return log-probabilities of continuations: of their first tokens, or `whole`, summed over their tokens."""
         ...
 
     def write(
@@ -79,7 +79,7 @@ class AskedModel(Protocol):
         ...
 
     def close(self) -> None:
-        """Releases resources."""
+        """Release resources."""
         ...
 
 
@@ -95,7 +95,7 @@ class LocalModel:
 
     @property
     def budget_tokens(self) -> int:
-        """Tokens that go through the model at once when it scores; writing takes them in proportion."""
+        """Return the number of tokens computed at once while scoring; writing takes them in proportion."""
         return self._engine.budget_tokens
 
     @budget_tokens.setter
@@ -103,10 +103,10 @@ class LocalModel:
         self._engine.budget_tokens = tokens
 
     def begin(self, claim: Claim) -> None:
-        """Its answers do not depend on the shard."""
+        """Do nothing: answers do not depend on the shard."""
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:
-        """Log-probabilities of continuations."""
+        """Return log-probabilities of continuations."""
         from workers.engine import ScoringPrompt
 
         prompts = [
@@ -187,7 +187,7 @@ class LocalModel:
         )
 
     def _check_samples(self, generation: Mapping[str, Any]) -> None:
-        """Raises EngineError for repeats of a model whose own configuration does not sample."""
+        """Raise EngineError for repeats of a model whose own configuration does not sample."""
         from workers.engine import effective_parameters
 
         if not effective_parameters(self._loaded, generation)["do_sample"]:
@@ -224,7 +224,7 @@ class LocalModel:
         return {"engine": "transformers-generate", "budget_tokens": self.budget_tokens}
 
     def tokens(self, item: ShardPrompt) -> int:
-        """Tokens of a prompt."""
+        """Return the number of tokens in a prompt."""
         return len(self._loaded.tokenizer(self._text(item.prompt))["input_ids"])
 
     def close(self) -> None:
@@ -266,7 +266,7 @@ class VllmModel(LocalModel):
         return settings
 
     def close(self) -> None:
-        """Ends vLLM."""
+        """End vLLM."""
         self._engine.close()
 
 
@@ -285,7 +285,7 @@ class EndpointModel:
         self._engine.begin()
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:
-        """Log-probabilities of continuations."""
+        """Return log-probabilities of continuations."""
         score = self._engine.score_continuations if whole else self._engine.score
         scores: Scores = score([item.prompt for item in items], should_stop=should_stop)
         return scores
@@ -323,11 +323,11 @@ class EndpointModel:
         return settings
 
     def tokens(self, item: ShardPrompt) -> int:  # noqa: ARG002 - an endpoint's tokenizer is not known
-        """Not known."""
+        """Return 0: they are not known."""
         return 0
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._engine.close()
 
 

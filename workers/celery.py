@@ -140,7 +140,7 @@ class Scoring(StartStopStep):  # type: ignore[misc]
 
 
 def _stop_celery_with(loop: WorkerLoop) -> None:
-    """Stops Celery with the worker: after a signal that came before Celery listened, or a thread that crashed."""
+    """Stop Celery with the worker: after a signal that came before Celery listened, or after a thread crashed."""
     loop.stopping.wait()
     state.should_stop = loop.exit_status or EX_OK
 

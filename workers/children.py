@@ -25,7 +25,7 @@ while found:
 
 
 def guard_children() -> Callable[[], None]:
-    """From now on, processes that this one starts are ended when it is gone, even if it is killed (on Linux).
+    """End the processes that this one starts when it ends, even if it is killed (on Linux).
 
     vLLM's engine is a process of its own that outlives a killed worker and keeps the GPU's memory, so that the next
     worker finds none. Returns a function that ends these processes now.

@@ -35,7 +35,7 @@ class Drafts:
         return {key: _read_written(document) for key, document in found.items()}
 
     def keep(self, item: ShardPrompt, written: Written) -> None:
-        """Stores an answer, or has it stored with the next. Raises InterruptedScoringError when the claim is lost."""
+        """Store an answer, now or together with the next. Raises InterruptedScoringError if the claim is lost."""
         self._waiting.append(((item.question_id, item.variant.ordinal), _document(written)))
         if time.monotonic() - self._stored >= EVERY_SECONDS:
             self.flush()

@@ -16,7 +16,7 @@ PACKAGES: Final = ("torch", "transformers", "tokenizers", "safetensors", "numpy"
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that compute; packages that are not installed are left out."""
+    """Return versions of Python and of the packages that compute; packages that are not installed are left out."""
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -27,7 +27,7 @@ def package_versions() -> dict[str, str]:
 
 
 def driver_version(path: Path = DRIVER) -> str | None:
-    """Version of the NVIDIA driver that the kernel has loaded; None without one."""
+    """Return the version of the loaded NVIDIA driver; None without one."""
     try:
         return path.read_text(encoding="ascii").strip()
     except OSError:

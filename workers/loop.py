@@ -113,7 +113,7 @@ class WorkerLoop:
     # Beginning and end
 
     def start(self) -> None:
-        """Makes the worker's row, reconciles once, and starts the threads that beat and maintain."""
+        """Create the worker's row, reconcile once, and start the threads that beat and maintain."""
         host, device = socket.gethostname(), self.scorer.device()
         versions = {"shuffleboard": code_version(), **self.scorer.versions()}
         self._scopes = exclusions.scopes_of(host, device, self.scorer.place())
@@ -138,7 +138,7 @@ class WorkerLoop:
         log.info("worker_started", worker=self.id, host=host, device=device, queues=self.queues, versions=versions)
 
     def _sign_on(self, session: Session, row: dict[str, Any]) -> str:
-        """Makes the worker's row; returns the registry's generation."""
+        """Create the worker's row; return the registry's generation."""
         known = session.scalar(
             select(Worker.token_budgets)
             .where(Worker.host == row["host"], Worker.device == row["device"], Worker.token_budgets.is_not(None))
@@ -151,7 +151,7 @@ class WorkerLoop:
         return generation.current(session)
 
     def poll_beside_messages(self) -> None:
-        """Also polls the database while no message comes: work goes on without the broker."""
+        """Poll the database while no message comes, too: work goes on without the broker."""
         self._start_thread("polling", self._poll_without_messages)
 
     def _start_thread(self, name: str, target: Callable[[], None]) -> None:
@@ -184,7 +184,7 @@ class WorkerLoop:
         self.stopping.set()
 
     def leave(self) -> None:
-        """Stops, and lets go of the model."""
+        """Stop, and unload the model."""
         self.stop()
         self.scorer.unload()  # processes of vLLM would keep the GPU's memory
 
@@ -197,7 +197,7 @@ class WorkerLoop:
         log.info("worker_stopped", worker=self.id)
 
     def sign_off(self) -> None:
-        """Hands the shard in work back and marks the worker stopped, in one transaction."""
+        """Hand the shard in work back and mark the worker stopped, in one transaction."""
         try:
             with self._maintenance.transaction() as session:
                 session.execute(
@@ -258,7 +258,7 @@ class WorkerLoop:
             self._give_up(error)
 
     def _poll_without_messages(self) -> None:
-        """Works as `run` does after a whole period without a message, for as long as none comes."""
+        """Work as `run` does after a whole period without a message, as long as none comes."""
         seen = self._messages
         worked = False
         while not self.stopping.wait(0 if worked else self.settings.reconcile_seconds):
@@ -272,7 +272,7 @@ class WorkerLoop:
                 log_trouble(error)
 
     def work_once(self, show: Show = lambda _: None, *, wait: bool = True) -> bool:
-        """Claims and scores one shard; False when there was none to claim or, without `wait`, one is in work."""
+        """Claim and score one shard. Returns False if there was none to claim or, without `wait`, if one is in work."""
         if not self._turn.acquire(blocking=wait):
             return False
         try:
@@ -364,7 +364,7 @@ class WorkerLoop:
             log.warning("shard_discarded", reason="the lease was lost; another worker has the shard")
 
     def _is_own(self, shard_claim: claims.Claim, error: Exception) -> bool:
-        """Leaves a shard to others whose error is of this worker's device, memory or disk; whether it is one.
+        """Leave a shard to others if its error is of this worker's device, memory or disk; return whether it is.
 
         A worker whose device failed ends, since nothing more can be computed in its process.
         """
@@ -397,7 +397,7 @@ class WorkerLoop:
         return True
 
     def _store(self, shard_claim: claims.Claim, result: claims.ShardResult) -> bool:
-        """Stores a result, waiting for a database in trouble; False when the claim is lost."""
+        """Store a result, waiting for a database in trouble. Returns False if the claim is lost."""
         if result.fingerprint not in self._fingerprints:
             # On its own, since workers wait for each other here: not while one of them stores its predictions.
             self._insist(lambda session: claims.fingerprint_id(session, result.fingerprint))
@@ -417,7 +417,7 @@ class WorkerLoop:
         self._insist(lambda session: claims.hand_back(session, shard_claim, wait_s))
 
     def _insist(self, attempt: Callable[[Session], T]) -> T:
-        """Makes an attempt in a transaction of its own, again and again while the database is in trouble."""
+        """Make an attempt in a transaction of its own, again and again while the database is in trouble."""
         begun = time.monotonic()
         pause = FIRST_RETRY_SECONDS
         while True:
@@ -450,7 +450,7 @@ class WorkerLoop:
     # Maintaining
 
     def maintain(self) -> None:
-        """Reconciles: unhashed models, expired leases, lost hints, seals and submissions."""
+        """Reconcile: unhashed models, expired leases, lost hints, seals and submissions."""
         if not self._maintaining.acquire(blocking=False):
             return  # another thread of this worker is at it
         try:
@@ -484,12 +484,12 @@ class WorkerLoop:
                 preparation.finish_preparation(session, revision_id, files)
 
     def seal_complete(self, evaluation_id: int | None = None) -> None:
-        """Seals every evaluation whose shards are all done, or only this one, and brings the boards up to date."""
+        """Seal every evaluation whose shards are all done, or only this one, and bring the boards up to date."""
         with self._speaking_of():
             self._maintenance.seal_complete(evaluation_id)
 
     def _maintain_regularly(self) -> None:
-        """Maintains while scoring is busy; apart from the heartbeat, since hashing a model can take minutes."""
+        """Maintain while scoring is busy; apart from the heartbeat, since hashing a model can take minutes."""
         while not self.stopping.wait(self.settings.reconcile_seconds):
             self._unload_if_idle()
             try:
@@ -513,7 +513,7 @@ class WorkerLoop:
     # Heartbeat
 
     def _beat(self) -> None:
-        """Extends the lease and records a sign of life, from a separate thread, while scoring is busy."""
+        """Extend the lease and record a sign of life, from a separate thread, while scoring is busy."""
         interval = min(self.settings.lease_seconds / 3, claims.BEAT_SECONDS)
         while not self.stopping.wait(interval):
             try:
@@ -551,7 +551,7 @@ class WorkerLoop:
         return True
 
     def _keep(self, session: Session) -> None:
-        """Records a sign of life and extends the lease; notes when that is lost, so that scoring stops."""
+        """Record a sign of life and extend the lease; note if that is lost, so that scoring stops."""
         follow_clock(session)
         session.execute(
             update(Worker)

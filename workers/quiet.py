@@ -5,7 +5,7 @@ import os
 
 
 def quiet_libraries() -> None:
-    """Keeps progress bars and notes of the model libraries out of the worker's log."""
+    """Keep progress bars and notes of the model libraries out of the worker's log."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TQDM_DISABLE", "1")
     logging.getLogger("torchao").setLevel(logging.ERROR)

@@ -51,15 +51,15 @@ class Scorer(Protocol):
         ...
 
     def versions(self) -> dict[str, str]:
-        """Package versions that could move a number."""
+        """Return versions of packages that could change a number."""
         ...
 
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
-        """Scores one shard; may raise anything, which counts as a failure of the shard."""
+        """Score one shard; may raise anything, which counts as a failure of the shard."""
         ...
 
     def unload(self) -> None:
-        """Releases the loaded model's memory."""
+        """Release the loaded model's memory."""
         ...
 
 
@@ -96,7 +96,7 @@ class TransformersScorer:
         memory_mb: int | None = None,
         gpus: tuple[int, int] = (1, 1),
     ) -> None:
-        """engine: one of ENGINES. memory_mb: memory for scoring besides the model, in MiB.
+        """Prepare the scorer. engine: one of ENGINES. memory_mb: memory for scoring besides the model, in MiB.
 
         gpus: over how many vLLM spreads a model: the parts of a layer, and groups of layers.
         """
@@ -113,7 +113,7 @@ class TransformersScorer:
 
     @property
     def budget_tokens(self) -> int:
-        """Tokens of one pass or batch."""
+        """Return the tokens of one pass or batch."""
         if self._budget_tokens is None:
             from workers.engine.loading import choose_device
             from workers.engine.trie_engine import BUDGET_TOKENS
@@ -126,7 +126,7 @@ class TransformersScorer:
         self._budget_tokens = tokens
 
     def device(self) -> str:
-        """`cpu`, or the GPU's name."""
+        """Return `cpu`, or the GPU's name."""
         import torch
 
         from workers.engine.loading import choose_device
@@ -135,7 +135,7 @@ class TransformersScorer:
         return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
     def place(self) -> str:
-        """`cpu`, or the GPU's own number, which stays the same whatever order a process sees them in."""
+        """Return `cpu`, or the GPU's own number, which stays the same whatever order a process sees them in."""
         import torch
 
         from workers.engine.loading import choose_device
@@ -153,7 +153,7 @@ class TransformersScorer:
         return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else 0
 
     def versions(self) -> dict[str, str]:
-        """Package versions that could move a number; on a GPU its driver too."""
+        """Return versions of packages that could change a number, and on a GPU that of its driver."""
         return package_versions() | ({} if self.place() == "cpu" else {"driver": driver_version() or "unknown"})
 
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
@@ -303,7 +303,7 @@ class TransformersScorer:
         return self._matchers[key]
 
     def _load(self, revision: ModelRevision, engine: Engine | None = None) -> None:
-        """engine: of the database that keeps the limits of endpoints; None: they are not kept."""
+        """Load a model. engine: of the database that keeps the limits of endpoints; None if they are not kept."""
         if self.loaded_model_revision_id == revision.id:
             return
         quiet_libraries()
@@ -398,7 +398,7 @@ class TransformersScorer:
         return EndpointModel(open_endpoint(revision.location, revision.requested_revision, None, settings, pace_of))
 
     def unload(self) -> None:
-        """Releases the loaded model's memory."""
+        """Release the loaded model's memory."""
         if self._model is not None:
             self._model.close()
         self._model = None

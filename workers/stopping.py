@@ -14,7 +14,7 @@ LEAVE_SECONDS: Final = 2.0
 
 
 def stop_on_signals(loop: WorkerLoop) -> None:
-    """Makes SIGTERM and SIGINT stop the worker. Celery has handlers of its own."""
+    """Make SIGTERM and SIGINT stop the worker. Celery has handlers of its own."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: loop.stopping.set())
 

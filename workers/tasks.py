@@ -22,7 +22,7 @@ class ShardRequest(Request):  # type: ignore[misc]
     """A message to score a shard, which `inspect` and events show as the shard that its worker took."""
 
     def show(self, shard_id: int, **of: Any) -> None:
-        """From now on it is shown as this one."""
+        """Show the task as this shard from now on."""
         self._args, self._kwargs = [shard_id], of
         self._argsrepr, self._kwargsrepr = repr((shard_id,)), repr(of)
         self.send_event("task-started", args=self._argsrepr, kwargs=self._kwargsrepr)

@@ -30,7 +30,7 @@ class Continued(Protocol):
 
     @property
     def continuations(self) -> tuple[str, ...]:
-        """By position."""
+        """Return the continuations by position."""
         ...
 
 

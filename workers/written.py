@@ -33,7 +33,7 @@ Keep = Callable[[int, Written], None]
 
 
 def forget(_place: int, _written: Written) -> None:
-    """Keeps nothing."""
+    """Keep nothing."""
 
 
 class WritingSpeed:
@@ -45,7 +45,7 @@ class WritingSpeed:
         self._began = self._logged = time.monotonic()
 
     def step(self, tokens: int) -> None:
-        """So many tokens more were written."""
+        """Count so many more tokens as written, and log the progress now and then."""
         self._tokens += tokens
         now = time.monotonic()
         if now - self._logged >= LOG_SECONDS:

@@ -120,12 +120,12 @@ class BenchmarkFile:
 
     @property
     def content_digest(self) -> str:
-        """SHA-256 over the questions and the pool in file order."""
+        """Return the SHA-256 over the questions and the pool in file order."""
         return content_digest([one.content() for one in self.questions], [one.content() for one in self.pool])
 
 
 def content_digest(questions: Iterable[list[Any]], pool: Iterable[list[Any]]) -> str:
-    """SHA-256 over the contents of questions and few-shot examples, each as `QuestionRecord.content` has it."""
+    """Return the SHA-256 over the contents of questions and few-shot examples, each of `QuestionRecord.content`."""
     digest = hashlib.sha256()
     for part in (questions, pool):
         for content in part:
@@ -267,7 +267,7 @@ def _documents(path: Path) -> Iterable[tuple[Place, dict[str, Any]]]:
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Rows of a Parquet file, the first being line 2, as in a table with a heading."""
+    """Yield rows of a Parquet file, the first being line 2, as in a table with a heading."""
     from registry.files.parquet import parquet_rows  # pyarrow's start-up time is for those who need it
 
     for number, row in enumerate(parquet_rows(path), start=2):
@@ -289,7 +289,7 @@ def _cell(value: Any) -> Any:
 
 
 def _read_table(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Rows of a CSV file. Nothing is turned into NaN: "None", "NA" and "=1+1" are real options."""
+    """Yield rows of a CSV file. Nothing is turned into NaN: "None", "NA" and "=1+1" are real options."""
     rows = read_cells(path)
     place, heading = next(rows, (Place(path, 1), []))
     if len(set(heading)) < len(heading):

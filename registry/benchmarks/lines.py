@@ -41,7 +41,7 @@ class Place:
         return f"line {self.line}"
 
     def reject(self, problem: str) -> NoReturn:
-        """Raises IngestError: file, line, problem with value and remedy."""
+        """Raise IngestError: file, line, problem with value and remedy."""
         raise IngestError(f"{self.named or self.path.name} line {self.line}: {shorten(problem, LONGEST_MESSAGE)}")
 
 

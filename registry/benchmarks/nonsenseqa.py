@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def generate_nonsenseqa(questions: int = 1000, seed: int = 0) -> BenchmarkFile:
-    """`questions` questions of four options with a few-shot pool.
+    """Generate `questions` questions of four options, with a few-shot pool.
 
     A question has 5 to 20 words and an option 1 to 6, all of them different within a question. Of every four questions
     in a row, each has its answer at another position. A smaller benchmark is the start of a larger one.
@@ -69,7 +69,7 @@ def nonsenseqa_source(seed: int) -> str:
 
 @lru_cache(maxsize=1)
 def words() -> tuple[str, ...]:
-    """English nouns, adjectives and verbs of 3 to 12 letters, in alphabetical order; no swear words."""
+    """Return English nouns, adjectives and verbs of 3 to 12 letters, in alphabetical order; no swear words."""
     folder = files("wonderwords.assets")
 
     def lines(name: str) -> set[str]:
@@ -91,12 +91,12 @@ def _records(prefix: str, count: int, seed: int) -> Iterator[QuestionRecord]:
 
 
 def _key(what: str) -> Callable[[int], str]:
-    """Sorts positions into a drawn order."""
+    """Return a key that sorts positions into a drawn order."""
     return lambda position: sha256_text(f"nonsenseqa:{what}:{position}")
 
 
 def _different_words(what: str) -> Iterator[str]:
-    """Words drawn one by one, none of them twice."""
+    """Yield words drawn one by one, none of them twice."""
     taken: set[str] = set()
     attempt = 0
     while len(taken) < len(words()):

@@ -29,13 +29,13 @@ class Allowance:
         self.taken = 0
 
     def take(self, size: int, records: int = 0) -> None:
-        """Counts `size` bytes, of so many records. Raises IngestError naming file, size and limit beyond the limit."""
+        """Count `size` bytes, of so many records. Raises IngestError naming file, size and limit beyond the limit."""
         self.taken += max(size, records * _SHORTEST) if self.kept else size
         if self.taken > self.limit:
             self.refuse(self.taken)
 
     def refuse(self, size: int) -> NoReturn:
-        """Raises IngestError for a file that unpacks to so many bytes or more."""
+        """Raise IngestError for a file that unpacks to so many bytes or more."""
         part = f", {KEPT} times as many bytes in all" if self.kept else ""
         raise IngestError(
             f"{self.name}: needs {size} bytes or more when it is unpacked, over the limit of {self.limit}; check "
@@ -53,5 +53,5 @@ class Allowance:
             raise IngestError(f"{where}: has {size} bytes or more, over the limit of {RECORD}; divide it")
 
     def refuse_record(self, what: str, problem: str) -> NoReturn:
-        """Raises IngestError for a record that is too large in another way."""
+        """Raise IngestError for a record that is too large in another way."""
         raise IngestError(f"{self.name} {what}: has {problem}; divide it")

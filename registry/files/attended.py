@@ -115,7 +115,7 @@ def attend(named: str, ask: Callable[[], T], most: int = DOCUMENT) -> T:
 
 
 def _watch(call: _Call) -> None:
-    """Returns when the call is done. Raises HubError when too little came for too long."""
+    """Return when the call is done. Raises HubError if too little arrived for too long."""
     window = WINDOWS * call.patience
     silent, received, last = 0.0, 0, time.monotonic()
     told = False
@@ -141,7 +141,7 @@ def _watch(call: _Call) -> None:
 
 
 def _hook_client() -> None:
-    """Puts the hooks into every HTTP client that the hub's makes, behind its own."""
+    """Add the hooks to every HTTP client that the hub's library makes, after its own."""
     global _is_hooked  # noqa: PLW0603
     with _hooked:
         if _is_hooked:
@@ -166,7 +166,7 @@ def _hook_client() -> None:
 
 
 def _check_request(request: "httpx2.Request") -> None:
-    """Before each request: none is without a time-out, and no call makes them forever."""
+    """Count a request against its call, and give it a time-out, so that no call goes on forever."""
     call: _Call | None = getattr(_current, "call", None)
     if call is None:
         return

@@ -41,7 +41,7 @@ def _identity(path: Path) -> list[int]:
 
 
 def _write(path: Path, text: str) -> None:
-    """In one step, since workers of one host share the folder."""
+    """Write it in one step, since workers of one host share the folder."""
     make_folder(path.parent)
     part = path.with_suffix(f".{os.getpid()}")
     part.write_text(text, encoding="ascii")

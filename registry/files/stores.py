@@ -56,13 +56,13 @@ class Store:
         return self.size(name) is not None
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file; None: it is not there."""
+        """Return a file's size in bytes; None if it does not exist."""
         with self._explain_errors(name):
             found = self._system.get_file_info(self._place(name))
         return int(found.size) if found.type == fs.FileType.File else None
 
     def folders(self) -> dict[str, tuple[int, float]]:
-        """Everything in it by its name: bytes of all its files, and how many seconds ago the newest was written."""
+        """Map each folder's name to the bytes of its files, and to the seconds since the newest was written."""
         with self._explain_errors(""):
             listed = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True, recursive=True))
         now, found = datetime.now(UTC).timestamp(), dict[str, tuple[int, float]]()
@@ -118,7 +118,7 @@ class Store:
                     os.close(entries)
 
     def copy(self, name: str, to: Path, *, linked: bool = True) -> None:
-        """Has a file, which never changes, at a place of this host's disk as well; linked: if it can be."""
+        """Copy a file, which never changes, to a path on this host. linked: make a hard link instead, if possible."""
         if linked and self.folder is not None:
             try:
                 os.link(self.folder / name, to)
@@ -130,7 +130,7 @@ class Store:
             shutil.copyfileobj(stream, file, AT_ONCE)
 
     def remove(self, folder: str) -> None:
-        """Removes a folder of files, if it is there."""
+        """Remove a folder of files, if it is there."""
         if self.folder is not None:
             shutil.rmtree(self.folder / folder, ignore_errors=True)
             return
@@ -145,7 +145,7 @@ class Store:
                     raise
 
     def digest(self, name: str) -> tuple[str, int]:
-        """SHA-256 and bytes of a file."""
+        """Return the SHA-256 and the bytes of a file."""
         digest, size = hashlib.sha256(), 0
         with self.reading(name) as stream:
             while chunk := stream.read(AT_ONCE if self.folder is None else _CHUNK):

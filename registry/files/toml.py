@@ -52,7 +52,7 @@ def parse_toml(text: str, name: str, *, exactly: bool = False) -> dict[str, Any]
 
 
 def _require_shallow(text: str) -> None:
-    """Raises TooDeepError for a key of many parts: each is a level, and reading takes the square of them."""
+    """Raise TooDeepError for a key of many parts: each is a level, and reading takes the square of their number."""
     for line in text.splitlines():
         if line.count(".") > MAX_DEPTH and _DEEP_KEY.match(line):
             raise TooDeepError("a key")

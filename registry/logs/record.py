@@ -298,7 +298,7 @@ def match_options(question: KnownQuestion, shown: Sequence[str]) -> tuple[int, .
 
 
 def check_permutation(place: Place, order: Any, n_choices: int) -> list[int]:
-    """Return the order in which we had another program show the choices; reject one that is no order of them."""
+    """Check the order in which another program showed the choices at our request; reject anything but an order."""
     if not isinstance(order, list) or {type(item) for item in order} != {int} or sorted(order) != [*range(n_choices)]:
         place.reject(f"order {quote(order)} is no order of its {n_choices} choices; the log is damaged")
     return order

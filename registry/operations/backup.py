@@ -207,7 +207,7 @@ def _sqlite_path(url: URL) -> Path:
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
-    """Copies a database by SQLite's backup interface, in one step: writers go on, and none of them is half in it."""
+    """Copy a database by SQLite's backup interface, in one step: others go on writing, and no transaction is split."""
     try:
         with closing(sqlite3.connect(source)) as here, closing(sqlite3.connect(target)) as there:
             here.backup(there)

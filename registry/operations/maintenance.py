@@ -47,7 +47,7 @@ class Maintenance:
             history.require_unchanged(session.connection(), self._made)
 
     def maintain(self) -> None:
-        """Keeps the queue, the seals, the boards and the submissions, once.
+        """Maintain the queue, the seals, the boards and the submissions, once.
 
         Raises DBAPIError while the database is in trouble; what was done until then stays. Also GenerationError, when
         the database was restored, moved or promoted meanwhile: the next round is for the new generation; and
@@ -65,7 +65,7 @@ class Maintenance:
         self.engine = generation.bind_generation(self._any, now)
 
     def reconcile(self, first: Callable[[Session], None] | None = None) -> None:
-        """Queues shards whose lease ran out and sends missing hints. `first` runs before, in the same transaction."""
+        """Queue shards whose lease ran out, and send missing hints. `first` runs before, in the same transaction."""
         with self.transaction() as session:
             if first is not None:
                 first(session)
@@ -75,7 +75,7 @@ class Maintenance:
             send_hints(self.settings, missing_hints(self.settings, waiting))
 
     def seal_complete(self, evaluation_id: int | None = None) -> None:
-        """Seals every evaluation whose shards are all done, and brings the boards up to date.
+        """Seal every evaluation whose shards are all done, and bring the boards up to date.
 
         evaluation_id: after a shard of it was stored; nothing else is looked at, unless that was the last. Raises
         UpgradedError if the database was upgraded.
@@ -140,5 +140,5 @@ class Maintenance:
 
 
 def log_trouble(error: DBAPIError) -> None:
-    """Logs that the database is in trouble, and that this process waits for it."""
+    """Log that the database is in trouble, and that this process waits for it."""
     log.warning("database_trouble", error=str(error.orig).splitlines()[0] if str(error.orig) else str(error))

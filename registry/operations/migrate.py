@@ -37,7 +37,7 @@ def _config() -> Config:
 
 
 def pending(at: str | None) -> list[tuple[str, str]]:
-    """(revision, title) of the migrations that `upgrade` would run on a database at revision `at`, oldest first.
+    """Return (revision, title) of the migrations that `upgrade` would run on a database at revision `at`, oldest first.
 
     at: None for an empty database. Nothing for a revision that this code does not know.
     """
@@ -49,7 +49,7 @@ def pending(at: str | None) -> list[tuple[str, str]]:
 
 
 def upgrade(url: str) -> str:
-    """Brings the database to this code's schema in one transaction and returns its revision.
+    """Bring the database to this code's schema in one transaction and return its revision.
 
     Tables by the revisions that it lacks; then views, triggers and audiences, which are made again if their texts have
     changed. Published results and shipped suites are brought up to date at any revision: a release can change them
@@ -124,7 +124,7 @@ def _require_intact(connection: Connection) -> None:
 
 
 def make_schema(connection: Connection) -> bool:
-    """Gives a database this code's tables, views, triggers and audiences, in the caller's transaction; rows are his.
+    """Create this code's tables, views, triggers and audiences, in the caller's transaction; the caller adds rows.
 
     Returns whether anything was to be done.
     """
@@ -151,7 +151,7 @@ def make_schema(connection: Connection) -> bool:
 
 
 def _complete(session: Session) -> None:
-    """Metrics that came in after an evaluation was sealed."""
+    """Compute metrics that were added after an evaluation was sealed."""
     # Imported here, since it loads numpy, which the web does not need for the revision.
     from registry.sealed.backfills import add_missing_metrics
 

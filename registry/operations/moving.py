@@ -82,7 +82,7 @@ class _Seals:
         return [row | dict.fromkeys(_SEALING) for row in rows]
 
     def write(self, connection: Connection) -> None:
-        """Seals them, which no trigger refuses: they were unsealed until now."""
+        """Seal the evaluations, which no trigger refuses, since they were unsealed until now."""
         if self.waiting:
             evaluation = Base.metadata.tables["evaluation"]
             sealing = update(evaluation).where(evaluation.c.id == bindparam("sealed_id"))
@@ -160,7 +160,7 @@ def _snapshot(source: Engine) -> Iterator[Connection]:
 
 
 def _tables() -> list[Table]:
-    """Return every copied table, after those that it refers to: all but the registry's generation."""
+    """Return every copied table, each after the tables that it refers to: all but the registry's generation."""
     return [table for table in Base.metadata.sorted_tables if table.name != RegistryGeneration.__tablename__]
 
 
@@ -184,7 +184,7 @@ def _prepare(write: Connection) -> None:
 
 @contextmanager
 def _disable_triggers(write: Connection, table: str) -> Iterator[None]:
-    """Switches a table's triggers off, within the transaction alone: nobody else ever sees it without them."""
+    """Disable a table's triggers within the transaction alone: no other transaction ever sees it without them."""
     if write.dialect.name == "postgresql":
         write.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")
         yield
@@ -238,7 +238,7 @@ def _batches(connection: Connection, table: Table) -> Iterator[list[dict[str, An
 
 
 def _insert(write: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Plain inserts: a conflict is an error, and triggers and constraints see every row."""
+    """Insert rows plainly: a conflict is an error, and triggers and constraints see every row."""
     if write.dialect.name != "postgresql":
         write.execute(insert(table), list(rows))
         return
@@ -246,7 +246,7 @@ def _insert(write: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> 
 
 
 def _set_sequences(read: Connection, write: Connection) -> None:
-    """Set the next id of each table to one that the source has not used."""
+    """Set the next id of each table to an id that the source has not used."""
     for table in _tables():
         key = list(table.primary_key.columns)
         if len(key) != 1 or not isinstance(key[0].type, BigInteger):

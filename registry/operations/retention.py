@@ -119,6 +119,6 @@ def _select_of_questions(column: Any, table: Any, evaluation_id: int) -> Select[
 
 
 def _traceless(days: int) -> Select[Any]:
-    """Workers that were silent for so many days and that no shard names."""
+    """Select workers that were silent for so many days and that no shard names."""
     named = select(Shard.worker_id).where(Shard.worker_id.is_not(None))
     return select(Worker.id).where(Worker.last_seen < database_now(-days * SECONDS_A_DAY), Worker.id.not_in(named))

@@ -40,7 +40,7 @@ class TableSize:
 
     @property
     def total(self) -> int:
-        """Bytes of both."""
+        """Return the bytes of both."""
         return self.rows + (self.indexes or 0)
 
 

@@ -58,7 +58,7 @@ _TOKEN: Final = re.compile(re.escape(TOKEN_PREFIX) + r"[A-Za-z0-9_-]{43}")
 
 
 def scopes_of(role: str) -> frozenset[str]:
-    """Everything an account of a role may do."""
+    """Return every scope that an account of a role has."""
     return frozenset(scope for scope, lowest in _LOWEST_ROLE.items() if ROLES.index(lowest) <= ROLES.index(role))
 
 
@@ -89,7 +89,7 @@ class Viewer:
         return scope in self.scopes
 
     def require(self, scope: str) -> None:
-        """Raises AuthenticationError when nobody is signed in, ForbiddenError when they may not."""
+        """Raise AuthenticationError when nobody is signed in, ForbiddenError when they may not."""
         if self.may(scope):
             return
         needed = f"this needs the scope {scope!r}, which {_LOWEST_ROLE[scope]!r} and higher roles have"
@@ -120,7 +120,7 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _nobodys_hash() -> str:
-    """Verified against when there is no such account, so that the answer takes as long."""
+    """Return a hash to verify against if there is no such account, so that the answer takes as long."""
     return _hasher().hash(secrets.token_urlsafe(16))
 
 
@@ -172,13 +172,13 @@ def find_account(session: Session, name: str) -> Account:
 
 
 def set_password(account: Account, password: str) -> None:
-    """Changes the password and signs the account's browsers out."""
+    """Change the password and sign the account's browsers out."""
     account.password_hash = _hasher().hash(check_password(password))
     account.sessions.clear()
 
 
 def set_role(session: Session, account: Account, role: str) -> None:
-    """Changes the role. Raises UsageError when it would leave no admin who can sign in."""
+    """Change the role. Raises UsageError when it would leave no admin who can sign in."""
     check_role(role)
     if account.role == "admin" and role != "admin":
         _require_another_admin(session, account)
@@ -186,7 +186,7 @@ def set_role(session: Session, account: Account, role: str) -> None:
 
 
 def disable(session: Session, account: Account) -> None:
-    """Stops the account's password and tokens from working."""
+    """Stop the account's password and tokens from working."""
     if account.role == "admin":
         _require_another_admin(session, account)
     account.disabled_at = session.scalar(select(database_now()))
@@ -194,7 +194,7 @@ def disable(session: Session, account: Account) -> None:
 
 
 def enable(account: Account) -> None:
-    """Lets a disabled account work again."""
+    """Let a disabled account work again."""
     account.disabled_at = None
 
 
@@ -276,12 +276,12 @@ def account_of_session(session: Session, secret: str, hours: float) -> Account |
 
 
 def end_session(session: Session, secret: str) -> None:
-    """Signs one browser out, and every copy of its cookie with it."""
+    """Sign one browser out, and every copy of its cookie with it."""
     session.execute(delete(BrowserSession).where(BrowserSession.digest == _digest(secret)))
 
 
 def end_sessions(account: Account) -> int:
-    """Signs the account out of every browser; returns of how many."""
+    """Sign the account out of every browser; return how many there were."""
     ended = len(account.sessions)
     account.sessions.clear()
     return ended
@@ -362,12 +362,12 @@ def was_used_lately(session: Session, token_id: int) -> bool:
 
 
 def note_use(session: Session, token_id: int) -> None:
-    """Records that a token was used just now."""
+    """Record that a token was used just now."""
     session.get_one(ApiToken, token_id).last_used_at = session.scalar(select(database_now()))
 
 
 def revoke_token(session: Session, token: ApiToken) -> datetime | None:
-    """Revokes a token permanently."""
+    """Revoke a token permanently."""
     if token.revoked_at is None:
         token.revoked_at = session.scalar(select(database_now()))
     return token.revoked_at
@@ -402,7 +402,7 @@ def record(
 
 
 def _storable(value: Any) -> Any:
-    """Texts as PostgreSQL can store them: a refused request may contain anything."""
+    """Replace texts that PostgreSQL cannot store: a refused request may contain anything."""
     if isinstance(value, str):
         return value.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
     return value

@@ -134,7 +134,7 @@ def read(connection: Connection, query: Select[Any], schema: pa.Schema) -> pa.Ta
 
 
 def decode_rows(rows: Sequence[bytes], schema: pa.Schema) -> pa.Table:
-    """Rows as a table."""
+    """Return the rows as a table."""
     data = np.frombuffer(b"".join(rows), np.uint8)
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
     # Each place is that of the next column's length, after the number of columns.
@@ -154,7 +154,7 @@ def _integers(data: Bytes, places: Places) -> NDArray[np.int32]:
 
 
 def _take(data: Bytes, places: Places, width: int) -> Bytes:
-    """So many bytes from each place, (places, width)."""
+    """Return so many bytes from each place, (places, width)."""
     found: Bytes = data[places[:, None] + np.arange(width)]
     return found
 
@@ -214,7 +214,7 @@ def _spread(known: NDArray[np.bool_]) -> pa.Array:
 
 
 def write(connection: Connection, table: Table, columns: Mapping[str, Any]) -> None:
-    """Inserts rows. columns: name to Arrow arrays, or to values as the registry has them; those left out are NULL."""
+    """Insert rows. columns: name to Arrow arrays, or to values as the registry has them; columns left out are NULL."""
     given = [_array(column.type, columns[column.name]) for column in table.columns if column.name in columns]
     listed = ", ".join(column.name for column in table.columns if column.name in columns)
     statement = f"COPY {table.name} ({listed}) FROM STDIN (FORMAT BINARY)"
@@ -260,7 +260,7 @@ def _fields(values: pa.Array) -> pa.Array:
 
 
 def _arrays(values: pa.Array, known: pa.Array) -> pa.Array:
-    """Arrays of one dimension that begin at 1, each after its length."""
+    """Return arrays of one dimension that begin at 1, each after its length."""
     items, counts = items_of(values), lengths_of(values)
     kind = items.type
     if kind == pa.float64() and not pc.all(pc.is_finite(items), min_count=0).as_py():

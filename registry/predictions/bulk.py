@@ -17,12 +17,12 @@ MANY_ROWS: Final = 2000
 
 
 def insert_predictions(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Inserts predictions, as `insert_rows` does."""
+    """Insert predictions, as `insert_rows` does."""
     insert_rows(session, Prediction, rows)
 
 
 def insert_rows(session: Session, of: type[Base], rows: Sequence[dict[str, Any]]) -> None:
-    """Inserts rows of a table without generated columns, given as column name to value; absent columns are NULL.
+    """Insert rows of a table without generated columns, given as column name to value; absent columns are NULL.
 
     Past SQLAlchemy's own insert, which spends more on each row than the database does.
     Raises the database's IntegrityError when a key is there already or a constraint is broken.
@@ -96,7 +96,7 @@ def renew_statistics(session: Session, rows: int) -> None:
 
 
 def _convert_for_driver(kind: TypeEngine[Any], values: Any, length: int, dialect: Dialect) -> Sequence[Any]:
-    """Values of a column as SQLite's driver takes them."""
+    """Convert a column's values for SQLite's driver."""
     if values is None:
         return [None] * length
     if hasattr(values, "to_pylist"):

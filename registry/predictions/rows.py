@@ -101,7 +101,7 @@ def compute_keyed_columns(
 def probabilities_of(
     weights: Sequence[float] | None, logprobs: Sequence[float] | None, exp: Callable[[float], float] = math.exp
 ) -> list[float] | None:
-    """Probabilities renormalised over the positions; None when there are none or all weights are zero."""
+    """Return the probabilities, renormalised over the positions; None if there are none, or all weights are zero."""
     if weights is not None:
         return renormalise(weights)
     if logprobs is None:

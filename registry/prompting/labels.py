@@ -51,7 +51,7 @@ DISTINCT_SCHEMES: Final = ("bracketed", "bracket", "digits", "roman", "signs", "
 
 
 def scheme_labels(name: str, n_shown: int, what: str) -> tuple[tuple[str, ...], str]:
-    """(labels by position, how a labelled option is written) of scheme `name` for so many options."""
+    """Return (labels by position, form of a labelled option) of scheme `name` for so many options."""
     scheme = LABEL_SCHEMES[name]
     labels = scheme.of(n_shown, what)
     return (labels[::-1] if name == "reversed" else labels), scheme.option

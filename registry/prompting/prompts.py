@@ -75,7 +75,7 @@ class Prompt:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the text, or the turns, and the continuations. The answers of a prompt follow from its text.
+        """Return the SHA-256 over the text, or the turns, and the continuations; answers follow from the text.
 
         How a model's template writes the turns down belongs to the model's identity.
         """

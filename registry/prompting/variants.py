@@ -135,7 +135,7 @@ def random2(question: QuestionShape) -> list[VariantShown]:
 
 
 def random_l(question: QuestionShape) -> list[VariantShown]:
-    """L orders drawn once for every number of options L."""
+    """Return L orders, drawn once for every number of options L."""
     return _random(question, question.n_options)
 
 
@@ -164,7 +164,7 @@ def full(question: QuestionShape) -> list[VariantShown]:
 
 
 def draw_order(items: Sequence[int], *, seed: int, kind: str, question_id: str, variant: int) -> tuple[int, ...]:
-    """`items` in an order drawn by hashing; an inserted option hashes under its name."""
+    """Return `items` in an order drawn by hashing; an inserted option hashes under its name."""
     names = {ordinal: name for name, ordinal in number_inserted(kind).items()}
 
     def key(item: int) -> str:
@@ -175,7 +175,7 @@ def draw_order(items: Sequence[int], *, seed: int, kind: str, question_id: str, 
 
 
 def shuffle(question: QuestionShape, m: int, seed: int) -> list[VariantShown]:
-    """Variant 0 is the original, 1 … m are shuffles, drawn with return: one may equal the original."""
+    """Return the original as variant 0, and m shuffles, drawn with return: one may equal the original."""
     identity = tuple(range(question.n_options))
     orders = [
         draw_order(identity, seed=seed, kind="shuffle", question_id=question.external_id, variant=variant)
@@ -246,7 +246,7 @@ def _divergent_types(subset: str) -> tuple[str, ...]:
 
 
 def answer_moving(question: QuestionShape, examples: str) -> list[VariantShown]:
-    """Variant 0 is the original; in variant t the right option and the one at position t − 1 change places.
+    """Return the original as variant 0; in variant t, the right option and the option at position t − 1 are exchanged.
 
     In few-shot examples the right option is put at the same position, unless `examples=kept`.
     """
@@ -287,7 +287,7 @@ def relabel(question: QuestionShape, labels: str) -> list[VariantShown]:
 
 
 def choice_only(question: QuestionShape) -> list[VariantShown]:
-    """Variant 0 is the original, variant 1 the same options without the question."""
+    """Return the original as variant 0, and the same options without the question as variant 1."""
     identity = tuple(range(question.n_options))
     return [
         VariantShown(0, "original", identity),
@@ -336,7 +336,7 @@ def wording(
     seed: int,
     content: Content = None,
 ) -> list[VariantShown]:
-    """Variant 0 is in the protocol's own words, the others in the templates of a set, or of a file.
+    """Return variant 0 in the protocol's own words, and the others in the templates of a set or a file.
 
     templates: "all", or ordinals and ranges of them joined by "+"; they keep the ordinals of the whole set.
     seed: of the answer format, from 0, the protocol's own, to 4.
@@ -483,7 +483,7 @@ class VariantSetDefinition:
 
     @property
     def version(self) -> int:
-        """Version of the kind's function."""
+        """Return the version of the kind's function."""
         return VARIANT_KINDS[self.kind].version
 
     def is_current(self, version: int) -> bool:
@@ -492,7 +492,7 @@ class VariantSetDefinition:
 
     @property
     def name(self) -> str:
-        """Canonical spelling, `kind:key=value,key=value`; digests of files cut short."""
+        """Return the canonical spelling, `kind:key=value,key=value`; digests of files are cut short."""
         given = {key: value for key, value in self.parameters.items() if value != ""}
         if given.get("file"):
             given.pop("set", None)
@@ -514,7 +514,7 @@ class VariantSetDefinition:
         return {"kind": self.kind, "version": self.version, "parameters": dict(self.parameters)}
 
     def inserted(self) -> dict[int, str]:
-        """Text of each inserted option by its negative ordinal; of imported ones only the name is known."""
+        """Map each inserted option's negative ordinal to its text; of imported ones only the name is known."""
         if self.kind == "imported":
             names = [name for name in str(self.parameters["inserted"]).split("+") if name]
             return {-number: name for number, name in enumerate(names, start=1)}

@@ -51,7 +51,7 @@ def write_down(
 
 
 def begin_sending(session: Session, journal: calls.Journal, batch_id: int) -> None:
-    """Writes down that a request that makes a batch is about to be sent. Raises LostClaimError."""
+    """Record that a request that makes a batch is about to be sent. Raises LostClaimError."""
     calls.check_claim(session, journal)
     if not _move(session, batch_id, ("written", "sent"), state="sent", sent_at=database_now()):
         raise calls.LostClaimError

@@ -125,7 +125,7 @@ def _match_subject(kind: str, subject: str) -> ColumnElement[bool]:
 
 
 def subjects_of(session: Session, evaluation_id: int) -> tuple[Subject, ...]:
-    """Whatever budgets an evaluation can count in, whether they are set or not."""
+    """Return every budget that an evaluation can count in, whether it is set or not."""
     evaluation = session.get_one(Evaluation, evaluation_id)
     submissions = session.scalars(
         select(SubmissionEvaluation.submission_id).where(SubmissionEvaluation.evaluation_id == evaluation_id)
@@ -194,7 +194,7 @@ def full_budget(session: Session, evaluation_id: int) -> Full | None:
 
 
 def pause(session: Session, evaluation_id: int, full: Full) -> None:
-    """Pauses an evaluation whose budget is reached, and keeps which call that was for."""
+    """Pause an evaluation whose budget is used up, and record the call that used it up."""
     # The budget's row first, in the same order as setting a budget and resuming: neither waits for the other's lock.
     session.execute(update(Budget).where(_is_one_of([(full.kind, full.subject)])).values(refused=full.most))
     session.execute(

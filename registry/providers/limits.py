@@ -50,7 +50,7 @@ def reserve(session: Session, key: str, limits: Limits, tokens: int) -> float:
 
 
 def place(row: RateLimit, limits: Limits, tokens: int, now: datetime) -> float:
-    """`reserve` on a locked row, at a time."""
+    """Reserve as `reserve` does, on a locked row; return the seconds until the request may begin."""
     start = waits_until(row, now) or now
     if limits.requests_per_minute is not None:
         row.requests_free_at = max(row.requests_free_at, start) + _share(limits.requests_per_minute, 1)
@@ -90,7 +90,7 @@ def hold(session: Session, key: str, seconds: float) -> None:
 
 
 def seconds_held(session: Session, key: str) -> float:
-    """Seconds for which no request with a key may begin."""
+    """Return the seconds for which no request with a key may begin."""
     found = session.execute(select(RateLimit.not_before, database_now()).where(RateLimit.key == key)).one_or_none()
     if found is None or found[0] is None:
         return 0.0

@@ -119,7 +119,7 @@ def open_broker(settings: Settings) -> "Redis":
 
 
 def require_admission(settings: Settings) -> None:
-    """Raises UsageError, on one line, for a broker that will never let this process in as it is set up.
+    """Raise UsageError, on one line, if the broker will never let this process in with these settings.
 
     That is a wrong password, or an invalid certificate. A broker that is down is not an error: it may come back.
     """

@@ -159,7 +159,7 @@ def claim(
 def _best_first(
     session: Session, queues: Sequence[str], loaded_model_revision_id: int | None, scopes: Sequence[str]
 ) -> list[Row[int, int, int, int | None, str]]:
-    """(id, model_revision_id, priority, max_workers, queue) of all that a worker might claim a shard of, best first."""
+    """Return (id, model_revision_id, priority, max_workers, queue) of evaluations with claimable shards, best first."""
     of_queues = []
     for queue in dict.fromkeys(queues):
         free = select(Shard.id).where(
@@ -251,12 +251,12 @@ def _update_held(session: Session, shard_claim: Claim, **values: object) -> bool
 
 
 def heartbeat(session: Session, shard_claim: Claim, lease_seconds: float) -> bool:
-    """Extends the lease; False when the claim is lost and scoring should stop."""
+    """Extend the lease. Returns False if the claim is lost and scoring should stop."""
     return _update_held(session, shard_claim, lease_until=database_now(lease_seconds))
 
 
 def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
-    """Stores a shard's predictions; False, with nothing stored, when the claim is lost.
+    """Store a shard's predictions. Returns False, with nothing stored, if the claim is lost.
 
     A duplicate key or a wrong number of rows is a bug: the database's error rolls the transaction back.
     """
@@ -331,7 +331,7 @@ def fail(session: Session, shard_claim: Claim, error: str, *, final: bool = Fals
 
 
 def hand_back(session: Session, shard_claim: Claim, wait_s: float = 0.0) -> bool:
-    """Returns a shard unscored, counted as neither failure nor crash. False: the claim was lost.
+    """Hand a shard back unscored, counted as neither failure nor crash. Returns False if the claim was lost.
 
     wait_s: for so long nobody claims it.
     """
@@ -369,7 +369,7 @@ def hand_back_all(session: Session, worker_id: str) -> int:
 
 
 def fail_if_over(session: Session, evaluation_id: int) -> None:
-    """Marks an evaluation failed once nothing of it is left to do and a shard is parked."""
+    """Mark an evaluation failed once nothing of it is left to do and a shard is parked."""
     own = select(Shard.id).where(Shard.evaluation_id == evaluation_id)
     # State has an index: an evaluation may have thousands of shards, nearly all of them done.
     if not session.scalar(select(own.where(Shard.state == "failed").exists())):
@@ -380,7 +380,7 @@ def fail_if_over(session: Session, evaluation_id: int) -> None:
 
 
 def reconcile(session: Session) -> None:
-    """Queues shards whose lease expired, counting a crash, and parks those at the cap.
+    """Queue shards whose lease expired, counting a crash, and park those at the limit.
 
     Safe to run concurrently: each UPDATE repeats its condition. A shard whose row is locked is skipped:
     another process is finishing it, or was frozen while doing so, and nobody should wait for that.
@@ -436,7 +436,7 @@ def _goes_on() -> ColumnElement[bool]:
 
 
 def ready_to_seal(session: Session, evaluation_id: int | None = None) -> list[int]:
-    """Evaluations whose every shard is done but which are not sealed yet; of one only, if that is given."""
+    """Return evaluations whose shards are all done but that are not sealed; only this one, if given."""
     undone = select(Shard.id).where(Shard.evaluation_id == Evaluation.id, Shard.state != "done").exists()
     query = select(Evaluation.id).where(
         Evaluation.seal.is_(None), Evaluation.state.in_(("queued", "running", "paused")), ~undone
@@ -447,7 +447,7 @@ def ready_to_seal(session: Session, evaluation_id: int | None = None) -> list[in
 
 
 def lock_unsealed(session: Session, evaluation_id: int) -> bool:
-    """Locks an evaluation for sealing; False when it is sealed or another worker is about to.
+    """Lock an evaluation for sealing. Returns False if it is sealed, or another worker is sealing it.
 
     It skips rather than waits: the holder of the lock may be frozen.
     """
@@ -513,7 +513,7 @@ def worker_is_live(silent_seconds: float = ALIVE_SECONDS) -> ColumnElement[bool]
 
 
 def queues_without_worker(session: Session) -> list[str]:
-    """Queues on which work waits although no live worker serves them, by name."""
+    """Return the names of queues with waiting work that no live worker serves."""
     served: set[str] = set()
     for queues in session.scalars(select(Worker.queues).where(worker_is_live(), Worker.id.not_in(list_gone(session)))):
         served.update(QUEUES if queues is None else queues)

@@ -203,7 +203,7 @@ def _estimate(item: _Planned, tokenise: Tokenise | str, rate: float | None, queu
 
 
 def shared_tokens(sequences: Iterable[list[int]]) -> int:
-    """Nodes of the trie of some token sequences: tokens to compute when each common beginning is computed once."""
+    """Return the nodes in the trie of token sequences: tokens to compute if common beginnings are computed once."""
     nodes = 0
     before: list[int] = []
     for sequence in sorted(sequences):
@@ -218,7 +218,7 @@ def shared_tokens(sequences: Iterable[list[int]]) -> int:
 
 
 def tokens_per_second(session: Session, model_revision_id: int, queue: str) -> float | None:
-    """Tokens that one worker computes in a second, over all finished shards of a model revision on a kind of device."""
+    """Return the tokens that a worker computes in a second: over all finished shards of a model on a kind of device."""
     tokens, seconds = session.execute(
         select(func.sum(Shard.tokens_computed), func.sum(Shard.elapsed_s))
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)

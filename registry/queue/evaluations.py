@@ -75,7 +75,7 @@ class EvaluationRequest:
 
 
 def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
-    """Queues an evaluation and returns it, with whether it is new.
+    """Queue an evaluation; return it, and whether it is new.
 
     The same specification is the existing evaluation, unless a new replicate is requested or all existing ones were
     withdrawn.
@@ -193,7 +193,7 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
 
 
 def _check_repeats(variants: VariantSetDefinition, protocol: Mapping[str, Any]) -> None:
-    """Raises ProtocolError for repeats of a prompt whose answer is the same each time."""
+    """Raise ProtocolError for repeats of a prompt whose answer is the same each time."""
     if variants.repeats == 1:
         return
     why = None
@@ -385,7 +385,7 @@ def store_variant_set(session: Session, definition: VariantSetDefinition) -> Var
 
 
 def store_variants(session: Session, variant_set: VariantSet, names: dict[int, dict[int, str]]) -> None:
-    """Stores the variants' names, by number of options and ordinal, for numbers of options that are new."""
+    """Store the variants' names, by number of options and ordinal, for numbers of options that are new."""
     known = set(session.scalars(select(Variant.n_options).where(Variant.variant_set_id == variant_set.id)))
     rows = [
         {"variant_set_id": variant_set.id, "n_options": n_options, "ordinal": ordinal, "name": name}

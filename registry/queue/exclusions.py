@@ -53,7 +53,7 @@ def _holds() -> ColumnElement[bool]:
 
 
 def forget(session: Session, evaluation: Evaluation) -> None:
-    """Lets every worker try the evaluation again."""
+    """Let every worker try the evaluation again."""
     shards = select(Shard.id).where(Shard.evaluation_id == evaluation.id)
     of_it = or_(Exclusion.shard_id.in_(shards), Exclusion.model_revision_id == evaluation.model_revision_id)
     session.execute(delete(Exclusion).where(of_it).execution_options(synchronize_session=False))

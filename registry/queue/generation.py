@@ -63,7 +63,7 @@ def current(session: Session) -> str:
 
 
 def draw(session: Session, reason: str) -> str:
-    """Draws a new generation and returns it: no claim made before is valid from here on."""
+    """Draw a new generation and return it: claims made before are void from then on."""
     drawn = str(uuid.uuid4())
     session.execute(delete(RegistryGeneration))
     session.execute(

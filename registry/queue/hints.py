@@ -34,7 +34,7 @@ def _sender(settings: Settings) -> Any:
 
 
 def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
-    """Sends one message for each (shard id, queue); returns how many went out. A broker that is down is no error."""
+    """Send one message for each (shard id, queue); return how many were sent. A broker that is down is no error."""
     shards = list(shards)
     if not settings.broker_url or not shards:
         return 0
@@ -54,7 +54,7 @@ def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
 
 
 def hints_of(session: Session, condition: ColumnElement[bool]) -> list[tuple[int, str]]:
-    """(shard id, queue) of the shards of a condition that are queued and whose evaluation goes on, in order."""
+    """Return (shard id, queue) of queued shards under a condition, of evaluations that go on, in order."""
     query = (
         select(Shard.id, Shard.queue)
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
@@ -64,7 +64,7 @@ def hints_of(session: Session, condition: ColumnElement[bool]) -> list[tuple[int
 
 
 def hint_at(session: Session, condition: ColumnElement[bool]) -> None:
-    """Has the commit of this transaction send a hint for each shard of the condition that is queued by then."""
+    """Send, at the commit of this transaction, a hint for each shard under the condition that is queued by then."""
     if get_settings().broker_url:
         session.info.setdefault(_CONDITIONS, []).append(condition)
 

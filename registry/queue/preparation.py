@@ -38,7 +38,7 @@ def keep_preparing(session: Session, worker_id: str, lease_seconds: float) -> No
 
 
 def finish_preparation(session: Session, revision_id: int, files: ModelFiles) -> None:
-    """Makes a revision usable."""
+    """Make a revision usable."""
     revision = session.get_one(ModelRevision, revision_id)
     files.record(revision)
     revision.error = revision.prepared_by = revision.prepare_until = None

@@ -93,12 +93,12 @@ class Progress:
 
     @property
     def prompts_left(self) -> int:
-        """Prompts not stored yet."""
+        """Return the number of prompts not stored yet."""
         return self.prompts - self.prompts_done
 
     @property
     def prompts_per_second(self) -> float | None:
-        """Measured rate of one worker; None before the first shard is done."""
+        """Return the measured rate of one worker; None before the first shard is done."""
         return self.prompts_done / self.elapsed_s if self.elapsed_s else None
 
     @property
@@ -111,7 +111,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Time left with the workers that score it now; None while none does, or nothing was measured."""
+        """Return the seconds left with the workers that score it now; None if none does, or nothing was measured."""
         if self.prompts_left == 0:
             return 0.0
         work = self.work_seconds_left
@@ -119,7 +119,7 @@ class Progress:
 
     @property
     def tokens_saved(self) -> int | None:
-        """Tokens that did not have to be computed, since prompts share their beginnings."""
+        """Return the tokens that need not be computed, since prompts share their beginnings."""
         if self.tokens_naive is None or self.tokens_computed is None:
             return None
         return self.tokens_naive - self.tokens_computed
@@ -150,7 +150,7 @@ def progress_of(session: Session, evaluation_id: int) -> Progress:
 
 
 def progress_of_several(session: Session, ids: Iterable[int]) -> dict[int, Progress]:
-    """Evaluation id to its progress."""
+    """Map evaluation id to progress."""
     wanted = list(ids)
     rows = session.execute(select(_VIEW).where(_VIEW.c.evaluation_id.in_(wanted))).mappings().all()
     active = [row["evaluation_id"] for row in rows if row["state"] in ACTIVE]
@@ -177,7 +177,7 @@ def _why_paused(session: Session, evaluation_id: int) -> str | None:
 
 
 def _number(value: Any) -> Any:
-    """Sums of integers come back as decimals from PostgreSQL."""
+    """Convert a sum to an integer: PostgreSQL returns sums of integers as decimals."""
     return int(value) if type(value).__name__ == "Decimal" else value
 
 
@@ -239,7 +239,7 @@ def overall(items: Iterable[Progress], live_workers: int) -> dict[str, Any]:
 
 
 def wait_for(engine: Engine, ids: list[int], helper: "subprocess.Popen[bytes] | None") -> list[Progress]:
-    """Shows the progress of each evaluation on stderr until all are finished, or the helper worker has ended."""
+    """Show the progress of each evaluation on stderr until all are finished, or the helper worker has ended."""
     labels: dict[int, str] = {}
     with progress_display(lambda _: "prompts") as show:
         while True:
@@ -300,7 +300,7 @@ def _note(progress: Progress, *, helped: bool, doing: str = "") -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in readable form, to two units."""
+    """Return seconds in readable form, to two units."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

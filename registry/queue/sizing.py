@@ -43,7 +43,7 @@ class Sizes:
             self._rates[evaluation_id] = prompts / elapsed_s
 
     def fit(self, session: Session, shard_id: int, evaluation_id: int) -> None:
-        """Makes a shard that is locked, and about to be leased, as large as it should be for this worker."""
+        """Make a locked shard, which is about to be leased, as large as it should be for this worker."""
         if not self.seconds:
             return
         evaluation = session.get_one(Evaluation, evaluation_id)
@@ -70,7 +70,7 @@ class Sizes:
             _join(session, shard, wanted)
 
     def _measure_speed(self, session: Session, evaluation: Evaluation) -> float | None:
-        """Prompts a second of the last shards under the model and protocol on this kind of device; None without any."""
+        """Return prompts per second of the last shards of a model and protocol on a kind of device; None without."""
         last = (
             select(Shard.prompts, Shard.elapsed_s)
             .join(Evaluation, Evaluation.id == Shard.evaluation_id)
@@ -97,7 +97,7 @@ def _never_claimed(evaluation_id: int) -> ColumnElement[bool]:
 
 
 def _join(session: Session, shard: Shard, wanted: float) -> None:
-    """Joins following shards to one, up to so many prompts."""
+    """Join the following shards into this one, up to so many prompts."""
     following = (
         select(Shard.id, Shard.prompts)
         .where(_never_claimed(shard.evaluation_id), Shard.ordinal > shard.ordinal)
@@ -127,7 +127,7 @@ def _join(session: Session, shard: Shard, wanted: float) -> None:
 
 
 def _cut(session: Session, shard: Shard, wanted: float) -> None:
-    """Leaves a shard the questions of so many prompts, one at least, and queues the others as a new one."""
+    """Leave a shard the questions of so many prompts, at least one, and queue the others as a new one."""
     questions = session.execute(
         select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants)
         .join(Question, Question.id == EvaluationQuestion.question_id)

@@ -74,7 +74,7 @@ def give_up(session: Session, shard_claim: Claim, worker_id: str, error: str) ->
 
 
 def overdue(session: Session, settings: Settings) -> list[Overdue]:
-    """Shards in work that should long be done, or given up by their workers."""
+    """Return shards in work that should have been done long ago, or that their workers gave up."""
     query: Any = (
         select(Shard, Evaluation.model_revision_id, Worker.host, Worker.pid, database_now().label("now"))
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)

@@ -45,7 +45,7 @@ class Wait:
 
     @property
     def what(self) -> str:
-        """In a few words, as behind a progress bar."""
+        """Describe the wait in a few words, as behind a progress bar."""
         return WHAT[self.kind]
 
     def document(self) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class RevisionRequest:
     key_reference: str | None = field(default=None, compare=False)
 
     def checked(self) -> "RevisionRequest":
-        """This request with defaults filled in.
+        """Return this request with defaults filled in.
 
         Raises UsageError for a value that no engine knows, ModelError for files that are missing or unsafe.
         """
@@ -141,7 +141,7 @@ class ModelFiles:
     released: str | None = None
 
     def record(self, revision: ModelRevision) -> None:
-        """Writes the digests into a revision, which can be used from then on.
+        """Write the digests into a revision, which can be used from then on.
 
         Facts of the card and the hub become the model's if nobody gave others.
         """
@@ -321,7 +321,7 @@ def twins(session: Session, revision: ModelRevision) -> list[str]:
 
 
 def describe(model: Model, description: Mapping[str, Any]) -> list[str]:
-    """Gives a model the values of a description that are not None; returns the keys whose values that changed.
+    """Give a model the values of a description that are not None; return the keys of changed values.
 
     Raises UsageError if `released` is no day.
     """

@@ -207,7 +207,7 @@ def postgresql_schemas() -> tuple[str, ...]:
 
 
 def postgresql_views() -> Iterator[tuple[str, str, str]]:
-    """(name, statement, search path) of each view of an audience: its tables, its views, and those for readers."""
+    """Yield (name, statement, search path) of each view of an audience: tables, views, and views for readers."""
     for audience in _postgresql_audiences():
         visibilities = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
         readers, path = schema(audience), search_path(audience)
@@ -239,13 +239,13 @@ def sqlite_statements(audience: Audience) -> tuple[str, ...]:
 
 
 def prepare_sqlite(connection: sqlite3.Connection, audience: Audience) -> None:
-    """Makes the audience's TEMP views on a connection to SQLite."""
+    """Create the audience's TEMP views on a connection to SQLite."""
     for statement in sqlite_statements(audience):
         connection.execute(statement)
 
 
 def audience_engine(engine: Engine, audience: Audience) -> Engine:
-    """For reading the engine's database as an audience does; made once for each process."""
+    """Return an engine that reads the database as an audience does; made once for each process."""
     if audience == "all":
         return engine
     key = (engine.url.render_as_string(hide_password=False), audience)

@@ -10,7 +10,7 @@ from registry.schema.documented import load_documented_views
 
 
 def comment_on_views(connection: Connection) -> int:
-    """Writes the comments of the documented views, for the owner and for readers; returns how many.
+    """Write the comments of the documented views, for the owner and for readers; return how many.
 
     Nothing on SQLite, which has none. A view of an older schema that lacks a column is commented on as far as it goes.
     """

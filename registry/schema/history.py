@@ -134,7 +134,7 @@ def require_unchanged(connection: Connection, before: Made) -> None:
 
 
 def require_current(engine: Engine) -> None:
-    """Raises DatabaseError unless the database is at this code's revision and has its views and triggers.
+    """Raise DatabaseError unless the database is at this code's revision and has its views and triggers.
 
     UpgradedError if a newer version of this package made its schema.
     """
@@ -172,7 +172,7 @@ def upgrade_time(engine: Engine) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Names as a message has room for them."""
+    """Join names, as many as fit in a message."""
     return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 

@@ -98,7 +98,7 @@ def absent(connection: Connection) -> list[str]:
 
 
 def refresh(connection: Connection) -> bool:
-    """Makes again, in the caller's transaction, each group in which something is not today's; whether there was any."""
+    """Create again, in the caller's transaction, each group that differs from this code; return whether one did."""
     dialect = connection.dialect.name
     outdated = {*not_todays(connection), *absent(connection)}
     if not outdated:

@@ -53,12 +53,12 @@ class RoleNames:
 
     @property
     def owner(self) -> str:
-        """Owns everything."""
+        """Return the name of the role that owns everything."""
         return f"{self.prefix}_owner"
 
     @property
     def app(self) -> str:
-        """Reads and writes rows."""
+        """Return the name of the role that reads and writes rows."""
         return f"{self.prefix}_app"
 
     @property
@@ -276,7 +276,7 @@ END $$"""
 
 
 def _take_functions(names: RoleNames) -> Iterator[str]:
-    """Takes from everyone, in this database, functions that readers have no use for; owner and app keep them."""
+    """Revoke, for this database, functions that readers do not need; owner and app keep them."""
     yield f"""\
 DO $$
 DECLARE name regprocedure;

@@ -70,7 +70,7 @@ def list_rows(result: Result[Any]) -> list[Row]:
 
 
 def _number(value: Any) -> Any:
-    """PostgreSQL sums integers to decimals without a fraction, and averages to decimals with one."""
+    """Convert PostgreSQL's decimals: sums of integers have no fraction, averages have one."""
     if not isinstance(value, Decimal):
         return value
     exponent = value.as_tuple().exponent

@@ -13,7 +13,7 @@ from registry.tables import Analysis
 def store_analysis(
     session: Session, evaluation_id: int, kind: str, parameters: dict[str, Any], result: dict[str, Any]
 ) -> bool:
-    """Keeps a result, and returns whether it is new; the same analysis with the same parameters is kept once."""
+    """Store a result, and return whether it is new; the same analysis with the same parameters is stored once."""
     digest = specification_digest(parameters)
     one_at_a_time(session, f"analysis {evaluation_id}")
     known = session.scalars(

@@ -116,7 +116,7 @@ def first_answers(session: Session, evaluation_id: int) -> ColumnElement[bool]:
 
 
 def distinct_prompts(row: Mapping[str, Any]) -> dict[str, int | None]:
-    """`{"min": …, "max": …}` over the questions, from a row with the columns of `compute_asked`."""
+    """Return `{"min": …, "max": …}` over the questions, from a row with the columns of `compute_asked`."""
     return {"min": row["distinct_prompts_min"], "max": row["distinct_prompts_max"]}
 
 

@@ -121,7 +121,7 @@ LEAST_UNBOUNDED: Final = 200
 
 
 def least_questions(metric: str) -> int:
-    """From how many questions on an interval of a metric is stated."""
+    """Return the number of questions from which on an interval of a metric is stated."""
     return LEAST_UNBOUNDED if METRICS[metric].low is None else MINIMUM_QUESTIONS
 
 
@@ -174,7 +174,7 @@ def metric_intervals_together(
 def column_samples(
     values: Mapping[str, Array], *, resamples: int, clusters: NDArray[np.intp] | None = None, factor: float = 1.0
 ) -> dict[str, tuple[Array, NDArray[np.bool_]]]:
-    """Metric to its resampled values, (resamples,), and the questions that its interval rests on, (questions,).
+    """Map metric to its resampled values, (resamples,), and to the questions of its interval, (questions,).
 
     values: of one evaluation, as for `metric_intervals_together`. Metrics that are defined for fewer than
     `least_questions` are left out.
@@ -220,7 +220,7 @@ def resamples_of(scope: str) -> int:
 
 
 def evaluation_intervals(session: Session, evaluation_id: int) -> dict[str, dict[str, Any]]:
-    """Scope → metric → Interval or None, of every scope of an evaluation."""
+    """Map scope to metric to Interval or None, for every scope of an evaluation."""
     return intervals_together(session, [evaluation_id])[evaluation_id]
 
 

@@ -168,7 +168,7 @@ def pride_result(found: Pride) -> dict[str, Any]:
 
 
 def pride_document(session: Session, evaluation_id: int, alpha: float = ALPHA) -> dict[str, Any]:
-    """PriDe of a sealed evaluation with any share of estimation questions, recorded as an analysis of it.
+    """Compute PriDe of a sealed evaluation with any share of estimation questions, and record it as an analysis.
 
     Raises UsageError for a share outside (0, 1], QueueError for an evaluation that is not sealed.
     """

@@ -69,7 +69,7 @@ class Lost:
 
     @property
     def by_themselves(self) -> float:
-        """Share of the prompts whose text ended by itself, within its thought; 0 if nobody counted the tokens."""
+        """Return the share of prompts whose text ended by itself, within its thought; 0 if no tokens were counted."""
         if self.at_limit is None or self.cut_short is None:
             return 0.0
         return max(0.0, self.unfinished - self.at_limit - self.cut_short)
@@ -147,7 +147,7 @@ def _ends(session: Session, evaluation_id: int, limit: int) -> tuple[int, int] |
 
 
 def tokens_over(session: Session, evaluation_ids: Iterable[int]) -> dict[int, tuple[float, int]]:
-    """Evaluation to its tokens per answer and its number of prompts; those without counted tokens are absent."""
+    """Map evaluation to its tokens per answer and its prompts; evaluations without counted tokens are absent."""
     of = Evaluation
     query = select(of.id, of.tokens_per_answer, of.prompts).where(is_in(of.id, list(evaluation_ids)))
     return {row[0]: (row[1], row[2]) for row in session.execute(query) if row[1] is not None}

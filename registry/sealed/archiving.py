@@ -311,7 +311,7 @@ def take_along(session: Session, target: Store) -> tuple[int, list[str]]:
 
 
 def bring_along(session: Session, source: Store) -> None:
-    """Copies the folders that are missing or changed here from a backup's store, which need not have them."""
+    """Copy the folders that are missing or changed here from a backup's store, which need not have them."""
     for row, seal in session.execute(_RECORDED):
         assert seal is not None
         name, target = folder_name(seal, row.digest), store_at()
@@ -418,7 +418,7 @@ def _count_stored(session: Session, evaluation_id: int) -> tuple[int, int]:
 
 
 def _insert(session: Session, evaluation_id: int, table: pa.Table) -> None:
-    """Brings rows of a file back into the database's tables."""
+    """Bring rows of a file back into the database's tables."""
     written = table.filter(table.column(f"{TEXT}text").is_valid())
     for of, rows, prefix in ((Prediction, table, ""), (Generation, written, TEXT)):
         given = {name: f"{prefix}{name}" for name in of.__table__.columns.keys() if name != "evaluation_id"}  # noqa: SIM118

@@ -142,7 +142,7 @@ def read_folder_metrics(store: Store, name: str) -> list[dict[str, Any]]:
 
 
 def columns_of(table: Any, *without: str) -> tuple[str, ...]:
-    """Names of a table's columns, less these."""
+    """Return the names of a table's columns, without these."""
     return tuple(name for name in table.__table__.columns.keys() if name not in without)  # noqa: SIM118 - a collection
 
 

@@ -293,7 +293,7 @@ def question_hashes(session: Session, benchmark_version_id: int) -> dict[tuple[b
 
 
 def _questions(session: Session, which: ColumnElement[bool]) -> QuestionRecords:
-    """These questions, in the benchmark's order."""
+    """Return these questions, in the benchmark's order."""
     options: dict[int, list[tuple[int, str]]] = {}
     listed = select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text).join(Question)
     for question_id, ordinal, text in session.execute(
@@ -384,7 +384,7 @@ def row_document(
 
 
 def manifest(session: Session, evaluation: Evaluation, leaves_of: Iterable[Leaf]) -> dict[str, Any]:
-    """What the seal is taken over. leaves_of: of `question_leaves`."""
+    """Return the document that the seal is computed over. leaves_of: of `question_leaves`."""
     leaves: tuple[dict[str, str], dict[str, str]] = {}, {}
     for leaf in leaves_of:
         leaves[leaf.few_shot][leaf.external_id] = leaf.leaf
@@ -394,7 +394,7 @@ def manifest(session: Session, evaluation: Evaluation, leaves_of: Iterable[Leaf]
 def manifest_of(
     document: Mapping[str, Any], questions: Mapping[str, str], few_shot: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The same of `evaluation_document` and of leaves. questions, few_shot: external id to leaf."""
+    """Return the manifest of `evaluation_document` and of leaves. questions, few_shot: external id to leaf."""
     facts = document["evaluation"]
     return {
         "seal_version": facts["seal_version"],
@@ -420,7 +420,7 @@ def _facts(values: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
 
 
 def compute_seal(session: Session, evaluation: Evaluation) -> str:
-    """The seal of what the database holds now."""
+    """Compute the seal of the rows that the database has now."""
     leaves_of = question_leaves(session, evaluation.id)
     return specification_digest(manifest(session, evaluation, leaves_of))
 

@@ -283,7 +283,7 @@ def _only_known(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Path to value of everything in nested documents; lists stay whole."""
+    """Yield (path, value) of everything in nested documents; lists stay whole."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _flat(item, f"{path} {key}".strip())

@@ -38,7 +38,7 @@ from registry.tables import (
 
 
 def seal(session: Session, evaluation_id: int) -> bool:
-    """Seals a completely scored evaluation: metrics, digest, state. False when it was sealed already.
+    """Seal a completely scored evaluation: metrics, digest, state. Returns False if it was sealed already.
 
     Raises SealError when predictions are missing.
     """

@@ -144,7 +144,7 @@ class Pool:
             other.kill()
 
     def close(self) -> None:
-        """Ends all that wait."""
+        """Stop all requests that wait."""
         with self._lock:
             idle, self._idle = (self._idle if self._owner == os.getpid() else []), []
         for process in idle:
@@ -229,7 +229,7 @@ class Queries:
         return answer
 
     def _open(self, audience: Audience, process: _Process, listed: Listed) -> dict[str, Any]:
-        """Opens the files of a list in a process, which is killed if that fails; returns the error, or nothing."""
+        """Open the files of a list in a process, which is killed if that fails; return the error, or None."""
         if process.opened is None:
             opening: Opening = {"files": list(listed.files), "statements": list(listed.statements)}
             if answer := process.send(opening, OPENING_SECONDS):
@@ -240,7 +240,7 @@ class Queries:
         return {}
 
     def _open_ahead(self, audience: Audience, listed: Listed) -> None:
-        """Makes a process ready for the next query, in a thread."""
+        """Prepare a process for the next query, in a thread."""
 
         def open_one() -> None:
             process = _POOL.take(self.files.folder, listed.key)

@@ -227,7 +227,7 @@ class Files:
     # An evaluation's files
 
     def _places(self, audience: Audience) -> dict[int, dict[str, Path]]:
-        """Sealed evaluation that an audience sees → relation → its file below the folder."""
+        """Map each sealed evaluation that an audience sees to relation to its file below the folder."""
         sealed = select(Evaluation.id, Evaluation.seal, Evaluation.sealed_at).where(Evaluation.seal.is_not(None))
         # An upgrade adds new metrics to sealed evaluations.
         counted = select(EvaluationMetric.evaluation_id, func.count()).group_by(EvaluationMetric.evaluation_id)
@@ -247,9 +247,9 @@ class Files:
         return places
 
     def _write_evaluations(self, audience: Audience, seconds: float) -> int:
-        """Write files of evaluations that lack some, for a while; return how many have none that can be read.
+        """Write files of evaluations that lack some, for a while; return how many have no readable file.
 
-        The newest come first: what was just imported does not wait for all that lay there before.
+        The newest come first: new evaluations do not wait for all older ones.
         """
         end, failed = time.monotonic() + seconds, 0
         for number, places in reversed(self._places(audience).items()):
@@ -274,7 +274,7 @@ class Files:
         return failed
 
     def _bring(self, number: int, path: Path) -> None:
-        """Has an evaluation's own file at this place, too; it is written first if it is nowhere."""
+        """Put an evaluation's own file at this path, too; it is written first if it does not exist."""
         row = write(self._engine, number, store_at("", self._settings).url)
         with read_session(self._engine) as session:
             store, name = place_of(row, session.get_one(Evaluation, number).seal or "")
@@ -366,7 +366,7 @@ class Files:
 
 
 def save(session: Session, name: str, path: Path, part: Part | None = None, *, by_folder: bool = False) -> None:
-    """Writes a relation as the session sees it, whole or of a part.
+    """Write a relation as the session sees it, or a part of it.
 
     by_folder: the number of the evaluation is in the name of the file's folder, and so not in the file.
     """
@@ -383,7 +383,7 @@ def save(session: Session, name: str, path: Path, part: Part | None = None, *, b
 
 
 def write_files(order: Mapping[str, Any]) -> None:
-    """Writes an audience's files, in a process of its own. order: url, home and audience."""
+    """Write an audience's files, in a process of its own. order: url, home and audience."""
     engine = get_engine(order["url"])
     settings = Settings(database_url=order["url"], home=Path(order["home"]))
     Files(engine, settings).write(order["audience"])
@@ -401,5 +401,5 @@ def _age(listed: Listed) -> float:
 
 
 def _list_seen(session: Session) -> dict[str, list[int]]:
-    """Table → the numbers of the rows that this session's audience sees."""
+    """Map table to the numbers of the rows that this session's audience sees."""
     return {table.__tablename__: list(session.scalars(select(table.id))) for table in _SEEN}

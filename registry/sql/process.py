@@ -94,7 +94,7 @@ class Answer:
         self.truncated = ""
 
     def add(self, rows: Iterable[Sequence[Any]]) -> bool:
-        """Adds rows; False once no more are wanted."""
+        """Add rows. Returns False once no more are wanted."""
         for row in rows:
             if len(self.rows) == self.question["rows"]:
                 self.truncated = "rows"
@@ -161,7 +161,7 @@ class Positioned(FileIO):
     """A file with a position for each thread: DuckDB seeks and reads one handle from several, whatever its settings."""
 
     def __init__(self, path: str) -> None:
-        """Opens it at its beginning."""
+        """Open it at its beginning."""
         super().__init__(path)
         self._of_thread = threading.local()
 
@@ -294,13 +294,13 @@ def describe_error(error: Exception) -> str:
 
 
 def reply(document: str) -> None:
-    """Writes one line."""
+    """Write one line."""
     sys.stdout.buffer.write(document.encode("utf-8", "replace") + b"\n")
     sys.stdout.buffer.flush()
 
 
 def main() -> None:
-    """Opens the files, and answers queries until its parent closes the pipe."""
+    """Open the files, and answer queries until its parent closes the pipe."""
     for what, limit in (
         (resource.RLIMIT_AS, ADDRESS_SPACE_BYTES),
         (resource.RLIMIT_DATA, MEMORY_BYTES),

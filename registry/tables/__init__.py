@@ -46,7 +46,7 @@ QUEUES = ("cpu", "gpu", "gpu-16", "gpu-24", "gpu-40", "gpu-80", "gpu-140")
 
 
 def _check_between(column: str, low: float, high: float) -> CheckConstraint:
-    """Two-sided, because PostgreSQL sorts NaN above every number and a one-sided check lets it in."""
+    """Return a check with two bounds: PostgreSQL sorts NaN above every number, and one bound lets it in."""
     return CheckConstraint(f"{column} >= {low} AND {column} <= {high}", name=column)
 
 

@@ -82,7 +82,7 @@ _ELSEWHERE: Final = {
 
 
 def load(name: str) -> click.Command:
-    """Imports one command of COMMANDS. `worker` imports its packages, `serve` the website's, the others neither."""
+    """Import one command of COMMANDS. `worker` imports its packages, `serve` the website's, the others neither."""
     module, _, attribute = _ELSEWHERE.get(name, f"{name}:{name}").partition(":")
     command: click.Command = getattr(import_module(f"shuffleboard.cli.{module}"), attribute)
     return with_examples(command, name)
@@ -92,11 +92,11 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Names, in the order of COMMANDS."""
+        """Return the names, in the order of COMMANDS."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports and returns one command."""
+        """Import and return one command."""
         name, _, inner = HIDDEN.get(cmd_name, cmd_name).partition(" ")
         if name not in COMMANDS:
             return None
@@ -155,7 +155,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Runs the command line: 0 for success, 1 for a problem with the request, 2 for a usage error. No traceback."""
+    """Run the command line: 0 for success, 1 for a problem with the request, 2 for a usage error. No traceback."""
     # Hardly anything that importing makes is garbage, and looking for it takes a fifth of the start-up.
     gc.disable()
     try:

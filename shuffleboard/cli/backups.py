@@ -123,7 +123,7 @@ def _say_verified(sealed: int, problems: Sequence[str], *, quiet: bool) -> None:
 
 
 def _say_problems(problems: Sequence[str]) -> None:
-    """On stderr, with status 1 if there are any."""
+    """Print the problems on stderr, and exit with status 1 if there are any."""
     for problem in problems:
         note(problem)
     if problems:

@@ -131,7 +131,7 @@ def alive(what: str, seconds: float | None) -> None:
 
 
 def _silence_of_worker(engine: Engine) -> float | None:
-    """Seconds, by the database's clock, since a worker of this host that has not signed off was last seen."""
+    """Return the seconds, by the database's clock, since a worker of this host that runs was last seen."""
     with read_session(engine) as session:
         query = select(func.max(Worker.last_seen), database_now()).where(
             Worker.host == socket.gethostname(),

@@ -198,7 +198,7 @@ def import_board_command(file: Path) -> None:
 
 
 def _note_older(name: str, version: int, newest: int) -> None:
-    """Loading an old file again does not go back to it: the note is the only thing that shows it."""
+    """Note that loading an old file again does not make it the newest version; nothing else shows this."""
     if version != newest:
         note(f"{name} still means version {newest}, this one is {name}@{version}; to go back to it, change its title")
 

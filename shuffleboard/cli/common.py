@@ -52,7 +52,7 @@ def tell(document: Any, sentence: str) -> None:
 
 
 def budget_option(summary: str) -> Callable[[F], F]:
-    """`--budget AMOUNT`, in the price list's currency."""
+    """Add `--budget AMOUNT`, in the price list's currency."""
     kind = click.FloatRange(min=0)
     return click.option("--budget", type=kind, default=None, metavar="AMOUNT", help=summary)
 
@@ -66,7 +66,7 @@ def settings_of() -> Settings:
 
 
 def logging_to_stderr(settings: Settings) -> None:
-    """Logs go to stderr, from the settings' level on."""
+    """Send logs to stderr, from the settings' level on."""
     level = logging.getLevelNamesMapping().get(settings.log_level.upper())
     if level is None:
         raise UsageError(f"SHUFFLEBOARD_LOG_LEVEL={settings.log_level!r}: use debug, info, warning or error")
@@ -74,7 +74,7 @@ def logging_to_stderr(settings: Settings) -> None:
 
 
 def note(message: str) -> None:
-    """Progress and remarks: stderr."""
+    """Print progress and remarks on stderr."""
     click.echo(message, err=True)
 
 
@@ -101,7 +101,7 @@ def _plain(value: Any) -> Any:
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Rows as CSV on stdout; NULL is an empty cell. Cells that a spreadsheet would run as a formula are quoted."""
+    """Print rows as CSV on stdout; NULL is an empty cell. Cells that a spreadsheet would run as formulas are quoted."""
     sys.stdout.write(csv_text(rows, columns))
 
 

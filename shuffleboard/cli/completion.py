@@ -59,7 +59,7 @@ def _install(shell: str, script: str) -> Path:
 
 
 def _source(startup: Path, line: str) -> None:
-    """Adds the line to a shell's start-up file unless it is there."""
+    """Add the line to a shell's start-up file unless it is there."""
     present = startup.read_text(encoding="utf-8") if startup.exists() else ""
     if line not in present:
         with startup.open("a", encoding="utf-8") as stream:

@@ -188,7 +188,7 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
 
 
 def _passwords(lines: TextIO | None) -> dict[str, str]:
-    """Role to password, from lines `ROLE=PASSWORD`; empty lines are skipped. Messages do not repeat a password."""
+    """Map role to password, from lines `ROLE=PASSWORD`; empty lines are skipped. Messages do not repeat a password."""
     found = {}
     for number, line in enumerate(lines or (), start=1):
         role, sign, password = line.rstrip("\r\n").partition("=")

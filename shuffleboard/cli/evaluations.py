@@ -288,7 +288,7 @@ def _remedy(state: str, evaluation_id: int) -> str:
 
 
 def _say_what_is_kept(engine: Engine, ids: Sequence[int], *, alone: bool) -> None:
-    """After Ctrl-C: how much is stored, and the command that goes on. alone: nobody else scores it."""
+    """Print, after Ctrl-C, how much is stored, and the command that continues. alone: whether nobody else scores it."""
     states = _progress(engine, ids)
     done, total = sum(one.prompts_done for one in states), sum(one.prompts for one in states)
     rest = ", and the rest stays queued" if done < total else ""
@@ -320,7 +320,7 @@ class Helper(subprocess.Popen[bytes]):
         super().__init__(command, env=env)
 
     def end(self) -> None:
-        """Ends it and removes its file."""
+        """End it and remove its file."""
         self.terminate()
         self.wait()
         Path(self.doing).unlink(missing_ok=True)
@@ -476,7 +476,7 @@ def _import_folder(engine: Engine, folder: Path) -> None:
 
 
 def _import_table(engine: Engine, settings: Settings, file: Path, benchmark: str | None, **asked: Any) -> None:
-    """Imports each column as the outputs of a model."""
+    """Import each column as the outputs of a model."""
     from registry.logs.imports.importer import import_columns
 
     if benchmark is None:

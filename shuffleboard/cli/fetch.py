@@ -112,7 +112,7 @@ def fetch_command(
 
 
 def fetch_and_store(recipe: Recipe, *, revision: str | None = None, folder: Path | None = None) -> dict[str, Any]:
-    """Fetches a benchmark, stores it and returns its document. Remarks go to stderr."""
+    """Fetch a benchmark, store it and return its document. Remarks go to stderr."""
     from registry.benchmarks.recipes import fetch
     from registry.benchmarks.store import import_benchmark
 
@@ -377,7 +377,7 @@ def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | N
 
 
 def _generate() -> dict[str, Any]:
-    """NonsenseQA, which needs no hub."""
+    """Generate NonsenseQA, which needs no hub."""
     from registry.benchmarks.nonsenseqa import generate_nonsenseqa, nonsenseqa_source
     from registry.benchmarks.store import import_benchmark
 

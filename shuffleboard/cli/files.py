@@ -75,7 +75,7 @@ _MAGIC: Final = {
 
 
 def require_kind(path: Path, command: str) -> None:
-    """Raises IngestError naming the right command for a file that is plainly of another kind than `command` takes.
+    """Raise IngestError naming the right command for a file that is plainly of another kind than `command` takes.
 
     Whatever is not recognised is left to the command itself, whose messages name line and value.
     """
@@ -170,7 +170,7 @@ def _definition(document: Mapping[str, Any]) -> Kind | None:
 
 
 def _json(text: str) -> Kind | None:
-    """JSON Lines by their first line; one document by its keys."""
+    """Return the kind of a JSON file: of JSON Lines by the first line, of a document by its keys."""
     for part in (text.partition("\n")[0], text):
         try:
             document = decode(part)

@@ -23,7 +23,7 @@ class Group(click.Group):
         self._lazily = dict(lazily or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names, in alphabetical order."""
+        """Return the names, in alphabetical order."""
         return sorted({*super().list_commands(ctx), *self._lazily})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

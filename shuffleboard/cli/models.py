@@ -185,7 +185,7 @@ def _find_stored_kind(kind: str, location: str | None, settings: Settings) -> st
 
 
 def _describe(engine: Engine, name: str, description: Mapping[str, Any]) -> None:
-    """Describes a registered model; nothing of its revisions changes."""
+    """Describe a registered model; nothing of its revisions changes."""
     with write_session(engine) as session:
         row = find_revision(session, name)
         changed = describe(row.model, description)
@@ -223,7 +223,7 @@ def _on_base(
 
 
 def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | None:
-    """Hashes local files in this process; a deployment's hub models are left to its workers.
+    """Hash local files in this process; a deployment's hub models are left to its workers.
 
     So are its endpoints, since only its workers need their keys.
     """

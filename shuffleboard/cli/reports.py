@@ -229,7 +229,7 @@ def _bounded(facts: Facts | None) -> dict[str, Detailed]:
 def print_leaderboard(
     rows: list[dict[str, Any]], empty: str = "no evaluation yet", *, above_chance: bool = False
 ) -> None:
-    """Leaderboard rows as a table on stdout, and on stderr which of them have no rank, and why."""
+    """Print leaderboard rows as a table on stdout, and on stderr which of them have no rank, and why."""
     metrics = ("right_twice_across_orders", "accuracy", "order_loss", "worst_accuracy", "fluctuation_rate")
     shown = {name: METRICS[name].label for name in metrics}
     if above_chance:

@@ -26,7 +26,7 @@ _FILTERS: Final = (
 
 
 def filter_options(command: Function) -> Function:
-    """`--benchmark`, `--model`, `--variants` and `--protocol`."""
+    """Add `--benchmark`, `--model`, `--variants` and `--protocol`."""
     for option in reversed(_FILTERS):
         command = option(command)
     return command
@@ -61,7 +61,7 @@ def selection_of(
 def require_known(
     session: Session, *, benchmarks: Iterable[str] = (), models: Iterable[str] = (), protocols: Iterable[str] = ()
 ) -> None:
-    """Raises NotFoundError or ProtocolError for a name that is not in the registry. Protocols: NAME or NAME:SHOTS."""
+    """Raise NotFoundError or ProtocolError for a name that is not in the registry. Protocols: NAME or NAME:SHOTS."""
     for name in benchmarks:
         find_version(session, name)
     for name in models:

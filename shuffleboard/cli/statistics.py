@@ -203,7 +203,7 @@ def cora(evaluation_id: int) -> None:
 @table_options
 @json_option
 def clusters_command(evaluation_id: int, by_subject: bool) -> None:
-    """Intervals over clusters of questions, and the design effect of each metric.
+    """Print intervals over clusters of questions, and the design effect of each metric.
 
     Questions are a cluster that have the same context, or the same `cluster` in the benchmark's file.
     """

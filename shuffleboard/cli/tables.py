@@ -83,7 +83,7 @@ _columns_option = click.option(
 
 
 def table_options(command: Function) -> Function:
-    """`--columns` and `--wide` of a command that prints one table."""
+    """Add `--columns` and `--wide` to a command that prints one table."""
     return _columns_option(wide_option(command))
 
 
@@ -244,7 +244,7 @@ class _Table:
         return self._known_least[key]
 
     def narrow(self, room: int) -> dict[str, int]:
-        """Widths with the widest names narrowed until the table fits or no name can be shorter."""
+        """Return the widths with the widest names narrowed until the table fits or no name can be shorter."""
         found = self.widths()
         least = {key: max(self._shortest(key), *map(_width, self.titles[key])) for key in found if key in SHORTENED}
         while _total(found) > room:
@@ -255,7 +255,7 @@ class _Table:
         return found
 
     def print(self, *, styled: bool, widths: Mapping[str, int] | None = None) -> None:
-        """Heading and rows on stdout."""
+        """Print heading and rows on stdout."""
         widths = widths or self.widths()
         height = max(len(self.titles[key]) for key in widths)
         for level in range(height):

@@ -93,7 +93,7 @@ worker.params += OPTIONS
 
 
 def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
-    """Runs a worker for each device, and starts one again that failed; stops them all when it is stopped.
+    """Run a worker for each device, and restart one that failed; stop them all when stopped.
 
     Returns 0 once all have ended as they should, 75 if the database was upgraded. A worker that keeps failing is
     started more and more rarely, and the others go on; with `--until-idle` it is given up after MOST_STARTS, and the

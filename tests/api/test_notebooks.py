@@ -23,7 +23,7 @@ def address(sqlite_registry: Site) -> Iterator[str]:
 
 
 def last_values(path: Path, address: str) -> Iterator[Any]:
-    """The value that each code cell shows, or None; the names go on from cell to cell."""
+    """Yield the value that each code cell shows, or None; the names go on from cell to cell."""
     names: dict[str, Any] = {}
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         if cell["cell_type"] != "code":

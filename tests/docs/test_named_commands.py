@@ -101,7 +101,7 @@ def test_commands_in_sentences_exist_with_their_options(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.id != "docs/evidence/comparison.md"])
 def test_options_that_sentences_name_are_of_some_command(page: Path) -> None:
-    """But on the page about other programs."""
+    """The page about other programs is left out."""
     named = {
         option
         for code in re.findall(r"`([^`]+)`", omit_blocks(page))

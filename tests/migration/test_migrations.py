@@ -150,7 +150,7 @@ def test_models_and_migrations_make_the_same_columns_in_the_same_order(database:
 
 @pytest.mark.one_engine
 def test_the_first_revision_is_what_its_draft_writes(tmp_path: Path) -> None:
-    """So that nobody edits the one by hand and forgets the other. A released one is not drafted again."""
+    """Nobody edits the one by hand and forgets the other. A released one is not drafted again."""
     shutil.copytree(draft.FOLDER, tmp_path / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
     written = min((draft.FOLDER / "versions").glob("*.py"))
     if written.name in draft.RELEASED.read_text(encoding="utf-8"):

@@ -403,7 +403,7 @@ def roles(postgresql_filled: Engine) -> Iterator[RoleNames]:
 def test_the_application_s_role_can_make_a_backup_and_another_server_restores_it(
     postgresql_filled: Engine, roles: RoleNames, postgresql_url: str, tmp_path: Path
 ) -> None:
-    """As on a server without the roles: rights and owners are not in the backup."""
+    """The target is a server without the roles: rights and owners are not in the backup."""
     expected = contents(postgresql_filled)
     backup(str(postgresql_filled.url.set(username=roles.app)), tmp_path / "file")
     application = get_engine(str(postgresql_filled.url.set(username=roles.app)))

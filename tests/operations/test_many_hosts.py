@@ -152,7 +152,7 @@ def test_a_broker_that_will_never_let_us_in_says_why(
 def test_submitting_sends_nothing_to_a_broker_that_is_not_the_one_meant(
     what: str, redis: SecuredRedis, authorities: tuple[Authority, Authority]
 ) -> None:
-    """Nor does it fail: workers find the work by themselves."""
+    """It does not fail either: workers find the work by themselves."""
     url, _ = break_broker(redis, authorities[1])[what]
     assert send_hints(Settings(broker_url=url), [(1, "cpu")]) == 0
 

@@ -134,7 +134,7 @@ def test_pages_the_api_and_queries_answer_each_viewer(pooled: Pooled) -> None:
 
 
 def test_commands_read_and_write_through_it(pooled: Pooled, tmp_path: Path) -> None:
-    """Among them commands that read large results piece by piece, or all from one snapshot."""
+    """Some of these commands read large results piece by piece, or all from one snapshot."""
     at = {"database_url": pooled.url}
     assert is_pooled(pooled.engine)
     assert shuffleboard_json("verify", "--all", **at)["ok"]

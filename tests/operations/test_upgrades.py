@@ -178,7 +178,7 @@ def test_a_statement_that_takes_too_long_rolls_the_upgrade_back(
 def test_what_comes_after_the_migrations_is_part_of_the_upgrade(
     old: Engine, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Were it apart, an upgrade that was broken off would never be completed."""
+    """If it were not, an upgrade that was broken off would never be completed."""
     before = definitions(old), contents(old)
     with monkeypatch.context() as patched:
         patched.setattr(migrate, "load_shipped_suites", lambda _session: 1 / 0)

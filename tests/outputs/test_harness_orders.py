@@ -51,12 +51,12 @@ def documents(folder: Path) -> list[dict[str, Any]]:
 
 
 def logprobs(number: int, n_shown: int) -> list[float]:
-    """Another option is best in each document."""
+    """Return log-probabilities in which another option is best in each document."""
     return [-1.0 - (3 * position + number) % 5 for position in range(n_shown)]
 
 
 def sample(number: int, doc: dict[str, Any]) -> dict[str, Any]:
-    """A line as the harness logs it."""
+    """Return a line as the harness logs it."""
     values = logprobs(number, len(doc["choices"]))
     pairs = [[str(value), "False"] for value in values]
     calls = {f"gen_args_{n}": {"arg_0": doc["prompt"], "arg_1": said} for n, said in enumerate(doc["continuations"])}
@@ -82,7 +82,7 @@ def numbers(registry: Registry, evaluation_id: int) -> tuple[dict[str, Any], dic
 
 
 def run_audit(log: Path) -> dict[str, float]:
-    """The metrics that an audit finds."""
+    """Return the metrics that an audit finds."""
     (found,) = audit.run([log]).logs
     return found.document()["orders"]["metrics"]
 

@@ -110,7 +110,7 @@ def bare(typed: list[str]) -> bool:
 
 
 def test_no_message_writes_a_command_by_itself() -> None:
-    """But documentation, which is checked with the pages, and marks that are no commands."""
+    """Documentation, which is checked with the pages, and marks that are no commands are left out."""
     names = "|".join(cli.list_commands(click.Context(cli)))
     found = []
     for path, tree in modules():

@@ -116,7 +116,7 @@ def _command(benchmarks: Sequence[str], models: Sequence[str], way: str | None, 
 
 
 def _require_few(sources: Sequence["Source"], command: str) -> None:
-    """Raises UsageError for more than a request can read."""
+    """Raise UsageError for more than a request can read."""
     predictions = sum(source.predictions for source in sources)
     if len(sources) > MOST_EVALUATIONS or predictions > MOST_PREDICTIONS:
         raise UsageError(

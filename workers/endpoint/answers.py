@@ -203,7 +203,7 @@ def _meta(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _triples(listed: Any) -> list[tuple[Any, Any]]:
-    """(number, log-probability) of each entry [log-probability, number, text]."""
+    """Return (number, log-probability) of each entry [log-probability, number, text]."""
     entries = listed if isinstance(listed, list) else []
     return [(entry[1], entry[0]) for entry in entries if isinstance(entry, list) and len(entry) > 1]
 

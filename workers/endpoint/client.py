@@ -126,7 +126,7 @@ class EndpointClient:
         )
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._http.close()
 
     def get(self, url: str, *, stop: threading.Event | None = None, attempts: int | None = None) -> Reply:
@@ -147,7 +147,7 @@ class EndpointClient:
     def stream(
         self, url: str, document: Mapping[str, Any], make: Callable[[], S], *, stop: threading.Event | None = None
     ) -> tuple[S, Reply]:
-        """What a server answers to a document with `stream`, taken as it comes, and its last event.
+        """Return a server's answer to a document with `stream`, as it arrives, and its last event.
 
         make: makes what takes one attempt's events, or the one document of a server that does not stream.
         A stream may take as long as it likes while something is written: its time-out counts silence. Where it is cut,
@@ -161,7 +161,7 @@ class EndpointClient:
         return self._retry(attempt, url, stop, None)
 
     def text(self, url: str) -> str | None:
-        """What is at a URL, as text; None where it is not given or not ours to ask. Asked once, and not for long."""
+        """Return the text at a URL, requested once and not for long; None without one, or if not ours to request."""
         if not self.endpoint.covers(url):
             return None
         longest = self._settings.endpoint_connect_seconds
@@ -173,7 +173,7 @@ class EndpointClient:
         return body.decode(errors="replace") if response.status_code == httpx2.codes.OK else None
 
     def clean(self, text: str) -> str:
-        """What a server said, on one line, cut short, without the key."""
+        """Return a server's message on one line, cut short, without the key."""
         line = " ".join(text.replace(self._key, "[key]").split() if self._key else text.split())
         shown = "".join(character for character in line if character.isprintable())
         return shown if len(shown) <= REASON_LENGTH else shown[:REASON_LENGTH] + "…"
@@ -186,7 +186,7 @@ class EndpointClient:
         stop: threading.Event | None,
         attempts: int | None,
     ) -> Reply:
-        """Retries until there is an answer, or an error that retrying does not fix.
+        """Retry until there is an answer, or an error that retrying does not fix.
 
         Raises EngineError naming the host and the reason, and InterruptedScoringError once `stop` is set.
         """
@@ -342,7 +342,7 @@ class EndpointClient:
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def _turn(self) -> float:
-        """Seconds until this request may begin, so that no more begin in a second than are allowed."""
+        """Return the seconds until this request may begin, so that no more begin in a second than are allowed."""
         rate = self._settings.endpoint_requests_per_second
         if not rate:
             return 0.0
@@ -418,7 +418,7 @@ class EndpointClient:
 
 
 def most_in_flight(settings: Settings) -> int:
-    """Requests that may ever be open to an endpoint at once."""
+    """Return the most requests that may be open to an endpoint at once."""
     return max(settings.endpoint_in_flight, settings.endpoint_in_flight_limit)
 
 

@@ -120,7 +120,7 @@ class EndpointEngine:
         self._backpressure = Backpressure(self._figures, settings.endpoint_in_flight, self._most)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._client.close()
 
     def begin(self) -> None:
@@ -157,7 +157,7 @@ class EndpointEngine:
         return settings
 
     def score(self, prompts: Sequence[Continued], *, should_stop: Callable[[], bool] | None = None) -> EndpointScores:
-        """Log-probability of the token that each continuation is.
+        """Return the log-probability of the token of each continuation.
 
         None where a server that cannot be asked for chosen tokens does not list it among the most probable ones.
         Raises EngineError when no label of any prompt is found, now or before: this server's tokens are then others
@@ -196,7 +196,7 @@ class EndpointEngine:
     def score_continuations(
         self, prompts: Sequence[Continued], *, should_stop: Callable[[], bool] | None = None
     ) -> EndpointScores:
-        """Log-probabilities of whole continuations, summed over their tokens; never None.
+        """Return log-probabilities of whole continuations, summed over their tokens; never None.
 
         A server that cannot be asked for chosen tokens is asked to repeat each text with its log-probabilities. Raises
         EngineError where it does not.

@@ -105,14 +105,14 @@ class Tokenizer:
     """The server's tokenizer, by a route of its own or as a by-product of a completion."""
 
     def __init__(self, ask: Ask, model: str, url: str, *, completes: bool) -> None:
-        """completes: the URL is that of completions, whose text is thrown away."""
+        """Prepare the client. completes: whether the URL is that of completions, whose text is thrown away."""
         self._ask = ask
         self._model = model
         self._url = url
         self.name: Final = "return_token_ids" if completes else "tokenize"
 
     def __call__(self, text: str, stop: Event) -> list[int]:
-        """Token ids of a whole text, with the special tokens that the model is shown. Raises EngineError."""
+        """Return the token ids of a whole text, with the special tokens that the model is shown. Raises EngineError."""
         document: dict[str, Any] = {"model": self._model, "prompt": text}
         if self.name == "tokenize":
             return ids_of_tokenizer(self._ask(self._url, document, stop))
@@ -139,7 +139,7 @@ class Way(Protocol):
         ...
 
     def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
-        """Log-probabilities of a continuation's tokens, each after all before it."""
+        """Return log-probabilities of a continuation's tokens, each after all before it."""
         ...
 
 

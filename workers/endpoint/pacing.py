@@ -23,7 +23,7 @@ class Pace(Protocol):
     """The limits of one key."""
 
     def turn(self, tokens: int, pause: Callable[[float], None]) -> None:
-        """Returns when a request for so many tokens may begin; waits with `pause`, which may raise."""
+        """Return the time when a request for so many tokens may begin; wait with `pause`, which may raise."""
         ...
 
     def done(self, reserved: int, used: int | None, headers: Mapping[str, str]) -> None:
@@ -39,17 +39,17 @@ class NoPace:
     """No limits."""
 
     def turn(self, tokens: int, pause: Callable[[float], None]) -> None:
-        """At once."""
+        """Return at once."""
 
     def done(self, reserved: int, used: int | None, headers: Mapping[str, str]) -> None:
-        """Nothing to keep."""
+        """Do nothing: there is nothing to keep."""
 
     def hold(self, seconds: float) -> None:
         """Do nothing: the client that got the answer waits by itself."""
 
 
 def seconds_of(retry_after: str) -> float | None:
-    """Seconds of a Retry-After header, which gives a number or a date; None for anything else."""
+    """Return the seconds of a Retry-After header, which gives a number or a date; None for anything else."""
     if retry_after.strip().isdecimal():
         return float(retry_after)
     try:
@@ -97,7 +97,7 @@ def _limit(headers: Mapping[str, str], *names: str) -> int | None:
 
 
 def _parse_reset(reset: str) -> float | None:
-    """Seconds until a limit is reset: 12, 6m0s, 20ms, or a time."""
+    """Return the seconds until a limit is reset: 12, 6m0s, 20ms, or a time."""
     number = _number(reset)
     if number is not None:
         now = time.time()

@@ -264,7 +264,7 @@ class Writing:
         return parameters
 
     def _try_template(self, prompt: EndpointPrompt, stop: threading.Event) -> None:
-        """Finds out, once, whether the template opens a thought."""
+        """Find out, once, whether the template opens a thought."""
         if self._tried or prompt.messages is None:
             return
         rendered = self._render(prompt, stop)

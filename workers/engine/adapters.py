@@ -99,7 +99,7 @@ class AdapterFiles:
     """The files of an adapter, checked as far as possible without a model."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises EngineError for files that cannot be read, and for adapters that are not computed here."""
+        """Raise EngineError for files that cannot be read, and for adapters that are not computed here."""
         self.folder = folder
         self._options = _read_options(folder / CONFIG)
         self._refuse_others()
@@ -329,7 +329,7 @@ def _read_shapes(path: Path) -> list[tuple[str, list[int]]]:
 
 
 def _linear_sizes(module: Any) -> tuple[int, int] | None:
-    """(inputs, outputs) of a linear layer; None for others."""
+    """Return (inputs, outputs) of a linear layer; None for others."""
     from transformers.pytorch_utils import Conv1D
 
     if type(module) is torch.nn.Linear:

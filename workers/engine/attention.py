@@ -63,7 +63,7 @@ class Pass:
         *,
         row_multiple: int | None = None,
     ) -> None:
-        """row_multiple: multiple to which rows are padded for a pass by the rules of `canonical`; None for another."""
+        """Prepare a pass. row_multiple: to which rows are padded by the rules of `canonical`; None for another mode."""
         self.trie = trie
         self.canonical = row_multiple is not None
         self.first = first
@@ -85,7 +85,7 @@ class Pass:
             self._keep[node] = (len(path) - len(own), torch.tensor(own, dtype=torch.long), Segment(len(own)))
 
     def kept(self) -> dict[int, PathStates]:
-        """After the pass, the states of the paths to the nodes that were to be kept."""
+        """Return, after the pass, the states of the paths to the nodes that were to be kept."""
         return {node: self._states.shorten(above).append(segment) for node, (above, _, segment) in self._keep.items()}
 
     def extend(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -210,7 +210,7 @@ def _weigh_by_onednn(
 
 
 def _softmax(scores: torch.Tensor, block: Block, softcap: float | None) -> torch.Tensor:
-    """Weights of the keys, from scores (key heads, rows, K); overwrites the scores."""
+    """Return the keys' weights, from scores (key heads, rows, K), which are overwritten."""
     if softcap is not None:
         scores.div_(softcap).tanh_().mul_(softcap)
     heads, rows, keys = scores.shape

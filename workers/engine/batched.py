@@ -60,7 +60,7 @@ def continuations_batched(
     batch_tokens: int = BATCH_TOKENS,
     should_stop: Callable[[], bool] | None = None,
 ) -> ScoredPrompts:
-    """Log-probabilities of whole continuations; equals `continuations_reference` within float32 rounding."""
+    """Return log-probabilities of whole continuations; equals `continuations_reference` within float32 rounding."""
     tokenised = encode_continuations(loaded.tokenizer, prompts)
     asked = [(prompt.context, continuation) for prompt in tokenised for continuation in prompt.continuations]
     contexts = [context + continuation[:-1] for context, continuation in asked]
@@ -81,7 +81,7 @@ def read_last(
     batch_tokens: int,
     should_stop: Callable[[], bool] | None = None,
 ) -> tuple[list[list[float]], int]:
-    """Log-probabilities (nats, from float64 sums) of wanted tokens, by context in the order given, and tokens computed.
+    """Return log-probabilities (nats, from float64 sums) of wanted tokens by context, and the tokens computed.
 
     wanted: of each context, for each of its last positions, the tokens to read after it.
     """
@@ -144,7 +144,7 @@ def _batches(
 
 
 def _cost(rows: int, common: int, longest: int) -> int:
-    """Tokens of the forward passes of a batch."""
+    """Return the tokens of a batch's forward passes."""
     shared = common if rows > 1 and common >= SHARED_TOKENS else 0
     return shared + rows * (longest - shared)
 

@@ -41,7 +41,7 @@ def is_alone(model: Any) -> bool:
 
 
 def begin_text(model: Any) -> None:
-    """Has a model forget how long earlier texts were: dynamic NTK keeps the rotation of the longest."""
+    """Make a model forget the length of earlier texts: dynamic NTK keeps the rotation of the longest."""
     for module in model.modules():
         if hasattr(module, "max_seq_len_cached") and "dynamic" in _kinds(getattr(module, "rope_type", None)):
             for prefix in _prefixes(module):

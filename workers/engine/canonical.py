@@ -57,7 +57,7 @@ def row_multiple(dtype: torch.dtype) -> int:
 
 
 def refusal(model: Any) -> str | None:
-    """Why a model has no canonical mode; None if there is no known reason."""
+    """Return the reason why a model has no canonical mode; None if none is known."""
     if model.device.type == "cpu" and model.dtype == torch.bfloat16 and bfloat16_by() == "emulated":
         return "this processor emulates bfloat16"
     if not onednn_serves(model.device, model.dtype):
@@ -107,7 +107,7 @@ def _check_numbers_of_rows(weights: Sequence[torch.Tensor], random: Random) -> s
 
 
 def _check_places(weights: Sequence[torch.Tensor], random: Random) -> str | None:
-    """Products whose number of rows is fixed."""
+    """Return the problem if a row of a product with a fixed number of rows depends on its place, else None."""
     for weight in weights:
         outputs, inner = weight.shape
         for number in (LAST_ROWS, PASS_ROWS):
@@ -120,7 +120,7 @@ def _check_places(weights: Sequence[torch.Tensor], random: Random) -> str | None
 
 
 def _check_attention(heads: int, size: int, random: Random) -> str | None:
-    """Attention in chunks: keys of weight 0 may stand anywhere."""
+    """Return the problem if the place of keys of weight 0 changes attention in chunks, else None."""
     keys = CHUNK_POSITIONS + BLOCK
     query, key, value = random(BLOCK * heads, size), random(keys, size), random(keys, size + 1)
     scores, shares = product(query, key), random(BLOCK * heads, keys)
@@ -141,7 +141,7 @@ def _check_attention(heads: int, size: int, random: Random) -> str | None:
 
 
 def make_prompts(vocabulary: int, longest: int | None, dtype: torch.dtype) -> list[TokenisedPrompt]:
-    """Prompts on which an engine compares its own numbers: two with a common beginning, and a third that is different.
+    """Return prompts on which an engine compares its own numbers: two with a common beginning, and one that differs.
 
     In bfloat16, whose passes are long anyway, so long that the first two share far keys, too.
     """
@@ -216,7 +216,7 @@ def attend(
 def _weigh(
     block: Block, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, softcap: float | None
 ) -> torch.Tensor:
-    """Values summed by weights that are not divided by their sum yet, and that sum, (rows, head size + 1)."""
+    """Return the values summed by weights not yet divided by their sum, and that sum, (rows, head size + 1)."""
     scores = []
     for chunk in block.chunks:
         part = product(query, keys[chunk.first : chunk.last])
@@ -244,7 +244,7 @@ def _blocks(current: Pass, window: int | None) -> Iterator[Block]:
 
 
 def _block(current: Pass, first: int, last: int, last_node: int, window: int | None) -> Block:
-    """Rows from `last_node` on are padding: they see every key, so that their numbers stay finite."""
+    """Make a block. Rows from `last_node` on are padding: they see every key, so that their numbers stay finite."""
     trie = current.trie
     own = range(current.first + first, current.first + last_node)
     ancestors = trie.path(trie.parent[own[0]])

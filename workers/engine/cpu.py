@@ -17,7 +17,7 @@ def attend_on_cpu(
     window: int | None,
     softcap: float | None,
 ) -> torch.Tensor:
-    """Attention of a pass.
+    """Compute the attention of a pass.
 
     query: (key heads, rows, heads per key head, head size), not scaled yet. keys, values: (key heads, K, head size).
     window: positions that a token sees, None for all. softcap: bends the scores, None for none.

@@ -195,7 +195,7 @@ class ContinuationTokeniser:
 
 
 def encoder_for(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> Encode:
-    """Tokenises whole texts of such prompts, one by one. Either all of them or none were written by a chat template."""
+    """Return a function that tokenises the prompts' whole texts. A chat template wrote all of them or none."""
     if any(prompt.chat for prompt in prompts):
         return lambda text: encode_rendered(tokenizer, text)
     return encoder(tokenizer)

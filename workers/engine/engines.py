@@ -31,13 +31,13 @@ class Engine(Protocol):
     def score(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Log-probabilities of each continuation's first token."""
+        """Return log-probabilities of each continuation's first token."""
         ...
 
     def score_continuations(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Log-probabilities of whole continuations, summed over their tokens."""
+        """Return log-probabilities of whole continuations, summed over their tokens."""
         ...
 
     def settings(self) -> dict[str, object]:
@@ -49,7 +49,7 @@ class BatchedEngine:
     """Every prompt in full, in batches."""
 
     def __init__(self, loaded: LoadedModel, *, budget_tokens: int | None = None, because: str | None = None) -> None:
-        """because: reason for this engine in place of the trie, if the user did not choose it."""
+        """Prepare the engine. because: reason for this engine in place of the trie, if the user did not choose it."""
         self._loaded = loaded
         self._because = because
         self.budget_tokens = budget_tokens or BATCH_TOKENS
@@ -57,13 +57,13 @@ class BatchedEngine:
     def score(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Log-probabilities of each continuation's first token."""
+        """Return log-probabilities of each continuation's first token."""
         return score_batched(self._loaded, prompts, batch_tokens=self.budget_tokens, should_stop=should_stop)
 
     def score_continuations(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Log-probabilities of whole continuations, summed over their tokens."""
+        """Return log-probabilities of whole continuations, summed over their tokens."""
         return continuations_batched(self._loaded, prompts, batch_tokens=self.budget_tokens, should_stop=should_stop)
 
     def settings(self) -> dict[str, object]:
@@ -84,13 +84,13 @@ class ReferenceEngine:
     def score(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Log-probabilities of each continuation's first token."""
+        """Return log-probabilities of each continuation's first token."""
         return _one_by_one(lambda prompt: score_reference(self._loaded, [prompt]), prompts, should_stop)
 
     def score_continuations(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Log-probabilities of whole continuations, summed over their tokens."""
+        """Return log-probabilities of whole continuations, summed over their tokens."""
         return _one_by_one(lambda prompt: continuations_reference(self._loaded, [prompt]), prompts, should_stop)
 
     def settings(self) -> dict[str, object]:

@@ -20,7 +20,7 @@ _current: ContextVar[Pass] = ContextVar("current")
 
 
 def refusal(model: Any) -> str | None:
-    """Why a model's prompts cannot be scored as a trie; None when they can."""
+    """Return the reason why a model's prompts cannot be scored as a trie; None if they can."""
     return "tries are computed on CPUs" if model.device.type != "cpu" else why_no_trie(model.config)
 
 
@@ -45,7 +45,7 @@ class HostedForward:
             yield
 
     def __call__(self, current: Pass, wanted: Sequence[int]) -> torch.Tensor:
-        """States after the last norm of the pass's `wanted` rows, (wanted, hidden size)."""
+        """Return the states after the last norm of the pass's `wanted` rows, (wanted, hidden size)."""
         device = self._model.device
         token = _current.set(current)
         try:
@@ -71,7 +71,7 @@ def _attention(
     softcap: float | None = None,
     **_others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Called by each layer in place of its own attention; query (1, heads, tokens, head size), rotated already."""
+    """Compute attention for a layer, in place of its own; query (1, heads, tokens, head size), already rotated."""
     current = _current.get()
     keys, values = current.extend(module.layer_idx, key[0], value[0])
     heads = query[0].unflatten(0, (key.shape[1], -1)).transpose(1, 2)  # (key heads, tokens, heads per key head, size)

@@ -46,7 +46,7 @@ class FusedForward:
     name = "fused"
 
     def __init__(self, model: Any, rows: int, *, canonical: bool = False) -> None:
-        """rows: about how many tokens go through at once. canonical: whether passes are."""
+        """Pack the weights. rows: about how many tokens are computed at once. canonical: whether passes are."""
         self._canonical = canonical
         self._base = model.base_model
         self._heads = model.config.num_attention_heads
@@ -61,11 +61,11 @@ class FusedForward:
 
     @contextmanager
     def install(self) -> Iterator[None]:
-        """Nothing to install: the model's own code does not run."""
+        """Install nothing: the model's own code does not run."""
         yield
 
     def __call__(self, current: Pass, wanted: Sequence[int]) -> torch.Tensor:
-        """States after the last norm of the pass's `wanted` rows, (wanted, hidden size)."""
+        """Return the states after the last norm of the pass's `wanted` rows, (wanted, hidden size)."""
         tokens = len(current.tokens)
         turns = self._turns(current.positions)
         states = self._base.embed_tokens(torch.tensor(current.tokens)).float()  # (tokens, hidden size)
@@ -116,7 +116,7 @@ class FusedForward:
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
     def _turn(self, projected: torch.Tensor, turns: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> None:
-        """Writes the turned queries and keys of (tokens, heads and key heads, head size)."""
+        """Write the rotated queries and keys of (tokens, heads and key heads, head size)."""
         both = projected[:, : self._heads + self._key_heads]
         if self._dtype == torch.float32:
             torch.mul(_complex(both[:, : self._heads]), turns[:, None], out=_complex(query))
@@ -138,7 +138,7 @@ class FusedForward:
         return torch.polar(torch.full_like(angles, rotary.attention_scaling), angles)
 
     def _normalise(self, states: torch.Tensor, added: torch.Tensor | None, gain: torch.Tensor | None) -> torch.Tensor:
-        """RMS norm of the states, after something was added to them in place.
+        """Return the RMS norm of the states, after adding to them in place.
 
         gain: None where it is folded into the weights that follow.
         """
@@ -164,7 +164,7 @@ class _Layer:
     """A layer's weights, packed; in float32 with the gains folded in, which in bfloat16 would round them again."""
 
     def __init__(self, layer: Any, rows: int, rows_after: int) -> None:
-        """rows: about how many go through at once, rows_after: after the attention."""
+        """Pack the layer. rows: about how many are computed at once; rows_after: after the attention."""
         attention, mlp = layer.self_attn, layer.mlp
         self.window: int | None = getattr(
             attention, "sliding_window", getattr(attention.config, "sliding_window", None)
@@ -211,5 +211,5 @@ def _groups_apart(rows: torch.Tensor, heads: tuple[int, int, int]) -> torch.Tens
 
 
 def _complex(pairs: torch.Tensor) -> torch.Tensor:
-    """Neighbouring numbers of the last dimension as complex ones; shares memory."""
+    """Return neighbouring numbers of the last dimension as complex ones; memory is shared."""
     return torch.view_as_complex(pairs.unflatten(-1, (-1, 2)))

@@ -337,7 +337,7 @@ class _Writer:
         return [row.to_come.popleft() if row.to_come else token for row, token in zip(rows, likeliest, strict=True)]
 
     def _processors(self, rows: Sequence[_Row], state: Reading, ahead: int = 0) -> list[LogitsProcessor]:
-        """ahead: tokens of the rows that the state does not have yet."""
+        """Return the logits' processors. ahead: tokens of the rows that the state does not have yet."""
         begun = [state.length + ahead - len(row.written) for row in rows]
         return _processors(self._parameters, state.padding, begun, [row.prompt.seed_text for row in rows])
 
@@ -464,7 +464,7 @@ class SeededDraw(LogitsProcessor):
         self._begun = begun
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        """scores: (rows, vocabulary); minus infinity for tokens that are not possible."""
+        """Return the scores, (rows, vocabulary), with only the drawn tokens possible: minus infinity for others."""
         # Few tokens are left after top-k. Sorting them costs nothing; sorting the vocabulary costs more than the model.
         possible = int(scores.isfinite().sum(dim=1).max())
         tokens = scores.topk(possible, dim=1).indices.sort(dim=1).values  # (rows, possible)
@@ -484,7 +484,7 @@ def _key(text: str) -> int:
 
 
 def gumbel_noise(keys: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Standard Gumbel noise, float64, shape of `tokens`: of token t in a row, from output t of the row's SplitMix64.
+    """Return standard Gumbel noise, float64, shape of `tokens`: for token t of a row, from output t of its SplitMix64.
 
     keys: int64, shape (rows,). tokens: int64, shape (rows, n).
     """
@@ -493,7 +493,7 @@ def gumbel_noise(keys: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def split_mix_64(state: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """Output number `index`, from 0, of the SplitMix64 generator that starts at `state`, as int64.
+    """Return output number `index`, from 0, of the SplitMix64 generator that starts at `state`, as int64.
 
     A function of integers that wraps around at 64 bits: the same on every device. Source: Steele, Lea and Flood, Fast
     splittable pseudorandom number generators, OOPSLA 2014.

@@ -62,7 +62,7 @@ def load_model(
     adapter: Adapter | None = None,
     chat_template: str | None = None,
 ) -> LoadedModel:
-    """Loads the model and tokenizer of `folder`.
+    """Load the model and tokenizer of `folder`.
 
     quantisation: `int8-weight-only` keeps the weights of linear layers as int8 with a scale per output channel; those
     of an unmerged adapter stay as they are. Weights that are stored quantised are dequantised.
@@ -95,7 +95,7 @@ def load_model(
 
 
 def _read(folder: Path, dtype: str, stored: str | None) -> tuple[Any, Any]:
-    """Model and tokenizer. stored: how its files quantise the weights, which are dequantised; None: they do not."""
+    """Return model and tokenizer. stored: the files' quantisation, which is undone; None if they have none."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     try:

@@ -19,7 +19,7 @@ class KeptPrefixes:
 
     @property
     def bytes(self) -> int:
-        """Memory of all that is kept."""
+        """Return the bytes of everything that is kept."""
         return sum(states.bytes for states in self._kept.values())
 
     def find(self, trie: TokenTrie, stops: set[int]) -> dict[int, PathStates]:
@@ -34,7 +34,7 @@ class KeptPrefixes:
         return known
 
     def clear(self) -> None:
-        """Drops everything."""
+        """Delete everything."""
         self._kept.clear()
 
     def covers(self, tokens: Sequence[int]) -> bool:

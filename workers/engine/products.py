@@ -45,7 +45,7 @@ def onednn_serves(device: torch.device, dtype: torch.dtype) -> bool:
 def product(
     inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, *, activation: str = "none"
 ) -> torch.Tensor:
-    """`activation(inputs @ weight.T + bias)` by oneDNN; weight (outputs, inputs) in any layout, also a packed one.
+    """Return `activation(inputs @ weight.T + bias)` by oneDNN; weight (outputs, inputs) in any layout, or packed.
 
     activation: `none`, or `swish` for SiLU.
     """
@@ -53,7 +53,7 @@ def product(
 
 
 def product_times(inputs: torch.Tensor, weight: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    """`(inputs @ weight.T) * factors`; factors of the product's shape."""
+    """Return `(inputs @ weight.T) * factors`; factors of the product's shape."""
     return torch.ops.mkldnn._linear_pointwise.binary(inputs, factors, weight, None, "mul")  # noqa: SLF001
 
 
@@ -71,7 +71,7 @@ class Products:
     """A model's matrix products by oneDNN. The model stays as it is: its layers are redirected only while installed."""
 
     def __init__(self, model: Any, rows: int, *, packed: bool) -> None:
-        """rows: about how many tokens go through at once. packed: copy the weights; else each call rearranges them."""
+        """Prepare products of about `rows` tokens at once. packed: copy the weights; else each call rearranges them."""
         self._weights = [
             (module, pack(weight, rows) if packed else weight)
             for module in model.base_model.modules()
@@ -80,7 +80,7 @@ class Products:
 
     @contextmanager
     def install(self) -> Iterator[None]:
-        """Inside the block the model's linear layers multiply by oneDNN."""
+        """Let the model's linear layers multiply by oneDNN inside the block."""
         for module, weight in self._weights:
             module.forward = _forward(weight, module.bias)
         try:
@@ -108,7 +108,7 @@ def _plain_weight(module: Any) -> torch.Tensor | None:
 
 
 def linear_bytes(model: Any) -> int:
-    """Bytes that packing a model's linear layers takes."""
+    """Return the bytes that packing a model's linear layers takes."""
     weights = (_plain_weight(module) for module in model.base_model.modules())
     return sum(weight.numel() * weight.element_size() for weight in weights if weight is not None)
 

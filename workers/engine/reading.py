@@ -44,7 +44,7 @@ class Reading:
     def of(
         cls, loaded: LoadedModel, texts: Sequence[Sequence[int]], positions: int = 1, *, goes_on: bool = True
     ) -> "Reading":
-        """Reads texts, equal ones once.
+        """Read the texts, equal ones once.
 
         positions: of how many last tokens the next logits are wanted; no text may be shorter. goes_on: whether more of
         the texts will follow.
@@ -63,12 +63,12 @@ class Reading:
 
     @property
     def logits(self) -> torch.Tensor:
-        """After the last token of each row, float32, (rows, vocabulary)."""
+        """Return the logits after the last token of each row, float32, (rows, vocabulary)."""
         return self.last[:, -1].float()
 
     @property
     def length(self) -> int:
-        """Tokens of each row, padding included."""
+        """Return the number of tokens in each row, padding included."""
         return int(self.tokens.shape[1])
 
     def computed(self, texts: Collection[Sequence[int]]) -> int:
@@ -76,7 +76,7 @@ class Reading:
         return sum(map(len, texts)) - self.shared * max(0, len(texts) - 1)
 
     def step(self, tokens: Sequence[int]) -> None:
-        """Reads one more token of each row."""
+        """Read one more token of each row."""
         new = torch.tensor(tokens, device=self._device)[:, None]
         self.tokens = torch.cat([self.tokens, new], dim=1)
         self._mask = torch.cat([self._mask, torch.ones_like(new)], dim=1)

@@ -30,7 +30,7 @@ class Readout:
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
 
     def logprobs(self, hidden: torch.Tensor, rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
-        """Log-probability of tokens[i] after the state hidden[rows[i]].
+        """Return the log-probability of tokens[i] after the state hidden[rows[i]].
 
         hidden: (R, hidden size), after the last norm.
         """

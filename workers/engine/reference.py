@@ -18,7 +18,7 @@ from workers.tokens import (
 
 
 def score_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> ScoredPrompts:
-    """Log-probabilities of each continuation's first token, from one forward pass per prompt."""
+    """Return log-probabilities of each continuation's first token, from one forward pass per prompt."""
     encode = encoder_for(loaded.tokenizer, prompts)
     results = []
     tokens = 0
@@ -32,7 +32,7 @@ def score_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> Sc
 
 
 def continuations_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> ScoredPrompts:
-    """Log-probabilities of whole continuations, summed over their tokens, from one forward pass for each."""
+    """Return log-probabilities of whole continuations, summed over their tokens, from one forward pass for each."""
     encode = encoder_for(loaded.tokenizer, prompts)
     results = []
     tokens = 0
@@ -50,7 +50,7 @@ def continuations_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt
 
 
 def next_token_logprobs(loaded: LoadedModel, tokens: Sequence[int]) -> torch.Tensor:
-    """Log-probabilities of every next token after each of `tokens`, float64, shape (tokens, vocabulary)."""
+    """Return log-probabilities of every next token after each of `tokens`, float64, shape (tokens, vocabulary)."""
     begin_text(loaded.model)
     with torch.no_grad():
         input_ids = torch.tensor([list(tokens)], device=loaded.device)  # (1, tokens)

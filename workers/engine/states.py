@@ -27,7 +27,7 @@ class PathStates:
 
     @property
     def bytes(self) -> int:
-        """Memory of the tensors, shared ones included."""
+        """Return the bytes of the tensors, shared ones included."""
         tensors = [tensor for segment in self.segments for tensor in (*segment.keys, *segment.values)]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 

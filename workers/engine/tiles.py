@@ -147,7 +147,7 @@ def attend_in_tiles(
 def _flash(
     query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None, scaling: float = 1.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention (key heads, queries, head size) and the logarithms of its normalisers (key heads, queries).
+    """Return attention (key heads, queries, head size) and the logarithms of its normalisers (key heads, queries).
 
     mask: of the queries padded to a multiple of `ROWS`.
     """
@@ -159,13 +159,13 @@ def _flash(
 
 
 def _pad_rows(rows: torch.Tensor) -> torch.Tensor:
-    """(…, rows, columns) with rows of zeros below, up to a multiple of `ROWS`."""
+    """Return (…, rows, columns) with rows of zeros below, up to a multiple of `ROWS`."""
     padding = -rows.shape[-2] % ROWS
     return torch.nn.functional.pad(rows, (0, 0, 0, padding)) if padding else rows
 
 
 def _layout(current: Pass, dtype: torch.dtype, heads: int) -> Layout:
-    """heads: of queries for each head of keys."""
+    """Lay out a pass in tiles. heads: of queries for each head of keys."""
     trie = current.trie
     above_cut: dict[int, int] = {}
     below: dict[int, list[int]] = {}
@@ -255,7 +255,7 @@ class _Tiles:
         return True
 
     def columns(self, nodes: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Rows of the pass's keys, and which of them each node sees; tiles in the order of their positions."""
+        """Return rows of the pass's keys, and the keys that each node sees; tiles in the order of their positions."""
         depth = self._trie.depth
         places = [(depth[copy[0]] - self._cut) // TILE for copy in self._copies]
         order = sorted(range(len(places)), key=places.__getitem__)
@@ -276,7 +276,7 @@ class _Tiles:
 
 
 def _slice_if_consecutive(rows: list[int]) -> slice | torch.Tensor:
-    """Consecutive rows need no copy."""
+    """Return the rows as a slice if they are consecutive, which needs no copy; else as a tensor."""
     if rows == list(range(rows[0], rows[0] + len(rows))):
         return slice(rows[0], rows[-1] + 1)
     return torch.tensor(rows)

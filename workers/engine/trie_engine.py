@@ -80,7 +80,7 @@ class TrieEngine:
         memory_bytes: int | None = None,
         canonical: bool | None = None,
     ) -> None:
-        """memory_bytes: for scoring besides the loaded model: packed weights, kept states and activations.
+        """Prepare the engine. memory_bytes: for packed weights, kept states and activations, besides the loaded model.
 
         canonical: False for the fast mode; True for the canonical one or an EngineError; None for the canonical one if
         the model and the machine support it.
@@ -196,7 +196,7 @@ class TrieEngine:
     def score(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Log-probabilities of each continuation's first token.
+        """Return log-probabilities of each continuation's first token.
 
         should_stop is asked between passes; a true answer raises InterruptedScoringError.
         """
@@ -219,7 +219,7 @@ class TrieEngine:
     def score_continuations(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Log-probabilities of whole continuations, summed over their tokens."""
+        """Return log-probabilities of whole continuations, summed over their tokens."""
         sequences, targets, groups = [], [], []
         for prompt in encode_continuations(self._loaded.tokenizer, prompts):
             for continuation in prompt.continuations:
@@ -291,7 +291,7 @@ class TrieEngine:
         return logprobs, sum(outcome.computed for outcome in outcomes)
 
     def _plan_pieces(self, trie: TokenTrie, known: Container[int], threads: int) -> Iterator[tuple[int, int]]:
-        """Ranges of nodes for threads to take; in the canonical mode as many as suit the threads."""
+        """Yield ranges of nodes for threads to compute; in the canonical mode as many as suit the threads."""
         if self.canonical and threads == 1:
             return iter([(0, len(trie))])
         if not self.canonical:
@@ -300,7 +300,7 @@ class TrieEngine:
         return plan_pieces(trie, known, max(GOOD_PASS_TOKENS, len(trie) // (rounds * threads)))
 
     def _pool_of(self, lanes: int, threads: int) -> ThreadPoolExecutor:
-        """Threads that each compute passes of their own; `threads` share a product.
+        """Return threads that each compute passes of their own; `threads` share a product.
 
         A product shared by all threads makes them wait for each other thousands of times a second, and for whatever
         else the machine does. The pool is kept: new threads would take memory of their own for each call.
@@ -311,7 +311,7 @@ class TrieEngine:
         return self._pool[1]
 
     def forget(self) -> None:
-        """Drops the states kept for later calls."""
+        """Drop the states kept for later calls."""
         self._kept.clear()
 
     def _share_memory(self, trie: TokenTrie, upper: int, lanes: int) -> tuple[int, int]:
@@ -367,14 +367,14 @@ class TrieEngine:
         return self._row_multiple() == canonical_mode.PASS_ROWS
 
     def _shape(self) -> tuple[int, int, int]:
-        """(heads, key heads, head size) of the model's attention."""
+        """Return (heads, key heads, head size) of the model's attention."""
         config = self._loaded.model.config.get_text_config()
         heads = config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // heads
         return heads, getattr(config, "num_key_value_heads", None) or heads, size
 
     def _state_bytes(self) -> int:
-        """Memory of one token's keys and values in all layers."""
+        """Return the bytes of one token's keys and values in all layers."""
         config = self._loaded.model.config.get_text_config()
         _, key_heads, size = self._shape()
         return 2 * key_heads * size * config.num_hidden_layers * self._loaded.model.dtype.itemsize
@@ -432,7 +432,7 @@ class _Work:
 
     @torch.no_grad()
     def stream(self, first: int, last: int) -> _Outcome:
-        """Computes the nodes from `first` to `last - 1` that are not known, pass by pass."""
+        """Compute the nodes from `first` to `last - 1` that are not known, pass by pass."""
         trie = self.trie
         outcome = _Outcome()
         pending = _Pending(self, outcome.logprobs)
@@ -458,7 +458,7 @@ class _Work:
 
     @torch.no_grad()
     def reach(self, node: int) -> _Outcome:
-        """Makes the path to a node known, from which a thread then sets out."""
+        """Compute the path to a node, from which a thread then starts."""
         outcome = _Outcome()
         path = self.trie.path(node)
         first = next((place for place, step in enumerate(path) if step not in self.known), len(path))
@@ -497,7 +497,7 @@ class _Pending:
         self._states: list[torch.Tensor] = []
 
     def add(self, nodes: Sequence[int], states: torch.Tensor) -> None:
-        """states: (nodes, hidden size)."""
+        """Keep states of nodes. states: (nodes, hidden size)."""
         for first in range(0, len(nodes), READ_ROWS):
             self._nodes += nodes[first : first + READ_ROWS]
             self._states.append(states[first : first + READ_ROWS])

@@ -67,11 +67,11 @@ class Core(Protocol):
     def add_request(
         self, request_id: str, prompt: Any, params: Any, *, lora_request: Any = None, priority: int = 0
     ) -> object:
-        """Queues a request, before those with a greater `priority`; its id comes back with its output."""
+        """Queue a request, before those with a greater `priority`; its id is returned with its output."""
         ...
 
     def step(self) -> Sequence[Any]:
-        """Computes on; the outputs that this brought."""
+        """Compute a step; return its outputs."""
         ...
 
     def has_unfinished_requests(self) -> bool:
@@ -79,11 +79,11 @@ class Core(Protocol):
         ...
 
     def abort_request(self, request_ids: list[str]) -> None:
-        """Drops requests."""
+        """Drop requests."""
         ...
 
     def reset_prefix_cache(self) -> object:
-        """Empties the prefix cache."""
+        """Empty the prefix cache."""
         ...
 
 
@@ -118,7 +118,7 @@ class VllmEngine:
     def score(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Log-probabilities of each continuation's first token."""
+        """Return log-probabilities of each continuation's first token."""
         reads: list[tuple[_Context, list[int]]] = []
         computed = 0
         for (context, labels), output in self._run(self._readings(prompts, reads), should_stop):
@@ -158,7 +158,7 @@ class VllmEngine:
     def score_continuations(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Log-probabilities of whole continuations, summed over their tokens."""
+        """Return log-probabilities of whole continuations, summed over their tokens."""
         wanted: list[tuple[_Context, list[Tokens]]] = []
         computed = 0
         parted: deque[_Request[_Branch]] = deque()
@@ -277,7 +277,7 @@ class VllmEngine:
         kept_special: Callable[[str], bool],
         done: Callable[[int, Generated], None],
     ) -> tuple[list[Generated], Counted]:
-        """Continues each prompt, as `generate_counted` does with transformers; draws are vLLM's own.
+        """Continue each prompt, as `generate_counted` does with transformers; draws are vLLM's own.
 
         A thought that has a limit is written up to it first, and what closes it is sent as the beginning of the rest.
         """
@@ -371,7 +371,7 @@ class VllmEngine:
         self.opened.core.reset_prefix_cache()
 
     def close(self) -> None:
-        """Ends vLLM's processes, which gives their memory back."""
+        """End vLLM's processes, which frees their memory."""
         self.opened.close()
 
 

@@ -29,7 +29,7 @@ class ForcedTokens(LogitsProcessor):  # type: ignore[misc]  # vLLM is optional
         self._rows: dict[int, tuple[list[int], list[int]]] = {}
 
     def is_argmax_invariant(self) -> bool:
-        """It is not: it decides which token is the most likely one."""
+        """Return False: the processor decides which token is the most likely one."""
         return False
 
     def update_state(self, batch_update: BatchUpdate | None) -> None:
@@ -41,7 +41,7 @@ class ForcedTokens(LogitsProcessor):  # type: ignore[misc]  # vLLM is optional
         )
 
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
-        """logits: [requests, vocabulary]."""
+        """Return the logits, [requests, vocabulary], with the forced tokens made certain."""
         if self._rows:
             logits[list(self._rows), [tokens[len(written)] for tokens, written in self._rows.values()]] = torch.inf
         return logits

@@ -130,7 +130,7 @@ class Api(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         ...
 
 
@@ -169,7 +169,7 @@ class BatchApi(Api, Protocol):
         ...
 
     def create(self, tag: str, uploaded: Any) -> str:
-        """Makes a batch, which the provider then works on; returns its name there."""
+        """Make a batch, which the provider then works on; return its name there."""
         ...
 
     def find(self, tag: str, requests: int, since: datetime, others: Container[str]) -> str | None:
@@ -188,7 +188,7 @@ class BatchApi(Api, Protocol):
         ...
 
     def cancel(self, batch: str) -> None:
-        """Stops a batch."""
+        """Stop a batch."""
         ...
 
 

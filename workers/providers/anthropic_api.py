@@ -91,7 +91,7 @@ class AnthropicApi:
 
     @asking(anthropic.APIConnectionError)
     def find(self, tag: str, requests: int, since: datetime, others: Container[str]) -> str | None:
-        """By its number of requests, and then by their names, which Anthropic shows once a batch has ended."""
+        """Find a batch by its number of requests, then by their names, which are shown once a batch has ended."""
         unsure = False
         for batch in self._client.messages.batches.list(limit=100):
             if batch.created_at < since - CLOCKS_DIFFER:
@@ -125,7 +125,7 @@ class AnthropicApi:
 
     @asking(anthropic.APIConnectionError)
     def cancel(self, batch: str) -> None:
-        """Stops a batch."""
+        """Stop a batch."""
         self._client.messages.batches.cancel(batch)
 
     def is_filtered(self, status: int | None, document: Any) -> bool:
@@ -133,7 +133,7 @@ class AnthropicApi:
         return status == _BAD_REQUEST and "content filtering" in str(document)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._client.close()
 
 

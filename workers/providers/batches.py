@@ -69,7 +69,7 @@ class Batches:
         self._lost_after_s = settings.endpoint_connect_seconds + 2 * settings.endpoint_read_seconds
 
     def submit(self, asking: Sequence[Asked]) -> None:
-        """Submits a batch of as many prompts as budgets have room for.
+        """Submit a batch of as many prompts as budgets have room for.
 
         Raises InterruptedScoringError in any case but an error: with how long to wait.
         """

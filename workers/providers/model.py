@@ -60,7 +60,7 @@ def _api(
     settings: Settings,
     heed: Callable[[Mapping[str, str]], None] | None = None,
 ) -> Api:
-    """heed: is given the headers of every answer."""
+    """Connect to the provider's API. heed: is given the headers of every answer."""
     provider = endpoint.provider
     assert provider is not None
     try:
@@ -116,7 +116,7 @@ class ProviderModel:
         self._claim = claim
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:  # noqa: ARG002
-        """Not possible: providers give too few log-probabilities, or none."""
+        """Raise EngineError: providers give too few log-probabilities, or none."""
         raise EngineError(
             f"endpoint {self._endpoint.name}: {self._endpoint.provider} gives written answers only; use a protocol "
             "that generates text"
@@ -278,7 +278,7 @@ class ProviderModel:
             return
 
     def _begin(self, asked: Asked, pause: Callable[[float], None]) -> int:
-        """Writes the call down; waits while calls under way may leave room in a budget."""
+        """Record the call; wait while calls under way may leave room in a budget."""
         while True:
             pause(0)
             try:
@@ -288,7 +288,7 @@ class ProviderModel:
                 pause(BUDGET_POLL_SECONDS)
 
     def _answer(self, asked: Asked) -> Answer:
-        """Raises RefusedRequestError, but for content that a filter refused: that is an answer, too."""
+        """Raise RefusedRequestError, unless a filter refused the content: that is an answer, too."""
         try:
             answer = self._api.ask(self._model, asked.messages, asked.wanted)
         except RefusedRequestError as refusal:
@@ -320,11 +320,11 @@ class ProviderModel:
         }
 
     def tokens(self, item: ShardPrompt) -> int:  # noqa: ARG002 - a provider's tokenizer is not known
-        """Not known."""
+        """Return 0: they are not known."""
         return 0
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._api.close()
 
 

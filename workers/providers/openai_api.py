@@ -47,7 +47,7 @@ class OpenAIApi:
         self._client = openai.OpenAI(api_key=key or "none", base_url=location, max_retries=0, http_client=http)
 
     def parameters(self, wanted: Wanted) -> dict[str, Any]:
-        """Reasoning models take none of the sampling parameters and no stop sequences."""
+        """Return the request's parameters. Reasoning models accept no sampling parameters and no stop sequences."""
         limit = "max_tokens" if self._provider == "openrouter" else "max_completion_tokens"
         parameters: dict[str, Any] = {limit: wanted.most_tokens}
         if wanted.reasoning_tokens is not None:
@@ -100,7 +100,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def find(self, tag: str, requests: int, since: datetime, others: Container[str]) -> str | None:  # noqa: ARG002
-        """By its metadata; the newest batches come first."""
+        """Find a batch by its metadata; the newest come first."""
         for batch in self._client.batches.list(limit=100):
             if (batch.metadata or {}).get(_TAG) == tag:
                 return batch.id
@@ -137,7 +137,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def cancel(self, batch: str) -> None:
-        """Stops a batch."""
+        """Stop a batch."""
         self._client.batches.cancel(batch)
 
     def is_filtered(self, status: int | None, document: Any) -> bool:
@@ -152,7 +152,7 @@ class OpenAIApi:
         return moderated or not codes.isdisjoint(_FILTERS)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._client.close()
 
 

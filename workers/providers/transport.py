@@ -72,7 +72,7 @@ class OneEndpoint(httpx2.BaseTransport):
         return whole
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._inner.close()
 
 

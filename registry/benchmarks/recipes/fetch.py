@@ -101,7 +101,7 @@ def fetch_to(recipe: Recipe, folder: Path, *, revision: str | None = None) -> Pa
 
 
 def _answers_have_no_place(recipe: Recipe, content: BenchmarkFile) -> None:
-    """Refuses a benchmark whose right option is at one place in every question: there the place would be measured."""
+    """Reject a benchmark whose right option is at one position in every question: it would measure the position."""
     if content.only_place is not None:
         raise IngestError(
             f"{recipe.repository}: the right option is number {content.only_place + 1} in all {len(content.questions)} "

@@ -1,4 +1,4 @@
-"""Selects the evaluations and benchmarks of an export: those that its audience may see."""
+"""The selection of an export's evaluations and benchmarks, all of which its audience may see."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

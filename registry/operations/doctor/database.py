@@ -373,7 +373,7 @@ def _find_role_changes(context: Context, audience: Audience, role: str) -> str:
 
 
 def sqlite_file(context: Context) -> Outcome:
-    """Permissions, journal and place of the file."""
+    """Check permissions, journal and place of the database file."""
     path = file_of(context)
     mode = stat.S_IMODE(path.stat().st_mode)
     journal = value_of(context, "PRAGMA journal_mode")

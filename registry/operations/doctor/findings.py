@@ -54,12 +54,12 @@ class Finding(Outcome):
 
 
 def ok(found: str) -> Outcome:
-    """Nothing to do."""
+    """Return the outcome of a check that found no problem."""
     return Outcome("ok", found)
 
 
 def warning(found: str, remedy: str) -> Outcome:
-    """Works, but may stop working."""
+    """Return the outcome of a check that found something that works, but may stop working."""
     return Outcome("warning", found, remedy)
 
 

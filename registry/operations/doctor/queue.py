@@ -58,7 +58,7 @@ def workers(context: Context) -> Outcome:
 
 
 def queues(context: Context) -> Outcome:
-    """Queues on which work waits that nobody serves."""
+    """Report queues with waiting work that no live worker serves."""
     with read_session(context.engine) as session:
         lacking = claims.queues_without_worker(session)
     if lacking:
@@ -87,7 +87,7 @@ def versions(context: Context) -> Outcome:
 
 
 def check_parked(context: Context) -> Outcome:
-    """Shards that were given up, and revisions of models that cannot be used."""
+    """Report shards that were given up, and revisions of models that cannot be used."""
     shards = _rows(
         context,
         select(Shard.evaluation_id, func.count().label("shards"), func.min(Shard.error).label("error"))
@@ -106,7 +106,7 @@ def check_parked(context: Context) -> Outcome:
 
 
 def leases(context: Context) -> Outcome:
-    """Shards whose worker fell silent and that nobody queued again."""
+    """Report shards whose worker fell silent and that nobody queued again."""
     expired = _rows(
         context,
         select(Shard.id, Shard.evaluation_id, Worker.host, Worker.pid)
@@ -150,7 +150,7 @@ def _shard(one: stalls.Overdue | stalls.Stalled) -> str:
 
 
 def waiting(context: Context) -> Outcome:
-    """Shards that have waited for very long although somebody serves their queue."""
+    """Report shards that have waited for very long although a worker serves their queue."""
     oldest = _rows(
         context,
         select(Shard.evaluation_id, Shard.queue, Evaluation.created_at)
@@ -173,7 +173,7 @@ def waiting(context: Context) -> Outcome:
 
 
 def sealing(context: Context) -> Outcome:
-    """Evaluations that are scored and not sealed."""
+    """Report evaluations that are scored but not sealed."""
     with read_session(context.engine) as session:
         ready = claims.ready_to_seal(session)
         alive = claims.live_workers(session)

@@ -34,7 +34,7 @@ READ_ONLY: Final = frozenset({"proc", "sysfs", "squashfs", "iso9660"})
 
 
 def host_now() -> datetime:
-    """This host's clock."""
+    """Return the time by this host's clock."""
     return datetime.now(UTC)
 
 

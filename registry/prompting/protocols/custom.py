@@ -96,7 +96,7 @@ def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]
 
 
 def _check_limits(place: str, generation: Mapping[str, Any]) -> None:
-    """Refuses limits of tokens that leave no room for an answer."""
+    """Refuse limits of tokens that leave no room for an answer."""
     thought, whole = generation.get("max_thought_tokens"), generation["max_tokens"]
     if thought is not None and thought >= whole:
         _refuse(f"{place}.max_thought_tokens", thought, f"give less than max_tokens ({whole}), which bounds both parts")
@@ -190,7 +190,7 @@ _OPTIONAL: Final[Mapping[str, frozenset[str]]] = {
 
 
 def _labels(place: str, value: Any, preset: Mapping[str, Any]) -> str | list[str]:
-    """Labels by position: characters of one text, or a list of texts."""
+    """Return the labels by position: characters of one text, or a list of texts."""
     if not isinstance(value, (str, list)) or not 2 <= len(value) <= 100:
         _refuse(place, value, 'give 2 to 100 labels, as one text ("ABCD") or as a list of texts')
     labels = [_text(place, label) for label in value]
@@ -260,7 +260,7 @@ def _stops(place: str, value: Any, _default: Any) -> list[str]:
 
 
 def _rules(place: str, value: Any, default: Any) -> list[str]:
-    """Some of the preset's extraction rules, each once, in the order in which they are tried."""
+    """Return some of the preset's extraction rules, each once, in the order in which they are tried."""
     if not isinstance(value, list) or not value or any(rule not in default or value.count(rule) > 1 for rule in value):
         _refuse(place, value, f"give a list of some of these, each once: {', '.join(default)}")
     return list(value)

@@ -205,7 +205,7 @@ def _begins_line(text: str, start: int) -> bool:
 
 
 def families_of(where: str, document: Any) -> tuple[Family, ...]:
-    """Families of a list of tables, checked. Raises IngestError naming `where`, the value and the remedy."""
+    """Return the families of a list of tables, checked. Raises IngestError naming `where`, the value and the remedy."""
     if not isinstance(document, Sequence) or isinstance(document, str) or not 1 <= len(document) <= MAX_FAMILIES:
         raise IngestError(f"{where}: give a list of 1 to {MAX_FAMILIES} tables with begin and end")
     return tuple(_family(f"{where}[{number}]", entry) for number, entry in enumerate(document))

@@ -7,7 +7,7 @@ _FOLDER = Path(__file__).parent
 
 
 def trigger_names(dialect: str) -> list[str]:
-    """Names of all triggers on `sqlite` or `postgresql`."""
+    """Return the names of all triggers on `sqlite` or `postgresql`."""
     return re.findall(r"^CREATE TRIGGER (\w+)", (_FOLDER / f"{dialect}.sql").read_text(encoding="utf-8"), re.MULTILINE)
 
 

@@ -36,7 +36,7 @@ _CHUNK: Final = 500
 
 
 def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Builds every prompt again whose digest is stored, and compares the digest and the order that was shown.
+    """Build every prompt again whose digest is stored, and compare the digest and the order that was shown.
 
     Of all answers, which of them are to the same prompt.
     """
@@ -56,7 +56,7 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
 def _wrong_prompts(
     session: Session, evaluation: Evaluation, definition: VariantSetDefinition, ids: Sequence[int]
 ) -> Iterator[tuple[str, str]]:
-    """(problem, external id) of these questions."""
+    """Yield (problem, external id) of these questions."""
     stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
     numbered: dict[int, list[tuple[int, int, list[int]]]] = {}
     of = Prediction
@@ -126,7 +126,7 @@ def _rebuilt(
 
 
 def _build_prompts(session: Session, evaluation: Evaluation, questions: Sequence[Question]) -> _Built:
-    """Question id to variant to the digest of its prompt and the order it shows."""
+    """Map question id to variant to the digest of its prompt and the order that it shows."""
     found: dict[int, dict[int, tuple[str, list[int]]]] = {}
     for item in prompts_of(session, evaluation, list(questions)):
         shown = (item.prompt.digest, list(item.variant.order))
@@ -135,7 +135,7 @@ def _build_prompts(session: Session, evaluation: Evaluation, questions: Sequence
 
 
 def check_scores(session: Session, evaluation_id: int, found: Findings) -> None:
-    """Question scores against their view."""
+    """Check question scores against their view."""
     scores = QuestionScore.__table__
     columns = [column.name for column in scores.columns]
     statistics = table("question_statistics", *(column(name) for name in columns))
@@ -237,7 +237,7 @@ def check_asked(session: Session, evaluation: Evaluation, found: Findings) -> No
 
 
 def check_analyses(session: Session, evaluation_id: int, found: Findings) -> None:
-    """Analyses are computed again from their parameters."""
+    """Check analyses by computing them again from their parameters."""
     computed: dict[str, Callable[[Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]] = {
         PRIDE: lambda given: (
             pride_parameters(float(given["alpha"])),

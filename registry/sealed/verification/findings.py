@@ -67,11 +67,11 @@ class Findings:
     questions: set[str] = field(default_factory=set)
 
     def add(self, problem: str) -> None:
-        """Notes a problem of the evaluation as a whole."""
+        """Note a problem of the evaluation as a whole."""
         self.problems.append(problem)
 
     def of_questions(self, names: Iterable[str], problem: str) -> None:
-        """Notes a problem of each of these questions; `problem` goes on after the question's name."""
+        """Note a problem of each of these questions; `problem` continues the sentence after the question's name."""
         listed = sorted(set(names))
         self.questions.update(listed)
         self.problems += [f"question {name}: {problem}" for name in listed[:LISTED]]

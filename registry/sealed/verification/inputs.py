@@ -165,7 +165,7 @@ def check_variants(session: Session, evaluation: Evaluation, found: Findings) ->
 
 
 def check_fingerprints(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Engine fingerprints against their digests."""
+    """Check engine fingerprints against their digests."""
     query = (
         select(EngineFingerprint.digest, EngineFingerprint.document)
         .where(

@@ -102,7 +102,7 @@ def snapshot_problems(session: Session, snapshot: BoardSnapshot) -> list[str]:
 
 
 def find_gone(session: Session) -> Iterator[str]:
-    """Subjects of links that are no longer in the registry, and rows in it without a link."""
+    """Yield subjects of links that are no longer in the registry, and rows in it without a link."""
     held: dict[str, Counter[Any]] = {
         "seal": Counter(session.scalars(select(Evaluation.seal).where(Evaluation.seal.is_not(None)))),
         "snapshot": Counter(session.scalars(select(BoardSnapshot.digest))),

@@ -73,7 +73,7 @@ def _metric_key(metric: dict[str, Any]) -> tuple[str, str, int]:
 
 
 def check_thoughts(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Names the questions with a thought that is not the one whose digest was sealed; deleted ones are not missed."""
+    """Report questions with a thought whose digest is not the sealed one; deleted thoughts are not missed."""
     query = (
         select(Question.external_id, Generation.thought, Generation.thought_digest)
         .join(Question, Question.id == Generation.question_id)
@@ -89,7 +89,7 @@ def check_thoughts(session: Session, evaluation: Evaluation, found: Findings) ->
 
 
 def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Names the questions whose rows have changed, and checks the seal over all of it."""
+    """Report the questions whose rows have changed, and check the seal over all of them."""
     formats.require_known(f"evaluation {evaluation.id}", "seal", evaluation.seal_version, formats.SEAL)
     listed = list(question_leaves(session, evaluation.id))
     computed: dict[int, Leaf] = {leaf.question_id: leaf for leaf in listed}
