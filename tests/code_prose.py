@@ -1,6 +1,7 @@
 """English of the code: counts how docstrings, comments and names are written, and refuses more than the ceilings.
 
-    python -m tests.code_prose            counts for each package; status 1 if a ceiling is passed
+    python -m tests.code_prose            counts for each package; status 1 if a ceiling is passed, or a test's name
+                                          has more than twelve words
     python -m tests.code_prose --list P   every place of a pattern, such as `what` or `names`, under the paths that follow
     python -m tests.code_prose --rooms    counts for each folder
 
@@ -170,6 +171,8 @@ PARTICIPLES: Final = frozenset(
 )
 NAMES_AT_MOST: Final = 0.03
 """Share of functions whose names begin with a participle or a preposition."""
+TEST_NAME_WORDS: Final = 12
+"""The most words after `test_` in the name of a test."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +242,18 @@ def read_names(path: Path) -> Iterator[Name]:
         decorators = " ".join(map(ast.unparse, node.decorator_list))
         if not re.match(r"test_|__", node.name) and not re.search(r"property|fixture|route|setter", decorators):
             yield Name(path, node.lineno, node.name)
+
+
+def list_long_tests() -> list[str]:
+    """Return the tests whose names have more than TEST_NAME_WORDS words."""
+    return [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        for path in python_files(["tests"])
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and len(node.name.split("_")) - 1 > TEST_NAME_WORDS
+    ]
 
 
 def count_words(text: str) -> int:
@@ -325,7 +340,7 @@ def _print_rates(rows: Iterable[tuple[str, dict[str, float]]]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the counts. Returns 1 if a package passes a ceiling."""
+    """Print the counts. Returns 1 if a package passes a ceiling, or the name of a test is too long."""
     if arguments[:1] == ["--list"]:
         _list_places(arguments[1], arguments[2:])
         return 0
@@ -338,6 +353,7 @@ def main(arguments: list[str]) -> int:
     found = {package: measure([package]) for package in PACKAGES}
     _print_rates([*found.items(), ("all", measure(PACKAGES))])
     problems = [f"{package}: {name}" for package, one in found.items() for name in list_exceeded(one)]
+    problems += [f"{test}: more than {TEST_NAME_WORDS} words" for test in list_long_tests()]
     print("\n".join(f"over the ceiling: {problem}" for problem in problems))
     return 1 if problems else 0
 

@@ -55,7 +55,7 @@ class Said:
 UNREADABLE: Final = "More than half of its answers are missing"
 TABLE: Final[Mapping[str, Subject]] = {
     "evaluation": Subject(
-        "The page of an evaluation and `shuffleboard evaluations metrics`",
+        "The page of an evaluation and `evaluations metrics`",
         words.evaluation_words,
         (
             Sentence(

@@ -144,7 +144,7 @@ def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
 
 
 @pytest.mark.parametrize("variants", ["cyclic", "full"])
-def test_page_json_and_command_line_state_the_same_rows_in_the_same_order(varied, variants):
+def test_page_json_and_command_line_list_the_same_rows_in_order(varied, variants):
     asked = ("--benchmark", "capitals", "--variants", variants)
     printed = run(varied, "leaderboard", *asked, "--json").document["rows"]
     query = f"benchmark=capitals&variants={variants}"

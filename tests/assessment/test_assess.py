@@ -260,9 +260,7 @@ def test_without_a_sealed_evaluation_in_all_orders_the_remedy_is_named(database:
 
 
 @pytest.mark.one_engine
-def test_other_shots_are_another_point_of_which_it_is_said_that_questions_are_shared(
-    database: str, tmp_path: Path
-) -> None:
+def test_other_shots_are_another_point_with_a_note_of_shared_questions(database: str, tmp_path: Path) -> None:
     registry = Registry(database, tmp_path)
     registry.model("good")
     registry.benchmark("two", questions("two"))

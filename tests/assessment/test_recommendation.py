@@ -76,7 +76,7 @@ def cell(cells: Sequence[Cell], key: tuple[str, str]) -> Cell:
     return next(cell for cell in cells if (cell.subset, cell.metric) == key)
 
 
-def test_a_metric_that_is_the_target_has_r_squared_one_and_no_error() -> None:
+def test_a_metric_that_is_the_target_has_r_squared_one() -> None:
     found = cell(correlations(points(cyclic=FLUCTUATION)), CYCLIC)
     assert found.points == 6
     assert found.r_squared["fluctuation_rate"] == pytest.approx(1)
@@ -198,7 +198,7 @@ def test_caveats_say_what_the_points_are() -> None:
     assert len(recommend(plain, correlations(plain), "fluctuation_rate", 0.02)["caveats"]) == 1
 
 
-def test_a_metric_that_predicts_no_better_than_the_mean_is_said_to_be_so() -> None:
+def test_a_metric_that_predicts_no_better_than_the_mean_is_named() -> None:
     unrelated = points(cyclic=(0.5, 0.1, 0.9, 0.1, 0.9, 0.5))
     found = recommend(unrelated, correlations(unrelated), "fluctuation_rate", 0.02)
     error = found["recommended"]["rmse"]["fluctuation_rate"]
@@ -221,7 +221,7 @@ def test_stability_is_averaged_over_benchmarks_and_then_over_models() -> None:
     assert stabilities(known[:1])["two_options"]["L-tuple"]["entropy"] is None
 
 
-def test_both_is_the_mean_of_the_two_as_the_printed_table_has_it() -> None:
+def test_both_is_the_mean_of_the_two_as_in_print() -> None:
     path = Path(__file__).parents[2] / "registry" / "studies" / "published" / "goliakova_table_1.csv"
     with path.open(encoding="utf-8", newline="") as file:
         printed = {(row["table"], row["protocol"], row["metric"]): float(row["value"]) for row in csv.DictReader(file)}

@@ -113,7 +113,7 @@ def test_each_question_has_the_values_of_the_definitions(drawn):
     assert undefined > 500
 
 
-def test_a_benchmark_of_several_numbers_of_options_has_the_mean_over_all_its_questions(drawn):
+def test_several_numbers_of_options_have_the_mean_over_all_questions(drawn):
     questions, tables, outcomes = drawn
     for subset in SUBSETS:
         found = metric_values(tables, lambda L, subset=subset: subset_ranks(subset, L))
@@ -147,7 +147,7 @@ def test_subsets_show_the_orders_of_the_contract():
 
 
 @pytest.mark.parametrize("L", [2, 3, 4, 5, 6])
-def test_draws_are_a_hundred_sets_of_distinct_orders_and_begin_with_random_l(L: int):
+def test_a_hundred_sets_of_distinct_orders_are_drawn_beginning_with_random_l(L: int):
     tuples, pairs = draw_ranks("L-tuple", L), draw_ranks("pair", L)
     assert tuples[0] == subset_ranks("randomL", L)
     assert len(tuples) == len(pairs) == DRAWS == 100

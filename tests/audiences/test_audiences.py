@@ -90,9 +90,7 @@ def test_no_documented_view_reads_a_closed_table() -> None:
 
 
 @pytest.mark.parametrize("audience", AUDIENCES)
-def test_an_audience_finds_what_it_may_see_and_nothing_else_wherever_it_looks(
-    engine: Engine, audience: Audience
-) -> None:
+def test_an_audience_finds_only_what_it_may_see_wherever_it_looks(engine: Engine, audience: Audience) -> None:
     allowed = {name for name, visibility in VISIBLE.items() if visibility in SEES[audience]}
     found: set[str] = set()
     for relation in (*FILTERED, *views.VIEWS):
@@ -297,7 +295,7 @@ def test_kept_pages_change_at_the_date_without_a_write(engine: Engine, tmp_path:
     assert show() == ({200}, set(LISTS))
 
 
-def test_a_date_is_set_by_command_and_api_and_shown_by_the_page(engine: Engine, tmp_path: Path) -> None:
+def test_a_date_set_by_command_or_api_is_on_the_page(engine: Engine, tmp_path: Path) -> None:
     url = engine.url.render_as_string(hide_password=False)
     said = shuffleboard(
         "benchmarks", "visibility", "for-all", "members", "--public-from", "2999-01-31", "--json", database_url=url

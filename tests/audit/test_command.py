@@ -23,7 +23,7 @@ from tests.outputs.logs import INSPECT
 from tests.support.commands import shuffleboard, shuffleboard_json
 
 
-def test_the_job_of_the_documentation_fails_at_a_faulty_log_and_says_why(tmp_path, monkeypatch):
+def test_the_documented_job_fails_at_a_faulty_log_with_the_reason(tmp_path, monkeypatch):
     page = (DOCS / "how-to" / "audit-logs.md").read_text(encoding="utf-8")
     job = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
     (given,) = (step["with"] for step in job["jobs"]["audit"]["steps"] if "paths" in step.get("with", {}))
@@ -111,7 +111,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_audited(tmp_path):
     assert {name for name, _ in unread[1:]} == named
 
 
-def test_one_damaged_sample_of_a_document_is_named_and_the_others_are_read(tmp_path):
+def test_a_damaged_sample_of_a_document_is_named_and_others_read(tmp_path):
     document = json.loads((INSPECT / "permuted.json").read_text(encoding="utf-8"))
     whole = len(document["samples"])
     document["samples"][1], document["samples"][2]["choices"] = None, 7
@@ -148,7 +148,7 @@ def test_numbers_that_cannot_be_are_named_and_the_other_records_are_read(tmp_pat
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_a_text_without_an_end_is_a_thought_where_the_template_opened_it(tmp_path, shown):
+def test_a_text_without_end_is_a_thought_if_the_template_began_it(tmp_path, shown):
     """The prompt shows it; otherwise, most texts close a thought that they did not begin."""
     log = clean(1)
     begun = "<|im_start|>assistant\n<think>\n" if shown else ""
@@ -233,7 +233,7 @@ def test_a_log_of_the_inspect_extension_has_orders():
     assert log["orders"]["repeats"] > 0
 
 
-def test_a_log_of_nothing_but_line_ends_is_refused_before_it_takes_long(tmp_path):
+def test_a_log_of_line_ends_only_is_refused_early(tmp_path):
     log = tmp_path / "log.jsonl.gz"
     with gzip.open(log, "wb", compresslevel=1) as stream:
         stream.write(b"\n" * 1_000_002)
@@ -252,7 +252,7 @@ def test_an_answer_of_three_million_characters_is_named_and_left_out(tmp_path):
     assert "characters, over the limit of 1,048,576" in " ".join(found.split())
 
 
-def test_a_log_that_takes_longer_than_allowed_is_read_in_part_and_said_so(tmp_path):
+def test_a_log_that_takes_too_long_is_read_in_part_with_notice(tmp_path):
     write_harness(clean(1), tmp_path)
     report = audit([tmp_path], seconds=0)
     (finding,) = (one for one in report.findings if one.kind.id == "SB101" or "--seconds" in str(one))

@@ -272,7 +272,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("repeated", long_but([" ", "A.\n"], HOSTILE))
-def test_a_record_of_repeated_characters_is_read_in_time_that_grows_with_it(tmp_path: Path, repeated: str) -> None:
+def test_a_record_of_repeated_characters_is_read_in_linear_time(tmp_path: Path, repeated: str) -> None:
     # A minute and more for a record, with the square of the length.
     text = repeated * (200_000 // len(repeated))
     prompt = f"a{text}b\nWhich town?\nA. Rome\nB. Paris\nAnswer:{text};"

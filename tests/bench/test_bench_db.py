@@ -112,7 +112,7 @@ def test_sealing_reads_its_own_evaluation_whatever_else_there_is(engine: Engine,
         assert rows > 50 * own[table], f"{table} holds too little to tell"
 
 
-def test_statistics_are_renewed_until_a_new_evaluation_is_taken_for_a_usual_one(
+def test_statistics_are_renewed_until_a_new_evaluation_looks_usual(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "MANY_ROWS", 1)

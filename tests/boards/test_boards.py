@@ -107,7 +107,7 @@ def rows_of(registry: Registry, name: str = "main") -> dict[str, dict[str, Any]]
         return {row["model"]: row for row in board_rows(snapshot_as_of(session, name))}
 
 
-def test_a_board_joins_five_metrics_from_three_variant_sets_alike_on_both_engines(
+def test_a_board_joins_five_metrics_from_three_variant_sets(
     filled_sqlite: FilledDatabases, filled_postgresql: FilledDatabases, tmp_path: Path
 ) -> None:
     documents = []
@@ -220,7 +220,7 @@ def test_questions_that_belong_together_are_drawn_together_for_intervals_and_ran
 
 
 @pytest.mark.one_engine
-def test_a_model_that_lacks_a_part_shows_what_it_has_and_is_not_ranked(strong_and_weak: Registry) -> None:
+def test_a_model_that_lacks_a_part_shows_the_rest_unranked(strong_and_weak: Registry) -> None:
     strong_and_weak.model("partial")
     how = {"skill": 1.0, "liking": 0.0, "seed": 9}
     import_all(strong_and_weak, "partial", "first", FIRST, **how)
@@ -270,9 +270,7 @@ def test_refreshing_twice_makes_one_snapshot(strong: Registry) -> None:
 
 
 @pytest.mark.one_engine
-def test_an_evaluation_of_other_questions_changes_nothing_of_a_board_and_is_not_in_progress_there(
-    strong: Registry, tmp_path: Path
-) -> None:
+def test_an_evaluation_of_other_questions_leaves_a_board_unchanged(strong: Registry, tmp_path: Path) -> None:
     board = load(strong)
     ready_model(strong, "asked")
     variants = canonical_variants(BOARD.parsed_columns[0].variants)
@@ -371,7 +369,7 @@ def test_snapshots_and_boards_cannot_be_changed(strong: Registry) -> None:
 
 
 @pytest.mark.one_engine
-def test_a_part_of_a_benchmark_counts_from_an_evaluation_of_all_of_it(strong: Registry) -> None:
+def test_an_evaluation_of_all_questions_serves_a_part_of_the_benchmark(strong: Registry) -> None:
     suite = SuiteDefinition.model_validate(
         {
             "name": "parts",
@@ -401,7 +399,7 @@ def test_a_part_of_a_benchmark_counts_from_an_evaluation_of_all_of_it(strong: Re
 
 
 @pytest.mark.one_engine
-def test_several_boards_stand_beside_each_other_and_a_changed_one_is_a_new_version(strong: Registry) -> None:
+def test_a_changed_board_is_a_new_version_next_to_other_boards(strong: Registry) -> None:
     first = load(strong)
     again = load(strong)
     assert (first.id, first.version) == (again.id, again.version)

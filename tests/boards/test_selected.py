@@ -110,16 +110,16 @@ def assert_equal_to_boards(engine: Engine, seeds: range) -> None:
     assert len(told) > len(seeds) / 2
 
 
-def test_a_selection_has_the_ranks_intervals_and_tiers_of_a_board_made_of_it(board: Engine) -> None:
+def test_a_selection_has_the_ranks_of_a_board_made_of_it(board: Engine) -> None:
     assert_equal_to_boards(board, range(12))
 
 
 @pytest.mark.long
-def test_a_hundred_selections_have_the_ranks_intervals_and_tiers_of_boards_made_of_them(board: Engine) -> None:
+def test_a_hundred_selections_have_the_ranks_of_boards_made_of_them(board: Engine) -> None:
     assert_equal_to_boards(board, range(12, 112))
 
 
-def test_the_digest_of_a_selection_is_of_its_text_which_names_the_snapshot(board: Engine) -> None:
+def test_a_selections_digest_covers_its_text_and_snapshot(board: Engine) -> None:
     with read_session(board) as session:
         snapshot = snapshot_as_of(session, "main")
         definition = narrow_board(board_definition(snapshot.board), drawn(0), "own")

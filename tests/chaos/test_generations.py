@@ -58,7 +58,7 @@ def test_without_the_generation_it_would_be_sealed_and_verify(postgresql_databas
 
 
 @pytest.mark.long
-def test_nothing_from_before_a_promotion_is_stored_whether_or_not_the_replica_lagged(tmp_path: Path) -> None:
+def test_nothing_from_before_a_promotion_is_stored_lag_or_not(tmp_path: Path) -> None:
     with PostgresServer() as primary, StandbyServer(primary) as standby, contextlib.ExitStack() as urls:
         promoted = Promoted(primary, standby)
         runs = []

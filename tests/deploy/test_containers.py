@@ -94,7 +94,7 @@ def test_a_lock_names_digests_and_no_place(name: str) -> None:
     assert len(entries) == len(read_lock(name)) == LOCKS[name].count("==")
 
 
-def test_what_is_locked_is_what_the_project_asks_for_at_the_versions_that_the_tests_run_with() -> None:
+def test_locked_packages_are_the_required_ones_at_tested_versions() -> None:
     assert set(LOCKS) == {"build", "web", "worker-cpu", "worker-cuda"}
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {canonicalize_name(line.split("==")[0]): line.split("==")[1] for line in lines if "==" in line}
@@ -337,7 +337,7 @@ def test_pip_in_the_build_is_told_what_pip_here_is_told(monkeypatch: pytest.Monk
     assert settings["default-timeout"] == "77"
 
 
-def test_files_that_pip_here_is_told_are_carried_into_the_build_and_its_own_folders_are_not(
+def test_pips_configured_files_are_carried_into_the_build_without_its_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = tmp_path / "first.txt", tmp_path / "second.txt"

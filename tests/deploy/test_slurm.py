@@ -49,7 +49,7 @@ def wait_for_end(task: Task) -> int:
     return task.process.wait(PATIENCE_S)
 
 
-def test_sbatch_is_asked_for_an_array_that_is_warned_and_may_be_queued_again() -> None:
+def test_sbatch_gets_an_array_with_a_warning_signal_and_requeueing() -> None:
     given = directives(SCRIPT)
     assert len(array(given)) == 4
     assert "requeue" in given
@@ -60,7 +60,7 @@ def test_sbatch_is_asked_for_an_array_that_is_warned_and_may_be_queued_again() -
 
 
 @pytest.mark.long
-def test_a_shard_goes_back_when_the_time_is_up_and_the_task_is_queued_again_and_finishes(
+def test_at_the_time_limit_the_shard_goes_back_and_the_task_resumes(
     tmp_path: Path, sqlite_database: str, put_shuffleboard: Put
 ) -> None:
     engine = get_engine(sqlite_database)
@@ -93,7 +93,7 @@ def test_a_shard_goes_back_when_the_time_is_up_and_the_task_is_queued_again_and_
 
 
 @pytest.mark.parametrize(("restarts", "status", "requeued"), [("0", 0, ["requeue 4711_0"]), ("20", 75, [])])
-def test_a_task_whose_database_was_upgraded_is_queued_again_but_not_for_ever(
+def test_a_task_whose_database_was_upgraded_is_requeued_a_few_times(
     tmp_path: Path, put_shuffleboard: Put, restarts: str, status: int, requeued: list[str]
 ) -> None:
     put_shuffleboard("exit 75")

@@ -25,7 +25,7 @@ def test_every_picture_is_one_that_is_taken_and_none_is_large():
     assert {name for name, content in pictures.items() if len(content) > screenshots.MOST_BYTES} == set()
 
 
-def test_every_picture_that_a_page_shows_says_in_words_what_is_on_it():
+def test_every_picture_of_a_page_has_a_description_in_words():
     shown = [match for page in pages() for match in re.findall(r"!\[([^\]]*)\]\([^)]*images/([^)]+)\)", read(page))]
     assert len(shown) > 4
     assert all(len(words) > 30 for words, _ in shown)

@@ -223,7 +223,7 @@ def test_what_is_quantised_is_not_quantised_again(tmp_path: Path) -> None:
         load_model(tmp_path, device="cpu", quantisation="int8-weight-only")
 
 
-def test_weights_in_the_precision_of_their_file_stay_in_it_so_that_the_workers_of_a_host_share_them(
+def test_weights_in_their_files_precision_are_shared_by_a_hosts_workers(
     tiny_folder: Path,
 ) -> None:
     loaded = load_model(tiny_folder, device="cpu")

@@ -70,7 +70,7 @@ def test_equal_options_have_equal_sums(loaded: LoadedModel) -> None:
     assert values[0] == values[2] != values[1]
 
 
-def test_a_continuation_that_merges_with_the_prompt_takes_the_merged_token_with_it(loaded: LoadedModel) -> None:
+def test_a_continuation_that_merges_with_the_prompt_includes_the_merged_token(loaded: LoadedModel) -> None:
     # "ab" is one token: after "xa" the continuation "b" begins before the prompt ends, for all continuations.
     tokenised = tokenise_continuations(encoder(loaded.tokenizer), ScoringPrompt("xa", ("b", "c")))
     assert [len(tokenised.context), *map(len, tokenised.continuations)] == [1, 1, 2]

@@ -203,7 +203,7 @@ def labelled(labels: Sequence[str] = (" A", " B")) -> list[ScoringPrompt]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("labels", [(" A", " B"), ("A)", "B)"), (" (A)", " (B)")])
-def test_labels_that_are_known_by_the_last_line_are_those_after_the_whole_text(kind: str, labels: list[str]) -> None:
+def test_labels_encoded_after_the_last_line_equal_those_after_all(kind: str, labels: list[str]) -> None:
     tokenizer = tokenizer_of_kind(kind)
 
     prompts = labelled(labels)
@@ -221,7 +221,7 @@ def find(tokenise_all: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", ["Answer:", "Answer: ", "\n", ""])
-def test_continuations_that_are_known_by_the_last_line_are_those_after_the_whole_text(kind: str, end: str) -> None:
+def test_continuations_encoded_after_the_last_line_equal_those_after_all(kind: str, end: str) -> None:
     tokenizer = tokenizer_of_kind(kind)
     turns = [WORDS[place:] + WORDS[:place] for place in range(len(WORDS))]
     prompts = [ScoringPrompt(f"{EXAMPLES}\n\n{' '.join(turn)}?\n{end}", tuple(turn[:9])) for turn in turns]

@@ -100,7 +100,7 @@ def test_greedy_equals_a_loop_over_the_most_likely_tokens(model_type: str) -> No
     assert len(set(expected)) > 1
 
 
-def test_a_repetition_penalty_of_the_model_s_own_counts_the_prompt_and_no_padding() -> None:
+def test_the_models_repetition_penalty_counts_the_prompt_without_padding() -> None:
     loaded = tiny(do_sample=False, repetition_penalty=1.7)
     prompts = some_prompts()
     expected = [argmax_loop(loaded, prompt.text, 12, 1.7) for prompt in prompts]
@@ -136,7 +136,7 @@ def test_nothing_of_the_model_s_generation_configuration_leaks_in() -> None:
 
 
 @pytest.mark.parametrize("model_type", TYPES)
-def test_a_sampled_text_is_the_same_alone_in_any_batch_and_in_any_order(model_type: str) -> None:
+def test_a_sampled_text_is_the_same_in_any_batch_and_order(model_type: str) -> None:
     loaded = tiny(model_type)
     prompts = some_prompts()
     alone = [write(loaded, [prompt], GIVEN)[0] for prompt in prompts]
@@ -176,7 +176,7 @@ def test_rows_that_no_longer_fit_wait_and_go_on_later() -> None:
 
 
 @pytest.mark.parametrize("answers", [False, True])
-def test_a_thought_at_its_limit_ends_the_text_or_is_closed_and_answered(answers: bool) -> None:
+def test_a_thought_at_its_limit_ends_the_text_or_gets_closed(answers: bool) -> None:
     loaded = tiny()
     prompts = some_prompts(4)
     wholes = write(loaded, prompts, GIVEN)

@@ -11,7 +11,7 @@ from tests.support.commands import ROOT
 pytestmark = pytest.mark.long
 
 
-def test_the_limit_holds_with_and_without_a_copy_of_the_weights_and_without_it_more_is_taken() -> None:
+def test_the_memory_limit_holds_with_and_without_copied_weights() -> None:
     command = [sys.executable, "-m", "tests.engine.memory_process", "80:1:2", "160:2:1:fast", "2048:1:1"]
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr

@@ -90,7 +90,7 @@ def in_parts(engine: TrieEngine, prompts: Sequence[TokenisedPrompt], rng: Random
 
 
 @pytest.mark.parametrize("model_type", long_but(ALWAYS, sorted(set(TRIE_TYPES) - EXPERTS)))
-def test_alone_together_and_in_parts_every_type_of_model_gives_the_same_bits(model_type: str) -> None:
+def test_every_model_type_gives_the_same_bits_alone_and_in_batches(model_type: str) -> None:
     loaded = tiny_model(model_type)
     engine = TrieEngine(loaded, canonical=True)
     prompts = make_mixed_prompts(1)
@@ -112,7 +112,7 @@ def promises_nothing_in_bfloat16() -> bool:
 
 
 @pytest.mark.parametrize("model_type", ["gemma2", "gemma3_text", "llama", "qwen3"])
-def test_in_bfloat16_a_prompt_has_the_same_bits_and_is_as_near_to_float64_as_in_plain_batches(model_type: str) -> None:
+def test_bfloat16_gives_the_same_bits_as_close_to_float64_as_batches(model_type: str) -> None:
     if promises_nothing_in_bfloat16():
         return
     loaded = tiny_model(model_type, torch.bfloat16)
@@ -211,7 +211,7 @@ def test_a_copy_of_the_weights_changes_no_bit() -> None:
 # Which mode
 
 
-def test_the_canonical_mode_is_what_a_model_is_scored_in_where_it_has_one() -> None:
+def test_a_model_with_a_canonical_mode_is_scored_in_it() -> None:
     found = open_engine(tiny_model("llama")).settings()
     assert found["canonical"] is True
     assert len(str(found["arithmetic"])) == 16
@@ -230,7 +230,7 @@ def test_the_canonical_mode_is_what_a_model_is_scored_in_where_it_has_one() -> N
         ("qwen3_moe", torch.float32, "its experts multiply as many rows as are sent to them"),
     ],
 )
-def test_models_without_a_canonical_mode_are_scored_fast_and_refused_where_it_is_asked_for(
+def test_models_without_a_canonical_mode_are_scored_fast_unless_it_is_required(
     model_type: str, dtype: torch.dtype, reason: str
 ) -> None:
     loaded = tiny_model(model_type, dtype)

@@ -46,7 +46,7 @@ def item(definition: dict[str, Any]) -> ShardPrompt:
 
 
 @pytest.mark.parametrize(("thinking", "opened"), [("on", True), ("off", False), ("default", False)])
-def test_the_template_is_told_whether_to_think_and_what_it_opened_is_a_thought(
+def test_the_template_learns_whether_to_think_and_may_begin_a_thought(
     model: LocalModel, thinking: str, opened: bool
 ) -> None:
     definition = protocol(thinking=thinking)
@@ -67,7 +67,7 @@ def test_protocols_that_think_differently_have_digests_of_their_own() -> None:
     assert len(digests) == 3
 
 
-def test_a_thought_at_its_limit_is_closed_with_the_marker_that_opened_it(model: LocalModel) -> None:
+def test_a_thought_at_its_limit_is_closed_with_its_own_marker(model: LocalModel) -> None:
     definition = protocol(thinking="on", max_thought_tokens=8, at_limit="answer")
     ((written,), _, _) = model.write([item(definition)], ["x"], definition, lambda: False)
     assert written.output.forced

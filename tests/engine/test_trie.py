@@ -106,7 +106,7 @@ def test_each_of_several_beginnings_is_kept() -> None:
     assert list_kept_tokens(sequences, [0, 0, 1, 1, 2, 2]) == [[9, 0, *([6] * 10)], [9, 1, *([6] * 10)]]
 
 
-def test_a_few_more_words_that_two_questions_share_do_not_replace_what_all_share() -> None:
+def test_words_shared_by_two_questions_do_not_replace_the_common_beginning() -> None:
     sequences = [[*([9] * 20), *question] for question in ([1, 2, 3, 4], [1, 2, 3, 5], [6], [7])]
     assert list_kept_tokens(sequences, [0, 1, 2, 3]) == [[9] * 20]
 

@@ -323,7 +323,7 @@ def test_a_prompt_longer_than_the_model_s_context_is_refused() -> None:
         TrieEngine(tiny_model("llama")).score_tokens([TokenisedPrompt([5] * (CONTEXT + 1), [1])])
 
 
-def test_memory_that_holds_no_pass_is_refused_with_the_size_that_would_do() -> None:
+def test_memory_too_small_for_a_pass_is_refused_with_the_needed_size() -> None:
     engine = TrieEngine(tiny_model("llama"), memory_bytes=1 << 20)
     with pytest.raises(EngineError, match=r"takes about \d+ MiB besides the model, but 1 MiB are allowed"):
         engine.score_tokens(random_prompts(9))
@@ -353,7 +353,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_not_known_to_be_right_is_refused_and_scored_in_batches(case: str) -> None:
+def test_an_unverified_model_type_is_refused_and_scored_in_batches(case: str) -> None:
     model_type, own, reason = REFUSED[case]
     loaded = as_loaded(random_model(model_type, **own))
     with pytest.raises(EngineError, match=reason):

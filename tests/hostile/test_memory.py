@@ -82,7 +82,7 @@ CHAINS = {
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_published_site_with_a_hostile_chain_is_checked_within_half_a_gigabyte(tmp_path: Path, name: str) -> None:
+def test_a_site_with_a_hostile_chain_is_checked_within_half_a_gigabyte(tmp_path: Path, name: str) -> None:
     proof = tmp_path / "site" / "proof"
     proof.mkdir(parents=True)
     (proof / "chain.json").write_text(CHAINS[name](), encoding="utf-8")

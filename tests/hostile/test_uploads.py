@@ -110,7 +110,7 @@ def test_pages_are_answered_while_a_file_is_read(
 @pytest.mark.long
 @pytest.mark.one_engine
 @pytest.mark.parametrize("name", bulk.LOGS)
-def test_sixty_megabytes_of_tiny_values_are_refused_within_a_process_of_half_a_gigabyte(
+def test_sixty_megabytes_of_tiny_values_are_refused_within_half_a_gigabyte(
     filled_databases: FilledDatabases, tmp_path: Path, name: str
 ) -> None:
     path = bulk.LOGS[name](tmp_path, bulk.MEGABYTES << 20)

@@ -85,7 +85,7 @@ def test_unmerged_and_merged_are_two_revisions_of_the_same_files(registry: Regis
     assert [identity["tokenizer_digest"] for identity in both] == [base["tokenizer_digest"]] * 2
 
 
-def test_an_adapter_of_the_hub_waits_for_a_worker_like_any_model_of_the_hub(registry: Registry) -> None:
+def test_an_adapter_of_the_hub_waits_for_a_worker(registry: Registry) -> None:
     engine, _ = registry
     asked = RevisionRequest("huggingface", "owner/base", "main", adapter="owner/lora@v2", merged=True)
     with write_session(engine) as session:
@@ -132,7 +132,7 @@ def template(folder: Path) -> None:
     (folder / "chat_template.jinja").write_text("{{ messages[0].content }}!")
 
 
-def test_the_chat_template_of_an_adapter_is_used_instead_of_that_of_its_base(registry: Registry, adapter: Path) -> None:
+def test_an_adapters_chat_template_replaces_that_of_its_base(registry: Registry, adapter: Path) -> None:
     engine, where = registry
     template(adapter)
     shuffleboard("models", "add", "chatty", "--base", "tiny", "--adapter", adapter, **where)

@@ -240,7 +240,7 @@ def listens(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_a_task_that_is_called_by_hand_goes_to_the_queue_that_it_belongs_to(
+def test_a_task_called_by_hand_goes_to_its_own_queue(
     engine: Engine, tmp_path: Path, settings: dict[str, Any], broker: Redis
 ) -> None:
     queue_evaluation(engine, tmp_path, shards=SHARDS)
@@ -469,7 +469,7 @@ UNREADABLE = (
 )
 
 
-def test_messages_that_cannot_be_read_are_dropped_and_logged_and_the_worker_works_on(
+def test_unreadable_messages_are_dropped_and_logged_and_the_worker_continues(
     engine: Engine, tmp_path: Path, settings: dict[str, Any], broker: Redis
 ) -> None:
     with fake_worker(**settings | {"reconcile_seconds": 3600}) as worker:

@@ -102,7 +102,7 @@ def test_recorded_answers_tell_the_story_without_torch(tmp_path: Path) -> None:
     check_links(done.stdout, home)
 
 
-def test_without_the_worker_s_packages_it_says_what_to_install_before_it_does_anything(
+def test_without_the_workers_packages_it_first_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "find_spec", lambda name: None if name == "torch" else object())

@@ -204,7 +204,7 @@ def revision_of(database: str) -> ModelRevision:
         return session.scalars(select(ModelRevision)).one()
 
 
-def test_a_worker_asks_for_a_model_and_looks_again_when_it_is_added_again(
+def test_a_worker_looks_up_a_served_model_again_when_added_again(
     sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served: list[dict[str, str]] = []
@@ -240,7 +240,7 @@ def test_a_worker_does_not_trust_an_address_in_the_database(
     assert "is not on an endpoint of this deployment" in (revision.error or "")
 
 
-def test_a_worker_without_a_readable_file_of_endpoints_says_so_and_goes_on(
+def test_a_worker_without_a_readable_endpoints_file_reports_it_and_continues(
     environment: str, sqlite_database: str
 ) -> None:
     with write_session(get_engine(sqlite_database)) as session:

@@ -134,7 +134,7 @@ def score_first_shard(engine: Engine, tokens: int, seconds: float, queues: str =
         claims.finish(session, held, claims.ShardResult(found.rows, found.fingerprint, 2 * tokens, tokens, seconds))
 
 
-def test_seconds_come_from_finished_shards_of_the_model_on_that_kind_of_device(engine: Engine, tmp_path: Path) -> None:
+def test_seconds_come_from_the_models_finished_shards_on_that_device(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path, benchmark="other")
     queue_evaluation(engine, tmp_path, benchmark="third", queue="gpu")
     queue_evaluation(engine, tmp_path, benchmark="fourth", model="faster")

@@ -114,9 +114,7 @@ def test_one_broken_device_parks_nothing_and_its_worker_ends(engine: Engine, tmp
     assert len(set(broken.shards)) == len(broken.shards)
 
 
-def test_a_shard_that_breaks_the_only_device_is_parked_with_its_error_after_three_tries(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_a_shard_that_breaks_the_only_device_is_parked_after_three_tries(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path, shards=2)
 
     def poison(item: object) -> None:
@@ -131,7 +129,7 @@ def test_a_shard_that_breaks_the_only_device_is_parked_with_its_error_after_thre
     assert "device-side assert" in (parked[3] or "")
 
 
-def test_a_model_that_does_not_fit_is_loaded_once_for_each_kind_of_device(engine: Engine, tmp_path: Path) -> None:
+def test_a_model_that_does_not_fit_is_loaded_once_per_device_kind(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path, shards=12)
     small = [Gpu("T4", f"GPU {number}", lambda: MemoryError("40 GiB more")) for number in (0, 1)]
     large = Gpu("A100", "GPU 2", seconds_per_prompt=0.02)
@@ -140,9 +138,7 @@ def test_a_model_that_does_not_fit_is_loaded_once_for_each_kind_of_device(engine
     assert sum(scorer.tries for scorer in small) <= 2  # both may begin at once, and none tries again
 
 
-def test_a_model_that_fits_on_no_live_device_fails_with_the_reason_until_retried(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_a_model_that_fits_no_live_device_fails_until_retried(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=12)
     small = Gpu("T4", "GPU 0", lambda: MemoryError("40 GiB more"))
     serve(engine, small)
@@ -232,7 +228,7 @@ def test_a_model_is_prepared_by_one_worker_only(
         assert session.get_one(ModelRevision, revision_id).state == "ready"
 
 
-def test_a_full_disk_of_one_host_does_not_fail_a_model_that_another_can_prepare(
+def test_a_full_disk_does_not_fail_a_model_that_others_can_prepare(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     revision_id = register(engine, tmp_path)
@@ -250,7 +246,7 @@ def test_a_full_disk_of_one_host_does_not_fail_a_model_that_another_can_prepare(
         assert session.get_one(ModelRevision, revision_id).state == "ready"
 
 
-def test_a_model_that_no_host_can_prepare_fails_and_can_be_asked_for_again(
+def test_a_model_that_no_host_can_prepare_fails_and_can_be_retried(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     revision_id = register(engine, tmp_path)

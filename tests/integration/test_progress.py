@@ -110,7 +110,7 @@ def test_progress_counts_the_workers_of_the_last_minute_that_live(engine: Engine
     assert (found.workers, found.seconds_left, found.no_worker) == (0, None, True)
 
 
-def test_a_parked_shards_error_is_told_before_that_of_one_that_is_tried_again(engine: Engine, tmp_path: Path) -> None:
+def test_a_parked_shards_error_comes_before_that_of_a_retried_one(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
     with write_session(engine) as session:
         session.add(Worker(id="worker-1", host="here", pid=1, device="cpu", versions={}))

@@ -206,7 +206,7 @@ def test_what_there_is_is_named_where_there_is_nothing_to_compare(
         compare(registry, *given)
 
 
-def test_variants_that_nothing_was_sealed_with_are_named_with_those_that_there_are(registry: Registry) -> None:
+def test_variants_without_sealed_evaluations_are_named_with_the_existing_ones(registry: Registry) -> None:
     with pytest.raises(NotFoundError, match="no evaluation is sealed yet"):
         compare(registry)
     answered(registry, first_position, 5, variants="cyclic")

@@ -376,9 +376,7 @@ def test_budgets_are_set_listed_and_removed(opened: Open) -> None:
 
 
 @pytest.mark.one_engine
-def test_an_answer_that_trickles_in_is_given_up_and_its_cost_is_unknown(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_trickles_in_is_given_up_at_unknown_cost(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = opened("openai")
     with slow_server(seconds_per_byte=0.05) as url:
         endpoints = registry.folder / "endpoints.toml"
@@ -456,7 +454,7 @@ def test_what_a_batch_did_not_answer_is_asked_again_and_nothing_else(opened: Ope
 
 @pytest.mark.one_engine
 @BATCHING
-def test_a_batch_whose_making_was_not_answered_is_found_and_not_made_again(opened: Open, kind: str) -> None:
+def test_a_batch_created_without_a_reply_is_found_and_not_recreated(opened: Open, kind: str) -> None:
     registry = in_batches(opened, kind, lost=1)
     evaluation_id = registry.submit(6)
     registry.work()
@@ -491,7 +489,7 @@ def test_a_batch_that_brings_nothing_counts_as_a_failure(opened: Open, monkeypat
 
 
 @pytest.mark.one_engine
-def test_what_a_batch_is_asked_for_is_collected_when_batches_are_switched_off(opened: Open) -> None:
+def test_a_batch_under_way_is_collected_when_batches_are_switched_off(opened: Open) -> None:
     registry = in_batches(opened, "openai")
     evaluation_id = registry.submit(8, shard_prompts=4)
     assert registry.start("submitted:1").join(PATIENCE_S) is None
@@ -598,7 +596,7 @@ def add_suite(registry: Registry) -> None:
 
 
 @pytest.mark.one_engine
-def test_a_submission_says_what_it_costs_keeps_its_budget_and_the_board_shows_the_cost(opened: Open) -> None:
+def test_a_submission_states_its_cost_keeps_its_budget_and_shows_both(opened: Open) -> None:
     registry, settings = opened("openai"), get_settings()
     add_suite(registry)
     with write_session(registry.engine) as session:
@@ -659,7 +657,7 @@ def test_a_submission_says_what_it_costs_keeps_its_budget_and_the_board_shows_th
 
 
 @pytest.mark.one_engine
-def test_an_evaluation_says_that_it_waits_for_a_batch_or_a_rate_limit(opened: Open) -> None:
+def test_an_evaluation_shows_its_wait_for_a_batch_or_rate_limit(opened: Open) -> None:
     registry = in_batches(opened, "openai", looks=2)
     evaluation_id = registry.submit(6)
     assert registry.start("submitted:1").join(PATIENCE_S) is None

@@ -185,7 +185,9 @@ def test_no_more_workers_than_were_asked_for_are_at_an_evaluation(engine: Engine
     assert take(engine, "worker-2").evaluation_id == capped
 
 
-def test_two_that_ask_at_once_do_not_both_join_an_evaluation_for_one(postgresql_database: str, tmp_path: Path) -> None:
+def test_two_concurrent_requests_do_not_both_join_an_evaluation_for_one(
+    postgresql_database: str, tmp_path: Path
+) -> None:
     engine = get_engine(postgresql_database)
     queue_evaluation(engine, tmp_path, shards=2, max_workers=1)
     with write_session(engine) as session:
@@ -243,7 +245,7 @@ def test_too_few_results_are_a_bug_that_rolls_everything_back(engine: Engine, tm
     assert shards(engine, "state") == ["leased"]
 
 
-def test_a_prediction_that_is_there_already_is_a_bug_that_rolls_everything_back(engine: Engine, tmp_path: Path) -> None:
+def test_a_prediction_that_already_exists_rolls_everything_back(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path)
     held = take(engine)
     result = result_of(engine, held)
@@ -285,7 +287,7 @@ def test_a_lease_that_lasts_is_left_alone(engine: Engine, tmp_path: Path) -> Non
     assert shards(engine, "state", "crashes") == [("leased", 0)]
 
 
-def test_a_shard_is_parked_at_its_tenth_crash_and_the_others_go_on(engine: Engine, tmp_path: Path) -> None:
+def test_a_shard_is_parked_at_its_tenth_crash_without_the_others(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
     for crash in range(1, claims.MAX_CRASHES + 1):
         held = take(engine, lease=EXPIRED)
@@ -410,9 +412,7 @@ def test_a_shard_that_waits_after_a_failure_does_not_hold_others_up(engine: Engi
     assert take(engine).shard_id != first.shard_id
 
 
-def test_the_third_failure_parks_the_shard_and_the_evaluation_fails_when_the_rest_is_done(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_after_the_third_failure_the_shard_is_parked_and_the_evaluation_fails(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
     for _ in range(claims.MAX_FAILURES):
         fail(engine, take(engine), "out of memory")
@@ -489,9 +489,7 @@ def test_retrying_an_evaluation_that_waits_queues_its_parked_shards_as_well(engi
     assert shards(engine, "state") == ["queued", "queued"]
 
 
-def test_retrying_takes_the_wait_from_a_shard_that_failed_and_leaves_one_in_work_alone(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_retrying_ends_a_failed_shards_wait_and_leaves_running_ones_alone(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
     fail(engine, take(engine))
     held = take(engine)
@@ -578,7 +576,7 @@ def test_an_evaluation_that_is_not_there_is_named(engine: Engine) -> None:
 # Submitting
 
 
-def test_the_same_specification_is_the_same_evaluation_unless_a_replicate_is_asked_for(
+def test_the_same_specification_is_one_evaluation_unless_a_replicate_is_requested(
     engine: Engine, tmp_path: Path
 ) -> None:
     first = queue_evaluation(engine, tmp_path)

@@ -44,7 +44,7 @@ def arrivals(limits: Limits, sizes: Sequence[int], seed: int, threads: int = 16)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_minute_has_more_requests_than_allowed_and_little_of_it_is_unused(seed: int) -> None:
+def test_no_minute_exceeds_its_limit_and_little_of_it_is_unused(seed: int) -> None:
     found = arrivals(Limits(requests_per_minute=600), [1] * 1000, seed)
     assert most_in_a_window(found, [1] * 1000) <= 600
     assert max(found) <= 1.1 * 1000 / 600 * 60
@@ -61,7 +61,7 @@ def test_no_minute_has_more_tokens_than_allowed() -> None:
     assert most_in_a_window(arrivals(Limits(None, 60_000), sizes, 4), sizes) <= 60_000
 
 
-def test_tokens_that_were_not_needed_make_room_and_a_held_key_lets_nothing_through(database: str) -> None:
+def test_unneeded_tokens_are_returned_and_a_held_key_stops_every_request(database: str) -> None:
     engine, limits = get_engine(database), Limits(None, 6000)
     with write_session(engine) as session:
         assert reserve(session, "env:A", limits, 3000) == 0.0

@@ -86,7 +86,7 @@ def test_samples_are_those_with_the_smallest_hashes_and_contain_each_other(engin
 
 
 @pytest.mark.one_engine
-def test_the_sample_is_part_of_the_specification_and_a_sample_of_all_is_none(engine: Engine, tmp_path: Path) -> None:
+def test_the_sample_is_part_of_the_specification_unless_it_is_everything(engine: Engine, tmp_path: Path) -> None:
     first = queue_sampled(engine, tmp_path)
     assert queue(engine, sample=60) == first
     whole = queue(engine)
@@ -228,9 +228,7 @@ def test_the_commands_sample_estimate_and_show_it(database: str, engine: Engine,
     assert "A sample of 60 of 160 questions, seed 0." in page
 
 
-def test_a_suite_is_sampled_whole_and_its_board_has_intervals_for_all_questions(
-    database: str, engine: Engine, tmp_path: Path
-) -> None:
+def test_a_sampled_suites_board_has_intervals_for_all_questions(database: str, engine: Engine, tmp_path: Path) -> None:
     queue_sampled(engine, tmp_path, variants="cyclic", sample=130)
     suite = SuiteDefinition(name="orders", variants=("cyclic",), tasks=(Task(benchmarks=("sampled",)),))
     with write_session(engine) as session:

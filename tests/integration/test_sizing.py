@@ -73,7 +73,7 @@ def test_what_takes_too_long_is_cut_between_questions_and_the_rest_queued(engine
     assert prompts(engine, "queued") == [72]
 
 
-def test_shards_get_small_at_the_end_of_an_evaluation_that_several_work_on(engine: Engine, tmp_path: Path) -> None:
+def test_shards_get_small_at_the_end_of_a_shared_evaluation(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=40)
     wanted = sizes(engine, evaluation_id, rate=8.0, seconds=10.0)
     held = [take(engine, None, "two")]
@@ -89,7 +89,7 @@ def test_shards_get_small_at_the_end_of_an_evaluation_that_several_work_on(engin
         assert claims.ready_to_seal(session) == [evaluation_id]
 
 
-def test_a_worker_without_a_rate_goes_by_the_last_shards_of_its_kind_of_device(engine: Engine, tmp_path: Path) -> None:
+def test_a_worker_without_a_rate_uses_its_device_kinds_last_shards(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path, shards=20)
     finish(engine, take(engine, None), elapsed_s=1.0)
     take(engine, Sizes(5.0, "T4"))  # there are no measurements of that device
@@ -98,7 +98,7 @@ def test_a_worker_without_a_rate_goes_by_the_last_shards_of_its_kind_of_device(e
     assert prompts(engine, "leased") == [EACH, 16]
 
 
-def test_a_worker_without_a_model_helps_where_those_at_work_would_need_longest(engine: Engine, tmp_path: Path) -> None:
+def test_a_worker_without_a_model_helps_the_model_with_most_work_left(engine: Engine, tmp_path: Path) -> None:
     with write_session(engine) as session:
         session.add(Worker(id="slow", host="slow", pid=1, device="T4", scopes=[], versions={}, queues=["cpu"]))
     large, small = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.commands import shuffleboard_process
 
 
-def test_it_is_its_owner_s_alone_and_has_no_log_beside_it_when_a_command_has_ended(tmp_path: Path) -> None:
+def test_only_its_owner_may_read_it_and_no_log_remains(tmp_path: Path) -> None:
     shuffleboard_process("db", "upgrade", home=tmp_path)
     file = tmp_path / "shuffleboard.db"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -22,7 +22,7 @@ def adapter(smollm2_folder: Path, made_once: Callable[[str, Callable[[Path], Non
 
 
 @pytest.mark.parametrize("opening", [False, True], ids=["opens by itself", "opened by the template"])
-def test_what_a_thinking_model_says_is_read_the_same_here_and_on_a_server(
+def test_a_thinking_models_text_is_read_the_same_on_a_server(
     smollm2_folder: Path, smollm2_gguf: Path, adapter: Path, tmp_path: Path, opening: bool
 ) -> None:
     from workers.engine import load_model, open_engine

@@ -36,9 +36,7 @@ def texts() -> list[str]:
     ]
 
 
-def test_an_adapter_trained_on_smollm2_equals_peft_and_its_two_ways_are_compared(
-    smollm2_folder: Path, tmp_path: Path
-) -> None:
+def test_an_adapter_trained_on_smollm2_equals_peft_merged_and_unmerged(smollm2_folder: Path, tmp_path: Path) -> None:
     adapter = train_adapter(tmp_path / "lora", smollm2_folder, texts(), steps=STEPS, rate=2e-4, r=8, lora_alpha=16)
     url = f"sqlite:///{tmp_path / 'shuffleboard.db'}"
     where = {"database_url": url, "home": tmp_path}

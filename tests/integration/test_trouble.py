@@ -95,9 +95,7 @@ class CutsWhileReading(FakeScorer):
         return super().score(engine, *arguments)
 
 
-def test_a_database_that_goes_away_while_a_shard_is_read_is_not_the_shards_failure(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_a_database_lost_while_reading_is_not_the_shards_failure(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
     with capture_logs(), working(engine, CutsWhileReading()) as loop:
         with pytest.raises(OperationalError):
@@ -187,7 +185,7 @@ def test_a_full_database_holds_work_up_and_loses_none(sqlite_database: str, tmp_
     assert shard_rows(engine, "state", "fence", "failures", "crashes") == [("done", 1, 0, 0)] * 4
 
 
-def test_a_worker_that_somebody_waits_for_says_what_is_wrong_with_the_database(
+def test_a_worker_behind_submit_wait_reports_trouble_with_the_database(
     sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = get_engine(sqlite_database)
@@ -349,9 +347,7 @@ def test_two_workers_load_each_of_two_models_once(sqlite_database: str, tmp_path
 
 
 @pytest.mark.long
-def test_a_worker_in_a_batch_that_does_not_end_leaves_in_time_and_hands_its_shard_back(
-    sqlite_database: str, tmp_path: Path
-) -> None:
+def test_a_worker_in_an_endless_batch_hands_its_shard_back_in_time(sqlite_database: str, tmp_path: Path) -> None:
     engine = get_engine(sqlite_database)
     queue_evaluation(engine, tmp_path, shards=2)
     with fake_worker("--seconds-per-prompt", 600, database_url=sqlite_database, poll_seconds=0.1) as worker:
@@ -362,7 +358,7 @@ def test_a_worker_in_a_batch_that_does_not_end_leaves_in_time_and_hands_its_shar
         assert session.scalars(select(Worker)).one().stopped_at is not None
 
 
-def test_a_shard_whose_scorer_hangs_is_given_up_and_reported_and_its_late_result_discarded(
+def test_a_hanging_scorers_shard_is_given_up_and_its_late_result_discarded(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claims, "BACK_OFF_SECONDS", 0.0)
@@ -392,7 +388,7 @@ def test_a_shard_whose_scorer_hangs_is_given_up_and_reported_and_its_late_result
     assert (row.evaluation_id, row.ordinal, row.stalled_worker_id) == (evaluation_id, 0, loop.id)
 
 
-def test_a_shard_may_stand_still_for_ten_times_what_all_of_it_should_take(sqlite_database: str, tmp_path: Path) -> None:
+def test_a_shard_may_stall_for_ten_times_its_expected_duration(sqlite_database: str, tmp_path: Path) -> None:
     engine = get_engine(sqlite_database)
     queue_evaluation(engine, tmp_path, shards=3)
     settings = Settings(stall_min_seconds=2, stall_max_seconds=600)
@@ -411,9 +407,7 @@ def test_a_shard_may_stand_still_for_ten_times_what_all_of_it_should_take(sqlite
         assert stalls.patience(session, settings, None) == 600  # while its model is loaded
 
 
-def test_the_model_of_a_worker_that_polls_beside_messages_is_scored_by_one_thread_at_a_time(
-    sqlite_database: str, tmp_path: Path
-) -> None:
+def test_one_thread_at_a_time_scores_while_polling_beside_messages(sqlite_database: str, tmp_path: Path) -> None:
     engine = get_engine(sqlite_database)
     queue_evaluation(engine, tmp_path, shards=6)
     inside: list[int] = []

@@ -169,7 +169,7 @@ def test_labels_that_a_server_does_not_list_stay_unknown(opened: Open) -> None:
     assert nothing == (None, None, None, None)
 
 
-def test_what_is_written_is_read_and_stored_with_the_rule_that_found_the_answer(opened: Open) -> None:
+def test_a_written_answer_is_stored_with_the_rule_that_found_it(opened: Open) -> None:
     def answer(asked: Asked) -> Answer:
         if "number 1" in asked.document["prompt"]:
             return writing("It is not A.\nThe answer is (B).")
@@ -248,7 +248,7 @@ def test_a_replicate_draws_anew_and_the_same_prompt_the_same(opened: Open) -> No
     assert len(seeds) == len(set(seeds)) == 4
 
 
-def test_repeats_have_seeds_of_their_own_and_the_first_answer_is_that_without_repeats(opened: Open) -> None:
+def test_repeats_have_own_seeds_and_the_first_equals_a_single_answer(opened: Open) -> None:
     registry = opened(lambda asked: writing(f"The answer is {'ABCD'[asked.document['seed'] % 4]}"))
     registry.ask("select-letter", limit=1)
     registry.ask("select-letter", "cyclic:repeats=3", limit=1)
@@ -277,9 +277,7 @@ def test_repeats_are_refused_where_the_same_prompt_gives_the_same_answer(
             registry.submit(protocol, variants)
 
 
-def test_a_worker_killed_in_the_midst_of_thoughts_has_them_asked_once_more_and_nothing_else(
-    opened: Open, tmp_path: Path
-) -> None:
+def test_after_a_kill_only_unfinished_thoughts_are_requested_again(opened: Open, tmp_path: Path) -> None:
     asked: Counter[int] = Counter()
     at_once = 2
 
@@ -323,7 +321,7 @@ def test_a_worker_killed_in_the_midst_of_thoughts_has_them_asked_once_more_and_n
 
 
 @pytest.mark.long
-def test_a_model_on_this_machine_writes_no_thought_again_that_was_stored_before_its_worker_was_killed(
+def test_a_local_model_does_not_rewrite_thoughts_stored_before_a_kill(
     opened: Open, tmp_path: Path, tiny_folder: Path
 ) -> None:
     registry = opened(lambda _: writing(""))
@@ -424,7 +422,7 @@ def test_a_model_without_a_chat_template_is_not_asked_for_a_conversation(opened:
         assert session.scalars(select(Evaluation)).all() == []
 
 
-def test_a_model_on_this_machine_reads_a_prompt_once_for_all_its_repeats(opened: Open, tiny_folder: Path) -> None:
+def test_a_local_model_reads_a_prompt_once_for_all_repeats(opened: Open, tiny_folder: Path) -> None:
     registry = opened(lambda _: writing(""))
     evaluation_id = registry.submit_here(tiny_folder, "cyclic:repeats=4", max_tokens=6)
     registry.work()

@@ -164,7 +164,7 @@ def test_the_first_revision_is_what_its_draft_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.one_engine
-def test_the_file_of_a_draft_is_named_by_the_words_of_its_title(tmp_path: Path) -> None:
+def test_a_drafts_file_is_named_by_the_words_of_its_title(tmp_path: Path) -> None:
     shutil.copytree(draft.FOLDER, tmp_path / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
     now = datetime.strptime(NEXT, "%Y%m%d%H%M")  # noqa: DTZ007 - it is for its name
     drafted = draft.draft("Drop the model's URL/link", now, tmp_path / "migrations")
@@ -331,7 +331,7 @@ def test_a_database_that_is_behind_is_named_with_the_remedy(database: str) -> No
         ("SHUFFLEBOARD_DATABASE_URL", "set SHUFFLEBOARD_DATABASE_URL to an empty database"),
     ],
 )
-def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(
+def test_a_database_from_before_the_first_release_is_refused_with_a_remedy(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, begun: str
 ) -> None:
     engine = get_engine(database)

@@ -50,7 +50,7 @@ def columns(engine: Engine, view: str = CHANGED) -> set[str]:
 
 
 @pytest.mark.usefixtures("tomorrow")
-def test_a_view_of_other_code_is_refused_named_and_made_again_for_every_audience(
+def test_a_view_of_other_code_is_refused_and_recreated_for_every_audience(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
@@ -85,7 +85,7 @@ def test_an_unchanged_group_is_left_alone(database: str) -> None:
     assert set(before) == set(trigger_names(engine.dialect.name))
 
 
-def test_what_was_dropped_by_hand_or_went_from_the_code_is_put_right(database: str) -> None:
+def test_views_dropped_by_hand_or_removed_from_code_are_put_right(database: str) -> None:
     engine = get_engine(database)
     before = definitions(engine)
     table = "" if engine.dialect.name == "sqlite" else " ON prediction"

@@ -174,7 +174,7 @@ def test_a_generation_lasts_until_the_database_is_restored_moved_or_put_elsewher
     assert draw(filled)[0] == first
 
 
-def test_a_copy_of_the_file_or_of_postgresql_s_database_is_another_generation(
+def test_a_copied_file_or_postgresql_database_is_another_generation(
     filled: Engine, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     first, _ = draw(filled)
@@ -251,9 +251,7 @@ def test_a_backup_is_never_written_over_another(sqlite_filled: Engine, tmp_path:
     assert (tmp_path / name).read_text() == "precious"
 
 
-def test_what_killed_backups_left_goes_with_the_next_once_it_is_a_day_old(
-    sqlite_filled: Engine, tmp_path: Path
-) -> None:
+def test_leftovers_of_killed_backups_are_removed_after_a_day(sqlite_filled: Engine, tmp_path: Path) -> None:
     old, young = tmp_path / ".backup-old", tmp_path / ".backup-young"
     for folder in (old, young):
         folder.mkdir()
@@ -400,7 +398,7 @@ def roles(postgresql_filled: Engine) -> Iterator[RoleNames]:
             connection.exec_driver_sql(f"DROP ROLE {role}")
 
 
-def test_the_application_s_role_can_make_a_backup_and_another_server_restores_it(
+def test_the_applications_role_makes_a_backup_that_another_server_restores(
     postgresql_filled: Engine, roles: RoleNames, postgresql_url: str, tmp_path: Path
 ) -> None:
     """The target is a server without the roles: rights and owners are not in the backup."""

@@ -454,7 +454,7 @@ def test_what_needs_the_schema_is_not_looked_at_without_it(sqlite: Deployment, r
     assert findings["secret key"].status == "ok"
 
 
-def test_a_key_that_an_orchestrator_mounted_for_our_group_is_not_open_to_others(
+def test_a_key_mounted_for_our_group_is_not_open_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 10001)
@@ -503,7 +503,7 @@ def roles(postgresql: Deployment) -> Iterator[tuple[Deployment, RoleNames]]:
             connection.exec_driver_sql(f"DROP ROLE {role}")
 
 
-def test_rights_are_in_order_with_the_four_roles_and_out_of_order_when_the_application_owns_a_table(
+def test_rights_are_a_problem_if_the_application_owns_a_table(
     roles: tuple[Deployment, RoleNames], postgresql_database: str
 ) -> None:
     here, names = roles

@@ -65,7 +65,7 @@ def contents(engine: Engine) -> Contents:
     return found
 
 
-def test_a_migration_that_does_not_get_its_lock_gives_up_and_lets_readers_go_on(
+def test_a_migration_without_its_lock_gives_up_and_lets_readers_continue(
     old: Engine, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody reads in a transaction that does not end, which an ALTER TABLE must wait for."""

@@ -114,7 +114,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_an_error_with_status_200_is_tried_again_and_told_in_the_server_s_words(opened: Open, error: str) -> None:
+def test_an_error_with_status_200_is_retried_and_quoted(opened: Open, error: str) -> None:
     engine, server = opened(VllmServer(troubles=[Answer(ERRORS[error], 200)]), endpoint_attempts=2)
     assert engine.score(prompts(1)).logprobs == expect(prompts(1))
     engine, server = opened(VllmServer(troubles=[Answer(ERRORS[error], 200)] * 9), endpoint_attempts=2)
@@ -181,22 +181,20 @@ def test_a_tokenizer_that_looks_further_back_than_the_last_line_is_noticed(
         pytest.param(VllmServer(leaves_out=frozenset(VOCABULARY)), "echo", id="answers without what was asked for"),
     ],
 )
-def test_a_server_is_asked_in_the_first_way_in_which_it_tells_the_truth(
-    opened: Open, vllm: VllmServer, way: str
-) -> None:
+def test_a_server_is_asked_in_the_first_form_that_proves_right(opened: Open, vllm: VllmServer, way: str) -> None:
     engine, _ = opened(vllm)
     assert engine.score(prompts()).logprobs == expect(prompts())
     assert engine.settings()["labels"] == way
 
 
-def test_a_server_of_which_only_v1_is_covered_tells_its_tokens_with_completions(opened: Open) -> None:
+def test_a_server_with_only_v1_covered_returns_tokens_with_completions(opened: Open) -> None:
     engine, server = opened(VllmServer(), path="/v1")
     assert engine.score(prompts(2)).logprobs == expect(prompts(2))
     assert engine.settings()["tokens"] == "return_token_ids"
     assert {path for path in server.paths() if not path.startswith("/v1/")} == set()
 
 
-def test_a_token_that_is_left_out_fails_the_shard_and_the_server_is_tried_anew(opened: Open) -> None:
+def test_a_missing_token_fails_the_shard_and_the_server_is_retried(opened: Open) -> None:
     vllm = VllmServer()
     engine, _ = opened(vllm)
     engine.score(prompts(1))
@@ -210,7 +208,7 @@ def test_a_token_that_is_left_out_fails_the_shard_and_the_server_is_tried_anew(o
     assert engine.settings()["labels"] == "allowed_token_ids"
 
 
-def test_a_server_that_does_not_answer_for_a_while_is_not_taken_for_one_that_cannot(opened: Open) -> None:
+def test_a_server_that_is_silent_for_a_while_is_not_considered_incapable(opened: Open) -> None:
     vllm = VllmServer(troubles=[later(503)])
     engine, _ = opened(vllm, endpoint_attempts=1)
     with pytest.raises(EngineError, match="answers 503"):
@@ -311,7 +309,7 @@ def test_whole_continuations_are_summed_over_their_tokens(
         assert all(document["echo"] and document["max_tokens"] == 0 for document in own)
 
 
-def test_more_options_after_one_text_than_a_server_takes_are_asked_in_parts(opened: Open) -> None:
+def test_more_options_than_a_server_takes_are_asked_in_parts(opened: Open) -> None:
     engine, server = opened(VllmServer(waiting=0))
     options = [f" word{number}" for number in range(MOST_CHOSEN + 2)]
     asked = [Prompt(LONG, tuple(options[start:][:10])) for start in range(0, len(options), 10)]
@@ -378,7 +376,7 @@ def test_requests_at_once_follow_the_queue_of_the_server(
     assert found == limits
 
 
-def test_a_prompt_that_is_too_long_fails_at_once_with_the_server_s_reason(opened: Open) -> None:
+def test_a_prompt_that_is_too_long_fails_with_the_servers_reason(opened: Open) -> None:
     engine, server = opened(VllmServer(max_model_len=12))
     with pytest.raises(EngineError, match=r"answers 400 .This model's maximum context length is 12 tokens"):
         engine.score([Prompt("one " * 20 + "\nAnswer:", LABELS)])

@@ -114,7 +114,7 @@ def test_the_documentation_imports_what_the_wheel_has(installed: Path, tmp_path:
     assert outcome.returncode == 0, outcome.stderr
 
 
-def test_the_names_of_the_wheel_lead_to_the_same_modules_in_a_checkout() -> None:
+def test_the_wheels_names_lead_to_the_same_modules_in_a_checkout() -> None:
     import shuffleboard.registry.errors
     from shuffleboard.registry.metrics.cora import consistency_index
 
@@ -144,7 +144,7 @@ def test_the_client_lives_beside_other_packages_of_these_names(
     assert outcome.stdout.split() == ["shuffleboard.client", *["theirs"] * len(PACKAGES)], outcome.stderr
 
 
-def test_the_command_line_works_beside_other_packages_of_these_names_and_knows_its_commit(
+def test_the_command_line_works_next_to_other_packages_of_these_names(
     installed: Path, others: Path, tmp_path: Path
 ) -> None:
     asked = """

@@ -59,7 +59,7 @@ def _predictions(registry: Registry, evaluation_id: int) -> list[Prediction]:
         ({"probabilities": [0, 0, 0, 0]}, None, None, False),
     ],
 )
-def test_an_answer_is_read_from_what_is_stated_and_else_from_the_highest_probability(
+def test_an_answer_is_the_stated_one_or_else_the_most_probable(
     registry: Registry, answer: dict[str, Any], position: int | None, option: int | None, tied: bool
 ) -> None:
     registry.benchmark("b", four_options(1))
@@ -69,7 +69,7 @@ def test_an_answer_is_read_from_what_is_stated_and_else_from_the_highest_probabi
     assert row.correct == (option == 0)
 
 
-def test_probabilities_of_any_sum_are_renormalised_and_their_mass_is_kept_where_it_is_one(registry: Registry) -> None:
+def test_probabilities_of_any_sum_are_renormalised_and_true_mass_is_kept(registry: Registry) -> None:
     registry.benchmark("b", four_options(1))
     lines = [
         {**LINE, "variant": 0, "probabilities": [1, 1, 2, 4]},
@@ -124,7 +124,7 @@ def test_importing_again_makes_a_new_replicate(registry: Registry) -> None:
         assert [session.get_one(Evaluation, evaluation_id).replicate for evaluation_id in ids] == [0, 1, 2]
 
 
-def test_a_missing_variant_of_a_known_kind_leaves_the_question_undefined_and_the_rest_defined(
+def test_a_missing_variant_leaves_only_its_question_undefined(
     registry: Registry,
 ) -> None:
     registry.benchmark("b", four_options(2))
@@ -199,7 +199,7 @@ def test_a_bad_line_far_down_leaves_nothing_behind(registry: Registry) -> None:
         assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
 
 
-def test_an_order_that_a_kind_does_not_have_is_refused_with_the_way_out(registry: Registry) -> None:
+def test_an_order_that_a_kind_lacks_is_refused_with_a_remedy(registry: Registry) -> None:
     registry.benchmark("b", four_options(1))
     with pytest.raises(ShuffleboardError, match="use --variants imported"):
         _import(registry, [{**LINE, "variant": 1, "order": [3, 2, 1, 0]}], "cyclic")

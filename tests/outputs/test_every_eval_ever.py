@@ -31,7 +31,7 @@ def _write(folder: Path, records: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_a_converted_log_holds_the_answers_of_the_log_it_was_made_of() -> None:
+def test_a_converted_log_has_the_answers_of_its_source() -> None:
     found = agree(read_every_eval_ever(CONVERTED, list_known()))
     assert [item.question.external_id for item in found] == IDS
     # As `shuffled_dataset.json` of Inspect, whose orders and answers they are.
@@ -40,7 +40,7 @@ def test_a_converted_log_holds_the_answers_of_the_log_it_was_made_of() -> None:
     assert all(item.weights is None and item.logprobs is None for item in found)
 
 
-def test_a_prompt_of_several_results_is_read_once_and_a_failed_one_not_at_all(tmp_path: Path) -> None:
+def test_a_prompt_of_several_results_is_read_once_unless_it_failed(tmp_path: Path) -> None:
     records = _records()
     for record in _records():
         records.append(record | {"evaluation_result_id": "another"})

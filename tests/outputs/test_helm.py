@@ -103,7 +103,7 @@ def _requests(document: dict[str, Any]) -> list[Any]:
     return requests
 
 
-def test_a_letter_of_an_option_with_the_answers_text_counts_for_helm_and_not_here(tmp_path: Path) -> None:
+def test_a_letter_of_a_duplicate_option_counts_for_helm_only(tmp_path: Path) -> None:
     def say(document: dict[str, Any]) -> None:
         _requests(document)[1]["result"]["completions"][0]["text"] = " B"  # "bent", as A, the answer
 
@@ -114,7 +114,7 @@ def test_a_letter_of_an_option_with_the_answers_text_counts_for_helm_and_not_her
     assert (found.position, found.stated, found.excuse) == (1, 1.0, EQUAL_OPTIONS)
 
 
-def test_a_letter_beyond_the_options_is_no_valid_answer_and_a_pattern_is_applied(tmp_path: Path) -> None:
+def test_a_letter_beyond_the_options_is_no_valid_answer(tmp_path: Path) -> None:
     def say(document: dict[str, Any]) -> None:
         document["adapter_spec"]["output_mapping_pattern"] = r"answer is ([A-Z])"
         for request, text in zip(_requests(document), ["answer is E", "answer is M", "B", "A", "A"], strict=True):
@@ -248,7 +248,7 @@ def test_a_reference_that_no_request_scored_is_named(tmp_path: Path) -> None:
         read(helm_copy(tmp_path, "separate", scenario_state=place("request_states/3", GONE)))
 
 
-def test_tokens_that_do_not_spell_a_reference_leave_the_answer_that_helm_predicted(tmp_path: Path) -> None:
+def test_tokens_that_spell_no_reference_leave_helms_predicted_answer(tmp_path: Path) -> None:
     def garble(document: dict[str, Any]) -> None:
         for token in _requests(document)[4]["result"]["completions"][0]["tokens"]:
             token["text"] = "\ufffd"

@@ -74,7 +74,7 @@ def test_variants_that_our_extension_asked_are_those_of_the_kind() -> None:
         assert found == {variant.ordinal: variant.order for variant in kind.variants(shape)}
 
 
-def test_choices_that_the_solver_shuffled_are_read_as_shown_and_the_text_as_written() -> None:
+def test_choices_shuffled_by_the_solver_are_read_as_shown() -> None:
     log = read(INSPECT / "two_epochs.eval")
     first, second = log.recorded[:5], log.recorded[5:]
     assert ([item.variant for item in first], [item.variant for item in second]) == ([0] * 5, [1] * 5)

@@ -43,9 +43,7 @@ def test_choice_only_is_paired_whether_on_one_line_or_on_two(
 
 
 @pytest.mark.parametrize("kind", ["cyclic:repeats=2", "wording:repeats=2,templates=1-2"])
-def test_recorded_repeats_of_a_kind_are_repeats_though_their_prompts_are_not_known(
-    registry: Registry, kind: str
-) -> None:
+def test_recorded_repeats_count_as_repeats_although_their_prompts_are_unknown(registry: Registry, kind: str) -> None:
     registry.benchmark("b", four_options(1))
     definition = parse_variants(kind)
     variants = list(definition.variants(QuestionShape("q0", 4, 0)))
@@ -151,7 +149,7 @@ def test_divergent_types_find_their_variants_in_whatever_sequence_they_are_selec
 
 
 @pytest.mark.one_engine
-def test_repeats_of_a_divergent_type_are_refused_with_a_selection_that_is_accepted(registry: Registry) -> None:
+def test_repeats_of_a_divergent_type_are_refused_with_a_valid_selection(registry: Registry) -> None:
     registry.benchmark("b", four_options(1))
     lines = [line for line in cat_lines() if str(line["variant_type"]).startswith("standard")]
     path = registry.file("cat.jsonl", [*lines, lines[0] | {"variant_index": 1}])
@@ -180,7 +178,7 @@ def test_a_proposed_selection_keeps_every_variant(registry: Registry, repeated: 
         assert evaluation_metrics(session, imported)["complete"]
 
 
-def test_macro_is_undefined_where_a_benchmark_is_and_micro_only_exists_for_means_over_questions(
+def test_macro_is_undefined_with_a_benchmark_and_micro_is_for_question_means(
     registry: Registry,
 ) -> None:
     registry.benchmark("one", four_options(1))

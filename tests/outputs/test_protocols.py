@@ -110,7 +110,7 @@ def test_variants_that_a_protocol_cannot_ask_under_are_refused_at_submitting(
         assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
 
 
-def test_a_changed_definition_is_another_protocol_that_the_name_means_from_then_on(registry: Registry) -> None:
+def test_a_changed_definition_is_a_new_protocol_under_its_name(registry: Registry) -> None:
     first, second = change("So:"), change("Thus:")
     with write_session(registry.engine) as session:
         row, new = import_protocol(session, first)

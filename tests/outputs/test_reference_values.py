@@ -63,7 +63,7 @@ def _shuffles(engine: Engine, folder: Path) -> int:
 
 
 @pytest.mark.long
-def test_eleven_repeats_are_the_noise_that_the_order_effect_of_eleven_shuffles_is_net_of(
+def test_the_order_effect_of_eleven_shuffles_is_net_of_eleven_repeats(
     filled_sqlite: FilledDatabases, tmp_path: Path
 ) -> None:
     with filled_sqlite.copy(_shuffles, tmp_path) as (url, shuffles):
@@ -159,7 +159,7 @@ def test_eleven_shuffles_give_the_reference_values(registry: Registry) -> None:
     assert round(cora(mcqa, consistent), 4) == 0.2272
 
 
-def test_the_original_and_eleven_shuffles_give_the_reference_values_and_one_seal_on_both_engines(
+def test_eleven_shuffles_give_the_reference_values_and_one_seal(
     filled_sqlite: FilledDatabases, filled_postgresql: FilledDatabases, tmp_path: Path
 ) -> None:
     expected = (*BOTH, consistency_index(BOTH[0], BOTH[5]), cora(BOTH[0], BOTH[5]))

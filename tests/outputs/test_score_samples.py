@@ -67,7 +67,7 @@ def test_an_answer_is_read_after_the_last_best_answer(registry):
     assert [row.variant for row in found[::2]] == list(range(1, 11))
 
 
-def test_the_consistency_rate_of_prompts_is_the_harness_s_on_the_same_answers(registry):
+def test_the_consistency_rate_of_prompts_equals_the_harnesss(registry):
     registry.benchmark("b", QUESTIONS)
     letters = ["AAAAABBBBC", "DDDDDDDDDD"]
     lines = [

@@ -73,7 +73,7 @@ def test_a_column_headed_owner_and_name_is_the_model_of_that_name(registry: Regi
 
 
 @pytest.mark.one_engine
-def test_the_command_says_where_the_import_is_and_ends_with_1_where_answers_are_missing(registry: Registry) -> None:
+def test_the_command_links_the_import_and_fails_if_answers_are_missing(registry: Registry) -> None:
     registry.benchmark("b", four_options(40))
     where = {"database_url": registry.url, "public_url": "https://board.example.org"}
     table = registry.file("t.csv", [HEADING, *ROWS])

@@ -102,7 +102,7 @@ def test_a_recorded_thought_is_stored_beside_its_answer_even_without_one(registr
         ]
 
 
-def test_where_most_texts_only_end_a_thought_one_without_an_end_is_a_thought(registry: Registry) -> None:
+def test_if_most_texts_end_a_thought_one_without_an_end_is_one(registry: Registry) -> None:
     registry.benchmark("b", four_options(3))
     texts = [f"{THOUGHT}</think>Answer: B", f"{THOUGHT}</think>\nAnswer: B", "Answer: A? Let me"]
     lines = [
@@ -116,7 +116,7 @@ def test_where_most_texts_only_end_a_thought_one_without_an_end_is_a_thought(reg
     assert [(one.state, one.position) for one in found] == [("answered", 1), ("answered", 1), ("unfinished", None)]
 
 
-def test_what_a_filter_of_the_harness_extracted_is_the_answer_and_the_text_keeps_its_thought(
+def test_a_harness_filters_extract_is_the_answer_and_thoughts_are_kept(
     registry: Registry,
 ) -> None:
     questions = four_options(3)

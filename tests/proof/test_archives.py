@@ -123,7 +123,7 @@ def readers(found: Population) -> dict[str, Callable[[Session], Any]]:
     }
 
 
-def test_what_reads_predictions_names_the_command_that_restores_them_and_reads_the_same_then(proof: Proof) -> None:
+def test_readers_of_archived_predictions_name_the_restore_command_and_then_agree(proof: Proof) -> None:
     engine, found = proof
     for reading in (engine, audience_engine(engine, "public")):
         with read_session(reading) as session:
@@ -423,9 +423,7 @@ def test_another_evaluation_s_archive_under_this_one_s_name_is_refused(sqlite_pr
         assert not verify_evaluation(session, ids[0])["ok"]
 
 
-def test_what_killed_archivings_left_unfinished_is_removed_by_the_next_once_it_is_a_day_old(
-    sqlite_proof: Proof, tmp_path: Path
-) -> None:
+def test_leftovers_of_killed_archivings_are_removed_after_a_day(sqlite_proof: Proof, tmp_path: Path) -> None:
     engine, found = sqlite_proof
     old, young, others = (tmp_path / name for name in (f"{'a' * 64}.1.part", f"{'b' * 64}.2.part", "notes.part"))
     for path in (old, young, others):
@@ -529,7 +527,7 @@ def test_a_folder_without_a_newer_column_is_read_by_everything(proof: Proof, tmp
 
 
 @pytest.mark.one_engine
-def test_a_file_with_columns_that_are_unknown_or_without_those_of_every_file_is_refused(
+def test_a_file_with_unknown_or_missing_columns_is_refused(
     sqlite_proof: Proof,
 ) -> None:
     engine, found = sqlite_proof

@@ -26,7 +26,7 @@ def verify(session: Session, evaluation_id: int, **options: Any) -> list[str]:
     return problems
 
 
-def test_every_seal_and_snapshot_has_its_link_in_the_order_they_were_made(proof: Registry) -> None:
+def test_every_seal_and_snapshot_has_its_link_in_order(proof: Registry) -> None:
     engine, population = proof
     with read_session(engine) as session:
         links = chain.links(session)
@@ -109,7 +109,7 @@ def test_a_seal_that_was_computed_anew_is_not_in_the_chain(proof: Registry) -> N
         assert any("is no longer in the registry" in problem for problem in everything)
 
 
-def test_a_chain_that_was_computed_anew_does_not_hold_the_head_that_was_published(proof: Registry) -> None:
+def test_a_recomputed_chain_lacks_the_published_head(proof: Registry) -> None:
     engine, population = proof
     with read_session(engine) as session:
         published = chain.check_chain(session).head
@@ -139,7 +139,7 @@ def test_a_head_that_was_published_some_links_ago_still_holds(sqlite_proof: Regi
     assert run(engine, "chain", "verify", "--head", "beef").code == 2
 
 
-def test_a_link_that_is_cut_out_and_a_link_that_is_changed_are_found(sqlite_proof: Registry) -> None:
+def test_a_removed_link_and_a_changed_link_are_found(sqlite_proof: Registry) -> None:
     engine, _ = sqlite_proof
     with open_unguarded(engine) as connection, Session(connection) as session:
         session.execute(delete(ChainLink).where(ChainLink.position == 2))

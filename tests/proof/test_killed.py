@@ -267,7 +267,7 @@ def kill_at_seeded_points(
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_process_that_is_killed_while_it_seals_writes_archives_or_restores_loses_nothing(
+def test_a_process_killed_while_sealing_archiving_or_restoring_loses_nothing(
     proof: Proof, place: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if place == "store":

@@ -102,7 +102,7 @@ def test_the_digest_over_prompts_is_the_same_wherever_the_prompts_are(site: Site
     assert digests[0] == digests[1]
 
 
-def test_an_evaluation_scored_half_by_another_version_is_mixed_wherever_it_is_shown(site: Site) -> None:
+def test_an_evaluation_scored_by_two_versions_is_mixed_wherever_shown(site: Site) -> None:
     engine, _, client = site
     with write_session(engine) as session:
         asked = EvaluationRequest(

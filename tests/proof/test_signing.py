@@ -92,9 +92,7 @@ def test_openssl_agrees_with_the_documented_bytes(sqlite_proof: Registry, settin
     assert "Verified Successfully" in checked.stdout
 
 
-def test_a_head_is_signed_once_by_each_key_and_what_an_old_key_signed_stays_valid(
-    sqlite_proof: Registry, settings: Settings
-) -> None:
+def test_each_key_signs_a_head_once_and_old_signatures_stay_valid(sqlite_proof: Registry, settings: Settings) -> None:
     engine, population = sqlite_proof
     path = settings.signing_key
     assert path is not None
@@ -135,7 +133,7 @@ def test_maintenance_signs_what_is_new_and_an_unchanged_head_once_a_day(
         assert len(session.scalars(select(ChainSignature.id)).all()) == 2
 
 
-def test_a_key_of_another_kind_or_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_another_kind_of_key_or_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
         new_key(tmp_path / "file" / "key.pem")

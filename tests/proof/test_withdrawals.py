@@ -88,7 +88,7 @@ def test_copies_of_a_withdrawn_evaluation_are_flagged(proof: Registry) -> None:
     )
 
 
-def test_a_board_is_renewed_when_an_evaluation_on_it_or_behind_it_is_withdrawn(proof: Registry) -> None:
+def test_a_board_is_renewed_when_an_evaluation_of_it_is_withdrawn(proof: Registry) -> None:
     engine, population = proof
 
     def show() -> dict[str, object]:
@@ -121,7 +121,7 @@ def test_an_older_replicate_stands_where_the_newest_was_withdrawn(proof: Registr
     assert standing(engine)["cyclic"] == population.evaluation
 
 
-def test_what_is_asked_again_is_scored_again_once_all_of_it_is_withdrawn(sqlite_proof: Registry) -> None:
+def test_a_request_is_scored_again_once_all_earlier_results_are_withdrawn(sqlite_proof: Registry) -> None:
     engine, population = sqlite_proof
     asked = EvaluationRequest(model="fake", benchmark="bench", variants="cyclic", shots=1)
     with write_session(engine) as session:
@@ -191,7 +191,7 @@ def test_what_cannot_be_withdrawn_is_said(
     assert (outcome.code, message in outcome.stderr) == (status, True), outcome
 
 
-def test_only_an_evaluation_of_the_same_model_that_counts_can_stand_for_another(sqlite_proof: Registry) -> None:
+def test_only_a_counting_evaluation_of_the_same_model_can_supersede(sqlite_proof: Registry) -> None:
     from tests.support.population import add_model
 
     engine, population = sqlite_proof

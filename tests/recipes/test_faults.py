@@ -121,7 +121,7 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize(("content", "message"), CONTENTS.values(), ids=CONTENTS)
-def test_files_that_are_not_as_the_recipe_has_them_are_refused_by_row_and_column(
+def test_files_unlike_their_recipe_are_refused_by_row_and_column(
     content: bytes, message: str, sciq: Hub, sqlite_database: str
 ) -> None:
     sciq.add("allenai/sciq", {NAME: content})
@@ -241,7 +241,7 @@ def model(content: bytes = whole_weights()) -> dict[str, bytes]:
     return {"config.json": b"{}", "model.safetensors": content, "tokenizer.json": b"{}", "onnx/model.onnx": b"no"}
 
 
-def test_what_a_host_has_of_a_pinned_model_is_loaded_without_the_hub(
+def test_a_pinned_models_files_on_this_host_load_without_the_hub(
     hub: Hub, sqlite_database: str, tmp_path: Path
 ) -> None:
     hub.add("me/tiny", model())
@@ -279,9 +279,7 @@ def test_offline_a_model_that_is_not_in_the_cache_says_so(
     assert "me/tiny@main: is not in the cache, and HF_HUB_OFFLINE forbids asking the hub; unset it" in done.stderr
 
 
-def test_a_name_on_the_hub_is_asked_as_a_model_and_registered_once(
-    hub: Hub, sqlite_database: str, tmp_path: Path
-) -> None:
+def test_a_name_on_the_hub_is_submitted_and_registered_once(hub: Hub, sqlite_database: str, tmp_path: Path) -> None:
     hub.add("me/tiny", model())
     (tmp_path / "q.jsonl").write_text(
         '{"id": "q", "subject": "s", "question": "Which?", "options": ["one", "two"], "answer": 0}\n', encoding="utf-8"

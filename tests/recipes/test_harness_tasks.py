@@ -227,7 +227,7 @@ def row_of(row: dict[str, Any]) -> tuple[str, tuple[str, ...], int]:
     return row["question"], tuple(row["options"]), row["answer"]
 
 
-def test_a_task_that_generates_is_refused_with_the_reason_and_nothing_is_stored(
+def test_a_task_that_generates_is_refused_and_nothing_is_stored(
     folder: Path, harness_python: Path, sqlite_database: str
 ) -> None:
     options = ("benchmarks", "import", "--harness-task", "written", "--include-path", folder, "--name", "written")

@@ -153,7 +153,7 @@ def make(path: str, refusal: Refusal) -> Fault:
 
 
 @pytest.mark.parametrize(("path", "lie", "message"), LIES.values(), ids=LIES)
-def test_a_hub_that_lies_is_given_up_soon_in_one_line_and_the_next_try_succeeds(
+def test_a_lying_hub_is_soon_given_up_and_the_next_try_succeeds(
     path: str, lie: Refusal, message: str, liar: Hub, sqlite_database: str
 ) -> None:
     command = ("benchmarks", "fetch", "sciq", "--revision", "main")

@@ -131,7 +131,7 @@ def test_a_hub_that_is_busy_or_breaks_off_is_asked_again(
     assert len(fetch(recipe).content.questions) == 6
 
 
-def test_a_dataset_whose_form_has_changed_is_refused_by_file_row_and_column(hub: Hub) -> None:
+def test_a_dataset_of_a_changed_form_is_refused_by_row_and_column(hub: Hub) -> None:
     [recipe] = serve(hub, "sciq")
     rows = [{"question": one.text, "right": one.options[0]} for one in make_values(6, 4)]
     hub.add(recipe.repository, {"data/test-00000-of-00001.parquet": parquet(rows)})
@@ -142,9 +142,7 @@ def test_a_dataset_whose_form_has_changed_is_refused_by_file_row_and_column(hub:
         fetch(recipe, revision="main")
 
 
-def test_a_pinned_commit_has_as_many_questions_as_the_recipe_says_and_never_others(
-    hub: Hub, sqlite_database: str
-) -> None:
+def test_a_pinned_commit_has_the_recipes_number_of_questions(hub: Hub, sqlite_database: str) -> None:
     [recipe] = serve(hub, "sciq")
     short = recipe.model_copy(update={"questions": recipe.questions.model_copy(update={"count": 1000})})
     with pytest.raises(IngestError, match="has 6 questions, not 1000, which is what the recipe is of"):
@@ -257,7 +255,7 @@ def test_a_way_of_saying_what_is_right_is_true_or_refused(hub: Hub, sqlite_datab
     assert "--columns: columns.answer.first" in done.stderr
 
 
-def test_what_can_be_fetched_is_a_screen_and_filtered_by_word_language_and_licence(sqlite_database: str) -> None:
+def test_fetchable_benchmarks_fit_a_screen_and_are_filtered_by_word(sqlite_database: str) -> None:
     def list_items(*options: str) -> list[str]:
         done = shuffleboard("benchmarks", "list", "--available", *options, database_url=sqlite_database)
         return done.stdout.splitlines()
@@ -286,7 +284,7 @@ def test_a_recipe_file_with_an_unknown_key_is_refused_by_its_name(tmp_path: Path
         recipe_named(str(file))
 
 
-def test_a_model_of_the_hub_is_pinned_to_its_commit_and_downloaded_before_it_is_needed(
+def test_a_hub_model_is_pinned_to_its_commit_and_downloaded_ahead(
     hub: Hub, sqlite_database: str, tmp_path: Path
 ) -> None:
     hub.add("me/tiny", {"config.json": b"{}", "model.safetensors": whole_weights(), "tokenizer.json": b"{}"})

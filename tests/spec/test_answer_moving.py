@@ -90,7 +90,7 @@ def test_runs_that_agree_do_not_vary(spec):
     spec(hits(q1="111", q2="000"), {"accuracy_variance": 0.0, "accuracy_range": 0.0, "accuracy_abs_diff": 0.0})
 
 
-def test_the_original_run_is_the_lowest_that_is_unchanged_on_all_of_its_questions(spec):
+def test_the_original_run_is_the_lowest_unchanged_on_all_questions(spec):
     # Run 1 is unchanged on q1 only; run 2 on both: moved is run 0 and 1.
     spec(
         """

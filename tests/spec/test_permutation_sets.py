@@ -145,7 +145,7 @@ def test_where_orders_and_repeats_mix_every_variant_counts(spec):
     )
 
 
-def test_other_labels_and_inserted_options_make_another_prompt_and_a_hidden_question_none(spec):
+def test_labels_and_inserted_options_change_the_prompt_a_hidden_question_removes_it(spec):
     spec(
         """
         question | variant | order  | chosen | answer | labels   | question shown
@@ -382,7 +382,7 @@ def test_strong_accuracy_is_retest_accuracy_with_the_original_among_the_orders(s
 
 
 @pytest.mark.parametrize(("marks", "worst", "strong"), [("11", 1, 1), ("10", 0, 0.5), ("01", 0, 0), ("00", 0, 0)])
-def test_on_two_orders_retest_accuracy_is_worst_accuracy_and_strong_accuracy_is_not(spec, marks, worst, strong):
+def test_on_two_orders_retest_accuracy_equals_worst_accuracy(spec, marks, worst, strong):
     # [G] claims this for its Eq. 3; it is true of Gupta et al.'s metric. "10": SAcc = ½, WAcc = 0.
     spec(hits(q1=marks), {"retest_accuracy": worst, "worst_accuracy": worst, "strong_accuracy": strong})
 

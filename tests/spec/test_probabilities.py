@@ -141,7 +141,7 @@ def test_an_altered_variant_without_probabilities_leaves_them_defined(spec):
     )
 
 
-def test_the_answer_is_the_highest_share_and_the_lowest_position_on_a_tie(spec):
+def test_the_answer_is_the_highest_share_the_lowest_position_on_ties(spec):
     # Positions 1 and 2 tie; position 1 has option 2 in the original's reverse.
     spec(
         """

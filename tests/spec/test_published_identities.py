@@ -231,7 +231,7 @@ def _deviations(values, n: int) -> tuple[float, float]:
     return min(sums), max(sums)
 
 
-def test_nowak_variance_is_possible_as_population_variance_everywhere_and_as_sample_variance_seldom():
+def test_nowak_variance_fits_population_variance_everywhere_and_sample_variance_seldom():
     def possible(values, n, divisor):
         slack = 0.005 * (n + 3) / max(1, n - 3)  # of the deviation: by how much a free run may be off
         least, most = (math.sqrt(total / divisor) for total in _deviations(values, n))
@@ -341,7 +341,7 @@ def test_nowak_table_12_repeats_tables_6_and_11():
     assert count == 78
 
 
-def test_nowak_text_names_two_models_with_higher_scores_that_the_tables_do_not():
+def test_nowaks_text_names_two_higher_scores_than_the_tables():
     # "Only two models, Ministral-3 and Gemma-3, achieve a higher SCORE on both MMLU-Pro and ARC": none does on both.
     higher = {
         name: {

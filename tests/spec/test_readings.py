@@ -161,9 +161,7 @@ def test_no_text_in_a_thought_decides(thought: str, other: str, finish: Any) -> 
 
 
 @given(st.text(max_size=200) | WORDS, st.booleans(), st.sampled_from(["stop", "length", "refused"]))
-def test_whatever_is_written_has_one_state_and_a_position_only_if_it_is_answered(
-    text: str, opened: bool, finish: Any
-) -> None:
+def test_any_text_has_one_state_and_a_position_only_if_answered(text: str, opened: bool, finish: Any) -> None:
     found = read(DEFINITION, Output(text, finish=finish, opened=opened), "ABCD", OPTIONS)
     assert (found.position is not None) == (found.state == "answered") == (found.rule is not None)
     assert finish != "refused" or found.state == "refused"
@@ -246,7 +244,7 @@ REPEATED = (
 
 @pytest.mark.long
 @pytest.mark.parametrize("repeated", REPEATED)
-def test_a_megabyte_of_anything_is_read_in_time_that_grows_with_its_length(repeated: str) -> None:
+def test_a_megabyte_of_anything_is_read_in_linear_time(repeated: str) -> None:
     # Each takes less than a second of CPU; with the square of the length it would take minutes to hours.
     text = repeated * (1_000_000 // len(repeated))
     began = time.process_time()

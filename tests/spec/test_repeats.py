@@ -151,7 +151,7 @@ def test_values_are_those_of_counting_every_way_to_take_answers(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_where_repeats_stand_among_the_variants_makes_no_difference_to_what_counts_answers(seed):
+def test_the_place_of_repeats_changes_no_metric_of_answers(seed):
     marks = ("1101", "01", "1", "111")
     assert values_of(ask(*marks, shuffled=Random(seed)))[:7] == pytest.approx(values_of(ask(*marks))[:7])
 
@@ -271,7 +271,7 @@ def draw_case(random: Random, name: str, samples: bool | None) -> Case:
 
 
 @pytest.mark.parametrize("evaluations", long_but([20], [20, 500]))
-def test_right_in_two_orders_and_both_losses_make_up_accuracy_on_every_engine(engines, evaluations):
+def test_right_in_two_orders_and_both_losses_sum_to_accuracy(engines, evaluations):
     for engine in (engines.sqlite, engines.postgresql):
         random = Random(evaluations)
         with Session(engine) as session:

@@ -142,7 +142,7 @@ def test_a_query_has_no_more_memory_than_its_process_may_have(sqlite_asked: Aske
         ("repeat", PATIENCE_S, "more than 256 MiB of memory; query less"),
     ],
 )
-def test_a_query_that_breaks_a_limit_is_refused_and_the_next_one_is_answered(
+def test_a_query_beyond_a_limit_is_refused_and_the_next_answered(
     asked: Asked, name: str, seconds: float, said: str
 ) -> None:
     with pytest.raises(QueryRefusedError, match=said):

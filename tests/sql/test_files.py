@@ -105,7 +105,7 @@ def test_the_newest_sealed_evaluation_is_there_before_those_that_wait(own: Asked
     assert files._list("public").waiting == 0
 
 
-def test_files_that_are_lost_are_written_again_whatever_their_age_and_nothing_is_told_of_them(own: Asked) -> None:
+def test_lost_files_are_written_again_silently_whatever_their_age(own: Asked) -> None:
     settings = own.settings.model_copy(update={"sql_refresh_seconds": 86_400})
     assert run_query(settings, "public", COUNT).rows == ((16,),)
     shutil.rmtree(Files(get_engine(own.url), settings).folder / "evaluations")

@@ -90,7 +90,7 @@ def test_rows_beyond_the_limit_are_left_out_and_said_to_be(asked: Asked) -> None
 
 
 @pytest.mark.one_engine
-def test_bytes_beyond_the_limit_are_left_out_long_cells_are_cut_and_both_are_said(asked: Asked) -> None:
+def test_rows_beyond_the_limit_and_cut_cells_are_reported(asked: Asked) -> None:
     settings = asked.settings.model_copy(update={"sql_bytes": 1000})
     result = run_query(settings, "public", "SELECT a.* FROM prediction_detail AS a, prediction_detail AS b")
     assert result.truncated
@@ -121,7 +121,7 @@ def test_csv_keeps_formulas_from_running_and_numbers_as_they_are() -> None:
     ]
 
 
-def test_parquet_keeps_types_numbers_names_that_repeat_and_has_texts_for_mixed_columns() -> None:
+def test_parquet_keeps_types_and_numbers_repeated_names() -> None:
     rows = ((1, 0.5, "a", [1]), (2, None, 3, None))
     table = pq.read_table(BytesIO(as_parquet(QueryResult(("n", "n", "mixed", "list"), rows, False, 0.0))))
     assert table.to_pydict() == {"n": [1, 2], "n_2": [0.5, None], "mixed": ["a", "3"], "list": [[1], None]}

@@ -116,7 +116,7 @@ def scaler(postgresql_database: str, roles: RoleNames) -> Iterator[str]:
         connection.execute(f"DROP ROLE {role}")
 
 
-def test_what_scales_the_workers_adds_up_what_they_could_score_and_sees_nothing_else(
+def test_the_autoscalers_role_sees_only_the_amount_of_work(
     postgresql_database: str, scaler: str, tmp_path: Path
 ) -> None:
     engine = get_engine(postgresql_database)
@@ -194,7 +194,7 @@ def test_readers_have_their_limits_from_their_role(postgresql_database: str, rol
             connection.execute("SET temp_file_limit = -1")
 
 
-def test_whoever_has_a_readers_password_can_lift_what_postgresql_lets_a_role_lift_and_no_more(
+def test_a_reader_can_lift_only_limits_that_postgresql_lets_roles_lift(
     postgresql_database: str, roles: RoleNames
 ) -> None:
     url = role_url(postgresql_database, roles.reader)

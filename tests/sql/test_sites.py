@@ -120,7 +120,7 @@ def test_a_site_has_nothing_that_its_board_is_not_about(published, tmp_path):
         assert not [word for word in (HIDDEN, "Nobody may know", "parted", "whole") if word in repr(rows)], path.name
 
 
-def test_its_page_has_saved_queries_suggestions_and_values_as_the_sql_page_has_them(chromium, published):
+def test_its_page_has_the_sql_pages_queries_suggestions_and_values(chromium, published):
     settings, folder, _ = published
     values = "SELECT 1.5, sum(2), [0.5, 2], {'a': 2::HUGEINT}, '\\xAA'::BLOB, DATE '2026-05-01', 1 AS a, 2 AS a"
     with any_web_server(folder) as base, page(chromium) as opened:

@@ -30,7 +30,7 @@ def test_a_drawn_cluster_brings_all_of_its_defined_questions():
     assert resample_means(values, resamples=40, seed=3, clusters=clusters)[:, 0] == pytest.approx(expected)
 
 
-def test_only_intervals_over_clusters_hold_what_is_correlated_and_they_are_those_of_statsmodels():
+def test_intervals_over_clusters_cover_correlated_questions_and_equal_statsmodels():
     # A standard error is 1.7 points; bench/bench_clusters.py has it to .5.
     found = study(100, 0.3, 160, seed=1)
     assert found.alone < 0.85 * 160

@@ -42,7 +42,7 @@ def test_other_words_make_other_prompts_so_that_wordings_are_tested(registry):
 
 
 @pytest.mark.one_engine
-def test_the_consistency_rate_is_the_metric_score_and_the_harness_s_is_pooled(registry):
+def test_the_consistency_rate_is_score_and_the_harnesss_is_pooled(registry):
     """Check 40 questions: 20 have 1 equal pair of 3, the others 3.
 
     Missing answers are never equal, but texts may be.

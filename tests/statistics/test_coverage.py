@@ -27,7 +27,7 @@ def test_simulated_evaluations_of_200_questions_are_covered(accuracy):
 
 
 @pytest.mark.parametrize("questions", [200, 331])
-def test_a_0_1_metric_is_covered_in_93_to_97_percent_whatever_the_truth(questions):
+def test_a_0_1_metric_is_covered_in_93_to_97_percent(questions):
     coverage, missed = exact(percentile_interval, questions, np.linspace(0.05, 0.5, 901), 3)
     assert coverage.min() > 0.93
     assert coverage.max() < 0.97

@@ -41,7 +41,7 @@ def test_nothing_is_always_reached():
 
 
 @pytest.mark.parametrize(("M", "k"), [(10, 5), (20, 4), (26, 5), (74, 13)])
-def test_the_smallest_rate_reaches_p_with_the_asked_for_certainty_and_no_smaller_one_does(M, k):
+def test_the_smallest_rate_reaches_p_and_no_smaller_one_does(M, k):
     for p in range(M + 1):
         rate = minimum_success_rate(p, M, k)
         assert rate >= 1 / k
@@ -76,7 +76,7 @@ def test_the_printed_chances_are_reproduced():
         assert expected.low <= ours.chance <= expected.high
 
 
-def test_the_printed_rates_are_reproduced_up_to_seven_and_not_for_the_last_three():
+def test_the_printed_rates_are_reproduced_except_the_last_three():
     table = guessing_table(10, 5)
     different = {
         ours.p: (theirs["msgr"], f"{ours.shown:.2f}")

@@ -28,7 +28,7 @@ QUESTIONS = 120
 
 
 @pytest.mark.parametrize("questions", [30, 50, 55, 100, 200, 400, 1000])
-def test_equal_models_are_told_apart_in_at_most_five_percent_whatever_share_differs(questions):
+def test_equal_models_are_distinguished_in_at_most_five_percent(questions):
     assert max(count_distinguished(questions, SHARES)) <= 0.05
 
 
@@ -91,7 +91,7 @@ def test_other_values_are_resampled_from_ten_differing_questions_on(differing, s
     assert compare_all(means, samples, "higher", QUESTIONS, pairs).told_apart[0, 1] == stated
 
 
-def test_differing_questions_are_counted_over_all_tasks_and_where_both_have_a_value(monkeypatch):
+def test_differing_questions_are_counted_over_all_tasks_with_both_values(monkeypatch):
     monkeypatch.setattr(module, "_AT_ONCE", 7)
     generator = np.random.default_rng(3)
     tasks = [generator.integers(0, 3, (40, 4)) / 2 for _ in range(2)]

@@ -30,7 +30,7 @@ def test_the_power_of_a_pair_is_that_of_statsmodels(questions, effect):
 
 @pytest.mark.parametrize("models", [2, 30])
 @pytest.mark.parametrize("power", [0.5, 0.8, 0.95])
-def test_the_smallest_difference_is_found_with_just_that_power_and_needs_just_so_many_questions(models, power):
+def test_the_smallest_difference_needs_exactly_its_power_and_questions(models, power):
     critical = critical_of(models)
     difference = smallest_difference(0.5, 400, power=power, critical=critical)
     assert power_of(difference, 0.5, 400, critical=critical) == pytest.approx(power, abs=1e-4)

@@ -23,7 +23,7 @@ NAN = np.nan
         ([], "higher", []),
     ],
 )
-def test_a_rank_is_one_plus_the_number_better_by_more_than_the_tolerance(values, better, expected):
+def test_a_rank_is_one_plus_the_number_of_better_models(values, better, expected):
     assert ranks(values, better) == expected
 
 
@@ -101,7 +101,7 @@ def numbers(found):
     return [None if tier is None else tier.number for tier in found]
 
 
-def test_the_best_opens_a_tier_and_the_first_that_it_beats_opens_the_next():
+def test_the_best_opens_a_tier_the_first_beaten_the_next():
     values = [0.50, 0.90, 0.89, 0.52, 0.51]
     found = tiers(values, draw_around(*values), "higher")
     assert found == [Tier(2, 3), Tier(1, 1), Tier(1, 1), Tier(2, 3), Tier(2, 3)]

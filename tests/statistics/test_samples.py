@@ -106,7 +106,7 @@ def test_intervals_of_samples_cover_the_value_of_all_questions(share: float):
 
 
 @pytest.mark.long
-def test_a_sample_of_500_of_mmlu_pro_covers_the_values_of_real_models():
+def test_500_sampled_questions_of_mmlu_pro_cover_real_models_values():
     """Check three models and 200 seeds: a standard error is 1.5 points of one model, .9 of their mean."""
     covered = [coverage(mmlu_pro()[:, model], 500, range(200), resamples=2_000) for model in (0, 10, 20)]
     assert 0.93 <= np.mean(covered) <= 0.97

@@ -43,7 +43,7 @@ def expect(values, samples):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_pairs_are_told_apart_step_by_step_by_the_largest_ratio_of_what_is_left(seed):
+def test_pairs_are_distinguished_stepwise_by_the_largest_remaining_ratio(seed):
     values = list(np.random.default_rng(seed).normal(0, 1, 6))
     samples = draw_around(values, np.linspace(0.1, 0.5, 6), resamples=400, seed=seed)
     found = compare_all(values, samples, "higher")
@@ -58,7 +58,7 @@ def test_pairs_are_told_apart_step_by_step_by_the_largest_ratio_of_what_is_left(
 
 @pytest.mark.parametrize("shared", [0, 3])
 @pytest.mark.parametrize("models", [17, 70])
-def test_in_blocks_the_critical_value_is_that_of_all_pairs_to_the_last_digit(models, shared):
+def test_computing_in_blocks_leaves_the_critical_value_unchanged(models, shared):
     generator = np.random.default_rng(models + shared)
     makers = generator.normal(0, shared, (400, 7))[:, generator.integers(0, 7, models)]
     samples = makers + generator.normal(0, 1, (400, models)) * generator.uniform(0.2, 2, models)

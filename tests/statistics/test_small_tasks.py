@@ -18,7 +18,7 @@ def columns_of(sizes, models=3, seed=0, metric="accuracy"):
 
 
 @pytest.mark.parametrize("small", [5, 12, 20])
-def test_ranks_hold_and_first_and_last_are_told_apart_beside_a_small_task(small):
+def test_ranks_hold_with_a_small_task_and_distinguish_first_from_last(small):
     generator = np.random.default_rng(small)
     found = [board(generator, (small, 400, 400, 400, 400), np.linspace(-2, 2, 26)) for _ in range(4)]
     assert all(of.ranks_hold and of.ends_apart for of in found)

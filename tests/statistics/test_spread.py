@@ -34,7 +34,7 @@ def test_the_shift_is_that_of_pairs_of_different_questions(seed):
     assert order_shift(hits, np.ones_like(hits)).value == pytest.approx(shift_by_pairs_of_questions(hits))
 
 
-def test_bias_and_shift_of_two_groups_are_half_and_all_of_their_difference():
+def test_two_groups_have_half_their_difference_as_bias_all_as_shift():
     hits = np.array([[1.0, 0.0]] * 40)
     assert position_bias(hits, np.ones_like(hits)).value == 0.5
     assert order_shift(hits, np.ones_like(hits)).value == 1.0

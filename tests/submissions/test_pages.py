@@ -64,7 +64,7 @@ def test_from_the_form_to_the_board(
     assert "What it" not in done
 
 
-def test_an_anonymous_visitor_is_told_to_sign_in_and_a_reader_is_refused(app: Flask, browser: Browser) -> None:
+def test_a_visitor_has_to_sign_in_and_a_reader_is_refused(app: Flask, browser: Browser) -> None:
     anonymous = app.test_client()
     answer = anonymous.get("/submit")
     assert answer.status_code == 401

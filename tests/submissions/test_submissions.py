@@ -93,7 +93,7 @@ RULES = [
 
 @pytest.mark.one_engine
 @pytest.mark.parametrize(("rules", "terms", "kind", "message"), RULES)
-def test_a_boards_rules_refuse_a_submission_and_say_which_rule_and_what_to_do(
+def test_a_boards_rules_refuse_a_submission_with_rule_and_remedy(
     engine: Engine,
     settings: Settings,
     rules: dict[str, Any],
@@ -111,7 +111,7 @@ def test_a_boards_rules_refuse_a_submission_and_say_which_rule_and_what_to_do(
 
 
 @pytest.mark.one_engine
-def test_a_board_takes_only_the_version_of_its_suite_where_it_says_so(engine: Engine, settings: Settings) -> None:
+def test_a_board_may_accept_only_its_own_version_of_the_suite(engine: Engine, settings: Settings) -> None:
     tasks = [{"benchmarks": ("bench",)}]
     with write_session(engine) as session:
         rules = {"same_suite": True, "anonymous": True}
@@ -126,7 +126,7 @@ def test_a_board_takes_only_the_version_of_its_suite_where_it_says_so(engine: En
 
 
 @pytest.mark.parametrize(("requested", "message"), REFUSED)
-def test_what_names_no_model_of_the_hub_or_of_an_allowed_endpoint_is_refused(
+def test_a_model_on_neither_hub_nor_allowed_endpoint_is_refused(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, requested: dict[str, str], message: str
 ) -> None:
     monkeypatch.chdir(Path(__file__).resolve().parents[2])
@@ -173,7 +173,7 @@ def test_from_the_submission_to_the_last_seal(
     ]
 
 
-def test_a_model_that_is_there_is_reused_and_only_what_is_missing_queued(engine: Engine, settings: Settings) -> None:
+def test_a_known_model_is_reused_and_only_missing_evaluations_queued(engine: Engine, settings: Settings) -> None:
     with write_session(engine) as session:
         revision, _ = add_revision(session, "small-model", RevisionRequest("huggingface", HUB), files=FILES)
         there, _ = submit(session, EvaluationRequest(model="small-model", benchmark="bench", variants="cyclic"))
@@ -205,7 +205,7 @@ def test_two_submissions_may_share_their_evaluations(
     assert all(state_of(engine, number).finished_at for number in numbers)
 
 
-def test_of_two_decisions_at_once_one_wins_and_the_other_is_told_who(engine: Engine, settings: Settings) -> None:
+def test_one_of_two_simultaneous_decisions_wins_and_the_other_names_it(engine: Engine, settings: Settings) -> None:
     number = ask(engine, settings)
     begin, outcomes = threading.Barrier(4), []
 
@@ -380,7 +380,7 @@ def test_an_endpoint_is_registered_under_its_address(lite: Engine, endpoints: Se
 
 
 @pytest.mark.one_engine
-def test_a_suite_for_any_benchmarks_is_asked_for_only_where_a_board_names_them(
+def test_a_suite_for_any_benchmarks_needs_a_board_that_names_them(
     engine: Engine, settings: Settings, browser: Callable[[str], FlaskClient]
 ) -> None:
     suite = SuiteDefinition.model_validate({"name": "any", "variants": ["cyclic"], "tasks": [{"benchmark": "*"}]})

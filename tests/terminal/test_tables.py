@@ -98,7 +98,7 @@ def test_an_evaluation_says_which_model_was_asked_what_and_how(filled: Registry)
     assert BENCHMARK in shown
 
 
-def test_empty_columns_leave_before_a_name_is_shortened_and_a_scale_stays_on_one_line(
+def test_empty_columns_are_dropped_before_names_are_shortened(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")

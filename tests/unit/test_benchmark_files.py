@@ -157,7 +157,7 @@ def test_shuffled_options_keep_their_answer_and_are_the_same_every_time(tmp_path
     assert all(positions.count(position) >= 3 for position in range(4)), positions
 
 
-def test_the_shuffled_order_is_that_of_the_sha_256_of_seed_and_item(tmp_path: Path) -> None:
+def test_the_shuffled_order_sorts_the_sha_256_of_seed_and_item(tmp_path: Path) -> None:
     import hashlib
 
     (record,) = read_benchmark(write(tmp_path, question(0)), shuffle_seed=7).questions
@@ -236,7 +236,7 @@ def warnings_of(folder: Path, changes: Callable[[int], dict[str, Any]], **how: A
     return read_benchmark(write(folder, *lines), **how).warnings
 
 
-def test_labels_in_options_and_keys_from_one_are_warned_about_with_a_remedy(tmp_path: Path) -> None:
+def test_labels_in_options_and_keys_from_one_cause_warnings(tmp_path: Path) -> None:
     def label(number: int) -> dict[str, Any]:
         return {"options": ["A. Oslo", "B. Rome", "C. Bonn", "D. Bern"], "answer": number % 4}
 

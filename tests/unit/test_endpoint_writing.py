@@ -149,9 +149,7 @@ CUT_OFF: dict[str, tuple[Callable[[], Answer], str]] = {
 
 
 @pytest.mark.parametrize("form", CUT_OFF)
-def test_what_is_no_answer_has_the_same_state_in_whatever_form_it_comes(
-    opened: Callable[..., EndpointEngine], form: str
-) -> None:
+def test_a_missing_answer_has_the_same_state_in_every_form(opened: Callable[..., EndpointEngine], form: str) -> None:
     answer, state = CUT_OFF[form]
     with serve_scripted_server(serving(lambda _: answer())) as server:
         written = one(opened(server))
@@ -180,7 +178,7 @@ def test_a_stream_may_take_far_longer_than_a_server_may_be_silent(
 
 
 @pytest.mark.parametrize("how", ["silent", "cut", "unfinished", "broken off", "error", "only alive"])
-def test_a_stream_that_is_cut_or_falls_silent_is_asked_for_again_and_nothing_of_it_stays(
+def test_a_cut_or_silent_stream_is_requested_again_without_its_remains(
     opened: Callable[..., EndpointEngine], how: str
 ) -> None:
     tries = 0
@@ -248,7 +246,7 @@ def vllm(opening: str = "<think>\n") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("owner", "beside"), [("llamacpp", llama_cpp()), ("vllm", vllm())])
-def test_a_thought_that_the_template_opened_and_that_was_cut_off_is_no_answer(
+def test_a_cut_off_thought_that_the_template_began_is_no_answer(
     opened: Callable[..., EndpointEngine], owner: str, beside: dict[str, Any]
 ) -> None:
     with serve_scripted_server(serving(lambda _: Answer(message("length", content=THOUGHT)), owner, beside)) as server:
@@ -268,7 +266,7 @@ def test_a_thought_that_came_apart_counts_the_marker_that_ended_it(
     assert written.thought_tokens == written.tokens - len(SAID.split())
 
 
-def test_a_server_that_does_not_show_its_template_is_known_by_what_it_closes(
+def test_a_server_without_a_visible_template_is_recognised_by_closed_thoughts(
     opened: Callable[..., EndpointEngine],
 ) -> None:
     def answer(asked: Asked) -> Answer:
@@ -322,7 +320,7 @@ def test_an_answer_that_began_before_the_limit_goes_on(opened: Callable[..., End
 # Repeats
 
 
-def test_vllm_is_asked_for_repeats_in_one_request_and_others_one_by_one(opened: Callable[..., EndpointEngine]) -> None:
+def test_vllm_gets_repeats_in_one_request_others_one_by_one(opened: Callable[..., EndpointEngine]) -> None:
     def answer(asked: Asked) -> Answer:
         n, seed = asked.document.get("n", 1), asked.document["seed"]
         chunks: list[dict[str, Any]] = [

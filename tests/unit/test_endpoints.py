@@ -194,9 +194,7 @@ def test_endpoints_are_read_from_a_file(tmp_path: Path) -> None:
         ('[a]\nurl_prefix = "http://h/v1"\n[b]\nurl_prefix = "http://H/v1/"', "a and b have the same url_prefix"),
     ],
 )
-def test_a_file_of_endpoints_that_cannot_be_right_is_refused_without_showing_values(
-    tmp_path: Path, text: str, problem: str
-) -> None:
+def test_a_wrong_endpoints_file_is_refused_without_showing_values(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem) as refused:
         load_endpoints(endpoints_file(tmp_path, text))
     assert "hunter2" not in str(refused.value)
@@ -264,7 +262,7 @@ LETTERS = (" A", " B", " C", " D")
         pytest.param([(" A", 1e-7), (" B", -17.5)], [0.0, -17.5, None, None], id="rounding above zero"),
     ],
 )
-def test_a_label_has_the_log_probability_of_the_token_that_is_its_text(
+def test_a_label_has_the_log_probability_of_its_token(
     form: Callable[..., dict[str, Any]], pairs: list[tuple[str, float | None]], expected: list[float | None]
 ) -> None:
     assert label_logprobs(top_tokens(form(*pairs)), LETTERS) == expected
@@ -276,7 +274,7 @@ def test_the_bytes_of_a_token_count_more_than_how_it_is_shown() -> None:
     assert label_logprobs(top_tokens(document), LETTERS) == [-0.5, -1.0, None, None]
 
 
-def test_where_a_server_drops_blanks_labels_are_compared_without_and_the_likelier_of_two_counts() -> None:
+def test_labels_are_compared_without_blanks_if_a_server_drops_them() -> None:
     tokens = top_tokens(list_items(("A", -3.0), ("A", -0.5), ("B", -1.5)))
     assert drops_blanks(tokens)
     assert not drops_blanks(top_tokens(list_items(("A", -3.0), (" the", -4.0))))
@@ -308,7 +306,7 @@ def echo(tokens: Sequence[str], values: Sequence[float | None], written: int = 0
     }
 
 
-def test_the_tokens_of_a_prompt_are_read_and_what_a_server_wrote_after_them_is_not() -> None:
+def test_a_prompts_tokens_are_read_without_the_written_ones() -> None:
     expected = [Token("An", None), Token("swer", -2.0), Token(":", -0.5)]
     assert read_echoed_tokens(echo(["An", "swer", ":"], [None, -2.0, -0.5])) == expected
     assert read_echoed_tokens(echo(["An", "swer", ":", " B"], [None, -2.0, -0.5, -1.0], written=1)) == expected
@@ -336,7 +334,7 @@ def tokens(*pairs: tuple[str, float | None]) -> list[Token]:
     return [Token(text, value) for text, value in pairs]
 
 
-def test_a_continuation_is_the_sum_of_its_tokens_after_what_all_have_in_common() -> None:
+def test_a_continuation_sums_its_tokens_after_the_common_ones() -> None:
     prompt = tokens(("Answer", None), (":", -1.0))
     # ln P = −.5 −.25 = −.75 and −2.
     wholes = [
@@ -512,7 +510,7 @@ def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
         ask(server)
 
 
-def test_a_server_s_figures_are_asked_for_once_and_missing_where_anything_is_wrong(
+def test_a_servers_figures_are_requested_once_and_absent_on_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(client_module, "MAX_BYTES", 1 << 20)
@@ -721,7 +719,7 @@ def test_a_server_that_drops_blanks_is_found_out_before_scoring(opened: Callable
         assert engine.settings()["leading_blanks"] == "dropped"
 
 
-def test_labels_that_are_never_listed_are_an_error_and_not_an_empty_result(
+def test_labels_that_are_never_listed_are_an_error(
     opened: Callable[..., EndpointEngine],
 ) -> None:
     with serve_scripted_server(serve_scripted(lambda _: Answer(list_items((" (", -0.1), (" The", -3.0))))) as server:

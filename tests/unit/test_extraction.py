@@ -295,7 +295,7 @@ def test_the_first_match_is_the_letter_that_was_recorded(generations: list[dict[
     assert len(real) > 150
 
 
-def test_base_models_run_on_so_that_the_last_match_is_another_question_s(generations: list[dict[str, Any]]) -> None:
+def test_base_models_run_on_and_the_last_match_is_another_questions(generations: list[dict[str, Any]]) -> None:
     def right(model: str, match: str) -> int:
         rows = [row for row in generations if row["model"] == model]
         found = [extract(taking(SELECT, match), row["raw"] or "", labels_of(row)) for row in rows]
@@ -313,7 +313,7 @@ def test_most_outputs_are_read_by_what_follows_answer_is(generations: list[dict[
         assert sum(one is not None and one.rule == "answer-is" for one in extracted) > 150
 
 
-def test_the_first_letter_is_what_was_recorded_of_every_output_of_cavalin_et_al_s_release() -> None:
+def test_the_first_letter_equals_every_recorded_answer_of_cavalin_et_al() -> None:
     checked = 0
     with gzip.open(DATA / "medqa_mistral7b_cat.jsonl.gz", "rt", encoding="utf-8") as stream:
         for line in stream:

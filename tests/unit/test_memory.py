@@ -93,7 +93,7 @@ def test_a_model_that_does_not_fit_at_all_is_given_up() -> None:
     assert len(scorer.tried) == 8
 
 
-def test_smaller_batches_are_not_tried_while_the_model_itself_could_not_be_loaded() -> None:
+def test_smaller_batches_are_not_tried_if_the_model_cannot_load() -> None:
     scorer, budgets = Scorer(0), TokenBudgets()
     scorer.loaded_model_revision_id = None
     with pytest.raises(MemoryError):

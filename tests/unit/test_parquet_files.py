@@ -156,7 +156,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
             list(parquet_rows(path))
 
 
-def test_a_file_that_needs_too_much_memory_at_once_is_refused_before_it_is_unpacked_here(tmp_path: Path) -> None:
+def test_a_file_that_needs_too_much_memory_is_refused_before_unpacking(tmp_path: Path) -> None:
     path = bombs.endless_list(tmp_path, 600)
     before = pa.total_allocated_bytes()
     with pytest.raises(IngestError, match=r"^list\.parquet: cannot be unpacked within the limit of \d+ bytes at once"):

@@ -240,7 +240,7 @@ def test_examples_are_relabelled_too() -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["match-letter", "match-dash", "hybrid"])
-def test_one_label_for_all_does_where_the_answer_is_the_option_s_text(
+def test_one_label_for_all_suffices_if_answers_are_option_texts(
     name: str, scheme: str, ordinal: int, lines: str
 ) -> None:
     found = prompt_under(name, f"relabel:labels={scheme}", ordinal)
@@ -332,7 +332,7 @@ def test_where_labels_are_scored_the_cue_opens_the_assistant_s_turns() -> None:
     assert found.continuations == (" A", " B", " C")
 
 
-def test_where_text_is_written_the_assistant_s_turn_is_left_to_the_model() -> None:
+def test_in_generation_the_assistants_turn_is_left_to_the_model() -> None:
     found = in_chat("select-letter", 1)
     assert turns(found) == [
         ("system", SELECT_LETTER),

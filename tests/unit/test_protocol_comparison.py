@@ -112,7 +112,7 @@ def test_agreement_of_two_benchmarks_is_that_of_their_models_mean_accuracies():
     assert agreement["kendall"] == pytest.approx({"first": 1, "second": 1 / 3, "difference": -2 / 3})
 
 
-def test_agreement_is_over_the_models_that_both_benchmarks_have_and_undefined_where_none_stands_out():
+def test_agreement_covers_models_of_both_benchmarks_and_may_be_undefined():
     value = {"accuracy_mean_all": 0.5}
     pairs = [pair("m", "a", value, value), pair("n", "a", value, value), pair("m", "b", value, value)]
     (agreement,) = compare(pairs)["benchmark_pairs"]

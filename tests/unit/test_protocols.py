@@ -53,7 +53,7 @@ def test_what_a_caller_does_to_a_definition_does_not_change_the_preset() -> None
 
 
 @pytest.mark.parametrize("name", ["select-letter", "select-dash", "match-letter", "match-dash"])
-def test_generation_is_the_model_s_own_else_the_values_that_the_paper_prints(name: str) -> None:
+def test_generation_settings_are_the_models_own_or_the_papers(name: str) -> None:
     # Nowak et al., Table 4: temperature 0.6, top-k 20, top-p 0.95, min-p 0.
     assert protocol_definition(name)["generation"] == {
         "sampling": "model",
@@ -106,7 +106,7 @@ def test_one_number_has_one_text(given: str, stored: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", load_shipped_definitions())
-def test_a_protocol_that_ships_differs_from_its_base_and_lies_in_a_file_of_its_name(name: str) -> None:
+def test_a_shipped_protocol_differs_from_its_base_and_names_its_file(name: str) -> None:
     definition = load_known_definitions()[name]
     preset = PRESETS[definition["format"]]
     assert {key for key in definition if key not in ("name", "shots") and definition[key] != preset.get(key)}

@@ -64,7 +64,7 @@ def test_a_bad_line_is_named_and_nothing_is_printed(tmp_path: Path, line: Any, m
     assert f"outputs.jsonl line 2: {message}" in failed.stderr
 
 
-def test_a_line_with_a_single_option_is_unread_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_line_with_a_single_option_is_skipped_and_others_read(tmp_path: Path) -> None:
     path = outputs(
         tmp_path,
         {"text": "Answer: A", "options": ["Rome"]},

@@ -77,7 +77,7 @@ def test_a_setting_is_read_from_the_file_that_its_variable_names(
         (b"hunter2", "Input should be a valid number.*; correct the file"),
     ],
 )
-def test_a_file_that_gives_no_setting_is_named_and_its_contents_are_not(
+def test_a_file_without_its_setting_is_named_without_its_contents(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, contents: bytes | None, reason: str
 ) -> None:
     path = tmp_path / "seconds"

@@ -53,7 +53,7 @@ def divide_text(text: str, **of: Any) -> Divided:
         ("<think>", "</think><answer>"),
     ],
 )
-def test_every_style_of_marker_is_cut_at_its_end_and_without_it_the_thought_did_not_end(begin: str, end: str) -> None:
+def test_every_style_of_marker_ends_a_thought_at_its_end_marker(begin: str, end: str) -> None:
     parts = divide_text(f"{begin}\nPerhaps A.\n{end}\nB\n")
     assert (parts.thought, parts.answer) == ("Perhaps A.", "B")
     assert divide_text(f"{begin}\nPerhaps A.\n") == Divided("Perhaps A.", None)
@@ -142,7 +142,7 @@ def test_a_template_may_open_a_thought_in_words() -> None:
     assert opens_thought("<|turn>model\n<|channel>thought\n", load_markers())
 
 
-def test_a_thought_handed_over_apart_leaves_the_content_and_its_markers_are_honoured() -> None:
+def test_a_separate_thought_leaves_the_content_and_its_markers() -> None:
     assert divide_text("B", reasoning=" a ") == Divided("a", "B")
     assert divide_text("B", reasoning="a", opened=True) == Divided("a", "B")
     assert divide_text("<think>b</think>c", reasoning="a") == Divided("a\n\nb", "c")
@@ -160,7 +160,7 @@ def test_what_a_template_opened_is_a_thought_until_its_end_marker() -> None:
     assert divide_text("Answer: A", opened=True, reasoning="").answer is None
 
 
-def test_an_end_marker_in_code_does_not_end_a_thought_that_was_cut_off() -> None:
+def test_an_end_marker_in_code_does_not_end_a_thought() -> None:
     assert divide_text("<think>The tag `</think>` and the answer is A", finish="length").answer is None
 
 
@@ -197,9 +197,7 @@ def test_in_text_reads_the_whole_output_as_papers_did() -> None:
         assert read(SELECT, output, LABELS, LABELS).position == 1
 
 
-def test_a_protocol_may_name_markers_of_its_own_and_a_file_adds_to_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_protocol_may_name_markers_and_a_file_adds_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = custom_definition({"name": "m", "base": "match-dash", "markers": [{"begin": "((", "end": "))"}]}, "m.json")
     assert divide(Output("((a)) b"), markers_of(own)) == Divided("a", "b")
     assert divide(Output("<think>a</think> b"), markers_of(own)).thought is None

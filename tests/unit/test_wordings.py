@@ -36,7 +36,7 @@ def prompts(spec: str | VariantSetDefinition, protocol: str = "symbols", shots: 
 # Wordings
 
 
-def test_a_wording_comes_before_the_question_or_after_its_options_in_examples_too() -> None:
+def test_a_wordings_place_is_the_same_in_examples() -> None:
     found = prompts("wording", shots=1)
     assert found[2].text == (
         "What floats?\nA. wood\nB. iron\nThis multiple choice question is about high school physics. Answer it with the "
@@ -51,7 +51,7 @@ def test_a_wording_comes_before_the_question_or_after_its_options_in_examples_to
 
 
 @pytest.mark.parametrize("protocol", PRESETS.keys() - {"cloze"})
-def test_every_protocol_says_how_to_answer_under_every_wording_and_reads_the_same_answers(protocol: str) -> None:
+def test_every_protocol_instructs_and_reads_the_same_under_every_wording(protocol: str) -> None:
     found = prompts("wording", protocol)
     assert len({prompt.text for prompt in found}) == 11
     assert {(prompt.continuations, prompt.answers) for prompt in found} == {(found[0].continuations, found[0].answers)}
@@ -72,7 +72,7 @@ def test_variant_0_is_in_the_protocol_s_own_words_and_alone_unchanged() -> None:
     assert prompts("wording")[0] == prompts("original")[0]
 
 
-def test_some_templates_keep_their_ordinals_and_a_seed_sets_how_options_are_written() -> None:
+def test_selected_templates_keep_ordinals_and_a_seed_chooses_the_format() -> None:
     assert [variant.ordinal for variant in variants("wording:templates=0+3+9-10")] == [0, 3, 9, 10]
     lines = [prompts(f"wording:templates=3,seed={seed}")[0].text.splitlines()[3] for seed in range(5)]
     assert lines == ["A. a stone", "A: a stone", "A) a stone", "(A) a stone", "[A] a stone"]
@@ -124,7 +124,7 @@ def test_a_file_of_templates_is_refused_with_a_remedy(tmp_path: Path, old: str, 
     assert message in str(refused.value)
 
 
-def test_a_file_is_read_only_where_the_program_is_the_user_s_own() -> None:
+def test_a_file_is_read_only_if_the_program_is_the_users() -> None:
     with pytest.raises(VariantError, match="files are read by 'shuffleboard' alone"):
         parse_variants("wording:file=/etc/passwd")
 

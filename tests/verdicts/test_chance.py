@@ -22,7 +22,7 @@ ORDERS_ASKED = [(0, 1, 2, 3), (1, 2, 3, 0), (2, 3, 0, 1), (3, 0, 1, 2)]
 @pytest.mark.parametrize("m", ORDERS)
 @pytest.mark.parametrize("p", RIGHT)
 @pytest.mark.long
-def test_without_an_order_effect_the_order_is_blamed_in_at_most_one_of_twenty(p: float, m: int) -> None:
+def test_without_an_order_effect_at_most_one_of_twenty_blames_it(p: float, m: int) -> None:
     pages, lists, boards, lower = blame(Model(p), m, 2, 100, LONG, seed=1)
     assert max(pages, lower) <= 5
     assert max(lists, boards) <= 10  # of twenty each
@@ -42,7 +42,7 @@ def is_blamed(model: Model, m: int, k: int, n: int, evaluations: int) -> int:
     return sum(map(is_blamed_on_page, facts_of_answers(chosen, resamples=400)))
 
 
-def test_chance_alone_is_not_blamed_on_the_order_and_a_planted_effect_is_found() -> None:
+def test_a_planted_order_effect_is_found_and_chance_is_not() -> None:
     assert is_blamed(Model(0.9), 12, 1, 100, 10) == 0
     assert is_blamed(Model(0.9), 4, 2, 100, 40) <= 4
     assert is_blamed(Model(0.8, 0.03), 4, 2, 400, 20) >= 16

@@ -129,7 +129,7 @@ def page(site: Site, name: str) -> str:
 BLAME = re.compile(r"does not hold|holds in every|lost by changing|changes with|costs")
 
 
-def test_a_model_that_samples_is_not_said_to_lose_anything_to_the_order(site):
+def test_a_model_that_samples_loses_nothing_to_the_order(site):
     said = page(site, "sampling")
     assert "Chance may be part of what changes here: its answers are sampled, and no prompt was repeated." in said
     assert not BLAME.search(said)

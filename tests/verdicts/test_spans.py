@@ -61,7 +61,7 @@ def test_one_order_has_a_dot_with_its_interval_and_nothing_else() -> None:
     assert line(span).strip(" ┊") == "●"  # of a cell, 3⅓ points wide, the interval is a part
 
 
-def test_nothing_is_drawn_of_answers_that_are_mostly_missing_and_their_share_is_in_words() -> None:
+def test_mostly_missing_answers_are_described_in_words_and_not_drawn() -> None:
     assert span_of(facts(missing=900, **STEADY)) is None
     span, few = (span_of(facts(missing=missing, **STEADY)) for missing in (160, 16))
     assert span is not None
@@ -164,7 +164,7 @@ def test_means_over_tasks_are_drawn_if_every_task_has_them() -> None:
     assert mean_span([[one], [facts(missing=900, **STEADY)]]) is None
 
 
-def test_no_drawing_of_a_random_evaluation_leaves_the_scale_or_blames_the_order_for_chance() -> None:
+def test_drawings_of_random_evaluations_stay_on_scale_and_blame_chance_correctly() -> None:
     for seed in range(60):
         given = facts_of_raw(make(seed), resamples=50)
         span = span_of(given)

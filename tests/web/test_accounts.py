@@ -88,7 +88,7 @@ def test_a_copied_cookie_ends_with_the_session_it_was_copied_from(app: Flask, en
     assert [client.get("/account").status_code for client in (one, other, copy)] == [401] * 3
 
 
-def test_a_session_ends_some_time_after_signing_in_however_often_it_is_used(app: Flask, engine: Engine) -> None:
+def test_a_session_ends_some_time_after_sign_in_despite_use(app: Flask, engine: Engine) -> None:
     client = signed_in(app, "reader")
     with write_session(engine) as session:
         begun = session.scalars(select(BrowserSession.created_at)).one()
@@ -156,7 +156,7 @@ def test_each_further_wrong_password_doubles_the_wait(app: Flask) -> None:
     assert [round(wait, -1) for wait in waits[9:]] == [30, 60, 120, 240]
 
 
-def test_guesses_from_everywhere_do_not_keep_an_account_from_where_it_signs_in(app: Flask, engine: Engine) -> None:
+def test_guesses_from_everywhere_do_not_lock_out_an_accounts_own_address(app: Flask, engine: Engine) -> None:
     assert guess(app, "198.51.100.7", PASSWORD) == 303
     with app.test_request_context("/"):
         for number in range(throttle.FREE_FROM_ANYWHERE):
@@ -213,7 +213,7 @@ def test_signing_in_leads_on_to_a_page_of_this_site_only(app: Flask, engine: Eng
         assert (answer.status_code, answer.headers["Location"]) == (303, wanted)
 
 
-def test_choosing_colours_leads_back_to_a_page_of_this_site_only_and_is_kept(app: Flask) -> None:
+def test_choosing_colours_is_remembered_and_leads_back_to_this_site_only(app: Flask) -> None:
     client = app.test_client()
     for target, wanted in TARGETS.items():
         answer = client.get("/theme", query_string={"theme": "dark", "next": target})

@@ -173,7 +173,7 @@ def test_a_choice_that_a_request_cannot_read_is_refused_with_the_command(own_cli
     assert client.get("/protocol?benchmark=four&model=good&model=lost").status_code == 400
 
 
-def test_queries_grow_with_the_evaluations_alone_and_not_at_all_the_second_time(own_client):
+def test_queries_grow_with_evaluations_alone_and_are_cached(own_client):
     client, engine = own_client
     counts = []
     for query in ("model=good&benchmark=four", "model=good&benchmark=four&benchmark=two", "tolerance=0.02"):

@@ -42,7 +42,7 @@ def body(client, path, status=200):
     return response.text
 
 
-def test_a_board_ranks_who_is_complete_and_says_who_is_on_the_way(own):
+def test_a_board_ranks_complete_models_and_lists_those_under_way(own):
     load(own, title="Who knows capitals?", text="Eight capitals.")
     page = body(own.client, "/boards/main")
     assert "Who knows capitals?" in page
@@ -224,7 +224,7 @@ def test_a_board_of_models_without_a_seal_is_empty(own, tmp_path):
     assert "shuffleboard evaluations submit" not in page  # a visitor cannot run that
 
 
-def test_a_board_is_sorted_by_a_column_with_values_and_leaves_empty_ones_out(own):
+def test_a_board_sorts_by_columns_with_values_and_omits_empty_ones(own):
     load(own)
     with write_session(own.engine) as session:
         columns = ("choice_only_accuracy@cyclic", "accuracy@cyclic")  # its sort column would be the first
@@ -271,7 +271,7 @@ def test_a_board_of_many_models_is_shown_in_pages(own):
     assert [row[1].split()[0] for row in cells(pairs, "Pairs")] == ["beta", "gamma"]
 
 
-def test_a_visitor_chooses_models_columns_and_weights_and_gets_ranks_of_the_choice(own, monkeypatch):
+def test_a_visitors_choice_of_models_and_weights_has_its_own_ranks(own, monkeypatch):
     load(own)
     page = body(own.client, "/boards/main/own?column=accuracy@cyclic&model=beta&model=delta&weight.capitals=2")
     rows = page[page.index("<tbody") : page.index("</table>")]
@@ -307,7 +307,7 @@ def test_a_board_of_several_tasks_leads_to_each_of_them_alone(own, tmp_path):
     assert ranked.index(">beta<") < ranked.index(">alpha<")
 
 
-def test_who_may_submit_saves_a_selection_as_a_board_under_a_name_of_its_own(own):
+def test_a_submitter_saves_a_selection_as_a_board_of_its_own(own):
     load(own)
     add_account(own.engine, "mia", "submitter")
     client = signed_in(own.client.application, "mia")
@@ -320,7 +320,7 @@ def test_who_may_submit_saves_a_selection_as_a_board_under_a_name_of_its_own(own
     assert "exists already" in client.post(address, data=sent).text
 
 
-def test_trade_offs_have_a_line_through_who_is_best_for_the_price_and_boards_say_what_is_known_of_models(own):
+def test_trade_offs_connect_the_best_models_for_their_price(own):
     load(own)
     with write_session(own.engine) as session:
         for name, size, day in (("alpha", 7, "2025-03-01"), ("beta", 1, "2024-01-15"), ("delta", 3, "2025-06-30")):

@@ -90,7 +90,7 @@ def test_everything_sorts_and_filters_without_scripts(chromium, address):
         assert models(opened)[0] == "delta"
 
 
-def test_the_leaderboard_is_compact_keeps_headings_and_models_in_sight_and_says_more_on_focus(chromium, address):
+def test_the_leaderboard_is_compact_with_sticky_headings_and_details_on_focus(chromium, address):
     base, seeded = address
     with page(chromium, viewport={"width": 1440, "height": 900}) as opened:
         columns = "cora,accuracy,worst_accuracy,average_accuracy,best_accuracy,fluctuation_rate,brier_score,entropy"
@@ -140,7 +140,7 @@ def test_progress_moves_without_a_reload(chromium, address):
             expect(opened.locator(f"[data-field={field}]")).not_to_have_text("?")
 
 
-def test_an_evaluation_shows_its_charts_at_once_and_its_questions_as_cards_on_a_phone(chromium, address):
+def test_on_a_phone_an_evaluation_shows_charts_and_question_cards(chromium, address):
     base, seeded = address
     with page(chromium, viewport={"width": 1440, "height": 900}) as opened:
         opened.goto(f"{base}/evaluations/{seeded.evaluations['beta']}")
@@ -197,7 +197,7 @@ def ground(opened):
     return opened.evaluate(GROUND)
 
 
-def test_the_menu_goes_by_keys_and_the_chosen_colours_hold_with_scripts_and_without(chromium, address):
+def test_menu_keys_and_chosen_colours_work_with_scripts_and_without(chromium, address):
     base, _ = address
     with page(chromium, color_scheme="light") as opened:
         opened.goto(f"{base}/models?q=a")

@@ -72,7 +72,7 @@ def check_colours(opened, path):
     assert [fill for fill in fills if fill == "rgb(0, 0, 0)"] == [], path
 
 
-def test_every_chart_is_drawn_in_light_colours_and_the_policy_is_never_broken(chromium, drawn_address):
+def test_every_chart_is_drawn_without_breaking_the_content_policy(chromium, drawn_address):
     base, outputs = drawn_address
     with page(chromium, color_scheme="light") as opened:
         opened.add_init_script(VIOLATIONS)
@@ -86,7 +86,7 @@ def test_every_chart_is_drawn_in_light_colours_and_the_policy_is_never_broken(ch
             assert opened.evaluate("window.violations") == [], path
 
 
-def test_charts_fit_a_narrow_screen_move_nothing_and_have_nothing_cut_or_black_in_the_dark(chromium, drawn_address):
+def test_charts_fit_a_narrow_screen_and_stay_visible_in_the_dark(chromium, drawn_address):
     base, outputs = drawn_address
     with page(chromium, viewport={"width": 390, "height": 800}, color_scheme="dark") as opened:
         for path in paths(outputs):
@@ -137,7 +137,7 @@ def test_a_chart_that_arrives_without_a_reload_is_drawn_as_well(chromium, drawn_
         assert opened.evaluate("window.stayed")
 
 
-def test_a_chart_is_drawn_when_it_comes_into_view_and_where_it_cannot_be_its_table_opens(chromium, drawn_address):
+def test_a_chart_is_drawn_in_view_or_its_table_opens(chromium, drawn_address):
     base, outputs = drawn_address
     with closing(chromium.new_page(viewport={"width": 800, "height": 200})) as opened:
         asked = []
@@ -149,9 +149,7 @@ def test_a_chart_is_drawn_when_it_comes_into_view_and_where_it_cannot_be_its_tab
         expect(opened.locator("figure[data-chart=failed] table").last).to_be_visible()
 
 
-def test_points_that_the_server_draws_are_links_for_the_keyboard_and_say_their_numbers_without_scripts(
-    chromium, drawn_address
-):
+def test_points_drawn_by_the_server_are_keyboard_links_with_numbers(chromium, drawn_address):
     base, _ = drawn_address
     looks = {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark", "java_script_enabled": False}
     with page(chromium, **looks) as opened:

@@ -100,7 +100,7 @@ def test_a_kept_page_costs_one_statement_until_anything_is_written(own: Site) ->
     assert "epsilon" in own.client.get("/models").text
 
 
-def test_a_transaction_that_is_not_finished_changes_no_state_and_its_end_does(own: Site) -> None:
+def test_a_transaction_changes_the_state_only_when_it_ends(own: Site) -> None:
     state = State(own.engine)
     with write_session(own.engine) as session:
         before = state.now()

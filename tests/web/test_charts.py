@@ -100,7 +100,7 @@ def cells(page, caption):
     ]
 
 
-def test_the_box_is_the_median_of_the_moved_runs_and_the_whiskers_are_over_all_runs():
+def test_the_box_shows_moved_runs_and_the_whiskers_all_runs():
     runs = [{"variant": variant, "accuracy": value} for variant, value in enumerate((0.6, 0.7, 0.8))]
     found = charts.spread(runs)
     assert found["original"] == 0.6

@@ -166,7 +166,7 @@ def test_an_evaluation_offers_those_that_ask_the_same_questions(drawn):
     assert not set(offered) & {str(hidden) for hidden in drawn.outputs.hidden.values()}
 
 
-def test_the_choice_begins_with_what_several_models_were_asked_in_the_same_way(drawn):
+def test_the_choice_begins_with_requests_that_several_models_share(drawn):
     page = drawn.client.get("/compare").text
     for model in MODELS:
         assert f'<input type="checkbox" name="model" value="{model}">' in page
@@ -188,7 +188,7 @@ def test_models_are_compared_where_a_url_names_them_and_no_benchmark(drawn):
     assert drawn.client.get("/compare?left=leaning&right=steady").status_code == 200
 
 
-def test_a_verdict_says_who_is_better_by_how_much_and_on_how_many_questions(drawn):
+def test_a_verdict_names_the_better_model_the_difference_and_the_questions(drawn):
     with read_session(drawn.engine) as session:
         row = compare_evaluations(session, *pair(drawn))["metrics"]["right_twice_across_orders"]
     low, high = (-end for end in reversed(row["interval"]))

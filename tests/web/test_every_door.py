@@ -153,7 +153,7 @@ def list_hostile(own: Site) -> list[str]:
     ],
     indirect=["filled_databases"],
 )
-def test_a_benchmark_is_behind_no_door_for_whom_it_is_not_and_what_users_wrote_is_text(
+def test_hidden_benchmarks_appear_nowhere_and_users_words_are_escaped(
     app: Flask, own: Site, visibility: str, seen_by: str, not_by: str, most: dict[str, int]
 ) -> None:
     set_visibility(own, visibility)

@@ -100,7 +100,7 @@ def test_the_links_lead_to_exactly_the_rows_shown(client, query):
     assert cells_of(spelt) == cells_of(response)
 
 
-def test_many_rows_are_sent_as_csv_in_pieces_that_together_are_the_same_table(client, monkeypatch):
+def test_many_rows_are_sent_as_csv_in_pieces_of_one_table(client, monkeypatch):
     whole = client.get("/leaderboard.csv").text
     for rows in (1, 2, 3):
         monkeypatch.setattr(leaderboard, "AT_ONCE", rows)
@@ -169,7 +169,7 @@ def test_selected_rows_are_compared_as_they_were_asked(client):
 
 @pytest.mark.one_engine
 @pytest.mark.parametrize(("chart", "axis", "value"), [("order", "Accuracy", "75.0%"), ("size", "Parameters", "135 M")])
-def test_every_row_has_a_point_that_leads_to_it_and_stands_in_a_table(client, seeded, chart, axis, value):
+def test_every_row_has_a_linked_point_and_a_row_in_the_table(client, seeded, chart, axis, value):
     page = client.get(f"/?benchmark=capitals&chart={chart}").text
     points = re.findall(r'<a href="([^"]+)" data-row="(\d+)"><title>([^<]+)</title>', page)
     assert [link for link, _, _ in points] == [f"/evaluations/{number}" for _, number, _ in points]
@@ -184,7 +184,7 @@ def test_every_row_has_a_point_that_leads_to_it_and_stands_in_a_table(client, se
         assert all(value in title.replace("\u202f", "") for value in table[name])
 
 
-def test_a_chart_beside_the_table_leaves_out_by_name_what_it_cannot_draw():
+def test_a_chart_names_the_rows_that_it_cannot_draw():
     def row(number, **changes):
         how = {"distinct_prompts_min": 4, "distinct_prompts_max": 4, "variants_max": 4, "orders_only": True}
         values = {"accuracy": 0.6, "worst_accuracy": 0.3, "parameters": 7_000_000_000}

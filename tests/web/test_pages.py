@@ -119,7 +119,7 @@ def test_every_link_on_a_page_leads_somewhere(client, seeded, pattern, leads_to,
         assert leads_to(client, link) == 200, link
 
 
-def test_the_board_ranks_equal_values_equally_and_shows_how_many_questions_stand_behind_a_number(client, seeded):
+def test_equal_values_have_equal_ranks_next_to_their_number_of_questions(client, seeded):
     address = "/?benchmark=capitals&metrics=worst_accuracy,average_accuracy"
     assert "8/8" not in text_of(client.get(address))  # n and interval are one hover, or one link, away
     text = text_of(client.get(f"{address}&density=details"))
@@ -388,7 +388,7 @@ def test_each_error_is_a_page_that_says_what_to_do_next(empty_client, monkeypatc
 
 
 @pytest.mark.one_engine
-def test_lists_are_sorted_by_any_column_without_regard_to_case_and_narrowed_by_part_of_a_name(own):
+def test_lists_are_sorted_by_any_column_and_narrowed_by_name(own):
     with write_session(own.engine) as session:
         for name, parameters in (("Beta-2", 7_000_000_000), ("ALPHA-small", 1_000_000)):
             add_model(session, name).model.parameters = parameters
@@ -449,7 +449,7 @@ def statements_of(site, patterns):
 
 
 @pytest.mark.long_on("postgresql")
-def test_a_page_asks_the_database_as_often_for_many_evaluations_as_for_few(own):
+def test_a_page_makes_as_many_queries_for_many_evaluations_as_few(own):
     few = statements_of(own, PAGES)
     for variants in ("original", "random2", "full"):
         for model in ("alpha", "beta", "delta"):

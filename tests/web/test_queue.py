@@ -148,7 +148,7 @@ def test_no_time_is_left_to_tell_while_nobody_scores(own_engine, site, tmp_path:
 
 
 @pytest.mark.one_engine
-def test_the_time_left_of_all_is_unknown_while_one_evaluation_has_no_rate(own_engine, site, tmp_path: Path) -> None:
+def test_the_total_time_left_is_unknown_without_every_evaluations_rate(own_engine, site, tmp_path: Path) -> None:
     queue_evaluation(own_engine, tmp_path, shards=2)
     queue_evaluation(own_engine, tmp_path, shards=2, model="other")
     add_worker(own_engine)

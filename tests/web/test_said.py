@@ -121,7 +121,7 @@ def test_a_model_that_guesses_is_said_to_and_is_in_no_headline(site, model):
     assert model not in top
 
 
-def test_what_was_asked_in_one_order_is_ranked_by_accuracy_and_alone_not_at_all(site):
+def test_evaluations_in_one_order_rank_by_accuracy_unless_alone(site):
     found = rows(site)
     for model, variants, rank in (("once", "original", 1), ("again", "original", 2), ("recorded", "imported", None)):
         row = found[model, "four", variants]
@@ -173,7 +173,7 @@ def test_models_asked_once_are_ranked_by_accuracy_in_columns_that_have_values(si
     assert ("once" in first, "again" in second) == (True, True)
 
 
-def test_the_overview_takes_the_way_that_covers_most_and_says_what_it_leaves_out(site):
+def test_the_overview_takes_the_most_common_protocol_and_lists_omissions(site):
     page = words(site.client.get("/overview").text)
     assert "Right in two orders under cyclic, symbols, 0-shot." in page
     left_out = (
@@ -185,7 +185,7 @@ def test_the_overview_takes_the_way_that_covers_most_and_says_what_it_leaves_out
     assert "90.0" in page
 
 
-def test_answers_that_are_missing_have_a_column_above_one_percent_and_no_rank_beyond_half(lasting_sqlite, tmp_path):
+def test_missing_answers_have_a_column_and_beyond_half_no_rank(lasting_sqlite, tmp_path):
     registry = Registry(lasting_sqlite(), tmp_path)
     registry.benchmark("four", FOUR)
     client = create_app(database_url=registry.url).test_client()
@@ -223,7 +223,7 @@ def command(site, *arguments):
     return done.stdout, done.stderr
 
 
-def test_metrics_on_the_command_line_say_how_it_was_asked_and_what_guessing_gives(site):
+def test_metrics_on_the_command_line_state_protocol_and_chance_level(site):
     number = str(rows(site)["once", "four", "original"]["evaluation_id"])
     out, _ = command(site, "metrics", number)
     assert "Asked in one order: nothing is known about other orders." in out
@@ -233,7 +233,7 @@ def test_metrics_on_the_command_line_say_how_it_was_asked_and_what_guessing_give
     assert "Cannot be distinguished from guessing (25.0\u202f%): " in out
 
 
-def test_a_board_names_whom_it_does_not_rank_and_leaves_them_out_of_its_chart(site):
+def test_a_board_names_unranked_models_and_omits_them_from_its_chart(site):
     document = site.client.get("/api/v1/boards/records").json
     reason = "Worst accuracy needs two orders or more; asked in one order of four (imported)"
     asking = COMMAND.format("recorded").replace("cyclic", "imported")
@@ -316,7 +316,7 @@ def _complete(session):
     return complete_rows(session, Selection(), Ordering(), limit=None, offset=0)[0]
 
 
-def test_a_model_page_says_where_it_flips_and_names_nothing_for_one_asked_once(site):
+def test_a_model_page_lists_flips_unless_it_was_asked_once(site):
     page = words(site.client.get("/models/leaning").text)
     assert re.search(r"Where it flips .*q\d+ : right in \d of 4; two orders agree in", page)
     once = words(site.client.get("/models/once").text)

@@ -172,7 +172,7 @@ def open_files() -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.*")))
-def test_a_static_file_is_whole_and_none_stays_open_when_its_reader_goes_away(name: str) -> None:
+def test_a_static_file_is_whole_and_closed_if_its_reader_leaves(name: str) -> None:
     app = create_app(database_url="sqlite://")
     content, client = (STATIC / name).read_bytes(), app.test_client()
     answer = client.get(f"/static/{name}")

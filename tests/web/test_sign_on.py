@@ -184,7 +184,7 @@ def trail(site: Site) -> list[tuple[str, str, str | None, str, dict[str, Any]]]:
 # Admission and roles
 
 
-def test_a_person_signs_in_with_the_role_of_the_rules_and_comes_back_to_the_page(site: Site) -> None:
+def test_a_person_signs_in_with_the_rules_role_and_returns(site: Site) -> None:
     assert "Sign in with Example ID" in page(site, path="/sign-in").text
     answer = come_back(site, set_out(site, after="/queue?state=done"))
     assert (answer.status_code, answer.headers["Location"]) == (303, "/queue?state=done")
@@ -334,7 +334,7 @@ def test_a_disabled_account_does_not_sign_in(site: Site) -> None:
     assert role_of(site, "ada") == "reader"
 
 
-def test_an_account_is_linked_by_its_owner_with_its_password_and_then_has_the_role_of_the_rules(site: Site) -> None:
+def test_an_owner_links_an_account_by_password_and_gets_the_role(site: Site) -> None:
     client = sign_in_by_password(site, "maintainer")
     assert post(site, "/account/identity", client, password="wrong").status_code == 400
     answer = post(site, "/account/identity", client, password=PASSWORD)
@@ -513,7 +513,7 @@ ANSWERS: dict[str, Callable[[dict[str, str]], Any]] = {
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-def test_an_answer_that_is_not_the_providers_to_this_browser_signs_nobody_in(shared: Site, kind: str) -> None:
+def test_an_answer_not_meant_for_this_browser_signs_nobody_in(shared: Site, kind: str) -> None:
     answer = come_back(shared, ANSWERS[kind](set_out(shared)))
     assert answer.status_code == 400, answer.text
     assert "<script>alert" not in answer.text
@@ -591,7 +591,7 @@ def test_signing_out_ends_the_session_here_and_leads_on_to_the_provider(shared: 
 
 
 @pytest.mark.parametrize("endpoint", [None, "javascript:alert(1)", "http://id.example.org/leave", 7])
-def test_without_a_place_to_sign_out_at_the_provider_it_is_done_here(shared: Site, endpoint: Any) -> None:
+def test_without_the_providers_sign_out_address_it_is_done_here(shared: Site, endpoint: Any) -> None:
     shared.stand_in.more["end_session_endpoint"] = endpoint
     sign_in(shared)
     answer = post(shared, "/sign-out")
@@ -602,7 +602,7 @@ def test_without_a_place_to_sign_out_at_the_provider_it_is_done_here(shared: Sit
 # The provider
 
 
-def test_keys_are_kept_for_an_hour_and_fetched_again_for_a_new_one(shared: Site) -> None:
+def test_keys_are_cached_for_an_hour_unless_a_new_one_appears(shared: Site) -> None:
     for _ in range(3):
         assert sign_in(shared).status_code == 303
     assert [shared.stand_in.asked.count(path) for path in (DISCOVERY, "/keys")] == [1, 1]

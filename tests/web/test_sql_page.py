@@ -81,7 +81,7 @@ def test_the_page_shows_rows_and_the_files_hold_them(app: Flask) -> None:
     assert pq.read_table(io.BytesIO(answer.data)).to_pydict() == {"benchmark": ["open"], "scored": [4]}
 
 
-def test_a_query_too_long_for_an_address_is_answered_where_it_is_sent(app: Flask) -> None:
+def test_a_query_too_long_for_an_address_is_answered_by_post(app: Flask) -> None:
     client = app.test_client()
     query = "SELECT benchmark FROM leaderboard WHERE model <> '" + "x" * 4000 + "'"
     answer = client.post("/sql", data={"csrf_token": csrf_of(client, "/sql"), "q": query})
@@ -93,7 +93,7 @@ def test_a_query_too_long_for_an_address_is_answered_where_it_is_sent(app: Flask
     assert client.post("/sql", data={"q": query}).status_code == 400  # no CSRF token
 
 
-def test_what_is_refused_is_said_with_its_line_and_similar_names_and_written_down(app: Flask, engine: Engine) -> None:
+def test_a_refusal_shows_its_line_and_similar_names_and_is_logged(app: Flask, engine: Engine) -> None:
     query = "SELECT modle, '<script>alert(1)</script>' FROM leaderboard"
     answer = app.test_client().get("/sql", query_string={"q": query})
     assert answer.status_code == 400
@@ -140,14 +140,14 @@ def test_a_query_that_would_be_refused_is_not_saved(app: Flask) -> None:
     assert nobody.post("/sql/saved", data=data).status_code == 401
 
 
-def test_the_page_says_as_of_when_it_answers_and_what_is_not_in_it(app: Flask) -> None:
+def test_the_page_states_its_time_and_what_is_missing(app: Flask) -> None:
     page = app.test_client().get("/sql", query_string={"q": "SELECT 1 AS one"}).text
     assert "from data as of <time" in page
     assert "over public data" in page
     assert "The views over questions and prompts have 1 sealed evaluation." in page
 
 
-def test_a_question_of_a_result_leads_to_its_page_and_an_empty_result_says_so(app: Flask) -> None:
+def test_a_results_questions_are_links_and_an_empty_result_is_stated(app: Flask) -> None:
     client = app.test_client()
     page = client.get("/sql", query_string={"q": "SELECT question_id, variant FROM prediction_detail LIMIT 1"}).text
     link = page.split('<td class="number"><a href="')[1].split('"')[0]

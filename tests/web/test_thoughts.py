@@ -113,7 +113,7 @@ AGAIN = "evaluations submit --model thinker@1 --benchmark bench --variants cycli
 
 
 @pytest.mark.parametrize("path", ["/", "/boards/thinking", "/evaluations/{thinker}", "/models/thinker"])
-def test_what_was_lost_is_said_with_its_limit_and_to_maintainers_the_command_that_asks_again(
+def test_cut_off_thoughts_are_named_with_their_limit_and_a_command(
     site: Site, maintainer: dict[str, str], path: str
 ) -> None:
     address = path.format(**site.seeded.evaluations)
@@ -175,7 +175,7 @@ def test_tokens_per_answer_are_a_column_and_a_chart(site: Site) -> None:
     assert (row["unread"], row["unfinished"], row["tokens_per_answer"]) == (4, 3, pytest.approx(120.41875))
 
 
-def test_a_question_shows_its_thought_folded_its_answer_and_the_rule_that_read_it(site: Site) -> None:
+def test_a_question_shows_its_folded_thought_and_the_reading_rule(site: Site) -> None:
     one = site.seeded.evaluations["thinker"]
     with read_session(site.engine) as session:
         ids = {row.external_id: row.id for row in session.scalars(select(Question))}
