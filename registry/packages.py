@@ -111,7 +111,7 @@ def _extra_of(module: str) -> str | None:
 
 
 def _list_declared(extra: str) -> list[str]:
-    return [requirement for _, requirement, of in _requirements() if of == extra]
+    return [requirement for _, requirement, needed_by in _requirements() if needed_by == extra]
 
 
 def _requirement_of(module: str) -> str:

@@ -93,20 +93,22 @@ def courses(
     of the moment that contains its first snapshot with a value, so that no model was first because it was imported
     first.
     """
-    of = BoardStanding
+    standing = BoardStanding
     ids = select(BoardSnapshot.id).join(Board, Board.id == BoardSnapshot.board_id).where(Board.name == name)
-    valued = select(of.model_revision_id, func.min(of.board_snapshot_id)).where(
-        of.board_snapshot_id.in_(ids.where(BoardSnapshot.id <= known[-1].id)),
-        of.column == column,
-        of.value.is_not(None),
+    valued = select(standing.model_revision_id, func.min(standing.board_snapshot_id)).where(
+        standing.board_snapshot_id.in_(ids.where(BoardSnapshot.id <= known[-1].id)),
+        standing.column == column,
+        standing.value.is_not(None),
     )
-    began = {row[0]: row[1] for row in session.execute(valued.group_by(of.model_revision_id))}
+    began = {row[0]: row[1] for row in session.execute(valued.group_by(standing.model_revision_id))}
     ends = [moment.id for moment in known]
     ended = {number: ends[bisect_left(ends, number)] for number in began.values()}
     at = {place: ends[place] for place in places}
     values: dict[int, dict[int, Standing]] = {}
-    standings = select(of.model_revision_id, of.board_snapshot_id, of.value, of.rank).where(
-        of.board_snapshot_id.in_({*at.values(), *ended, *ended.values()}), of.column == column, of.value.is_not(None)
+    standings = select(standing.model_revision_id, standing.board_snapshot_id, standing.value, standing.rank).where(
+        standing.board_snapshot_id.in_({*at.values(), *ended, *ended.values()}),
+        standing.column == column,
+        standing.value.is_not(None),
     )
     for revision, number, value, rank in session.execute(standings):
         values.setdefault(revision, {})[number] = Standing(float(value or 0.0), rank)

@@ -54,8 +54,8 @@ class Models:
 
 def models_of(session: Session, snapshot: BoardSnapshot) -> Models:
     """Return the facts about the rows of a snapshot. They change only if a model's description does."""
-    of = Evaluation
-    columns = of.tokens_per_answer, of.thought_tokens_per_answer
+    evaluation = Evaluation
+    columns = evaluation.tokens_per_answer, evaluation.thought_tokens_per_answer
     rows = _rows(session, snapshot, snapshot.board.entries, *columns)
     return Models(
         # Names alone, in no session: they are kept longer than one.

@@ -366,25 +366,28 @@ class TaskColumn:
     @cached_property
     def alone(self) -> list[tuple[Array, ...] | None]:
         """Return for each row the values to average over tasks in each resample; None without resamples."""
-        return [None if of.samples is None else _average_samples(self.metric, of.samples) for of in self.standings]
+        return [
+            None if standing.samples is None else _average_samples(self.metric, standing.samples)
+            for standing in self.standings
+        ]
 
     @cached_property
     def together(self) -> list[tuple[Array, ...] | None]:
         """Return the same over resampled clusters, if questions belong together."""
         return [
-            drawn if of.clustered is None else _average_samples(self.metric, of.clustered)
-            for of, drawn in zip(self.standings, self.alone, strict=True)
+            drawn if standing.clustered is None else _average_samples(self.metric, standing.clustered)
+            for standing, drawn in zip(self.standings, self.alone, strict=True)
         ]
 
     @cached_property
     def in_clusters(self) -> list[bool]:
         """Return for each row whether it has resampled clusters."""
-        return [of.clustered is not None for of in self.standings]
+        return [standing.clustered is not None for standing in self.standings]
 
     @cached_property
     def resting_on(self) -> list[int]:
         """Return for each row the number of questions behind its interval."""
-        return [of.resting_on for of in self.standings]
+        return [standing.resting_on for standing in self.standings]
 
     @cached_property
     def base(self) -> tuple[Array, ...]:
@@ -392,14 +395,14 @@ class TaskColumn:
 
         Empty if no row has any.
         """
-        known = [(row, of.values) for row, of in enumerate(self.standings) if of.values is not None]
+        known = [(row, standing.values) for row, standing in enumerate(self.standings) if standing.values is not None]
         if not known:
             return ()
         shape = (len(self.standings), len(known[0][1].base[0]))
         parts = tuple(np.full(shape, np.nan) for _ in known[0][1].base)
         for row, values in known:
-            for part, of in zip(parts, values.base, strict=True):
-                part[row] = of
+            for part, standing in zip(parts, values.base, strict=True):
+                part[row] = standing
             # From now on a view of the stacked rows, so that nothing is in memory twice.
             self.standings[row].values = replace(values, base=tuple(part[row] for part in parts))
         return parts
@@ -502,7 +505,8 @@ def task_standings(
     _draw(found, drawn, seed, factor)
     task = entries[0].task
     return {
-        column.name: TaskColumn(column.metric, [of[column.name] for of in found], factor, task) for column in columns
+        column.name: TaskColumn(column.metric, [standings[column.name] for standings in found], factor, task)
+        for column in columns
     }
 
 
@@ -511,12 +515,23 @@ def _take_stated(session: Session, alone: Sequence[tuple[int, str, TaskStanding]
 
     Otherwise a board and the page of an evaluation would state two intervals of one number.
     """
-    of = EvaluationMetric
+    metric_row = EvaluationMetric
     query = (
-        select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
-        .where(of.scope == "all", of.metric.in_({name for _, name, _ in alone}), of.interval_high.is_not(None))
-        .where(is_in(of.evaluation_id, sorted({number for number, *_ in alone})))
-        .order_by(of.definition_version)
+        select(
+            metric_row.evaluation_id,
+            metric_row.metric,
+            metric_row.value,
+            metric_row.n,
+            metric_row.interval_low,
+            metric_row.interval_high,
+        )
+        .where(
+            metric_row.scope == "all",
+            metric_row.metric.in_({name for _, name, _ in alone}),
+            metric_row.interval_high.is_not(None),
+        )
+        .where(is_in(metric_row.evaluation_id, sorted({number for number, *_ in alone})))
+        .order_by(metric_row.definition_version)
     )
     stored = {(row[0], row[1]): row[2:] for row in session.execute(query)}
     for number, name, standing in alone:
@@ -623,17 +638,19 @@ def _average_tasks(
         if any(in_clusters):
             together = _macro_samples(metric, [task.together[row] for task in tasks], weights)
             if together is not None:
-                of_tasks = [of.clusters or of.resting_on for of in standings]
+                of_tasks = [standing_of_task.clusters or standing_of_task.resting_on for standing_of_task in standings]
                 standing.samples = together
-                standing.clusters = sum(of.clusters or of.n for of in standings)
+                standing.clusters = sum(
+                    standing_of_task.clusters or standing_of_task.n for standing_of_task in standings
+                )
                 standing.design_effect = design_effect(together, alone)
                 number_of = min(of_tasks) if precision is None else precision.questions(of_tasks)
                 clustered.append((standing, _stretch_samples(together, precision, min(of_tasks)), number_of))
     for standing, ends in _ends(metric, drawn):
         standing.interval = ends
     if len(tasks) == 1:
-        for standing, (of,) in zip(found, standings_of, strict=True):
-            standing.interval = of.stated or standing.interval
+        for standing, (standing_of_task,) in zip(found, standings_of, strict=True):
+            standing.interval = standing_of_task.stated or standing.interval
     for standing, ends in _ends(metric, clustered):
         standing.cluster_interval = ends
     return found
@@ -657,7 +674,7 @@ class Precision:
         units: how many questions, or clusters, each task has. A small task counts with its
         largest possible variance: by the measured variance, an interval would be stated exactly when it is too small.
         """
-        uncertain = sum(share**2 / max(1, of - 1) for share, of in zip(self.at_worst, units, strict=True))
+        uncertain = sum(share**2 / max(1, count - 1) for share, count in zip(self.at_worst, units, strict=True))
         return int(1 / uncertain + 1 + 1e-6) if uncertain > 0 else sum(units)
 
 
@@ -738,8 +755,8 @@ def _average(parts: Sequence[Array], weights: Sequence[int] | None) -> Array:
     times = [1] * len(parts) if weights is None else weights
     total = times[0] * parts[0]
     scaled = np.empty_like(total)
-    for of, part in zip(times[1:], parts[1:], strict=True):
-        total += part if of == 1 else np.multiply(part, of, out=scaled)
+    for times_of_task, part in zip(times[1:], parts[1:], strict=True):
+        total += part if times_of_task == 1 else np.multiply(part, times_of_task, out=scaled)
     total /= sum(times)
     return total
 
@@ -890,16 +907,16 @@ def _uncertainty(known: Sequence[Standing]) -> Uncertainty | None:
 
     Small is a task with at most half as many questions as the median one of the others.
     """
-    of = [standing for standing in known if standing.shares]
-    if not of:
+    shared = [standing for standing in known if standing.shares]
+    if not shared:
         return None
-    shares = np.mean([standing.shares for standing in of], axis=0)
+    shares = np.mean([standing.shares for standing in shared], axis=0)
     largest = int(shares.argmax())
-    sizes = [max(item.n for item in task.standings) for task in of[0].tasks]
+    sizes = [max(item.n for item in task.standings) for task in shared[0].tasks]
     others = [size for place, size in enumerate(sizes) if place != largest]
     if shares[largest] < MOST_OF_IT or 2 * sizes[largest] > float(np.median(others)):
         return None
-    return Uncertainty(of[0].tasks[largest].task, sizes[largest], float(shares[largest]))
+    return Uncertainty(shared[0].tasks[largest].task, sizes[largest], float(shares[largest]))
 
 
 def _matrix(compared: Comparisons, order: Sequence[int]) -> list[str]:

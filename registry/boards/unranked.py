@@ -117,7 +117,7 @@ def column_chances(
         times = [definition.weights.get(task, 1) for task in of_column]
         if all(task is not None for task in tasks):
             pairs = zip(times, tasks, strict=True)
-            found[column.name] = sum(of * task for of, task in pairs if task is not None) / sum(times)
+            found[column.name] = sum(weight * task for weight, task in pairs if task is not None) / sum(times)
     return found
 
 

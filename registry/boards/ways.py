@@ -149,8 +149,8 @@ def ways_of(session: Session, document: Row, known: Mapping[int, Facts] | None =
 def way_of(ways: Ways, document: Row, column: str) -> Way:
     """Return the protocol group of a column, or else the first with spans."""
     groups = ways.groups
-    of = next(item for item in document["columns"] if item["name"] == column)
-    own = groups[way_key(of["variants"], of.get("protocol"))]
+    described = next(item for item in document["columns"] if item["name"] == column)
+    own = groups[way_key(described["variants"], described.get("protocol"))]
     return own if own.spans else next((way for way in groups.values() if way.spans), own)
 
 
@@ -168,7 +168,9 @@ def _order_effects(document: Row, ways: Mapping[str, Way]) -> list[OrderEffect]:
     for key, names in columns.items():
         if len(names) < 2:
             continue
-        unclear = {of.model: next(filter(None, map(no_point, of.parts)), None) for of in ways[key].models}
+        unclear = {
+            model_row.model: next(filter(None, map(no_point, model_row.parts)), None) for model_row in ways[key].models
+        }
         missing = list_without_rank(document, list(names.values()))
         rows, left_out = [], dict[str, list[str]]()
         for row in document["rows"]:

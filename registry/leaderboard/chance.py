@@ -35,9 +35,9 @@ def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all")
         .group_by(score.evaluation_id)
     )
     if scope != "all":
-        of = _SCOPES.c
-        member = (of.evaluation_id == score.evaluation_id) & (of.question_id == score.question_id)
-        found = found.join(_SCOPES, member).where(of.scope == scope)
+        scopes = _SCOPES.c
+        member = (scopes.evaluation_id == score.evaluation_id) & (scopes.question_id == score.question_id)
+        found = found.join(_SCOPES, member).where(scopes.scope == scope)
     return {evaluation_id: float(chance) for evaluation_id, chance in session.execute(found)}
 
 

@@ -147,12 +147,18 @@ def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, Counts]:
     if unknown:
         if len(_counted) > _KEPT:
             _counted.clear()
-        of = QuestionScore
-        read = case((of.original_answered.is_(True), 1), else_=0)
-        right = case((of.original_answered.is_(True) & of.original_correct.is_(True), 1), else_=0)
-        sums: list[ColumnElement[Any]] = [func.sum(count) for count in (of.variants, of.valid, of.tied, read, right)]
-        sums += [func.min(of.own_prompts), func.max(of.own_prompts)]
-        query = select(of.evaluation_id, *sums).where(is_in(of.evaluation_id, list(unknown))).group_by(of.evaluation_id)
+        score = QuestionScore
+        read = case((score.original_answered.is_(True), 1), else_=0)
+        right = case((score.original_answered.is_(True) & score.original_correct.is_(True), 1), else_=0)
+        sums: list[ColumnElement[Any]] = [
+            func.sum(count) for count in (score.variants, score.valid, score.tied, read, right)
+        ]
+        sums += [func.min(score.own_prompts), func.max(score.own_prompts)]
+        query = (
+            select(score.evaluation_id, *sums)
+            .where(is_in(score.evaluation_id, list(unknown)))
+            .group_by(score.evaluation_id)
+        )
         again = select(Evaluation.id).where(is_in(Evaluation.id, list(unknown)), Evaluation.repeats > 1)
         repeated = {number: counts for number in session.scalars(again) if (counts := _answers(session, number))}
         for number, *found in session.execute(query):
@@ -164,10 +170,10 @@ def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, Counts]:
 
 def _answers(session: Session, evaluation_id: int) -> dict[str, int] | None:
     """Count the answers of an evaluation by its predictions; None if it is archived."""
-    of = Prediction
-    tied = func.sum(case((of.tied, 1), else_=0))
-    query = select(func.count(), func.count(of.chosen_option), tied).where(
-        of.evaluation_id == evaluation_id, of.question_shown, of.own_options
+    prediction = Prediction
+    tied = func.sum(case((prediction.tied, 1), else_=0))
+    query = select(func.count(), func.count(prediction.chosen_option), tied).where(
+        prediction.evaluation_id == evaluation_id, prediction.question_shown, prediction.own_options
     )
     if filter_archived(session, [evaluation_id]):
         return None
@@ -190,11 +196,24 @@ def missing_shares(session: Session, evaluation_ids: Iterable[int]) -> dict[int,
 
 def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict[str, Number]]:
     """Map each evaluation to its defined metrics of NUMBERS over a scope; an upper bound has no lower end."""
-    of: Any = EvaluationMetric
+    stored: Any = EvaluationMetric
     query = (
-        select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high, of.interval_method)
-        .where(is_in(of.evaluation_id, list(ids)), of.scope == scope, of.metric.in_(NUMBERS), of.value.is_not(None))
-        .order_by(of.definition_version)
+        select(
+            stored.evaluation_id,
+            stored.metric,
+            stored.value,
+            stored.n,
+            stored.interval_low,
+            stored.interval_high,
+            stored.interval_method,
+        )
+        .where(
+            is_in(stored.evaluation_id, list(ids)),
+            stored.scope == scope,
+            stored.metric.in_(NUMBERS),
+            stored.value.is_not(None),
+        )
+        .order_by(stored.definition_version)
     )
     found: dict[int, dict[str, Number]] = {}
     for number, metric, value, n, low, high, method in session.execute(query):

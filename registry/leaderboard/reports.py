@@ -71,11 +71,11 @@ def _explain_undefined(row: Mapping[Any, Any] | None, how: Mapping[str, Any], sh
 
 def _intervals(session: Session, evaluation_id: int, scope: str, shown: Sequence[str]) -> dict[str, list[float] | None]:
     """Map each of these metrics to its stored interval; None if none is stated, and before sealing."""
-    of = EvaluationMetric
+    metric_row = EvaluationMetric
     stored = (
-        select(of.metric, of.interval_low, of.interval_high)
-        .where(of.evaluation_id == evaluation_id, of.scope == scope)
-        .order_by(of.definition_version)
+        select(metric_row.metric, metric_row.interval_low, metric_row.interval_high)
+        .where(metric_row.evaluation_id == evaluation_id, metric_row.scope == scope)
+        .order_by(metric_row.definition_version)
     )
     # The newest definition comes last and stays, with an interval or without.
     found: dict[str, list[float] | None] = {}

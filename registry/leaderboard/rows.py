@@ -129,12 +129,12 @@ def _group(row: Row) -> tuple[str, int]:
     return row["asked_digest"], row["repeated"]
 
 
-def _has_repeats(of: Any) -> ColumnElement[int]:
+def _has_repeats(evaluation: Any) -> ColumnElement[int]:
     """Return 1 if prompts were repeated, else 0: imported sets of both kinds have the same name but differ in content.
 
     of: Evaluation, or an alias of it.
     """
-    asked_again = and_(of.variants_max > of.distinct_prompts_max, of.lists_options)
+    asked_again = and_(evaluation.variants_max > evaluation.distinct_prompts_max, evaluation.lists_options)
     return case((asked_again, literal_column("1", Integer)), else_=literal_column("0", Integer))
 
 
@@ -247,11 +247,11 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
 
 def filter_measured_groups(session: Session, groups: Iterable[Row], metric: str) -> list[Row]:
     """Return the groups in which some evaluation has a value of the metric over all questions."""
-    of = EvaluationMetric
+    stored = EvaluationMetric
     measured = (
         _standing(session, _SAME, _REPEATED)
-        .join(of, of.evaluation_id == Evaluation.id)
-        .where(_SEALED, _scope(of, "all"), of.metric == metric, of.value.is_not(None))
+        .join(stored, stored.evaluation_id == Evaluation.id)
+        .where(_SEALED, _scope(stored, "all"), stored.metric == metric, stored.value.is_not(None))
         .distinct()
     )
     found = {tuple(row) for row in session.execute(measured)}
@@ -451,8 +451,8 @@ def _members(session: Session, asked: Selection, ordering: Ordering, *columns: A
     direction = column.desc() if ordering.order == "desc" else column.asc()
     instead = []
     if ordering.sort in METRICS and METRICS[ordering.sort].needs_two_prompts:
-        of, query = _sorting(FALLBACK, asked.scope, query)
-        instead = [of.desc().nulls_last()]
+        fallback, query = _sorting(FALLBACK, asked.scope, query)
+        instead = [fallback.desc().nulls_last()]
     return query.order_by(direction.nulls_last(), *instead, func.lower(Model.name), Evaluation.id)
 
 
@@ -515,18 +515,18 @@ def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> di
 
 def _select_measured(session: Session, metric: str, scope: str, groups: Collection[str]) -> Select[Any]:
     """Select the members of these groups with a value of a metric, in its current definition, and their models."""
-    of = EvaluationMetric
+    stored = EvaluationMetric
     return (
-        _standing(session, Evaluation.id, _SAME, _REPEATED.label("repeated"), of.value, ModelRevision.model_id)
+        _standing(session, Evaluation.id, _SAME, _REPEATED.label("repeated"), stored.value, ModelRevision.model_id)
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .join(of, of.evaluation_id == Evaluation.id)
+        .join(stored, stored.evaluation_id == Evaluation.id)
         .where(
             _SEALED,
             _SAME.in_(set(groups)),
-            _scope(of, scope),
-            of.metric == metric,
-            of.definition_version == METRICS[metric].definition_version,
-            of.value.is_not(None),
+            _scope(stored, scope),
+            stored.metric == metric,
+            stored.definition_version == METRICS[metric].definition_version,
+            stored.value.is_not(None),
         )
     )
 
@@ -584,11 +584,11 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     }
     # Not through the view, which looks for a newer definition of each row: for many evaluations at once that reads the
     # metrics of all. There are few definitions; the newest comes last and stays.
-    of = EvaluationMetric
+    stored = EvaluationMetric
     measured = (
-        select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
-        .where(is_in(of.evaluation_id, ids), _scope(of, scope), of.metric.in_(metrics))
-        .order_by(of.definition_version)
+        select(stored.evaluation_id, stored.metric, stored.value, stored.n, stored.interval_low, stored.interval_high)
+        .where(is_in(stored.evaluation_id, ids), _scope(stored, scope), stored.metric.in_(metrics))
+        .order_by(stored.definition_version)
     )
     for evaluation_id, metric, value, n, low, high in session.execute(measured):
         rows[evaluation_id][metric] = value

@@ -297,32 +297,34 @@ def tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:
 
 def rows_of(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterator[pa.Table]:
     """Yield the rows of these questions as a row group; nothing if there are none."""
-    of, text, option = Prediction, Generation, QuestionOption
+    prediction, text, option = Prediction, Generation, QuestionOption
     columns = [
         *NAMED.values(),
-        *(of.__table__.columns[name] for name in PREDICTION_COLUMNS),
+        *(prediction.__table__.columns[name] for name in PREDICTION_COLUMNS),
         *(text.__table__.columns[name] for name in TEXT_COLUMNS),
     ]
     # Raw values: converting them to the registry's types takes longer than all the rest.
     stored = (type_coerce(column, getattr(column.type, "impl", column.type)) for column in columns)
     query = (
         select(*(column.label(name) for name, column in zip(SCHEMA.names, stored, strict=True)))
-        .join(Question, Question.id == of.question_id)
-        .join(Evaluation, Evaluation.id == of.evaluation_id)
+        .join(Question, Question.id == prediction.question_id)
+        .join(Evaluation, Evaluation.id == prediction.evaluation_id)
         .outerjoin(
             Variant,
             (Variant.variant_set_id == Evaluation.variant_set_id)
             & (Variant.n_options == Question.n_options)
-            & (Variant.ordinal == of.variant),
+            & (Variant.ordinal == prediction.variant),
         )
-        .outerjoin(option, (option.question_id == of.question_id) & (option.ordinal == of.chosen_option))
+        .outerjoin(
+            option, (option.question_id == prediction.question_id) & (option.ordinal == prediction.chosen_option)
+        )
         .outerjoin(
             text,
-            (text.evaluation_id == of.evaluation_id)
-            & (text.question_id == of.question_id)
-            & (text.variant == of.variant),
+            (text.evaluation_id == prediction.evaluation_id)
+            & (text.question_id == prediction.question_id)
+            & (text.variant == prediction.variant),
         )
-        .where(of.evaluation_id == evaluation_id, is_in(of.question_id, ids))
+        .where(prediction.evaluation_id == evaluation_id, is_in(prediction.question_id, ids))
     )
     connection = session.connection()
     if connection.dialect.name == "postgresql":

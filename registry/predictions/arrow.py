@@ -23,6 +23,6 @@ _ARROW: Final[tuple[tuple[type[TypeEngine[Any]], pa.DataType], ...]] = (
 )
 
 
-def arrow_type(of: TypeEngine[Any]) -> pa.DataType:
+def arrow_type(sql_type: TypeEngine[Any]) -> pa.DataType:
     """Return the Arrow type of values of a type of the database."""
-    return next(arrow for kind, arrow in _ARROW if isinstance(of, kind))
+    return next(arrow for kind, arrow in _ARROW if isinstance(sql_type, kind))

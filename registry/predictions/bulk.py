@@ -21,18 +21,18 @@ def insert_predictions(session: Session, rows: Sequence[dict[str, Any]]) -> None
     insert_rows(session, Prediction, rows)
 
 
-def insert_rows(session: Session, of: type[Base], rows: Sequence[dict[str, Any]]) -> None:
+def insert_rows(session: Session, mapped: type[Base], rows: Sequence[dict[str, Any]]) -> None:
     """Insert rows of a table without generated columns, given as column name to value; absent columns are NULL.
 
     Past SQLAlchemy's own insert, which spends more on each row than the database does.
     Raises the database's IntegrityError when a key is there already or a constraint is broken.
     """
-    insert_columns(session, of, {name: [row.get(name) for row in rows] for name in of.__table__.columns.keys()})  # noqa: SIM118
+    insert_columns(session, mapped, {name: [row.get(name) for row in rows] for name in mapped.__table__.columns.keys()})  # noqa: SIM118
 
 
-def insert_columns(session: Session, of: type[Base], columns: Mapping[str, Any]) -> None:
+def insert_columns(session: Session, mapped: type[Base], columns: Mapping[str, Any]) -> None:
     """Insert rows given as columns of one length: values, or Arrow arrays of a file."""
-    table = of.__table__
+    table = mapped.__table__
     assert isinstance(table, Table)
     if not (length := len(next(iter(columns.values())))):
         return

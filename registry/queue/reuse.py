@@ -79,18 +79,24 @@ def reusable(
         )
         seals = {(row.evaluation_id, row.question_id): row.seal for row in session.execute(scored)}
         sources = sorted({number for number, _ in seals})
-        of = Prediction
+        prediction = Prediction
         query = (
-            select(of.question_id, of.prompt_digest, of.label_logprobs, of.evaluation_id, of.variant)
-            .where(
-                of.evaluation_id.in_(sources),
-                of.question_id.in_(part),
-                of.prompt_digest.is_not(None),
-                of.label_logprobs.is_not(None),
-                # A copy names the evaluation that made the number, never another copy.
-                of.reused_from_evaluation_id.is_(None),
+            select(
+                prediction.question_id,
+                prediction.prompt_digest,
+                prediction.label_logprobs,
+                prediction.evaluation_id,
+                prediction.variant,
             )
-            .order_by(of.evaluation_id, of.question_id, of.variant)
+            .where(
+                prediction.evaluation_id.in_(sources),
+                prediction.question_id.in_(part),
+                prediction.prompt_digest.is_not(None),
+                prediction.label_logprobs.is_not(None),
+                # A copy names the evaluation that made the number, never another copy.
+                prediction.reused_from_evaluation_id.is_(None),
+            )
+            .order_by(prediction.evaluation_id, prediction.question_id, prediction.variant)
         )
         for row in session.execute(query):
             seal = seals.get((row.evaluation_id, row.question_id))

@@ -108,8 +108,8 @@ def _variance(
     same = [evaluation for evaluation, name in pilots if name == variants]
     others = [] if METRICS[metric].needs_two_prompts else [evaluation for evaluation, _ in pilots]
     for evaluation in (*same, *others):
-        of = EvaluationQuestion
-        ids = session.scalars(select(of.question_id).where(of.evaluation_id == evaluation.id)).all()
+        question = EvaluationQuestion
+        ids = session.scalars(select(question.question_id).where(question.evaluation_id == evaluation.id)).all()
         values = question_values(session, evaluation.id, ids, (metric,))[metric]
         known = values[~np.isnan(values)]
         # A pilot with equal answers has no usable variance.

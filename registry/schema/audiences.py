@@ -166,9 +166,9 @@ CLOSED: Final = frozenset(
 
 def visible_to(audience: Audience) -> ColumnElement[bool]:
     """Return the condition under which an audience may see a benchmark version now."""
-    of = BenchmarkVersion
-    opened = and_(of.public_from.is_not(None), of.public_from <= database_now())
-    return or_(of.visibility.in_(SEES[audience]), opened)
+    version = BenchmarkVersion
+    opened = and_(version.public_from.is_not(None), version.public_from <= database_now())
+    return or_(version.visibility.in_(SEES[audience]), opened)
 
 
 def schema(audience: Audience) -> str:

@@ -34,7 +34,7 @@ def view_of(name: str, *, whole: bool = True) -> FromClause:
 
 def relation_of(name: str, types: Mapping[str, str]) -> FromClause:
     """Return a view or table to select from. types: of its documented columns."""
-    return table(name, *(column(of, _TYPES[kind]) for of, kind in types.items()))
+    return table(name, *(column(column_name, _TYPES[kind]) for column_name, kind in types.items()))
 
 
 def _view(name: str) -> FromClause:

@@ -97,7 +97,7 @@ def sample_columns(specification: Mapping[str, Any]) -> dict[str, int | None]:
     return {"sampled_from": sample.get("of"), "sample_seed": sample.get("seed")}
 
 
-def compute_asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> str:
+def compute_asked_digest(specification: Mapping[str, Any], questions: int, drawn_from: int) -> str:
     """Return the digest that evaluations of any model share if they have the same questions and the same prompts.
 
     It is the digest of the specification without model and engine. A filter that keeps all of the benchmark's questions
@@ -105,7 +105,7 @@ def compute_asked_digest(specification: Mapping[str, Any], questions: int, of: i
     evaluation. of: number in the benchmark version.
     """
     same = {name: specification[name] for name in ("benchmark", "protocol", "variants")}
-    part = None if questions >= of else specification["questions"]
+    part = None if questions >= drawn_from else specification["questions"]
     return specification_digest(same | {"questions": part})
 
 

@@ -41,8 +41,12 @@ def load_metrics(session: Session, evaluation_id: int, scope: str) -> dict[str, 
     if counts is None:
         return {}
     found = dict(counts)
-    of = EvaluationMetric
-    stored = select(of.metric, of.value, of.n).filter_by(**parameters).order_by(of.definition_version)
+    metric_row = EvaluationMetric
+    stored = (
+        select(metric_row.metric, metric_row.value, metric_row.n)
+        .filter_by(**parameters)
+        .order_by(metric_row.definition_version)
+    )
     for metric, value, n in session.execute(stored):
         found |= {metric: value, f"{metric}_n": n}
     return {scope: found}

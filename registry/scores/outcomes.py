@@ -28,17 +28,30 @@ def load_outcomes(
     ids, found = sorted(answers), dict[int, list[VariantOutcome]]()
     inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
     lengths: dict[int, dict[int, int]] = {}
-    option, of = QuestionOption, Prediction
+    option, prediction = QuestionOption, Prediction
     texts = select(option.question_id, option.ordinal, option.text).where(is_in(option.question_id, ids))
     for question_id, ordinal, text in session.execute(texts):
         lengths.setdefault(question_id, dict(inserted))[ordinal] = len(text.encode())
     query = (
         select(
-            *(of.question_id, of.variant, of.prompt_key, of.shown, of.question_shown, of.own_options, of.unchanged),
-            *(of.chosen_option, of.label_logprobs, of.label_probabilities, of.logprobs_without_question),
+            *(
+                prediction.question_id,
+                prediction.variant,
+                prediction.prompt_key,
+                prediction.shown,
+                prediction.question_shown,
+                prediction.own_options,
+                prediction.unchanged,
+            ),
+            *(
+                prediction.chosen_option,
+                prediction.label_logprobs,
+                prediction.label_probabilities,
+                prediction.logprobs_without_question,
+            ),
         )
-        .where(of.evaluation_id == evaluation.id, is_in(of.question_id, ids))
-        .order_by(of.question_id, of.variant)
+        .where(prediction.evaluation_id == evaluation.id, is_in(prediction.question_id, ids))
+        .order_by(prediction.question_id, prediction.variant)
         .execution_options(yield_per=5000)
     )
     require_rows(session, evaluation.id)

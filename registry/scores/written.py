@@ -31,12 +31,12 @@ def compute_written(session: Session, evaluation_id: int) -> dict[str, Any]:
     unread, unfinished: number of answers in these states. tokens_per_answer: mean of thought and answer;
     thought_tokens_per_answer: of the thought alone. Means are None if no tokens were counted.
     """
-    of = Prediction
-    nothing = and_(of.state.is_(None), of.chosen_position.is_(None))
+    prediction = Prediction
+    nothing = and_(prediction.state.is_(None), prediction.chosen_position.is_(None))
     states: Any = select(
         func.coalesce(func.sum(case((nothing, 1), else_=0)), 0),
-        func.coalesce(func.sum(case((of.state == "unfinished", 1), else_=0)), 0),
-    ).where(of.evaluation_id == evaluation_id)
+        func.coalesce(func.sum(case((prediction.state == "unfinished", 1), else_=0)), 0),
+    ).where(prediction.evaluation_id == evaluation_id)
     tokens: Any = select(
         type_coerce(func.avg(cast(Generation.tokens, Double())), Double()),
         type_coerce(func.avg(cast(Generation.thought_tokens, Double())), Double()),
@@ -148,6 +148,8 @@ def _ends(session: Session, evaluation_id: int, limit: int) -> tuple[int, int] |
 
 def tokens_over(session: Session, evaluation_ids: Iterable[int]) -> dict[int, tuple[float, int]]:
     """Map evaluation to its tokens per answer and its prompts; evaluations without counted tokens are absent."""
-    of = Evaluation
-    query = select(of.id, of.tokens_per_answer, of.prompts).where(is_in(of.id, list(evaluation_ids)))
+    evaluation = Evaluation
+    query = select(evaluation.id, evaluation.tokens_per_answer, evaluation.prompts).where(
+        is_in(evaluation.id, list(evaluation_ids))
+    )
     return {row[0]: (row[1], row[2]) for row in session.execute(query) if row[1] is not None}

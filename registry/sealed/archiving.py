@@ -420,11 +420,11 @@ def _count_stored(session: Session, evaluation_id: int) -> tuple[int, int]:
 def _insert(session: Session, evaluation_id: int, table: pa.Table) -> None:
     """Bring rows of a file back into the database's tables."""
     written = table.filter(table.column(f"{TEXT}text").is_valid())
-    for of, rows, prefix in ((Prediction, table, ""), (Generation, written, TEXT)):
-        given = {name: f"{prefix}{name}" for name in of.__table__.columns.keys() if name != "evaluation_id"}  # noqa: SIM118
+    for table_class, rows, prefix in ((Prediction, table, ""), (Generation, written, TEXT)):
+        given = {name: f"{prefix}{name}" for name in table_class.__table__.columns.keys() if name != "evaluation_id"}  # noqa: SIM118
         given |= {"question_id": "question_id", "variant": "variant"}
         columns = {name: rows.column(of_file) for name, of_file in given.items()}
-        insert_columns(session, of, columns | {"evaluation_id": pa.repeat(evaluation_id, len(rows))})
+        insert_columns(session, table_class, columns | {"evaluation_id": pa.repeat(evaluation_id, len(rows))})
 
 
 def _require_sealed(

@@ -16,9 +16,9 @@ def add_missing_metrics(session: Session, evaluation_id: int | None = None) -> l
     Returns the evaluations that still lack some because they are archived; restoring one adds them.
     """
     newest = {metric.name: metric.definition_version for metric in METRICS.values()}
-    of = EvaluationMetric
-    query = select(of.evaluation_id, of.metric, of.definition_version).where(of.scope == "all")
-    rows = session.execute(query if evaluation_id is None else query.where(of.evaluation_id == evaluation_id))
+    stored = EvaluationMetric
+    query = select(stored.evaluation_id, stored.metric, stored.definition_version).where(stored.scope == "all")
+    rows = session.execute(query if evaluation_id is None else query.where(stored.evaluation_id == evaluation_id))
     known: dict[int, set[tuple[str, int]]] = {}
     for row in rows:
         known.setdefault(row.evaluation_id, set()).add((row.metric, row.definition_version))

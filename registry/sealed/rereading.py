@@ -78,15 +78,19 @@ def read_texts(
 
 
 def _texts(evaluation_id: int, ids: Sequence[int]) -> Select[*tuple[Any, ...]]:
-    of, text = Prediction, Generation
-    same = (text.evaluation_id == of.evaluation_id, text.question_id == of.question_id, text.variant == of.variant)
+    prediction, text = Prediction, Generation
+    same = (
+        text.evaluation_id == prediction.evaluation_id,
+        text.question_id == prediction.question_id,
+        text.variant == prediction.variant,
+    )
     return (
         select(
-            of.question_id,
-            of.variant,
-            of.shown,
-            of.state,
-            of.chosen_option,
+            prediction.question_id,
+            prediction.variant,
+            prediction.shown,
+            prediction.state,
+            prediction.chosen_option,
             text.text,
             text.finished,
             text.forced,
@@ -96,20 +100,24 @@ def _texts(evaluation_id: int, ids: Sequence[int]) -> Select[*tuple[Any, ...]]:
             text.thought_opened,
         )
         .join(text, same[0] & same[1] & same[2])
-        .where(of.evaluation_id == evaluation_id, is_in(of.question_id, ids))
-        .order_by(of.question_id, of.variant)
+        .where(prediction.evaluation_id == evaluation_id, is_in(prediction.question_id, ids))
+        .order_by(prediction.question_id, prediction.variant)
     )
 
 
 def _require_texts(session: Session, source: Evaluation, rules: Mapping[str, Any]) -> None:
     """Raise UsageError unless the text of every answer is stored, with its thought if the rules read thoughts."""
-    of, text = Prediction, Generation
-    same = (text.evaluation_id == of.evaluation_id, text.question_id == of.question_id, text.variant == of.variant)
+    prediction, text = Prediction, Generation
+    same = (
+        text.evaluation_id == prediction.evaluation_id,
+        text.question_id == prediction.question_id,
+        text.variant == prediction.variant,
+    )
     query = (
         select(Question.external_id)
-        .join(of, of.question_id == Question.id)
+        .join(prediction, prediction.question_id == Question.id)
         .outerjoin(text, same[0] & same[1] & same[2])
-        .where(of.evaluation_id == source.id)
+        .where(prediction.evaluation_id == source.id)
         .distinct()
     )
     missing = sorted(session.scalars(query.where(text.text.is_(None))))

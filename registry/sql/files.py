@@ -375,7 +375,7 @@ def save(session: Session, name: str, path: Path, part: Part | None = None, *, b
     parts = [part]
     if part is not None and name in OF_EVALUATION:  # one after the other, so that no engine sorts the rows of all
         parts = [replace(part, evaluations=(number,)) for number in part.evaluations]
-    queries = (query_of(name, of).execution_options(yield_per=BATCH) for of in parts)
+    queries = (query_of(name, relation_part).execution_options(yield_per=BATCH) for relation_part in parts)
     found = as_written((row for query in queries for row in session.execute(query)), types)
     with parquet(path, columns) as append:
         while rows := list(islice(found, BATCH)):

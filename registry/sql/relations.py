@@ -123,7 +123,7 @@ def _match_part(name: str, columns: Any, part: Part) -> ColumnElement[bool]:
         return columns.board == part.board  # type: ignore[no-any-return]
     if name in ("chain_links", "published_results", "subject_category"):  # about no evaluation, and open to all
         return true()
-    column, of = {
+    column, kind = {
         "evaluation": ("id", Evaluation.id),
         "model": ("id", ModelRevision.model_id),
         "model_revision": ("id", ModelRevision.id),
@@ -135,13 +135,13 @@ def _match_part(name: str, columns: Any, part: Part) -> ColumnElement[bool]:
         "variant": ("variant_set_id", Evaluation.variant_set_id),
     }[name]
     asked = (
-        select(of)
+        select(kind)
         .select_from(Evaluation)
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
         .where(is_in(Evaluation.id, part.evaluations))
     )
-    if of is Question.id:
+    if kind is Question.id:
         asked = asked.join(Question, Question.benchmark_version_id == BenchmarkVersion.id)
     return columns[column].in_(asked)  # type: ignore[no-any-return]
 

@@ -96,7 +96,7 @@ def _draws(questions: int, resamples: int, seed: int) -> Iterator[NDArray[np.int
         yield generator.integers(0, questions, (min(rows, resamples - start), questions), dtype=np.int32)
 
 
-def sampling_factor(questions: int, of: int | None) -> float:
+def sampling_factor(questions: int, drawn_from: int | None) -> float:
     """Return the factor of standard errors of a sample of `questions` out of `of` questions; 1 if `of` is None.
 
     It is √(1 − n/N): only the questions outside the sample make the value of all N questions uncertain.
@@ -105,7 +105,7 @@ def sampling_factor(questions: int, of: int | None) -> float:
     >>> round(sampling_factor(500, 12_032), 4), sampling_factor(500, None)
     (0.979, 1.0)
     """
-    return 1.0 if of is None else math.sqrt(max(0.0, 1 - questions / of))
+    return 1.0 if drawn_from is None else math.sqrt(max(0.0, 1 - questions / drawn_from))
 
 
 def _check_values(values: Floats, dimensions: int) -> Floats:
@@ -255,7 +255,7 @@ def percentile_intervals(samples: Floats, questions: Sequence[int | None]) -> li
     """Return `percentile_interval` for each row of samples, shape (rows, resamples). questions: for each row."""
     samples = _check_values(samples, 2)
     found: list[Interval | None] = [None] * len(samples)
-    enough = np.array([of is None or of >= MINIMUM_QUESTIONS for of in questions], dtype=np.bool_)
+    enough = np.array([count is None or count >= MINIMUM_QUESTIONS for count in questions], dtype=np.bool_)
     undefined = np.isnan(samples)
     lacking = undefined.any(axis=1)
     together = np.flatnonzero(enough & ~lacking) if samples.size else ()
@@ -293,7 +293,7 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
         The third result is the mid-distribution's share.
         """
         sought = np.concatenate([values, np.nextafter(values, np.inf)]).T
-        places = np.array([row.searchsorted(of) for row, of in zip(ordered, sought, strict=True)])
+        places = np.array([row.searchsorted(row_sought) for row, row_sought in zip(ordered, sought, strict=True)])
         below, until = places.T.reshape(2, *values.shape)
         return below, until, (below + until) / 2 / resamples
 

@@ -112,7 +112,9 @@ def _disagreeing(answers: Sequence[int | None]) -> Pairs:
 
 def _shares(pairs: Sequence[Pairs]) -> NDArray[np.float64]:
     """Return the share of each question's pairs that disagree; NaN if it has none."""
-    return np.array([disagreeing / of if of else np.nan for disagreeing, of in pairs], dtype=np.float64)
+    return np.array(
+        [disagreeing / pair_count if pair_count else np.nan for disagreeing, pair_count in pairs], dtype=np.float64
+    )
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:

@@ -168,7 +168,7 @@ def paired(
     scales = [1.0] * len(tasks) if factors is None else list(factors)
     if zero_or_one:
         values = [base[0] for base in tasks]
-        together = _sum_answered_tasks if not any(np.isnan(of).any() for of in values) else _sum_tasks
+        together = _sum_answered_tasks if not any(np.isnan(task_values).any() for task_values in values) else _sum_tasks
         enough = np.ones((values[0].shape[1],) * 2, dtype=np.bool_)
         return _paired(enough, together(values, times, scales), times)
     enough = enough_differ([differing(base) for base in tasks]).enough
@@ -182,8 +182,9 @@ def with_errors(
 
     enough: as in Paired; the other parameters as for `paired`.
     """
-    largest = max((float(np.nanmax(of) - np.nanmin(of)) for of in values if (~np.isnan(of)).any()), default=0.0)
-    together = _sum_measured_tasks if any(np.isnan(of).any() for of in values) else _sum_whole_measured_tasks
+    spans = [np.nanmax(part) - np.nanmin(part) for part in values if (~np.isnan(part)).any()]
+    largest = max(map(float, spans), default=0.0)
+    together = _sum_measured_tasks if any(np.isnan(part).any() for part in values) else _sum_whole_measured_tasks
     return _paired(enough, together(values, times, factors, largest), times, max(1.0, largest))
 
 
@@ -218,19 +219,19 @@ def _sum_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence
     """
     models = values[0].shape[1]
     difference, variance, squares, slack = np.zeros((4, models, models))
-    for of, answers, factor in zip(times, values, factors, strict=True):
+    for task_times, answers, factor in zip(times, values, factors, strict=True):
         known = ~np.isnan(answers)
         right = np.where(known, answers, 0.0)
         only_first = right.T @ (known - right)
         questions = known.astype(np.float64).T @ known
         off, error, own = adjust(only_first, only_first.T, questions)
-        difference += of * off
-        at_most = (of * factor) ** 2 / (questions + 2)
-        scaled = (of * factor * error) ** 2
+        difference += task_times * off
+        at_most = (task_times * factor) ** 2 / (questions + 2)
+        scaled = (task_times * factor * error) ** 2
         few = (questions < DIFFERING) & (len(values) > 1)
         variance += np.where(few, at_most, scaled)
         squares += np.where(few, 0.0, scaled**2 / np.maximum(1, questions - 1))
-        np.maximum(slack, of * own, out=slack)
+        np.maximum(slack, task_times * own, out=slack)
     return _Sums(difference, variance, squares, slack)
 
 
@@ -246,12 +247,12 @@ def _sum_answered_tasks(values: Sequence[Floats], times: Sequence[int], factors:
     signs: list[Floats] = []
     alike: dict[tuple[int, int], NDArray[np.float32]] = {}
     squared, few = np.zeros((2, models, models))
-    for of, answers, factor in zip(times, values, factors, strict=True):
+    for task_times, answers, factor in zip(times, values, factors, strict=True):
         n = len(answers)
         counts = answers.sum(axis=0)
-        share += of / (n + 2) * counts
+        share += task_times / (n + 2) * counts
         right.append(counts - n / 2)
-        scale = of * factor / (n + 2)
+        scale = task_times * factor / (n + 2)
         third.append(scale**2 / (n + 2))
         constant += scale**2 * (2 + n / 2)
         signs.append(answers * scale - scale / 2)
@@ -263,7 +264,7 @@ def _sum_answered_tasks(values: Sequence[Floats], times: Sequence[int], factors:
                 few += scale**2 * (n + 2 - own)
             else:
                 squared += (scale**2 * own) ** 2 / (n - 1)
-        np.minimum(products, alike.setdefault((n, of), products), out=alike[n, of])
+        np.minimum(products, alike.setdefault((n, task_times), products), out=alike[n, task_times])
     squares = np.stack(right)
     scaled = squares * np.sqrt(third)[:, np.newaxis]
     together = np.concatenate([*signs, scaled])
@@ -272,11 +273,11 @@ def _sum_answered_tasks(values: Sequence[Floats], times: Sequence[int], factors:
     own = (scaled**2).sum(axis=0)
     variance = constant - mixed - np.add.outer(own, own) + 2 * (scaled.T @ scaled) + few
     slack = np.zeros((models, models))
-    for (n, of), products in alike.items():
+    for (n, task_times), products in alike.items():
         if n == 0:
             continue
         nearly_all = _if_nearly_all(0.5 - products.astype(np.float64) / (2 * n))
-        np.maximum(slack, of / (n + 2) * nearly_all, out=slack)
+        np.maximum(slack, task_times / (n + 2) * nearly_all, out=slack)
     return _Sums(np.subtract.outer(share, share), variance, squared, slack)
 
 
@@ -292,16 +293,16 @@ def _sum_measured_tasks(
     difference, total, fourth, one, other, one_one, one_other, other_other = np.zeros((8, models, models))
     for of_task, factor, answers in zip(times, factors, values, strict=True):
         known = ~np.isnan(answers)
-        of = known.astype(np.float64)
+        weights = known.astype(np.float64)
         # Around each question's mean, which no difference depends on and rounding does.
-        middle = np.where(known, answers, 0.0).sum(axis=1) / np.maximum(1.0, of.sum(axis=1))
+        middle = np.where(known, answers, 0.0).sum(axis=1) / np.maximum(1.0, weights.sum(axis=1))
         x = np.where(known, answers - middle[:, np.newaxis], 0.0)
         x2 = x**2
-        n = of.T @ of
-        sums, powers, products = x.T @ of, x2.T @ of, x.T @ x
+        n = weights.T @ weights
+        sums, powers, products = x.T @ weights, x2.T @ weights, x.T @ x
         second = powers + powers.T - 2 * products
         second[second <= EQUAL * np.add.outer(np.diag(products), np.diag(products))] = 0.0
-        powers, mixed = (x2**2).T @ of, (x2 * x).T @ x
+        powers, mixed = (x2**2).T @ weights, (x2 * x).T @ x
         fourth += powers + powers.T - 4 * (mixed + mixed.T) + 6 * (x2.T @ x2)
         total += second
         mean = (sums - sums.T) / (n + 2)

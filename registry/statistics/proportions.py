@@ -32,7 +32,7 @@ def score_interval(value: Floats, standard_error: Floats, questions: int, z: flo
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
-def half_width(variance: float, questions: int, of: int) -> float:
+def half_width(variance: float, questions: int, drawn_from: int) -> float:
     """Return half the length of the 95 % interval of a mean over a sample of so many questions; 0 for all of them.
 
     variance: of the questions' values, with divisor n.
@@ -40,10 +40,10 @@ def half_width(variance: float, questions: int, of: int) -> float:
     >>> round(half_width(0.25, 500, 12_032), 4)
     0.0431
     """
-    return quantile(questions) * math.sqrt(variance / questions * (1 - questions / of))
+    return quantile(questions) * math.sqrt(variance / questions * (1 - questions / drawn_from))
 
 
-def sample_for(variance: float, precision: float, of: int) -> int:
+def sample_for(variance: float, precision: float, drawn_from: int) -> int:
     """Return the smallest sample of `of` questions whose interval reaches at most `precision` to either side.
 
     At least MINIMUM_QUESTIONS, since fewer have no interval, or all if there are no more.
@@ -51,10 +51,10 @@ def sample_for(variance: float, precision: float, of: int) -> int:
     >>> sample_for(0.25, 0.02, 12_032), sample_for(0.25, 0.001, 12_032)
     (2005, 11884)
     """
-    low, high = min(MINIMUM_QUESTIONS, of), of
+    low, high = min(MINIMUM_QUESTIONS, drawn_from), drawn_from
     while low < high:
         middle = (low + high) // 2
-        if half_width(variance, middle, of) <= precision:
+        if half_width(variance, middle, drawn_from) <= precision:
             high = middle
         else:
             low = middle + 1

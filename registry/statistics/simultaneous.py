@@ -364,7 +364,7 @@ class _Blocks:
         usual = np.where(absent, 0, weights).sum(axis=(2, 3)) / np.maximum(1, (~absent).sum(axis=(2, 3)))
         usual[absent.all(axis=(2, 3))] = -np.inf
         highest = np.stack(
-            [_limits(of, self.low, by[:, None]).max(axis=0) for of, by in zip(self.high, usual, strict=True)]
+            [_limits(high, self.low, by[:, None]).max(axis=0) for high, by in zip(self.high, usual, strict=True)]
         )
         better = highest.argmax(axis=0)
         worse = _limits(self.high[better, resamples], self.low, usual.T[:, better]).argmax(axis=0)
@@ -382,7 +382,7 @@ class _Blocks:
             limits = _limits(self.high[block], self.low, heaviest[block][:, None])
             others, places = np.divmod(np.flatnonzero(limits >= floor), resamples.size)
             for start in range(0, others.size, LOOKED_AT_ONCE):
-                other, at = (of[start : start + LOOKED_AT_ONCE] for of in (others, places))
+                other, at = (high[start : start + LOOKED_AT_ONCE] for high in (others, places))
                 found = ratios(block, other, at)
                 which, one, two = np.unravel_index(np.flatnonzero(found >= floor), found.shape)
                 np.maximum.at(maxima, at[which], found[which, one, two])

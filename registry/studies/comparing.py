@@ -232,7 +232,9 @@ def _factor(evaluations: Sequence[Evaluation], questions: int) -> float:
     Samples of different sizes or seeds have a random part of the questions in common. If they were drawn from different
     parts of the benchmark, the largest counts, which gives the widest intervals.
     """
-    drawn_from = [of for evaluation in evaluations if (of := evaluation.sampled_from) is not None]
+    drawn_from = [
+        drawn_from_count for evaluation in evaluations if (drawn_from_count := evaluation.sampled_from) is not None
+    ]
     return sampling_factor(questions, max(drawn_from, default=None))
 
 

@@ -106,29 +106,29 @@ def has_noise(facts: Facts) -> bool:
     return not facts.unreadable and facts.noise is not None
 
 
-def not_evaluated(of: ModelFacts) -> bool:
+def not_evaluated(facts: ModelFacts) -> bool:
     """Check that no evaluation is complete."""
-    return not of.evaluations
+    return not facts.evaluations
 
 
-def unread_everywhere(of: ModelFacts) -> bool:
+def unread_everywhere(facts: ModelFacts) -> bool:
     """Check that in every evaluation more than half of the answers are missing."""
-    return bool(of.evaluations) and not of.readable
+    return bool(facts.evaluations) and not facts.readable
 
 
-def guesses_everywhere(of: ModelFacts) -> bool:
+def guesses_everywhere(facts: ModelFacts) -> bool:
     """Check that no readable evaluation is distinguished from guessing."""
-    return bool(of.readable) and not of.above_chance
+    return bool(facts.readable) and not facts.above_chance
 
 
-def is_told(of: ModelFacts) -> bool:
+def is_told(facts: ModelFacts) -> bool:
     """Check that one evaluation has a conclusion that remains valid when all evaluations are considered together."""
-    return of.told is not None
+    return facts.told is not None
 
 
-def nothing_clear(of: ModelFacts) -> bool:
+def nothing_clear(facts: ModelFacts) -> bool:
     """Check that some evaluations are readable and above chance, with no conclusion valid for all together."""
-    return bool(of.above_chance) and not is_told(of)
+    return bool(facts.above_chance) and not is_told(facts)
 
 
 def listed_order_costs(one: Listed) -> bool:
@@ -136,29 +136,29 @@ def listed_order_costs(one: Listed) -> bool:
     return order_costs(one.facts) and clear_loss(one.facts, one.among)
 
 
-def board_unread(of: BoardFacts) -> bool:
+def board_unread(facts: BoardFacts) -> bool:
     """Check that more than 5 % of the answers of one of the ranked models are missing."""
-    return any(one.unread for one in of.models)
+    return any(one.unread for one in facts.models)
 
 
-def board_untested(of: BoardFacts) -> bool:
+def board_untested(facts: BoardFacts) -> bool:
     """Check that no ranked model has answers to two different prompts of a question."""
-    return bool(of.models) and not any(facts.tested for one in of.models for facts in one.parts)
+    return bool(facts.models) and not any(part.tested for one in facts.models for part in one.parts)
 
 
-def board_order_costs(of: BoardFacts) -> bool:
+def board_order_costs(facts: BoardFacts) -> bool:
     """Check that an order loss is above 0 by an interval that is widened for the number of models."""
-    return bool(of.costly)
+    return bool(facts.costly)
 
 
-def board_no_cost(of: BoardFacts) -> bool:
+def board_no_cost(facts: BoardFacts) -> bool:
     """Check that order losses have intervals, and none is above 0 when widened for the number of models."""
-    return bool(of.known) and not of.costly
+    return bool(facts.known) and not facts.costly
 
 
-def board_chance(of: BoardFacts) -> bool:
+def board_chance(facts: BoardFacts) -> bool:
     """Check that no order loss is known, since answers are or may be sampled and no prompt was repeated."""
-    return not of.known and any(any(f.chance_inside for f in one.parts) and one.counted for one in of.models)
+    return not facts.known and any(any(f.chance_inside for f in one.parts) and one.counted for one in facts.models)
 
 
 def pair_unread(pair: Pair) -> bool:
@@ -186,49 +186,51 @@ def pair_not_apart(pair: Pair) -> bool:
     return not pair.unreadable and pair.better is not None and not pair.apart
 
 
-def several_unread(of: Several) -> bool:
+def several_unread(facts: Several) -> bool:
     """Check that more than half of the answers of one of them are missing."""
-    return bool(of.unread)
+    return bool(facts.unread)
 
 
-def several_few(of: Several) -> bool:
+def several_few(facts: Several) -> bool:
     """Check that differences have no interval."""
-    return not of.unread and not of.stated
+    return not facts.unread and not facts.stated
 
 
-def several_apart(of: Several) -> bool:
+def several_apart(facts: Several) -> bool:
     """Check that the best is distinguished from all others when all pairs are compared at once."""
-    return not of.unread and of.stated and not of.level
+    return not facts.unread and facts.stated and not facts.level
 
 
-def several_level(of: Several) -> bool:
+def several_level(facts: Several) -> bool:
     """Check that the best is not distinguished from all others when all pairs are compared at once."""
-    return not of.unread and of.stated and bool(of.level)
+    return not facts.unread and facts.stated and bool(facts.level)
 
 
-def two_neighbours(of: Neighbours) -> bool:
+def two_neighbours(facts: Neighbours) -> bool:
     """Check that the board has two models."""
-    return of.pairs == 1
+    return facts.pairs == 1
 
 
-def more_neighbours(of: Neighbours) -> bool:
+def more_neighbours(facts: Neighbours) -> bool:
     """Check that the board has more models."""
-    return of.pairs > 1
+    return facts.pairs > 1
 
 
-def _position_is_told(of: Position) -> bool:
-    facts = of.facts
-    return facts.asked.lists_options and not facts.unreadable and not facts.many_tied and of.questions >= FEW
+def _position_is_told(position: Position) -> bool:
+    facts = position.facts
+    return facts.asked.lists_options and not facts.unreadable and not facts.many_tied and position.questions >= FEW
 
 
-def position_preferred(of: Position) -> bool:
+def position_preferred(facts: Position) -> bool:
     """Check that a position is chosen more often than it is right, by more than ties and chance in 1 % of cases do."""
-    return _position_is_told(of) and of.excess > CLEARLY * of.error
+    return _position_is_told(facts) and facts.excess > CLEARLY * facts.error
 
 
-def no_position_preferred(of: Position) -> bool:
+def no_position_preferred(facts: Position) -> bool:
     """Check that no position is chosen clearly more often, in a test that finds 5 points in nine of ten evaluations."""
-    return _position_is_told(of) and of.excess <= CLEARLY * of.error and (CLEARLY + POWER) * of.error <= SEEN
+    return (
+        _position_is_told(facts) and facts.excess <= CLEARLY * facts.error and (CLEARLY + POWER) * facts.error <= SEEN
+    )
 
 
 def cell_guesses(cell: Cell) -> bool:

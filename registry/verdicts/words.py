@@ -108,14 +108,14 @@ def _where(found: Sequence[Concluded]) -> str:
     return names([one.facts.benchmark for one in found]) if found else ""
 
 
-def model_words(of: ModelFacts) -> Words:
+def model_words(facts: ModelFacts) -> Words:
     """Return the words of sentences about a model."""
     return {
-        "unread_on": _where(of.evaluations),
-        "readable_on": _where(of.readable),
-        "above_chance_on": _where(of.above_chance),
-        "benchmark": "" if of.told is None else of.told.facts.benchmark,
-        "conclusion": "" if of.told is None else of.told.conclusion or "",
+        "unread_on": _where(facts.evaluations),
+        "readable_on": _where(facts.readable),
+        "above_chance_on": _where(facts.above_chance),
+        "benchmark": "" if facts.told is None else facts.told.facts.benchmark,
+        "conclusion": "" if facts.told is None else facts.told.conclusion or "",
     }
 
 
@@ -129,16 +129,16 @@ def listed_words(one: Listed) -> Words:
     }
 
 
-def board_words(of: BoardFacts) -> Words:
+def board_words(facts: BoardFacts) -> Words:
     """Return the words of sentences about a board."""
-    models = len(of.models)
-    most = next(iter(of.costly), None)
+    models = len(facts.models)
+    most = next(iter(facts.costly), None)
     numbers = {} if most is None else _numbers(most.numbers)
     return {
-        "unread": _so_many(sum(one.unread for one in of.models), models),
-        "known": _so_many(len(of.known), models),
-        "costly": _so_many(len(of.costly), models),
-        "which": "" if most is None else most.model + (" loses most" if len(of.costly) > 1 else ""),
+        "unread": _so_many(sum(one.unread for one in facts.models), models),
+        "known": _so_many(len(facts.known), models),
+        "costly": _so_many(len(facts.costly), models),
+        "which": "" if most is None else most.model + (" loses most" if len(facts.costly) > 1 else ""),
         "twice": "" if most is None else _describe_loss(most.numbers, most.parts[0].asked),
         "cost": numbers.get("order_loss", ""),
         "cost_between": numbers.get("order_loss_between", ""),
@@ -170,39 +170,39 @@ def _few(n: int) -> str:
     return f"{plural(n, 'question')} are too few" if n < FEW else "too few questions differ"
 
 
-def several_words(of: Several) -> Words:
+def several_words(facts: Several) -> Words:
     """Return the words of sentences about several models."""
     return {
-        "unread": names(of.unread) if of.unread else "",
-        "best": of.best,
-        "label": of.label,
-        "value": of.value,
-        "few": _few(of.n),
-        "others": "the other one" if of.others == 1 else f"all {of.others} others",
-        "level": names(of.level, most=5) if of.level else "",
+        "unread": names(facts.unread) if facts.unread else "",
+        "best": facts.best,
+        "label": facts.label,
+        "value": facts.value,
+        "few": _few(facts.n),
+        "others": "the other one" if facts.others == 1 else f"all {facts.others} others",
+        "level": names(facts.level, most=5) if facts.level else "",
     }
 
 
-def neighbours_words(of: Neighbours) -> Words:
+def neighbours_words(facts: Neighbours) -> Words:
     """Return the words of sentences about neighbours on a board."""
     return {
-        "can": "can" if of.apart else "cannot",
-        "apart": count(of.apart),
-        "pairs": count(of.pairs),
-        "all_apart": count(of.all_apart),
-        "all_pairs": count(of.all_pairs),
+        "can": "can" if facts.apart else "cannot",
+        "apart": count(facts.apart),
+        "pairs": count(facts.pairs),
+        "all_apart": count(facts.all_apart),
+        "all_pairs": count(facts.all_pairs),
     }
 
 
-def cell_words(of: Cell) -> Words:
+def cell_words(facts: Cell) -> Words:
     """Return the words of notes below an accuracy."""
-    return {"above": points(of.accuracy.value - (of.chance or 0))}
+    return {"above": points(facts.accuracy.value - (facts.chance or 0))}
 
 
-def position_words(of: Position) -> Words:
+def position_words(facts: Position) -> Words:
     """Return the words of sentences about positions."""
     return {
-        "letter": letter(of.position),
-        "chosen": share(of.chosen / of.prompts),
-        "right": share(of.right / of.prompts),
+        "letter": letter(facts.position),
+        "chosen": share(facts.chosen / facts.prompts),
+        "right": share(facts.right / facts.prompts),
     }

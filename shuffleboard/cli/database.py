@@ -252,5 +252,5 @@ def prune_command(days: int, dry_run: bool) -> None:
         )
     verb = "would be removed" if dry_run else "removed"
     answers = sum(one.predictions for one in pruned.evaluations)
-    of = plural(len(pruned.evaluations), "evaluation")
-    click.echo(f"{verb}: {plural(answers, 'answer')} of {of}, {plural(pruned.workers, 'worker')}")
+    described = plural(len(pruned.evaluations), "evaluation")
+    click.echo(f"{verb}: {plural(answers, 'answer')} of {described}, {plural(pruned.workers, 'worker')}")

@@ -277,7 +277,7 @@ def _draw(
         words = [f"{lowered(x.title)} {cells[0]}{unit}", f"{lowered(y.title)} {cells[1]}"]
         if plot.diagonal:
             words.append(f"{points(row[plot.x.key] - row[plot.y.key])} lost")
-        fitting = {size: of[place] for size, of in names.items() if place in of}
+        fitting = {size: placed[place] for size, placed in names.items() if place in placed}
         diagonal = frame.up(across) if plot.diagonal else None
         found.append(Point(row, frame.across(across), frame.up(up), diagonal, cells, words, fitting))
     return Scatter(

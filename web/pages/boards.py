@@ -163,7 +163,7 @@ _counts: Final[OfSealed[tuple[int, int]]] = OfSealed()
 def _list_moments(known: list[Moment]) -> list[Row]:
     """Return the moments of a board's history, newest first, with the number of models."""
     counts = [
-        _counts.get(f"{moment.id}:{moment.digest}", lambda of=moment.id: models_counted(session(), of))  # type: ignore[misc]
+        _counts.get(f"{moment.id}:{moment.digest}", lambda moment_id=moment.id: models_counted(session(), moment_id))  # type: ignore[misc]
         for moment in known
     ]
     return [
@@ -224,7 +224,7 @@ def _scatters(effects: Sequence[OrderEffect], digest: str, listed: Collection[tu
         others = [row for row in effect.rows if (row["model"], row["revision"]) not in listed]
         if points and len(effect.rows) > 1:
             key = "\n".join((digest, effect.asked, *(f"{point['model']}@{point['revision']}" for point in points)))
-            chart = _plots.get(key, lambda of=points, rest=others: draw_board(PLOTS["order"], of, others=rest))  # type: ignore[misc]
+            chart = _plots.get(key, lambda drawn=points, rest=others: draw_board(PLOTS["order"], drawn, others=rest))  # type: ignore[misc]
             found.append({"asked": effect.asked, "points": points, "left_out": effect.left_out, "chart": chart})
     return found
 

@@ -229,10 +229,11 @@ def _describe_preferred(positions: Sequence[Row], prompts: int, facts: Facts) ->
 def _describe_prompting(row: Row) -> str:
     """Describe how many questions were used, and in which orders."""
     part = chosen_questions(row["specification"]["questions"])
-    of = f"{plural(row['questions'], 'question')} of {row['benchmark']}{f' ({part})' if part else ''}"
+    questions = f"{plural(row['questions'], 'question')} of {row['benchmark']}{f' ({part})' if part else ''}"
     how = describe_orders(row) or plural(row["prompts"], "prompt")
     how = how if how.startswith("asked") or "repeats" in how else f"each in {how}"
-    return f"{of}, {how} ({row['variants']}); {row['protocol']}, {row['shots']}-shot; {count(row['prompts'])} prompts."
+    protocol = f"{row['protocol']}, {row['shots']}-shot"
+    return f"{questions}, {how} ({row['variants']}); {protocol}; {count(row['prompts'])} prompts."
 
 
 def _shuffles(row: Row) -> dict[str, Any]:

@@ -202,8 +202,13 @@ def own(name: str) -> ResponseReturnValue:
             for task in dict.fromkeys(entry["task"] for entry in snapshot.document["entries"])
         },
         choices={
-            key: sorted({value for model in known if (value := getattr(model, of)) is not None}, key=str.casefold)
-            for key, of in (("model", "name"), ("family", "family"), ("developer", "developer"), ("licence", "licence"))
+            key: sorted({value for model in known if (value := getattr(model, column)) is not None}, key=str.casefold)
+            for key, column in (
+                ("model", "name"),
+                ("family", "family"),
+                ("developer", "developer"),
+                ("licence", "licence"),
+            )
         },
         addresses=addresses_of_tasks(snapshot.document, board.name),
         has={

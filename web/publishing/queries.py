@@ -10,7 +10,7 @@ from registry.sql.relations import ACROSS, OF_EVALUATION, PREDICTIONS, TABLES, s
 
 FILES: Final = tuple(name for name in (*OF_EVALUATION, *small_views(), *TABLES) if name not in ACROSS)
 """Relations that the site has as files, for its views."""
-MORE: Final = tuple(name for name, of in RELATIONS.items() if of.view is None)
+MORE: Final = tuple(name for name, relation in RELATIONS.items() if relation.view is None)
 """Relations of an export that are not documented views: the site has them as well."""
 
 
@@ -22,7 +22,7 @@ def answers_of(evaluation_id: int) -> str:
 def make_queries(evaluations: Sequence[int]) -> dict[str, dict[str, Any]]:
     """Map view → its SELECT, and the tables and views that it names."""
     answers = {answers_of(number): number for number in evaluations}
-    each = [f"SELECT {number}::BIGINT AS evaluation_id, * FROM {of}" for of, number in answers.items()]  # noqa: S608
+    each = [f"SELECT {number}::BIGINT AS evaluation_id, * FROM {file}" for file, number in answers.items()]  # noqa: S608
     # By name: folders of an older release lack newer columns.
     each.append(no_rows())
     texts = {

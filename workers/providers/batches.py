@@ -183,8 +183,8 @@ class Batches:
     def _results(self, tag: str, remote_id: str) -> dict[int, batches.Result]:
         found: dict[int, batches.Result] = {}
         for name, result in self._api.results(remote_id):
-            of, _, call_id = name.rpartition("-")
-            if of == tag and call_id.isdecimal():
+            batch, _, call_id = name.rpartition("-")
+            if batch == tag and call_id.isdecimal():
                 found.setdefault(int(call_id), self._result(result))
         return found
 

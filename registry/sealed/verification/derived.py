@@ -59,10 +59,10 @@ def _wrong_prompts(
     """Yield (problem, external id) of these questions."""
     stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
     numbered: dict[int, list[tuple[int, int, list[int]]]] = {}
-    of = Prediction
-    prompts = select(of.question_id, of.variant, of.prompt_digest, of.shown, of.prompt_key).where(
-        of.evaluation_id == evaluation.id, of.question_id.in_(ids)
-    )
+    prediction = Prediction
+    prompts = select(
+        prediction.question_id, prediction.variant, prediction.prompt_digest, prediction.shown, prediction.prompt_key
+    ).where(prediction.evaluation_id == evaluation.id, prediction.question_id.in_(ids))
     for row in session.execute(prompts):
         numbered.setdefault(row.question_id, []).append((row.prompt_key, row.variant, row.shown))
         if row.prompt_digest is not None:
@@ -184,8 +184,10 @@ def check_sample(session: Session, evaluation: Evaluation, found: Findings) -> N
         return
     if again != kept:
         found.add(f"sample: it was drawn from {kept['sample']['of']} questions; now there is another number")
-    of = EvaluationQuestion
-    asked = set(session.scalars(select(of.question_id).where(of.evaluation_id == evaluation.id)))
+    asked_question = EvaluationQuestion
+    asked = set(
+        session.scalars(select(asked_question.question_id).where(asked_question.evaluation_id == evaluation.id))
+    )
     wrong = asked ^ {question.id for question in drawn}
     found.of_questions(names_of(session, wrong), "the sample that was asked is not the one that its seed draws")
 

@@ -55,8 +55,8 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
     specification, before = evaluation.specification, len(found.problems)
     if specification_digest(specification) != evaluation.specification_digest:
         found.add("specification: it does not match the stored digest")
-    of = evaluation.benchmark_version.questions
-    if compute_asked_digest(specification, evaluation.questions, of) != evaluation.asked_digest:
+    questions = evaluation.benchmark_version.questions
+    if compute_asked_digest(specification, evaluation.questions, questions) != evaluation.asked_digest:
         found.add("specification: what it asks is not what the stored digest compares it by")
     if evaluation.replayed_from != specification["engine"].get("replayed_from"):
         found.add("specification: the evaluation that it was replayed from is not the one that it names")

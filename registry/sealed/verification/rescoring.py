@@ -102,10 +102,16 @@ def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -
 
 
 def _load_stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
-    ids, of = {question_id for question_id, _ in sample}, Prediction
+    ids, prediction = {question_id for question_id, _ in sample}, Prediction
     query = (
         select(
-            *(of.question_id, of.variant, of.chosen_option, of.label_logprobs, of.label_probabilities),
+            *(
+                prediction.question_id,
+                prediction.variant,
+                prediction.chosen_option,
+                prediction.label_logprobs,
+                prediction.label_probabilities,
+            ),
             *(Question.external_id, Generation.text, Generation.thought_digest),
         )
         .join(Question, Question.id == Prediction.question_id)
