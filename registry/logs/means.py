@@ -107,7 +107,7 @@ class Means:
         self._groups: dict[str, dict[str, _Group] | None] = {}
 
     def add(self, fields: Mapping[str, str], stated: float | None, right: bool | Mapping[int, int]) -> None:
-        """Count an answer. right: whether it is right, or by the number of a reading."""
+        """Count an answer. right: whether it is right, for one reading or for each."""
         for name, value in fields.items():
             groups = self._groups.setdefault(name, {})
             if groups is None:

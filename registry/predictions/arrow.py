@@ -1,4 +1,4 @@
-"""Types of the database as Arrow has them, in files and while rows are copied."""
+"""Arrow types of the database's columns, for files and for copying rows."""
 
 from typing import Any, Final
 

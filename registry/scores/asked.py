@@ -212,7 +212,8 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
 def not_ranked(row: Mapping[str, Any], metric: str, unread: str | None = None) -> dict[str, str] | None:
     """Explain why a complete row has no rank by a metric that needs two orders: `reason` and `command`.
 
-    unread: why it has none by any metric. None for rows with a rank, and for rows that lack something else.
+    unread: why too many answers are missing for a rank by any metric. Returns None for rows with a rank, and for rows
+    that lack something else.
     """
     if unread is not None:
         return {"reason": unread, "command": asking(row, row["variants"])}

@@ -33,9 +33,9 @@ SMALLEST: Final = 1e-15
 
 @dataclass(frozen=True)
 class Spread:
-    """A standard deviation or distance net of sampling, in [0, 1], over so many groups and questions.
+    """A standard deviation or distance net of sampling, in [0, 1], with its numbers of groups and questions.
 
-    interval: of 95 %; None: none is stated.
+    interval: at 95 %; None if none is stated.
     """
 
     value: float

@@ -1,4 +1,4 @@
-"""The words that the texts of sentences name in braces, with numbers as `wording` writes them."""
+"""Words that fill in the braces of sentence templates, with numbers as `wording` writes them."""
 
 from collections.abc import Mapping, Sequence
 

@@ -18,7 +18,7 @@ from tests.outputs.logs import agree
 
 @dataclass
 class Both:
-    """Answers and keys by position, −1 for none; accuracy: of the import."""
+    """Answers and keys of one log, by position, as audit and import read them; −1 for none."""
 
     audited: list[int]
     audited_keys: list[int]

@@ -42,7 +42,7 @@ STATES: Final = ("frozen", "awake", "scored")
 class Run:
     """One worker of the old generation against one of the new.
 
-    holds_claim: whether the database that comes has the claim in it, as a backup made after it has. sabotage: options
+    holds_claim: whether the new database contains the claim, as a backup made after it does. sabotage: options
     of the old worker that break the queue.
     """
 

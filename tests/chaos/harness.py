@@ -79,7 +79,7 @@ SAMPLE: Final = {"variants": "cyclic", "limit": 30, "shard_prompts": 8}
 
 
 class Deployment:
-    """The worker processes of one schedule, and the hand that strikes them."""
+    """The worker processes of one schedule, with methods that kill, freeze and restart them."""
 
     def __init__(self, schedule: Schedule, servers: Servers, engine: Engine, url: str, folder: Path) -> None:
         self.schedule = schedule

@@ -1,4 +1,4 @@
-"""A board as files: complete, the same every time, and of use without any server of ours."""
+"""A board as files: complete, the same every time, and usable without our server."""
 
 import functools
 import hashlib

@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Lines by their last rank. height: of the picture, pixels; times: ticks in percent; ranks: ticks in pixels."""
+    """Lines in the order of their last rank. height: in pixels; times, ranks: ticks, in percent and in pixels."""
 
     lines: list[Line]
     height: int

@@ -435,9 +435,9 @@ def find_exact(
 def _number_tokens(
     tokenizer: Tokenizer, sentence: str, context: Sequence[int], listed: Sequence[Token], stop: Event
 ) -> dict[int, float]:
-    """Return log-probabilities of listed tokens by their ids, if the tokenizer splits them off the sentence again.
+    """Map ids of listed tokens to log-probabilities, for tokens that the tokenizer splits off the sentence again.
 
-    The least probable ones: they reveal whether other tokens are part of the sum.
+    Only the least probable tokens: they reveal whether other tokens are part of the sum.
     """
     expected: dict[int, float] = {}
     ended = 0

@@ -73,7 +73,7 @@ def write_orders(
 def _require_scoring(definition: dict[str, Any]) -> dict[str, Any]:
     name = definition["name"]
     if "answer" in definition:
-        raise UsageError(f"protocol {name}: its answers are generated; give one that scores, such as symbols or cloze")
+        raise UsageError(f"protocol {name}: the model writes its answers; give a protocol that scores options: symbols")
     if definition.get("chat_template"):
         raise UsageError(
             f"protocol {name}: its prompts are a conversation; give one of texts, such as symbols or cloze"

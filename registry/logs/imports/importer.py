@@ -194,7 +194,7 @@ def import_columns(
 ) -> dict[str, int]:
     """Import a table of letters, each column as the answers of the model that it names; all of them or none.
 
-    A model that is not registered is, as external; a column headed OWNER/NAME is a model called NAME. columns: only
+    A model that is not registered is registered as external; a column OWNER/NAME becomes the model NAME. columns: only
     these; none means all. protocol: None is `recorded`. Returns the evaluation of each model, in the order of the
     columns. Raises as `import_outputs` does.
     """

@@ -16,7 +16,7 @@ class Prompts:
     repeated: set[tuple[int, int]] = field(default_factory=set)
 
     def add(self, recorded: Recorded) -> bool:
-        """Return whether a prompt is new. Rejects a repeated prompt with another answer or score."""
+        """Return whether a prompt is new. Raises IngestError if it is repeated with another answer or score."""
         of_question = self.answers.setdefault(recorded.question.question_id, {})
         number = _number(recorded)
         before = of_question.get(recorded.variant)
