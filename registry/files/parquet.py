@@ -77,7 +77,7 @@ def _in_limits(path: Path, function: str, order: dict[str, Any]) -> Any:
 
 
 def _batches(path: Path, allowance: Allowance) -> Iterator[pa.RecordBatch]:
-    """Yield a few rows at a time. Raises IngestError if they unpack to more than the allowance, or for a damaged file."""
+    """Yield a few rows at a time. Raises IngestError beyond the allowance, or for a damaged file."""
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             for batch in file.iter_batches(_BATCH, use_threads=False):

@@ -57,7 +57,7 @@ class Question(TypedDict):
 
 
 class Utc(tzinfo):
-    """The only zone here, as DuckDB wants it of pytz for every time with a zone."""
+    """UTC, in place of pytz, from which DuckDB requests the zone of every time; no other zone occurs."""
 
     def tzname(self, _moment: datetime | None) -> str:  # noqa: D102 - as all of `tzinfo`
         return "UTC"

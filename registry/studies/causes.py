@@ -51,7 +51,7 @@ def causes_of_flips(session: Session, first: Evaluation, second: Evaluation) -> 
         return _document(split, ("reading",), None)
     if reading_rules(first.protocol.definition) == reading_rules(second.protocol.definition):
         return _document(split, ("model",), None)
-    return _document(split, ("model", "reading"), _how_to_divide(first, second))
+    return _document(split, ("model", "reading"), _choose_division(first, second))
 
 
 def origin_of(session: Session, evaluation: Evaluation) -> str | None:
@@ -133,7 +133,7 @@ def _right(prediction: Any, question: Any) -> ColumnElement[int]:
     return case((prediction.chosen_option == question.answer, 1), else_=0)
 
 
-def _how_to_divide(first: Evaluation, second: Evaluation) -> str:
+def _choose_division(first: Evaluation, second: Evaluation) -> str:
     """Return how to separate the model from the reading: by another reading of the texts of one of them."""
     names = [evaluation.protocol.name for evaluation in (first, second)]
     if asking_name(names[0]) != asking_name(names[1]):

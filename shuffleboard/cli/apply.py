@@ -33,7 +33,7 @@ class _Strict(BaseModel):
 
 
 class BenchmarkEntry(_Strict):
-    """A benchmark by recipe (`fetch`) or of a file. name: by default the recipe's."""
+    """A benchmark to fetch by its recipe (`fetch`), or to import from a file. name: by default the recipe's."""
 
     fetch: str | None = None
     file: Path | None = None

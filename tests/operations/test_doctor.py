@@ -227,7 +227,7 @@ def a_redis_that_evicts(here: Deployment, request: pytest.FixtureRequest) -> Non
 
 
 def refusing(request: pytest.FixtureRequest, here: Deployment, command: str) -> None:
-    """Use a Redis that was given a command after which it answers and takes no messages."""
+    """Use a Redis that was given a command after which it answers but accepts no messages."""
     server: RedisServer = request.getfixturevalue("private_redis_server")
     here.settings["broker_url"] = server.url
     with Redis.from_url(server.url) as client:

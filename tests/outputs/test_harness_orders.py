@@ -134,7 +134,10 @@ def test_the_task_has_a_document_for_each_order_with_our_prompt(registry: Regist
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--protocol", "final-answer"), "protocol final-answer: the model writes its answers; give a protocol that scores options"),
+        (
+            ("--protocol", "final-answer"),
+            "protocol final-answer: the model writes its answers; give a protocol that scores options",
+        ),
         (("--variants", "wording"), "change more than the order; give one of"),
         (("--variants", "cyclic:repeats=2"), "leave out repeats"),
     ],

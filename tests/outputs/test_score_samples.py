@@ -1,4 +1,4 @@
-"""Samples of lm-evaluation-harness's SCORE tasks: read as the tasks read them, and as consistent as they compute."""
+"""Samples of lm-evaluation-harness's SCORE tasks: read as the tasks read them, with the consistency rate that they compute."""
 
 import gzip
 import json

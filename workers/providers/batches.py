@@ -71,7 +71,7 @@ class Batches:
     def submit(self, asking: Sequence[Asked]) -> None:
         """Submit a batch of as many prompts as budgets have room for.
 
-        Raises InterruptedScoringError in any case but an error: with how long to wait.
+        Raises InterruptedScoringError, which states how long to wait, unless another error occurs.
         """
         journal = asking[0].journal
         tag = uuid.uuid4().hex

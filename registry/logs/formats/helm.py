@@ -209,7 +209,7 @@ def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Pl
 def _answers(
     path: Path, document: Mapping[str, Any], method: Any, damaged: list[Unusable] | None = None
 ) -> Iterator[list[Request]]:
-    """Yield the requests of each answer. In a joint run each request is one by itself, even if it is there twice."""
+    """Yield the requests of each answer. In a joint run each request is one answer, even if it occurs twice."""
     for requests in _trials(path, document, damaged):
         yield from [[request] for request in requests] if method == JOINT else [requests]
 
