@@ -688,7 +688,8 @@ def _precisions(tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Seque
     """
     times = [1] * len(tasks) if weights is None else weights
     of_rows = np.asarray(rows, dtype=np.intp)
-    second, fourth = (np.stack([task.moments[place][of_rows] for task in tasks]) for place in (0, 1))
+    second = np.stack([task.moments[0][of_rows] for task in tasks])
+    fourth = np.stack([task.moments[1][of_rows] for task in tasks])
     n = np.stack([np.array([of.n for of in task.standings], dtype=np.float64)[of_rows] for task in tasks])
     scale = np.array([(of * task.factor) ** 2 for of, task in zip(times, tasks, strict=True)])[:, np.newaxis]
     total = second.sum(axis=0)

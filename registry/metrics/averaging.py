@@ -179,7 +179,8 @@ def average_over_tasks(
     if two is None:
         return _mean_of_all([of_task[0] for of_task in means], weights)
     if two.share_of_first:
-        first, second = (_mean_of_all([of_task[place] for of_task in means], weights) for place in (0, 1))
+        first = _mean_of_all([of_task[0] for of_task in means], weights)
+        second = _mean_of_all([of_task[1] for of_task in means], weights)
         return None if first is None or second is None else two.value(first, second)
     return _mean_of_all([None if None in of_task else two.value(*of_task) for of_task in means], weights)
 

@@ -42,8 +42,9 @@ def compute_written(session: Session, evaluation_id: int) -> dict[str, Any]:
         type_coerce(func.avg(cast(Generation.thought_tokens, Double())), Double()),
     ).where(Generation.evaluation_id == evaluation_id)
     require_rows(session, evaluation_id)
-    states, tokens = (session.execute(query).one() for query in (states, tokens))
-    return dict(zip(WRITTEN, (int(states[0]), int(states[1]), *tokens), strict=True))
+    unread, unfinished = session.execute(states).one()
+    means = session.execute(tokens).one()
+    return dict(zip(WRITTEN, (int(unread), int(unfinished), *means), strict=True))
 
 
 @dataclass(frozen=True)

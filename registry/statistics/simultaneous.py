@@ -382,7 +382,8 @@ class _Blocks:
             limits = _limits(self.high[block], self.low, heaviest[block][:, None])
             others, places = np.divmod(np.flatnonzero(limits >= floor), resamples.size)
             for start in range(0, others.size, LOOKED_AT_ONCE):
-                other, at = (high[start : start + LOOKED_AT_ONCE] for high in (others, places))
+                part = slice(start, start + LOOKED_AT_ONCE)
+                other, at = others[part], places[part]
                 found = ratios(block, other, at)
                 which, one, two = np.unravel_index(np.flatnonzero(found >= floor), found.shape)
                 np.maximum.at(maxima, at[which], found[which, one, two])

@@ -313,7 +313,8 @@ def _difference_samples(name: str, columns: Sequence[Array], samples: Array) -> 
     function = FUNCTIONS_OF_TWO_MEANS.get(name)
     if function is None:
         return samples[:, 0], int(np.count_nonzero(~np.isnan(columns[0])))
-    one, other = (combine(function.function, *samples[:, place : place + 2].T) for place in (0, 2))
+    one = combine(function.function, *samples[:, :2].T)
+    other = combine(function.function, *samples[:, 2:4].T)
     return one - other, min(resting_on(name, columns[place : place + 2]) for place in (0, 2))
 
 

@@ -261,11 +261,14 @@ def draw_board(plot: Plot, rows: Sequence[Row], currency: str | None = None, oth
 def _draw(
     plot: Plot, rows: Sequence[Row], frame: Frame, unit: str = "", others: Sequence[Row] = (), *, named: bool = False
 ) -> Scatter:
-    drawn, beside = ([row for row in given if _why_missing(plot, row) is None] for given in (rows, others))
-    x, y = plot.axes(drawn + beside)
-    shares, unnamed = (
-        [(x.share(row[plot.x.key]), y.share(row[plot.y.key])) for row in given] for given in (drawn, beside)
-    )
+    drawn = [row for row in rows if _why_missing(plot, row) is None]
+    background = [row for row in others if _why_missing(plot, row) is None]
+    x, y = plot.axes(drawn + background)
+
+    def place_rows(placed: Sequence[Row]) -> list[tuple[float, float]]:
+        return [(x.share(row[plot.x.key]), y.share(row[plot.y.key])) for row in placed]
+
+    shares, unnamed = place_rows(drawn), place_rows(background)
     names = {
         size: _place_names(shares, [row["model"] for row in drawn], room, unnamed)
         for size, room in ROOMS.items()
