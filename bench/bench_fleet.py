@@ -171,15 +171,15 @@ class Fleet:
         self.counter += 1
         heapq.heappush(self.events, (self.now + seconds, self.counter, what))
 
-    def of(self, worker: Simulated, seconds: float, what: Callable[[Simulated], None]) -> None:
+    def schedule(self, worker: Simulated, seconds: float, action: Callable[[Simulated], None]) -> None:
         """Schedule an event of a worker; it is dropped if the worker ends before."""
         life = worker.life
-        self.after(seconds, lambda: what(worker) if worker.life == life else None)
+        self.after(seconds, lambda: action(worker) if worker.life == life else None)
 
     def run(self, longest: float) -> None:
         """Run until everything is done, or for so long."""
         for worker in self.workers:
-            self.of(worker, self.random.uniform(0, 5), self.start)
+            self.schedule(worker, self.random.uniform(0, 5), self.start)
         self.after(BEAT_SECONDS, self.beat)
         self.after(KILL_SECONDS * 200 / len(self.workers), self.kill)
         self.after(RECONCILE_SECONDS, self.reconcile)
@@ -210,7 +210,7 @@ class Fleet:
         self.goes_on_to(worker, "dead")
         worker.life += 1
         worker.id, worker.model, worker.claim = "", None, None
-        self.of(worker, again_s, self.start)
+        self.schedule(worker, again_s, self.start)
 
     def beat(self) -> None:
         live = [worker.id for worker in self.workers if worker.id]
@@ -238,7 +238,7 @@ class Fleet:
         if claim is None:
             self.counts["polls"] += 1
             self.goes_on_to(worker, "idle, of the small disk" if worker.host == SMALL_DISK_HOST else "idle")
-            self.of(worker, POLL_SECONDS, self.step)
+            self.schedule(worker, POLL_SECONDS, self.step)
         elif worker.model == claim.model_revision_id:
             self.score(worker)
         else:
@@ -253,7 +253,7 @@ class Fleet:
             if self.disk[worker.host] < model.gib:
                 self.counts["disk full"] += 1
                 self.leave(worker, f"host {worker.host}", "no space left", model=True)
-                self.of(worker, 1.0, self.step)
+                self.schedule(worker, 1.0, self.step)
                 return
             self.disk[worker.host] -= model.gib
             self.downloads[place] += 1
@@ -263,7 +263,7 @@ class Fleet:
         self.goes_on_to(worker, "loading")
         worker.model = None
         worker.loads += 1
-        self.of(worker, wait + seconds, self.loaded)
+        self.schedule(worker, wait + seconds, self.loaded)
 
     def loaded(self, worker: Simulated) -> None:
         assert worker.claim is not None
@@ -293,7 +293,7 @@ class Fleet:
         model = self.models[worker.claim.model_revision_id]
         self.goes_on_to(worker, "computing")
         seconds = worker.prompts * model.cost / worker.kind.rate * self.random.uniform(0.9, 1.1)
-        self.of(worker, seconds, lambda worker: self.finish(worker, seconds))
+        self.schedule(worker, seconds, lambda worker: self.finish(worker, seconds))
 
     def finish(self, worker: Simulated, seconds: float) -> None:
         held, prompts = worker.claim, worker.prompts

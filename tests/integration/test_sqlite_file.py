@@ -1,4 +1,4 @@
-"""The file of the embedded default: its owner's alone, and whole when nothing runs."""
+"""The SQLite file of the default setup: only its owner may read it, and it is whole when nothing runs."""
 
 import sqlite3
 import stat

@@ -34,7 +34,7 @@ def postgresql_proof(filled_postgresql: FilledDatabases, tmp_path: Path) -> Iter
 
 @pytest.fixture(params=("sqlite", "postgresql"))
 def proof(request: pytest.FixtureRequest) -> tuple[Engine, Population]:
-    """Return both of them in turn."""
+    """Return the filled registry, on SQLite and on PostgreSQL in turn."""
     found: tuple[Engine, Population] = request.getfixturevalue(f"{request.param}_proof")
     return found
 

@@ -120,7 +120,7 @@ def closes_only(text: str, markers: Markers) -> bool:
 
 
 def _filter_markers(text: str, found: list[Found], *, cut_off: bool) -> list[Found]:
-    """Return the markers that are meant as markers; words open a thought only at the beginning."""
+    """Return the markers without those in code or in prose; words begin a thought only at the beginning of the text."""
     start = len(text) - len(text.lstrip())
     found = [
         item
