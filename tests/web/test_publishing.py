@@ -107,7 +107,7 @@ def test_the_checksums_name_every_file(site):
     assert dict(reversed(line.split("  ", 1)) for line in lines) == listing(folder)
 
 
-def test_files_size_time_and_a_missing_key_are_said_before_anything_is_written(site, settings, tmp_path, monkeypatch):
+def test_files_size_time_and_a_missing_key_are_stated_first(site, settings, tmp_path, monkeypatch):
     monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "home"))
     said = shuffleboard("publish", BOARD, "--to", tmp_path / "site", database_url=settings.database_url)
     size, key, *_, end, _look = said.stderr.splitlines()
