@@ -372,28 +372,28 @@ def _place_of(database: str | None) -> str:
     return f"{found.st_dev}/{found.st_ino}"
 
 
-_engines: Final[dict[str, tuple[Engine, int]]] = {}
-"""URL → the process's engine for it, and the process that made it."""
+_engines: Final[dict[tuple[str, int], Engine]] = {}
+"""(URL, number of the process) → the process's engine for it. A fork's connections are its parent's."""
 
 
 def get_engine(url: str) -> Engine:
     """Return the process's engine for `url`, made once; `dispose` or the process's end closes its connections."""
-    known = _engines.get(url) or _engines.setdefault(url, (make_engine(url), os.getpid()))
-    return known[0]
+    key = url, os.getpid()
+    return _engines.get(key) or _engines.setdefault(key, make_engine(url))
 
 
 def forget_engine(engine: Engine) -> None:
     """Close the engine's pooled connections; `get_engine` makes a new one for the URL."""
-    for url in [url for url, (known, _) in _engines.items() if known is engine]:
-        del _engines[url]
+    for key in [key for key, known in _engines.items() if known is engine]:
+        del _engines[key]
     engine.dispose()
 
 
 @atexit.register
 def _close_engines() -> None:
     # Closing the last connection to SQLite merges the log into the file; dropping it does not.
-    for engine, process in _engines.values():
-        if os.getpid() == process:  # a fork's connections are its parent's
+    for (_, process), engine in _engines.items():
+        if os.getpid() == process:
             engine.dispose()
 
 

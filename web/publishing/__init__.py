@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 
 from registry.boards.reading import find_snapshot
 from registry.db import get_engine, read_session, write_session
-from registry.errors import NotFoundError, ShuffleboardError, UsageError
+from registry.errors import DatabaseError, NotFoundError, ShuffleboardError, UsageError
 from registry.exchange.exports import ExportRequest, export
 from registry.exchange.exports.relations import RELATIONS
 from registry.lookups import find_sealed
@@ -99,11 +99,18 @@ def _open_to_all(settings: Settings) -> Settings:
 def board_document(settings: Settings, board: str) -> dict[str, Any]:
     """Return a board as the API answers it to anonymous visitors.
 
-    Raises NotFoundError for a board that the public does not have, UsageError for one without a complete evaluation.
+    Raises NotFoundError for a board that the public does not have, UsageError for one without a complete evaluation,
+    DatabaseError if it cannot be read.
     """
-    client = create_app(_open_to_all(settings), keep_pages=False).test_client()
+    app = create_app(_open_to_all(settings), keep_pages=False)
+    app.config["PROPAGATE_EXCEPTIONS"] = True  # a bug is not a board that is missing
+    client = app.test_client()
     answer = client.get(f"/api/v1/boards/{board}")
     if answer.status_code != HTTPStatus.OK or answer.json is None:
+        if answer.status_code != HTTPStatus.NOT_FOUND:
+            raise DatabaseError(
+                f"the board {board!r} cannot be read: {(answer.json or {}).get('detail', answer.status)}"
+            )
         listed = client.get("/api/v1/boards").json or {}
         known = [row["board"] for row in listed.get("items", [])]
         raise NotFoundError(f"there is no public board {board!r}{suggest_names(board, known)}")
