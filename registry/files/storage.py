@@ -36,7 +36,7 @@ _REMEDIES: Final = {
 def writing(path: Path) -> Iterator[None]:
     """Raise StorageError naming `path` if the disk under it is full.
 
-    A nested block's error names the outer path, which is the one that the user gave.
+    A nested block's error names the outer path, which the user gave.
     """
     try:
         yield

@@ -49,7 +49,7 @@ COMPARED: Final = (*HEADLINES, *(name for name in SHOWN if name not in HEADLINES
 """The metrics of a comparison in its order: the metric that boards rank by is the first."""
 
 _READ: Final = tuple(name for name in QUESTION_METRICS if any(name in base_metrics(shown) for shown in COMPARED))
-"""The metrics of questions that those of a comparison are computed from."""
+"""The metrics of questions from which a comparison's metrics are computed."""
 
 
 def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict[str, Any]:

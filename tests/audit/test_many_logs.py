@@ -56,7 +56,7 @@ def test_a_clean_log_is_read_alike_and_not_accused(tmp_path: Path, seed: int) ->
 
 
 @pytest.mark.parametrize("format_", ["inspect", "lm-evaluation-harness", "opencompass", "every-eval-ever"])
-def test_a_number_is_the_option_that_it_names_if_other_answers_are_options(tmp_path: Path, format_: str) -> None:
+def test_a_number_is_the_option_it_names_among_answers_that_are_options(tmp_path: Path, format_: str) -> None:
     log = clean(7, "csqa", 30, "text", "text")
     options = ("2", "4", "6", "8", "12")
     log.items[0] = item(random.Random(1), "even", "How many wheels does a bicycle have?", options, 0, 0)

@@ -283,7 +283,7 @@ def _problem(place: Item, sample: Mapping[str, Any]) -> Unusable | None:
 
 
 def _read_sample(place: Item, sample: dict[str, Any], epochs: int, *, any_scorer: bool = False) -> _Sample | Unusable:
-    """Read a sample; a sample without an answer is its problem. Raises IngestError for one that contradicts itself.
+    """Read a sample; a sample without an answer is its problem. Raises IngestError if it contradicts itself.
 
     any_scorer: whether another scorer than `choice()` is read as if it were this one.
     """

@@ -403,7 +403,7 @@ def _asked(query: str, instruction: str, shown: Listing | None) -> str:
 
 
 def _prompt(query: str, doc: Mapping[str, Any], response: Mapping[str, Any]) -> str:
-    """Return the prompt that was sent, or the parts of which it was made."""
+    """Return the prompt that was sent, or its parts."""
     instruction = str(doc.get("instruction") or "")
     shots = [object_of(shot) for shot in doc.get("fewshot_samples") or ()]
     examples = [f"{shot.get('query', '')} {_example_answer(shot)}".removeprefix(instruction) for shot in shots]
