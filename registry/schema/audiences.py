@@ -18,6 +18,7 @@ SQLite: TEMP views on the connection, which take precedence over tables.
 # Every name in these statements is one of this file's.
 # ruff: noqa: S608
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from functools import lru_cache
@@ -248,11 +249,13 @@ def audience_engine(engine: Engine, audience: Audience) -> Engine:
     """Return an engine that reads the database as an audience does; made once for each process."""
     if audience == "all":
         return engine
-    key = (engine.url.render_as_string(hide_password=False), audience)
-    return _narrowed.get(key) or _narrowed.setdefault(key, _narrow(*key))
+    url = engine.url.render_as_string(hide_password=False)
+    key = (url, audience, os.getpid())
+    return _narrowed.get(key) or _narrowed.setdefault(key, _narrow(url, audience))
 
 
-_narrowed: Final[dict[tuple[str, Audience], Engine]] = {}
+_narrowed: Final[dict[tuple[str, Audience, int], Engine]] = {}
+"""(URL, audience, number of the process) → the process's engine. A fork's connections are its parent's."""
 
 
 def _narrow(url: str, audience: Audience) -> Engine:
@@ -273,7 +276,7 @@ def dispose(engine: Engine) -> None:
     """
     url = engine.url.render_as_string(hide_password=False)
     for audience in AUDIENCES:
-        closed = engine if audience == "all" else _narrowed.pop((url, audience), None)
+        closed = engine if audience == "all" else _narrowed.pop((url, audience, os.getpid()), None)
         if closed is not None:
             forget_engine(closed)
             closed.clear_compiled_cache()

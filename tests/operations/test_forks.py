@@ -6,27 +6,32 @@ from multiprocessing.connection import Connection
 from sqlalchemy import text
 
 from registry.db import get_engine
+from registry.schema.audiences import audience_engine
 
 
-def ask_backend(url: str) -> int:
-    """Return the number of the server's process that answers."""
-    with get_engine(url).connect() as connection:
-        return int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+def ask_backends(url: str) -> set[int]:
+    """Return the numbers of the server's processes that answer, to the owner and to the public's engine."""
+    engines = [get_engine(url), audience_engine(get_engine(url), "public")]
+    found = set()
+    for engine in engines:
+        with engine.connect() as connection:
+            found.add(int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one()))
+    return found
 
 
-def send_backend(sending: Connection, url: str) -> None:
-    sending.send(ask_backend(url))
+def send_backends(sending: Connection, url: str) -> None:
+    sending.send(ask_backends(url))
 
 
 def test_a_forked_process_has_connections_of_its_own(postgresql_database: str) -> None:
-    ours = ask_backend(postgresql_database)
+    ours = ask_backends(postgresql_database)
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
-    child = context.Process(target=send_backend, args=(sending, postgresql_database))
+    child = context.Process(target=send_backends, args=(sending, postgresql_database))
     child.start()
     sending.close()
     with receiving:
-        assert receiving.recv() != ours
+        assert not receiving.recv() & ours
     child.join()
     assert child.exitcode == 0
-    assert ask_backend(postgresql_database) == ours
+    assert ask_backends(postgresql_database) == ours
