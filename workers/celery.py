@@ -85,7 +85,7 @@ def _configuration() -> dict[str, Any]:
     return configuration(
         settings,
         {"visibility_timeout": 3600},
-        worker_consumer="workers.consumer:PatientConsumer",
+        worker_consumer=f"{__package__}.consumer:PatientConsumer",  # a wheel has our packages in `shuffleboard`
         task_routes=(queue_of_shard, {f"{PREFIX}*": {"queue": MAINTENANCE}}),
         task_default_queue=QUEUES[0],
         task_acks_late=False,

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -45,6 +46,20 @@ def test_every_import_is_of_a_declared_package() -> None:
     for module in third_party("workers") - set(WITHOUT_US):
         name = packages._package_of(module)
         assert {(name, extra) for extra in (None, "worker", "providers")} & declared, f"workers imports {module}"
+
+
+def test_no_text_names_a_module_that_a_wheel_has_elsewhere() -> None:
+    """A wheel has our packages in `shuffleboard`: its build rewrites imports, and no text."""
+    for folder in ("registry", "workers", "web", "shuffleboard", "migrations"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    named = re.fullmatch(r"((?:registry|workers|web|migrations)(?:\.\w+)+)(?::\w+)?", node.value)
+                    module = named and ROOT / named[1].replace(".", "/")
+                    assert not module or not (module.is_dir() or module.with_suffix(".py").is_file()), (
+                        path,
+                        node.value,
+                    )
 
 
 # The command in the message

@@ -14,6 +14,7 @@ from registry.predictions.archived import folder_name
 from registry.sealed.archiving import Strays, archive, restore, strays
 from registry.sealed.verification import verify_all
 from registry.settings import get_settings
+from registry.sql.files import Files
 from registry.tables import Archive, Evaluation
 from tests.proof.conftest import URL
 from tests.proof.population import Population
@@ -58,6 +59,7 @@ def test_predictions_move_into_a_store_are_read_there_and_come_back(
         )
     url = engine.url.render_as_string(hide_password=False)
     settings = get_settings().model_copy(update={"database_url": url, "sql_seconds": 60.0})
+    Files(engine, settings).write("public")
     answer = run_query(settings, "public", "SELECT count(*) FROM prediction_detail")
     assert answer.rows == ((len(before["prediction"]),),)
     for evaluation_id in ids:

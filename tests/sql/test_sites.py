@@ -15,6 +15,7 @@ from registry.schema.documented import load_documented_views
 from registry.settings import get_settings
 from registry.sql import Queries
 from registry.sql.examples import EXAMPLES
+from registry.sql.files import Files
 from registry.sql.relations import Part
 from registry.tables.accounts import Account, SavedQuery
 from registry.tables.providers import ProviderCall
@@ -83,7 +84,9 @@ def in_order(rows):
 
 def test_a_registry_that_is_published_whole_has_the_same_views_and_answers(chromium, published):
     settings, folder, _ = published
-    queries, empty = Queries(get_engine(settings.database_url), settings), set()
+    engine, empty = get_engine(settings.database_url), set()
+    queries = Queries(engine, settings)
+    Files(engine, settings).write("public")
 
     def there(query):
         found = queries.ask("public", query, "me").result

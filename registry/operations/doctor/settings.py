@@ -30,10 +30,12 @@ def names(_context: Context) -> Outcome:
     unknown = [name for name in found if name.upper() not in known and not name.startswith(f"{ENVIRONMENT}TEST_")]
     if not unknown:
         return ok(f"{len(found)} are set, and all are known")
-    near = [(name, get_close_matches(name.upper(), sorted(known), 1, 0.7)) for name in unknown]
+    # Without the beginning that all share, which would make any two names alike.
+    ends = sorted(name.removeprefix(ENVIRONMENT) for name in known)
+    near = [(name, get_close_matches(name.upper().removeprefix(ENVIRONMENT), ends, 1, 0.7)) for name in unknown]
     return warning(
         f"no such setting: {', '.join(unknown)}",
-        "; ".join(f"write {close[0]} instead of {name}" if close else f"unset {name}" for name, close in near),
+        "; ".join(f"write {ENVIRONMENT}{end[0]} instead of {name}" if end else f"unset {name}" for name, end in near),
     )
 
 
