@@ -50,4 +50,4 @@ def test_none_of_them_takes_a_gibibyte(tmp_path: Path) -> None:
 def test_a_file_within_the_limit_is_read_as_before(database: str, tmp_path: Path) -> None:
     path = bombs.many_lines(tmp_path, 1)
     outcome = shuffleboard("benchmarks", "import", path, "--name", "lines", database_url=database)
-    assert "1048 questions" in outcome.stdout
+    assert "1,048 questions" in outcome.stdout
