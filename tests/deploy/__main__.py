@@ -268,7 +268,12 @@ class Deployment:
 
     @staticmethod
     def _query(client: Client) -> None:
+        """Require that the SQL page has what was sealed within a minute, and says so until then."""
+        until = time.monotonic() + 60
         answer = client._send("POST", "sql", {"query": "SELECT count(*) AS n FROM prediction_detail"})
+        while answer["notes"] and time.monotonic() < until:
+            time.sleep(1)
+            answer = client._send("POST", "sql", {"query": "SELECT count(*) AS n FROM prediction_detail"})
         assert answer["rows"] == [[4 * len(CAPITALS)]], answer
 
     @staticmethod
