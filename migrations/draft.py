@@ -2,9 +2,6 @@
 
 Compares the registry's tables with a database at the newest revision and writes the difference as a new file. Views,
 triggers and audiences are no part of it: `db upgrade` makes them from the code.
-
-`python -m migrations.draft --first` rewrites the first revision, under its own name, so that it makes today's tables:
-only until the first release, since a database that has the revision already does not get the additions.
 """
 
 import argparse
@@ -20,17 +17,9 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.script import Script, ScriptDirectory
-from sqlalchemy import Engine, create_engine, inspect, text
+from sqlalchemy import Engine, create_engine
 
 FOLDER = Path(__file__).parent
-FIRST = """
-It makes the tables of the first release. Until that is out, `python -m migrations.draft --first` writes it again after
-each change of `registry/tables`; give it today's time then, so that older databases report the remedy.
-"""
-RELEASED = FOLDER.parent / "tests" / "releases" / "SHA256SUMS"
-"""Digests and names of the files that releases have frozen."""
-Rows = dict[str, list[dict[str, str | int]]]
-"""Table → rows."""
 
 
 def draft(message: str, now: datetime, folder: Path = FOLDER) -> Path:
@@ -41,28 +30,6 @@ def draft(message: str, now: datetime, folder: Path = FOLDER) -> Path:
     if newest is not None and newest >= revision:
         raise SystemExit(f"revision {revision} would not sort after {newest}; draft it a minute later")
     return _write(config, message, now)
-
-
-def first(folder: Path = FOLDER) -> Path:
-    """Rewrite the one revision, with the rows that it inserts, and return it. Raises SystemExit after its release."""
-    config = _config(folder)
-    *_, script = ScriptDirectory.from_config(config).walk_revisions()
-    name = f"migrations/versions/{Path(script.path).name}"
-    if f"  {name}\n" in RELEASED.read_text(encoding="utf-8"):
-        raise SystemExit(f'{name}: was released; let a revision follow it: make migration MESSAGE="Add …"')
-    now = datetime.strptime(script.revision, "%Y%m%d%H%M").replace(tzinfo=UTC)
-    rows = _list_inserted(config)
-    before = Path(script.path).read_text(encoding="utf-8")
-    Path(script.path).unlink()
-    try:
-        path = _write(config, "Create schema", now)
-    except BaseException:
-        Path(script.path).write_text(before, encoding="utf-8")
-        raise
-    inserts = "".join(_insert(table, found) for table, found in rows.items())
-    code = path.read_text(encoding="utf-8").replace("nothing.\n", f"nothing.\n{FIRST}", 1)
-    path.write_text(f"{code}{inserts}", encoding="utf-8")
-    return path
 
 
 def _write(config: Config, message: str, now: datetime) -> Path:
@@ -98,22 +65,6 @@ def _newest_database(config: Config) -> Iterator[Engine]:
         engine.dispose()
 
 
-def _list_inserted(config: Config) -> Rows:
-    """Return the rows that come with the tables."""
-    with _newest_database(config) as engine, engine.connect() as connection:
-        found = {
-            table: [dict(row) for row in connection.execute(text(f"SELECT * FROM {table}")).mappings()]  # noqa: S608
-            for table in inspect(engine).get_table_names()
-            if table != "alembic_version"
-        }
-    return {table: rows for table, rows in found.items() if rows}
-
-
-def _insert(table: str, rows: list[dict[str, str | int]]) -> str:
-    columns = ", ".join(f"sa.column({name!r})" for name in rows[0])
-    return f"    op.bulk_insert(sa.table({table!r}, {columns}), {rows!r})\n"
-
-
 def tidy(path: Path) -> None:
     """Format a revision like all other code."""
     settings = ("--config", str(FOLDER.parent / "pyproject.toml"))
@@ -123,11 +74,8 @@ def tidy(path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m migrations.draft", description="Drafts a revision.")
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("message", nargs="?", help='what it does, such as "Add the colour of the cover"')
-    what.add_argument("--first", action="store_true", help="write the first revision anew, with today's tables")
-    arguments = parser.parse_args()
-    tidy(first() if arguments.first else draft(arguments.message, datetime.now(UTC)))
+    parser.add_argument("message", help='what it does, such as "Add the colour of the cover"')
+    tidy(draft(parser.parse_args().message, datetime.now(UTC)))
 
 
 if __name__ == "__main__":

@@ -123,6 +123,7 @@ class AuditEvent(Base):
         one_of("outcome", OUTCOMES),
         Index("ix_audit_event_at", "at"),
         Index("ix_audit_event_account_id", "account_id"),
+        Index("ix_audit_event_actor", "actor", "id"),
     )
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)

@@ -149,21 +149,6 @@ def test_models_and_migrations_make_the_same_columns_in_the_same_order(database:
 
 
 @pytest.mark.one_engine
-def test_the_first_revision_is_what_its_draft_writes(tmp_path: Path) -> None:
-    """Nobody edits the one by hand and forgets the other. A released one is not drafted again."""
-    shutil.copytree(draft.FOLDER, tmp_path / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
-    written = min((draft.FOLDER / "versions").glob("*.py"))
-    if written.name in draft.RELEASED.read_text(encoding="utf-8"):
-        with pytest.raises(SystemExit, match="was released; let a revision follow it"):
-            draft.first(tmp_path / "migrations")
-        return
-    drafted = draft.first(tmp_path / "migrations")
-    draft.tidy(drafted)
-    assert drafted.name == written.name
-    assert drafted.read_text() == written.read_text(), "run: python -m migrations.draft --first"
-
-
-@pytest.mark.one_engine
 def test_a_drafts_file_is_named_by_the_words_of_its_title(tmp_path: Path) -> None:
     shutil.copytree(draft.FOLDER, tmp_path / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
     now = datetime.strptime(NEXT, "%Y%m%d%H%M")  # noqa: DTZ007 - it is for its name

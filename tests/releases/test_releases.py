@@ -31,7 +31,7 @@ from registry.db import get_engine, read_session, write_session
 from registry.operations import backup
 from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.schema import history
+from registry.schema import catalogue, history
 from registry.sealed.importing import import_evaluation
 from registry.sealed.verification import verify_all
 from registry.settings import Settings, get_settings
@@ -159,6 +159,21 @@ def test_an_upgraded_release_keeps_rows_seals_addresses_and_tokens(
     work(release.engine, release.settings)
     assert len(read_state(release.settings, {})["seals"]) == sealed + 2
     assert problems_of(release.engine) == []
+
+
+@ENGINES
+def test_an_upgraded_first_release_finds_an_actor_by_index(engine_name: str, open_release: Open) -> None:
+    release = open_release("1.0.0", engine_name)
+    assert upgrade(release.url) == history.head() != release.state["revision"]
+    with release.engine.connect() as connection:
+        assert catalogue.find_differences(connection) == []
+        counted = "SELECT count(*) FROM audit_event WHERE actor = 'admin'"
+        if engine_name == "postgresql":
+            connection.exec_driver_sql("SET LOCAL enable_seqscan = off")  # it has few rows
+            plan = connection.exec_driver_sql(f"EXPLAIN {counted}").all()
+        else:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {counted}").all()
+    assert "ix_audit_event_actor" in str(plan)
 
 
 @EVERY
