@@ -159,8 +159,8 @@ def test_a_person_signs_in_and_out_through_a_real_provider(
         expect(opened).to_have_url(f"{base}/")
         expect(opened.get_by_role("link", name="Sign in")).to_be_visible()
 
-        # A person without a matching rule, and a person who changes their mind.
-        for button, said in (("eve-at-example", "gives you a role here"), ("Deny", "has not signed you in")):
+        # A person without a matching rule, and a person who changes their mind: this provider's answer has no state.
+        for button, said in (("eve-at-example", "gives you a role here"), ("Deny", "does not belong to a sign-in")):
             opened.goto(f"{base}/sign-in")
             opened.get_by_role("link", name="Sign in with Example ID").click()
             opened.get_by_role("button", name=button).click()
