@@ -42,7 +42,7 @@ class Way:
 
 
 class Spans(Mapping[Revision, Span]):
-    """The span of each model that has one, computed when it is read: a page draws a part of hundreds of models."""
+    """Spans by model. Each is computed when it is first read, since a page draws only some of hundreds of models."""
 
     def __init__(self) -> None:
         self._parts: dict[Revision, tuple[Sequence[Sequence[Facts]], Means, Sequence[int] | None]] = {}
@@ -86,7 +86,7 @@ class OrderEffect:
 
 @dataclass(frozen=True)
 class Ways:
-    """A board's protocol groups by name, and the effect of the order in each group that has columns for it."""
+    """Protocol groups of a board by name, and the order effect of each group that has columns for it."""
 
     groups: dict[str, Way]
     order_effects: list[OrderEffect]

@@ -1,4 +1,4 @@
-"""The error for a file that is not there."""
+"""The error for a missing file."""
 
 import re
 from pathlib import Path

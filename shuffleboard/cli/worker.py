@@ -93,11 +93,11 @@ worker.params += OPTIONS
 
 
 def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
-    """Run a worker for each device, and restart one that failed; stop them all when stopped.
+    """Run one worker for each device, restart any that fails, and stop them all when this process is stopped.
 
     Returns 0 once all have ended as they should, 75 if the database was upgraded. A worker that keeps failing is
     started more and more rarely, and the others go on; with `--until-idle` it is given up after MOST_STARTS, and the
-    result is 1. A device that there is not is given up at once.
+    result is 1. A missing device is given up at once.
     Separate processes rather than forks: a process forked after importing torch hangs. This one does not import it.
     """
     command = [sys.executable, "-m", "shuffleboard.cli", "worker", *options]

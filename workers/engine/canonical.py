@@ -141,9 +141,9 @@ def _check_attention(heads: int, size: int, random: Random) -> str | None:
 
 
 def make_prompts(vocabulary: int, longest: int | None, dtype: torch.dtype) -> list[TokenisedPrompt]:
-    """Return prompts on which an engine compares its own numbers: two with a common beginning, and one that differs.
+    """Return the prompts of an engine's check of itself: two that begin alike, and one that differs.
 
-    In bfloat16, whose passes are long anyway, so long that the first two share far keys, too.
+    In bfloat16 they are longer, so that the first two also share distant keys; its passes are long anyway.
     """
     shared = 340 if dtype == torch.bfloat16 else 40
     length = min(shared + 120, longest or shared + 120)
