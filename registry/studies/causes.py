@@ -148,7 +148,7 @@ def _choose_division(first: Evaluation, second: Evaluation) -> str:
     )
 
 
-_SAID: Final = {"model": "the model", "reading": "the reading", "key": "the key"}
+_SAID: Final = {"model": "the model's answers", "reading": "the reading", "key": "the key"}
 
 
 def describe_causes(document: dict[str, Any]) -> str | None:
@@ -164,8 +164,8 @@ def describe_causes(document: dict[str, Any]) -> str | None:
         if document[name]
     ]
     if document["together"]:
-        together = share(document["together"] / flips)
-        parts.append(f"{_format_count(document['together'])} because of the model or the reading ({together})")
+        number, together = _format_count(document["together"]), share(document["together"] / flips)
+        parts.append(f"{number} because of the model's answers or the reading ({together})")
     said = f"{flips:,} of {document['prompts']:,} answers are right in only one of the two: {', '.join(parts)}."
     remedy = document["remedy"]
     return said if remedy is None else f"{said} To tell model and reading apart: {remedy}."
