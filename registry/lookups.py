@@ -205,7 +205,7 @@ def _find(
     if not rows:
         known = suggest_names(name, session.scalars(select(named).distinct().order_by(named)), none=none)
         words = (name or word if word == "NAME" else word for word in remedy[1:])
-        raise NotFoundError(f"no {thing} {name!r}{known} ({propose(remedy[0], *words)})")
+        raise NotFoundError(f"no {thing} {name!r}{known}; to add it: {propose(remedy[0], *words)}")
     for row in rows:
         if version in (None, version_of(row)):
             return row

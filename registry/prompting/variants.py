@@ -610,7 +610,7 @@ def parse_variants(text: str, *, read_files: bool = False) -> VariantSetDefiniti
         if not equals or key not in known:
             meant = suggestion(key, known)
             raise VariantError(
-                f"variants {text!r}: {item!r} is not a parameter of {kind}{meant} (it takes: {', '.join(known)})"
+                f"variants {text!r}: {item!r} is not a parameter of {kind}{meant}; it takes: {', '.join(known)}"
             )
         try:
             given[key] = int(value) if isinstance(known[key], int) else value

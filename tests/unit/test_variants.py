@@ -59,7 +59,7 @@ def test_too_many_options_are_refused_with_a_remedy(kind: str, n_options: int, m
         ("", "unknown variant kind ''"),
         ("cyclic ", "unknown variant kind 'cyclic '"),
         ("cyclic\n", "unknown variant kind"),
-        ("cyclic:seed=1", "variants 'cyclic:seed=1': 'seed=1' is not a parameter of cyclic .it takes: repeats."),
+        ("cyclic:seed=1", "variants 'cyclic:seed=1': 'seed=1' is not a parameter of cyclic; it takes: repeats"),
         ("full:", None),
         ("random2:x", "'x' is not a parameter of random2"),
         ("original:,", "'' is not a parameter of original"),
