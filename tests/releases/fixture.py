@@ -1,4 +1,4 @@
-"""Write the fixture of a release: `python -m tests.releases.fixture [FOLDER]`, by default `tests/releases/VERSION`.
+"""Write the fixture of a release: `python -m tests.releases.fixture [FOLDER [MODELS]]`, by default `tests/releases/VERSION`.
 
 The folder gets one file, `registry.tar.xz`, with
 
@@ -10,6 +10,9 @@ The folder gets one file, `registry.tar.xz`, with
     state.json  the tokens, the number of rows of each table, the seals, and the answers of the website
 
 It is never edited: every later version must read it (`tests/releases/test_releases.py`).
+
+The tests read another folder of fixtures, such as one with 165 models and 502 evaluations, if
+SHUFFLEBOARD_TEST_RELEASES names it.
 """
 
 import hashlib
@@ -35,24 +38,25 @@ from registry.operations.moving import move
 from registry.process_log import log_to_stderr
 from registry.sealed.exporting import export_evaluation
 from registry.settings import Settings, get_settings
-from tests.releases.population import fill
+from tests.releases.population import MODELS, fill
 from tests.releases.state import read_state
 from tests.support import services
 from web.publishing import publish
 
-RELEASES: Final = Path(__file__).resolve().parent
-ROOT: Final = RELEASES.parent.parent
+ROOT: Final = Path(__file__).resolve().parents[2]
+FROZEN: Final = ROOT / "tests" / "releases"
+RELEASES: Final = Path(os.environ.get("SHUFFLEBOARD_TEST_RELEASES", FROZEN))
 DIGESTS: Final = "tests/releases/SHA256SUMS"
 """The list of released files, which `sha256sum --check` reads."""
 CONTENTS: Final = "registry.tar.xz"
 STATE: Final = "state.json"
 LARGEST: Final = 2_000_000
-"""Bytes of a fixture."""
+"""Bytes of a frozen fixture."""
 EXPORTED: Final = 4
 """The evaluation that is exported."""
 
 
-def make(home: Path, folder: Path) -> None:
+def make(home: Path, folder: Path, models: int) -> None:
     """Fill a registry in `home`, the data directory of this process, and write everything into the folder."""
     settings = get_settings()
     assert settings.home == home
@@ -60,7 +64,7 @@ def make(home: Path, folder: Path) -> None:
     upgrade(url)
     engine = get_engine(url)
     with tempfile.TemporaryDirectory() as scratch:
-        tokens = fill(engine, settings, Path(scratch))
+        tokens = fill(engine, settings, Path(scratch), models)
     export_evaluation(engine, settings, EXPORTED, folder / "export" / "evaluation")
     export(engine, ExportRequest("parquet"), folder / "export" / "tables")
     publish(settings, "main", folder / "site")
@@ -95,19 +99,19 @@ def _write_public_key(settings: Settings, path: Path) -> None:
         path.write_bytes(answer.data)
 
 
-def write(home: Path, release: Path) -> None:
-    """Write the file of a fixture into a new folder. Raises SystemExit if it is too large."""
+def write(home: Path, release: Path, models: int) -> None:
+    """Write the file of a fixture into a new folder. Raises SystemExit if it is too large to be frozen."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "registry"
         folder.mkdir()
-        make(home, folder)
+        make(home, folder, models)
         release.mkdir(parents=True)
         # Repeated rows of the database, its backups and the folders are compressed together.
         with tarfile.open(release / CONTENTS, "w:xz", preset=9) as archive:
             for path in sorted(folder.iterdir()):
                 archive.add(path, path.name)
     size = (release / CONTENTS).stat().st_size
-    if size > LARGEST:
+    if release.parent == FROZEN and size > LARGEST:
         raise SystemExit(f"{release}: has {size:,} bytes, more than {LARGEST:,}; fill it with less")
     print(f"{release}: {size:,} bytes")
 
@@ -135,7 +139,8 @@ def unpack(release: Path, to: Path) -> Path:
 
 
 def main() -> None:
-    release = Path(sys.argv[1]) if len(sys.argv) > 1 else RELEASES / __version__
+    release = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else FROZEN / __version__
+    models = int(sys.argv[2]) if len(sys.argv) > 2 else MODELS
     if release.exists():
         raise SystemExit(f"{release}: exists; a released fixture is never written again")
     with tempfile.TemporaryDirectory() as home:
@@ -143,8 +148,8 @@ def main() -> None:
             del os.environ[name]
         os.environ["SHUFFLEBOARD_HOME"] = home
         log_to_stderr(logging.ERROR)
-        write(Path(home), release)
-    if release.parent == RELEASES:
+        write(Path(home), release, models)
+    if release.parent == FROZEN:
         freeze()
 
 

@@ -50,7 +50,7 @@ FILES: Final = ModelFiles("a" * 64, "b" * 64, None, "0" * 40)
 PASSWORD: Final = "correct horse battery staple"
 
 
-def fill(engine: Engine, settings: Settings, folder: Path, models: int = MODELS) -> dict[str, str]:
+def fill(engine: Engine, settings: Settings, folder: Path, models: int) -> dict[str, str]:
     """Fill a database at this code's schema; return the token of each role."""
     with write_session(engine) as session:
         tokens = {role: _add_account(session, role) for role in ROLES}
