@@ -58,6 +58,7 @@ def fill_site(url: str) -> tuple[FlaskClient, dict[str, str]]:
     return create_app(database_url=url).test_client(), bearer(token_of(get_engine(url), "maintainer"))
 
 
+@pytest.mark.long_on("postgresql")
 def test_hostile_uploads_are_answered_with_4xx_and_honest_ones_are_stored(
     filled_databases: FilledDatabases, tmp_path: Path
 ) -> None:
