@@ -8,7 +8,19 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-_configure: Callable[[], None] | None = None
+
+def _configure_by_default() -> None:
+    """Log to stderr unless the program has configured structlog, whose own default prints the variables of a traceback.
+
+    Such as addresses with passwords: Gunicorn makes the website without a command of ours.
+    """
+    import structlog
+
+    if not structlog.is_configured():
+        _write_to_stderr(logging.INFO)
+
+
+_configure: Callable[[], None] | None = _configure_by_default
 """Configures structlog before its first use."""
 
 

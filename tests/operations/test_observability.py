@@ -3,6 +3,9 @@
 import json
 import logging
 import re
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -217,3 +220,21 @@ def test_every_line_while_a_shard_is_scored_names_it(
     assert "shard" not in by_event["evaluation_sealed"]
     assert by_event["worker_stopped"]["worker"] == loop.id
     assert "evaluation" not in by_event["worker_stopped"]
+
+
+def test_a_website_made_by_gunicorn_logs_no_variables() -> None:
+    program = """
+        import shuffleboard.web
+        from registry.process_log import log
+        def fail(address):
+            try:
+                raise RuntimeError("unreachable")
+            except RuntimeError:
+                log.exception("failed")
+        fail("postgresql://writer:a-password@host/board")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert "unreachable" in json.loads(done.stderr)["exception"]
+    assert "a-password" not in done.stderr
