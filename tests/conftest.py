@@ -13,10 +13,8 @@ Databases: use the narrowest that will do.
     private_postgres_server, private_redis_server    a server of the test's own, to kill and restart
 """
 
-import atexit
 import copy
 import fcntl
-import gc
 import json
 import os
 import pickle
@@ -49,10 +47,6 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 ENGINES = ("sqlite", "postgresql")
 
-
-# No imported or collected object is ever garbage; pytest_collection_finish switches collection on.
-gc.disable()
-atexit.register(gc.unfreeze)  # some libraries complain about frozen objects as Python ends
 
 # Compiled code is kept whatever the environment sets: a start of the command line that compiles the project takes
 # 4.1 s of CPU instead of 3.4 (20 %), and pytest would rewrite the assertions of all tests in each process.
@@ -169,31 +163,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the slowest files, whatever order the others were put into."""
     places = {ROOT / "tests" / name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path, len(SLOWEST)))
-
-
-LOADED = pytest.StashKey[int]()
-"""Number of loaded modules at the last search among lasting objects."""
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Look for garbage from now on, but never among the million objects that were imported and collected."""
-    gc.freeze()
-    gc.set_threshold(100_000)  # searching SQLAlchemy's objects of each test takes longer than making them
-    gc.enable()
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Search lasting objects, which are mostly imported modules, for garbage once and never again.
-
-    A worker looks for garbage before it loads a model; among the leftovers of all tests before it, for a second.
-    """
-    yield
-    loaded = item.session.stash.get(LOADED, 0)
-    if len(sys.modules) != loaded or nextitem is None or nextitem.path != item.path:
-        item.session.stash[LOADED] = len(sys.modules)
-        gc.collect()
-        gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
