@@ -38,7 +38,7 @@ ARGUMENTS: Final = """
     labels: shape (questions, variants); what tells wordings or labels of equal orders apart. None: nothing does.
     ids: shape (questions,); names of questions, which PriDe draws its estimation set by. None: their numbers.
     repeats: how often each prompt was asked in a row, as with `cyclic:repeats=4`; 1: equal prompts have one answer,
-    None: each answer was drawn by itself.
+    None: each answer was drawn by itself. recorded: each was, however often prompts were asked, as in imported logs.
     samples: whether the model draws its answers at random. False: asked again it gives the same answer, as with
     log-probabilities and greedy decoding; None: unknown.
     lists_options: the prompts list the options. False (a protocol such as cloze): what order does is None.
@@ -65,6 +65,7 @@ def compute(
     labels: Sequence[Sequence[Any]] | None = None,
     ids: Sequence[str] | None = None,
     repeats: int | None = None,
+    recorded: bool = False,
     samples: bool | None = None,
     lists_options: bool = True,
 ) -> Values:
@@ -82,6 +83,7 @@ def compute(
         labels=labels,
         ids=ids,
         repeats=repeats,
+        recorded=recorded,
         samples=samples,
         lists_options=lists_options,
     )
@@ -140,6 +142,7 @@ def _outcomes(
     options: Any,
     ids: Any,
     repeats: int | None,
+    recorded: bool,
     samples: bool | None,
     lists_options: bool,
     orders: Any,
@@ -173,7 +176,8 @@ def _outcomes(
         if not lists_options:
             labels = (prompt["labels"] for prompt in prompts)
             outcomes = [replace(outcome, prompt=((), label)) for outcome, label in zip(outcomes, labels, strict=True)]
-        found.append(as_asked([replace(outcome, question=name) for outcome in outcomes], repeats, samples))
+        named_outcomes = [replace(outcome, question=name) for outcome in outcomes]
+        found.append(as_asked(named_outcomes, repeats, samples, recorded=recorded))
     return found
 
 
@@ -278,7 +282,7 @@ def _function(name: str, metric: Metric) -> Callable[..., float | None]:
     def function(*args: Any, **arrays: Any) -> float | None:
         given = dict(zip(("answers", "key"), args, strict=False)) | arrays
         defaults: dict[str, Any] = dict.fromkeys((*_PER_PROMPT, "options", "ids", "repeats", "samples"))
-        defaults |= {"key": (), "answers_are": "options", "lists_options": True}
+        defaults |= {"key": (), "answers_are": "options", "lists_options": True, "recorded": False}
         unknown = given.keys() - defaults.keys()
         if unknown:
             message = f"{name}: unknown argument {min(unknown)!r}; those are in help(metrics.compute)"

@@ -88,12 +88,14 @@ def distinct_prompts(outcomes: Outcomes) -> int:
     return len({prompt_of(outcome) for outcome in outcomes if outcome.question_shown})
 
 
-def as_asked(outcomes: Outcomes, repeats: int | None, samples: bool | None = None) -> list[VariantOutcome]:
+def as_asked(
+    outcomes: Outcomes, repeats: int | None, samples: bool | None = None, *, recorded: bool = False
+) -> list[VariantOutcome]:
     """Return the outcomes of a question with the facts about its evaluation's prompts.
 
     repeats: of the evaluation: how often each prompt is sent, so that the remainder of a variant's ordinal is the
     number of the answer. With 1, two variants that show one prompt have one answer, copied; None: each was drawn
-    independently. samples: as `VariantOutcome.sampled`.
+    independently. samples: as `VariantOutcome.sampled`. recorded: the answers were imported, so that none is a copy.
     """
     if repeats is None:
         return [replace(outcome, sampled=samples) for outcome in outcomes]
@@ -101,7 +103,7 @@ def as_asked(outcomes: Outcomes, repeats: int | None, samples: bool | None = Non
     for outcome in sorted(outcomes, key=lambda outcome: outcome.variant):
         number = outcome.variant % repeats
         draw = (prompt_of(outcome), number) if outcome.own_options and outcome.question_shown else None
-        found.append(replace(outcome, repeat=number, copied=draw in drawn, sampled=samples))
+        found.append(replace(outcome, repeat=number, copied=draw in drawn and not recorded, sampled=samples))
         if draw is not None:
             drawn.add(draw)
     return found

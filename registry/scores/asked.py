@@ -82,6 +82,7 @@ def as_specified(specification: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "lists_options": lists_options(protocol),
         "samples": are_drawn(protocol, recorded=_is_recorded(specification), probable=False),
+        "recorded": _is_recorded(specification),
         "replayed_from": specification["engine"].get("replayed_from"),
         **sample_columns(specification),
     }

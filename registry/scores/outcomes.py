@@ -74,8 +74,10 @@ def load_outcomes(
                 prompt=row.prompt_key,
             )
         )
-    repeats, samples = evaluation.repeats, evaluation.samples
-    return {question_id: as_asked(outcomes, repeats, samples) for question_id, outcomes in found.items()}
+    repeats, samples, recorded = evaluation.repeats, evaluation.samples, evaluation.recorded
+    return {
+        question_id: as_asked(outcomes, repeats, samples, recorded=recorded) for question_id, outcomes in found.items()
+    }
 
 
 class RunAnswer(NamedTuple):

@@ -376,8 +376,10 @@ class Evaluation(Base):
     sample_seed: Mapped[int | None] = mapped_column(Integer)
     """The seed that drew the sample."""
     repeats: Mapped[int | None] = mapped_column(SmallInteger)
-    """How often each prompt is asked: answer r of variant v is variant v · repeats + r. With 1, variants that show one
-    prompt have one answer, copied; NULL: the answers were recorded, each drawn by itself.
+    """How often each prompt is asked: answer r of variant v is variant v · repeats + r. NULL: recorded, once each."""
+    recorded: Mapped[bool] = mapped_column(Boolean, default=False, server_default=text("false"))
+    """Whether the answers were imported, so that each was drawn by itself. Otherwise variants that show one prompt have
+    one answer, copied, for each repeat.
     """
     lists_options: Mapped[bool] = mapped_column(Boolean, default=True, server_default=text("true"))
     """Whether prompts list the options; without a list, every order of them shows the same prompt."""

@@ -5,12 +5,14 @@ import os
 import subprocess
 import sysconfig
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
 from registry.db import get_engine, read_session
+from registry.prompting.variants import QuestionShape, parse_variants
 from registry.tables import Evaluation
 from tests.support.commands import ROOT, shuffleboard, shuffleboard_json
 
@@ -83,6 +85,37 @@ def test_an_audit_of_repeated_orders_has_the_numbers_of_their_import(sqlite_data
     (audited,) = shuffleboard_json("audit", log, "--fail-on", "never")["logs"]
     assert _shared(metrics, audited) == pytest.approx(audited["orders"]["metrics"], abs=1e-12)
     assert metrics["average_accuracy"] == pytest.approx(audited["accuracy"], abs=1e-12)
+
+
+@pytest.mark.parametrize("variants", ["shuffle:m=3", "shuffle:m=3,repeats=2", "shuffle:m=5,repeats=3,seed=1"])
+def test_an_audit_of_orders_drawn_twice_has_their_import_s_numbers(
+    sqlite_database: str, tmp_path: Path, variants: str
+) -> None:
+    random, definition = Random(variants), parse_variants(variants)
+    questions, answers = tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"
+    lines: list[str] = []
+    twice = 0
+    with questions.open("w", encoding="utf-8") as file:
+        for number in range(30):
+            name, right = f"q{number}", random.randrange(3)
+            options = [f"option {letter} of {number}" for letter in "abc"]
+            file.write(json.dumps({"id": name, "question": name, "options": options, "answer": right}) + "\n")
+            shown = definition.variants(QuestionShape(name, 3, right))
+            twice += len({variant.order for variant in shown}) * definition.repeats < len(shown)
+            for variant in shown:
+                position = variant.order.index(right) if random.random() < 0.6 else random.choice((0, 1, 2, None))
+                line = {"question_id": name, "variant": variant.ordinal, "order": variant.order, "position": position}
+                lines.append(json.dumps(line) + "\n")
+    answers.write_text("".join(lines), encoding="utf-8")
+    assert twice > 10
+    shuffleboard("benchmarks", "import", questions, "--name", "drawn", database_url=sqlite_database)
+    shuffleboard("models", "add", "m", "--kind", "external", database_url=sqlite_database)
+    given = ("--model", "m", "--benchmark", "drawn", "--variants", variants)
+    made = shuffleboard_json("evaluations", "import", answers, *given, database_url=sqlite_database)
+    metrics = shuffleboard_json("metrics", made["evaluation"], database_url=sqlite_database)["metrics"]
+    audited = shuffleboard_json("audit", answers, questions, "--fail-on", "never")["logs"]
+    (numbers,) = [log["orders"]["metrics"] for log in audited if log["answers"]]
+    assert _shared(metrics, {"orders": {"metrics": numbers}}) == pytest.approx(numbers, abs=1e-12)
 
 
 def test_no_registry_named_means_no_import(inspect_python: Path, sqlite_database: str, tmp_path: Path) -> None:

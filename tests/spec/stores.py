@@ -52,7 +52,7 @@ def add_common_rows(engine: Engine) -> None:
 def store(session: Session, cases: Sequence[Case]) -> int:
     """Store the cases as an evaluation of a new benchmark version; return its id.
 
-    All cases must have the same repeats, listing of options, and sampling.
+    All cases must have the same repeats, recording, listing of options, and sampling.
     """
     name = f"table {next(_SERIAL)}"
     version = BenchmarkVersion(
@@ -80,6 +80,7 @@ def store(session: Session, cases: Sequence[Case]) -> int:
         questions=len(cases),
         prompts=prompts,
         repeats=cases[0].repeats,
+        recorded=cases[0].recorded,
         lists_options=cases[0].listed,
         samples=cases[0].samples,
     )

@@ -67,7 +67,7 @@ class Prompt:
 class Case:
     """A question with its prompts. expected: number of expected variants; the rest is not submitted.
 
-    repeats: of the evaluation, as in `registry.metrics.outcome.as_asked`. listed: the prompts list the options.
+    repeats, recorded: of the evaluation, as in `registry.metrics.outcome.as_asked`. listed: the prompts list the options.
     samples: whether the model draws its answers; None: unknown.
     """
 
@@ -80,6 +80,7 @@ class Case:
     refers_to_options: bool = False
     sorted_numeric: bool = False
     repeats: int | None = None
+    recorded: bool = False
     listed: bool = True
     samples: bool | None = None
 
@@ -105,7 +106,8 @@ class Case:
 
     def outcomes(self) -> list[VariantOutcome]:
         """Return the prompts as the metric functions take them."""
-        return as_asked([self._outcome(prompt) for prompt in self.prompts], self.repeats, self.samples)
+        outcomes = [self._outcome(prompt) for prompt in self.prompts]
+        return as_asked(outcomes, self.repeats, self.samples, recorded=self.recorded)
 
     def _outcome(self, prompt: Prompt) -> VariantOutcome:
         # Written independently of registry.predictions.rows, so that the tests compare the two.
@@ -319,6 +321,7 @@ def array_answers(cases: Sequence[Case]) -> Mapping[str, float | None]:
         labels=by_prompt(lambda _, prompt: prompt.labels),
         ids=[case.question for case in cases],
         repeats=cases[0].repeats,
+        recorded=cases[0].recorded,
         samples=cases[0].samples,
         lists_options=cases[0].listed,
     )

@@ -236,6 +236,26 @@ def test_repeats_of_orders_by_table(spec):
     )
 
 
+def test_an_order_drawn_twice_has_copies_unless_answers_were_recorded(spec):
+    # Variants 0 and 2 show one prompt, each asked twice: x = (2, 0) of (2, 2), and recorded x = (3, 0) of (4, 2).
+    (case,) = read_table(
+        """
+        question | variant | order | chosen | answer
+        q1       | 0       | 0 1   | 0      | 0
+        q1       | 1       | 0 1   | 0      |
+        q1       | 2       | 1 0   | 1      |
+        q1       | 3       | 1 0   | -      |
+        q1       | 4       | 0 1   | 1      |
+        q1       | 5       | 0 1   | 0      |
+        """
+    )
+    of_papers = {"accuracy": 1, "worst_accuracy": 0, "score": 1 / 3}
+    copied = dict(zip(NAMES, [0.5, 0.5, 0, 0, 0.5, 0, 0, 0], strict=True))
+    spec([replace(case, repeats=2)], of_papers | copied)
+    recorded = dict(zip(NAMES, [3 / 8, 1 / 4, 0, 1 / 8, 1 / 4, 0, None, None], strict=True))
+    spec([replace(case, repeats=2, recorded=True)], of_papers | recorded)
+
+
 def test_a_model_that_does_not_sample_by_table(spec):
     # Hits 110 and 11: ⅔ and 1 right, one pair of three and one of one.
     cases = read_table(

@@ -514,8 +514,7 @@ def _orders(c: _Checker) -> Orders | None:
     chosen = np.where((chosen == keyed) & (g.column("right") == 0), -1, chosen)
     rows = np.lexsort((np.arange(len(g)), variant, question))
     outcomes: list[list[VariantOutcome]] = []
-    times: set[int] = set()
-    most = answers = 0
+    most = answers = repeated = 0
     for group in _groups(rows, question):
         if keyed[group[0]] == 0:
             continue
@@ -524,8 +523,7 @@ def _orders(c: _Checker) -> Orders | None:
         answers += len(group)
         kinds = {int(value): number for number, value in enumerate(dict.fromkeys(order[group].tolist()))}
         most = max(most, len(kinds))
-        runs = [len(list(run)) for _, run in groupby(order[group].tolist())]
-        times |= set(runs) if len(runs) == len(kinds) else {0}
+        repeated = math.gcd(repeated, *(len(list(run)) for _, run in groupby(order[group].tolist())))
         options = {0: None, int(keyed[group[0]]): 0}
         outcomes.append(
             [
@@ -541,10 +539,9 @@ def _orders(c: _Checker) -> Orders | None:
         )
     if not outcomes:
         return None
-    # Numbered as `repeats` does: of repeats, the papers' metrics take the first.
-    repeated = min(times) if len(times) == 1 and min(times) > 1 else None
+    # Numbered as `repeats` does: of repeats, the papers' metrics take the first. An order may have been drawn twice.
     sampled = False if g.scored == len(g) else None
-    outcomes = [as_asked(question_, repeated, sampled) for question_ in outcomes]
+    outcomes = [as_asked(question_, max(repeated, 1), sampled, recorded=True) for question_ in outcomes]
     tested = [question_ for question_ in outcomes if len({outcome.order for outcome in question_}) > 1]
     metrics = {name: METRICS[name].over_questions(tested)[0] for name in OVER_ORDERS} if tested else {}
     repeats = _repeat_noise(outcomes)

@@ -8,10 +8,10 @@
 -- probability_variants: own variants with probabilities; sums over them are NULL where there are none.
 -- distinct_prompts: different prompts that show the question, as prediction.prompt_key numbers them.
 -- Of a prompt that is asked repeatedly the first answer counts, but in answers and in the columns from average_accuracy
--- on, which are over all answers that were drawn by themselves: where evaluation.repeats is not NULL, two variants with
--- the same prompt and the same remainder have one answer, copied. These columns are NULL below two distinct prompts with
--- the question's own options; those from repeated_prompts on also if none of them was answered twice; the last two also
--- if prompts were answered differently often.
+-- on, which are over all answers that were drawn by themselves: unless the answers were recorded, two variants with the
+-- same prompt and the same remainder have one answer, copied. These columns are NULL below two distinct prompts with the
+-- question's own options; those from repeated_prompts on also if none of them was answered twice; the last two also if
+-- prompts were answered differently often.
 -- Dialect trap: SQLite pushes a condition on evaluation_id into the first subquery of FROM only, never into one behind
 -- LEFT JOIN; hence the aggregate comes first and all else is looked up by primary key.
 -- Reference: registry/metrics/. Spec: tests/spec/.
@@ -44,7 +44,7 @@ with counted as (
         count(distinct case when prediction.question_shown and prediction.own_options then prediction.prompt_key end)
             as own_prompts,
         coalesce(evaluation.repeats, 1) as times,
-        evaluation.repeats is null as recorded
+        (evaluation.repeats is null or evaluation.recorded) as recorded
     from evaluation_question
     inner join evaluation on evaluation.id = evaluation_question.evaluation_id
     left join prediction
@@ -54,7 +54,8 @@ with counted as (
         evaluation_question.evaluation_id,
         evaluation_question.question_id,
         evaluation_question.n_variants,
-        evaluation.repeats
+        evaluation.repeats,
+        evaluation.recorded
 )
 
 select
