@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -14,7 +15,8 @@ from sqlalchemy import func, select
 from registry.db import get_engine, read_session
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.tables import Evaluation
-from tests.support.commands import ROOT, shuffleboard, shuffleboard_json
+from tests.support.commands import ROOT, command_process, eventually, shuffleboard, shuffleboard_json
+from tests.web.accounts import add_account, token_of
 
 pytestmark = pytest.mark.one_engine
 
@@ -132,6 +134,25 @@ def test_a_registry_that_does_not_answer_is_named_and_the_log_stays(inspect_pyth
     log, said = _run(inspect_python, tmp_path, "cyclic", **environment)
     assert Path(log["log"]).is_file()
     assert f"shuffleboard: {log['log']} was not imported: http://127.0.0.1:9 does not answer" in said
+
+
+def test_a_log_is_imported_into_a_served_registry_by_token(
+    inspect_python: Path, sqlite_database: str, tmp_path: Path
+) -> None:
+    add_account(get_engine(sqlite_database), "maintainer", "maintainer")
+    token = token_of(get_engine(sqlite_database), "maintainer")
+    with command_process("serve", "--port", "0", database_url=sqlite_database) as website:
+        eventually(lambda: "Shuffleboard is at" in website.log.read_text(), "the website starts")
+        address = re.findall(r"http://127\.0\.0\.1:[0-9]+", website.log.read_text())[0]
+        given = {"SHUFFLEBOARD_URL": f"{address}/", "SHUFFLEBOARD_TEST_QUESTIONS": "3", "SHUFFLEBOARD_TOKEN": token}
+        log, said = _run(inspect_python, tmp_path, "cyclic:repeats=2", **given)
+        assert f"shuffleboard: {log['log']} is {address}/evaluations/1" in said
+        other, said = _run(inspect_python, tmp_path, "cyclic", **given | {"SHUFFLEBOARD_TOKEN": ""})
+        assert f"shuffleboard: {other['log']} was not imported: you are not signed in" in said
+    assert token not in said
+    (row,) = shuffleboard_json("leaderboard", database_url=sqlite_database)["rows"]
+    assert (row["model"], row["benchmark"], row["variants"]) == ("mockllm-model", "sums", "cyclic:repeats=2")
+    assert row["average_accuracy"] == pytest.approx(log["accuracy"], abs=1e-12)
 
 
 def test_a_benchmark_from_a_permuted_log_has_the_original_order(sqlite_database: str, tmp_path: Path) -> None:
