@@ -18,7 +18,7 @@ class Remedy:
     text: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return _or_else(handler(source), self.text)
+        return _refuse_with(handler(source), self.text)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Between:
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
         number = core_schema.int_schema(ge=self.low, le=self.high)
         in_digits = core_schema.no_info_before_validator_function(_digits, number)
-        return _or_else(in_digits, f"give a whole number from {self.low} to {self.high}")
+        return _refuse_with(in_digits, f"give a whole number from {self.low} to {self.high}")
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class OneOf:
     choices: tuple[str, ...]
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
-        return _or_else(core_schema.literal_schema(list(self.choices)), f"use one of {', '.join(self.choices)}")
+        return _refuse_with(core_schema.literal_schema(list(self.choices)), f"use one of {', '.join(self.choices)}")
 
 
-def _or_else(schema: CoreSchema, remedy: str) -> CoreSchema:
+def _refuse_with(schema: CoreSchema, remedy: str) -> CoreSchema:
     return core_schema.custom_error_schema(schema, "refused", custom_error_message=remedy)
 
 

@@ -65,7 +65,7 @@ def results_beside(path: Path, remarks: list[str]) -> Mapping[str, Any]:
 
 
 def read_beside(read: Callable[[], Found], otherwise: Found, remarks: list[str]) -> Found:
-    """Return the content of a file next to a log; a remark and `otherwise` if it cannot be read."""
+    """Return the content of a file next to a log; if it cannot be read, add a remark and return `otherwise`."""
     try:
         with as_written("a file next to the log", AGAIN):
             return read()

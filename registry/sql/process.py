@@ -158,7 +158,7 @@ LOST: Final[list[str]] = []
 
 
 class Positioned(FileIO):
-    """A file with a position for each thread: DuckDB seeks and reads one handle from several, whatever its settings."""
+    """A file with a position for each thread, since several threads of DuckDB seek and read in one handle."""
 
     def __init__(self, path: str) -> None:
         """Open it at its beginning."""

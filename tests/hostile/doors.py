@@ -97,7 +97,7 @@ def _entry(name: str, entries: Mapping[str, Any]) -> Write:
 
 
 def _results_of(program: str, predictions: Path, name: str) -> Write:
-    """Return a writer of the document as the file of results next to predictions."""
+    """Return a function that writes the document as a program's results file, next to its predictions."""
 
     def write(folder: Path, text: str) -> Path:
         made = folder / program

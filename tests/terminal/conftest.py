@@ -55,7 +55,7 @@ def filled(_filled: Registry, monkeypatch: pytest.MonkeyPatch) -> Registry:
 
 @pytest.fixture
 def files(tmp_path: Path, _filled: Registry) -> Path:
-    """Return a folder with a file of every kind that is given to a wrong command."""
+    """Return a folder with a file of every kind, to be given to commands that expect another kind."""
     import pandas as pd
 
     questions = four_options(2)

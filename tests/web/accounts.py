@@ -43,7 +43,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def maintaining(engine: Engine) -> dict[str, str]:
+def add_maintainer(engine: Engine) -> dict[str, str]:
     """Return the headers of a new maintainer's requests."""
     add_account(engine, "maintainer", "maintainer")
     return bearer(token_of(engine, "maintainer"))

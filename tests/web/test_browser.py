@@ -192,7 +192,7 @@ GROUND = "getComputedStyle(document.body).backgroundColor"
 
 
 def ground(opened):
-    """Return the colour of the page, after it has loaded: a form's button opens it again."""
+    """Return the background colour of the page once it has loaded, since submitting a form loads it again."""
     opened.wait_for_load_state()
     return opened.evaluate(GROUND)
 

@@ -151,8 +151,8 @@ def test_a_chart_is_drawn_in_view_or_its_table_opens(chromium, drawn_address):
 
 def test_points_drawn_by_the_server_are_keyboard_links_with_numbers(chromium, drawn_address):
     base, _ = drawn_address
-    looks = {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark", "java_script_enabled": False}
-    with page(chromium, **looks) as opened:
+    phone = {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark", "java_script_enabled": False}
+    with page(chromium, **phone) as opened:
         opened.goto(base + "/boards/order")
         opened.get_by_role("link", name="Skip the 2 points").focus()
         opened.keyboard.press("Tab")

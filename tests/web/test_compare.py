@@ -9,7 +9,7 @@ from registry.metrics import METRICS
 from registry.studies.comparing import compare_evaluations
 from registry.verdicts.wording import tenths
 from tests.proof.commands import run
-from tests.web.accounts import maintaining
+from tests.web.accounts import add_maintainer
 from tests.web.outputs import MODELS
 from tests.web.seed import HOSTILE, add_model, evaluate, right
 from tests.web.test_charts import cells
@@ -226,7 +226,7 @@ def test_models_without_a_shared_way_of_asking_are_told_what_to_run(own):
     with write_session(own.engine) as session:
         add_model(session, "newcomer")
     evaluate(own.engine, "newcomer", "capitals", right, variants="original")
-    maintainer = maintaining(own.engine)
+    maintainer = add_maintainer(own.engine)
     command = "shuffleboard evaluations submit --model {}@1 --benchmark capitals --variants cyclic"
     response = own.client.get("/compare?model=alpha&model=newcomer", headers=maintainer)
     assert response.status_code == 404
@@ -244,7 +244,7 @@ def test_only_maintainers_are_told_what_to_run(page, empty_client):
     visited = empty_client.get(page)
     assert visited.status_code == 200
     assert not command.search(visited.text)
-    assert command.search(empty_client.get(page, headers=maintaining(engine)).text)
+    assert command.search(empty_client.get(page, headers=add_maintainer(engine)).text)
 
 
 def test_what_cannot_be_compared_is_refused_by_name(site):

@@ -9,7 +9,7 @@ from registry.settings import Settings
 from registry.tables.accounts import AuditEvent
 from tests.outputs.conftest import Registry, registries, registry
 from tests.proof.replays import lines_of, record, replayed, rotations, version
-from tests.web.accounts import add_account, add_one_of_each_role, bearer, csrf_of, maintaining, signed_in, token_of
+from tests.web.accounts import add_account, add_maintainer, add_one_of_each_role, bearer, csrf_of, signed_in, token_of
 from web import create_app
 
 __all__ = ["registries", "registry"]
@@ -101,7 +101,7 @@ def test_the_api_replays_for_maintainers_alone(registry, source, app):
 
 @pytest.mark.one_engine
 def test_a_maintainer_without_the_scope_is_refused(registry, source, app):
-    maintaining(registry.engine)
+    add_maintainer(registry.engine)
     read_only = bearer(token_of(registry.engine, "maintainer", ["read"]))
     address = f"/api/v1/evaluations/{source}/replay"
     assert app.test_client().post(address, json={"benchmark": "b@2"}, headers=read_only).status_code == 403

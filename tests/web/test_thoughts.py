@@ -26,7 +26,7 @@ from registry.tables import Evaluation, Question
 from tests.support.commands import shuffleboard
 from tests.support.fake_scorer import FakeScorer
 from tests.support.population import add_benchmark, add_model, question
-from tests.web.accounts import maintaining
+from tests.web.accounts import add_maintainer
 from tests.web.conftest import Site
 from tests.web.seed import Seeded
 from web import create_app
@@ -106,7 +106,7 @@ def page(site: Site, path: str, headers: dict[str, str] | None = None) -> str:
 
 @pytest.fixture(scope="module")
 def maintainer(site: Site) -> dict[str, str]:
-    return maintaining(site.engine)
+    return add_maintainer(site.engine)
 
 
 AGAIN = "evaluations submit --model thinker@1 --benchmark bench --variants cyclic --protocol select-letter"

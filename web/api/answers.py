@@ -1141,7 +1141,7 @@ class DistinctPrompts(Answer):
 
 
 class Sample(Answer):
-    """The evaluation has `questions` of the benchmark's: those with the smallest SHA-256 of `seed:question id`."""
+    """A sample of `questions` out of `of` questions: those with the smallest SHA-256 of `seed:question id`."""
 
     questions: int
     of: int

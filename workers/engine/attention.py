@@ -123,7 +123,7 @@ class Pass:
         return self._layouts[key]
 
     def effective(self, window: int | None) -> int | None:
-        """Return the window, or None if no token is deeper than its reach."""
+        """Return the window, or None if it holds every token."""
         return window if window is not None and max(self.positions) >= window else None
 
     def _block(self, first: int, last: int, window: int | None, dtype: torch.dtype) -> Block:

@@ -438,7 +438,7 @@ def _processors(
 
 
 class _Finite(LogitsProcessor):
-    """Refuses logits that are no numbers to choose from, which a model gives when its numbers overflow."""
+    """Refuses logits that are not finite, which a model gives when its numbers overflow."""
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:  # noqa: ARG002
         if not scores.max(dim=1).values.isfinite().all():

@@ -78,7 +78,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def upload(self, model: str, requests: Mapping[str, Conversation]) -> Any:
-        """Upload a file with a request a line; return its number."""
+        """Upload a file with one request per line; return its id."""
         lines = [
             {
                 "custom_id": name,
