@@ -154,7 +154,9 @@ class _Import:
         revision = self._model_revision()
         protocol = store_protocol(self.session, self.specification["protocol"])
         variant_set = self._variant_set()
-        said = as_specified(self.specification)
+        # Before there was the column, copies were left out of recorded answers, too; the folder's metrics are of those.
+        recorded = {"recorded": self.document["evaluation"].get("recorded", False)}
+        said = as_specified(self.specification) | recorded
         facts = _columns(Evaluation, self.document["evaluation"], "sealed_at", "asked_digest", *said)
         evaluation = Evaluation(
             **facts,
