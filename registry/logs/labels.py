@@ -67,13 +67,15 @@ _LONGEST: Final = 2_000
 """Characters beyond which a text is neither a label nor compared with options in other forms."""
 _MARKS: Final = " \t\r\n()[]{}<>.,:;*\"'`$“”‘’。，、：；【】〔〕「」『』《》"
 _LEAD: Final = re.compile(
-    r"(?:(?:so|thus|therefore|hence),? ?)?(?:my |the )?(?:(?:best|correct|final|right) )?"
-    r"(?:answer|option|choice|letter)(?: (?:is|number|no\.))?:? ?(?:option |choice )?"
-    r"(?=\W{0,3}(?:[a-z]|\d{1,3})\W{0,4}$)",
+    r"(?:(?:so|thus|therefore|hence),? ?)?(?:my |the )?(?:(?:best|correct|final|right)[ _]?)?"
+    r"(?:ans(?:wer)?|option|choice|letter|label|答案|选项|选择|选)(?:[ _](?:is|number|no\.)|[是为])?[\"']?[:=_]? ?"
+    r"(?:option |choice )?(?=\W{0,3}(?:[a-z]|\d{1,3})(?:\W{0,4}$|[.):\]*]{1,3} ))",
     re.IGNORECASE,
 )
-_BOX: Final = re.compile(r"\\(?:boxed|text|textbf|mathbf|mathrm)\{([^{}]{1,400})\}")
-_LABELLED: Final = re.compile(r"[(\[*]{0,3}([A-Za-z]|\d{1,2})[.):\]*]{1,3} ")
+_BOX: Final = re.compile(
+    r"\\(?:boxed|text|textbf|mathbf|mathrm)\{([^{}]{1,400})\}|<(?:final_?)?answer>([^<>]{1,400})</(?:final_?)?answer>"
+)
+_LABELLED: Final = re.compile(r"[(\[*]{0,3}([A-Za-z]|\d{1,2})(?:[.):\]*]{1,3}|(?P<weak>,| ?[-–—])) ")
 
 
 def read_label(value: Any, options: Sequence[str], *, right: int | None = None) -> Written:
@@ -148,18 +150,19 @@ def _label(text: str, convention: Convention, options: tuple[str, ...]) -> int |
 
 def _bare(text: str, options: tuple[str, ...]) -> str:
     """Return the label of a text without brackets, marks, `Option` before it and the option's words behind it."""
-    while "\\" in text and (inside := _BOX.sub(r"\1", text)) != text:
+    while ("\\" in text or "<" in text) and (inside := _BOX.sub(r"\1\2", text)) != text:
         text = inside
-    bare = " ".join(text.split()).strip(_MARKS)
+    bare = " ".join(text.split()).strip(_MARKS + "\\")
     if (lead := _LEAD.match(bare)) is not None:
         bare = bare[lead.end() :].strip(_MARKS)
-    labelled = _LABELLED.match(f"{text} ") if len(bare) > 2 else None
+    labelled = _LABELLED.match(f"{bare} ") if len(bare) > 2 else None
     if labelled is None:
         return bare
-    rest, own = _fold(text[labelled.end() :]), LETTERS.find(labelled[1].upper())
+    rest, own = _fold(bare[labelled.end() :]), LETTERS.find(labelled[1].upper())
     folded = _fold_options(options)
-    # "A. Oslo", with Oslo as option B, names two options.
-    if own < 0 or rest not in folded or folded[own : own + 1] == (rest,):
+    its_own = own >= 0 and folded[own : own + 1] == (rest,)
+    # "A. Oslo", with Oslo as option B, names two options; "A - Oslo" is a label only before its own option.
+    if its_own or (not labelled["weak"] and (own < 0 or rest not in folded)):
         return labelled[1]
     return bare
 

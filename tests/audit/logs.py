@@ -54,6 +54,11 @@ FORMS: dict[str, Form] = {
     "digits from 1": lambda at, _: str(at + 1),
     "bold": lambda at, _: f"**{LETTERS[at]}**",
     "boxed": lambda at, _: f"$\\boxed{{{LETTERS[at]}}}$",
+    "in parentheses of LaTeX": lambda at, _: f"\\({LETTERS[at]}\\)",
+    "in a tag": lambda at, _: f"<answer>{LETTERS[at]}</answer>",
+    "in JSON": lambda at, _: f'{{"answer": "{LETTERS[at]}"}}',
+    "Chinese": lambda at, _: f"选{LETTERS[at]}",
+    "text behind a dash": lambda at, options: f"{LETTERS[at]} - {options[at]}",
 }
 
 

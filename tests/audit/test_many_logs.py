@@ -66,6 +66,15 @@ def test_a_number_is_the_option_it_names_among_answers_that_are_options(tmp_path
     assert read.audited_keys == read.imported_keys
 
 
+@pytest.mark.parametrize("format_", ["inspect", "lighteval", "helm"])
+def test_options_that_are_letters_are_read_in_the_order_shown(tmp_path: Path, format_: str) -> None:
+    draw, options = random.Random(1), ("B", "A", "D", "C")
+    items = [item(draw, f"q{n}", f"Which grade did pupil {n} get?", options, n % 4, n % 3) for n in range(24)]
+    read = both(WRITERS[format_](Log(items), tmp_path), format_, Log(items))
+    assert read.audited == read.imported == [n % 3 for n in range(24)]
+    assert read.audited_keys == read.imported_keys == [n % 4 for n in range(24)]
+
+
 FORMS_OF_FAULTS = [form for form in FORMS if form not in SHOWN]
 """Forms whose prompts have letters, as the faults' prompts have."""
 IN_TABLES = (

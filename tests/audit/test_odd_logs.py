@@ -309,6 +309,8 @@ EVER: dict[str, Callable[[Lines, Log], Lines]] = {
     "the reference is a text": each(
         lambda line: asked(line, reference=[line["input"]["choices"][LETTERS.index(line["input"]["reference"][0])]])
     ),
+    "the reference is in no list": each(lambda line: asked(line, reference=line["input"]["reference"][0])),
+    "numbers from 0": each(lambda line: extracted(LETTERS.index(letter_of(line)))),
     "two references of one option": each(
         lambda line: asked(line, reference=[line["input"]["reference"][0], f"({line['input']['reference'][0]})"])
     ),
@@ -418,6 +420,12 @@ OTHERS: dict[tuple[str, str], Callable[[Record], Record]] = {
     ("lighteval", "gold is in a list"): lambda at: {"doc": at["doc"] | {"gold_index": [at["doc"]["gold_index"]]}},
     ("lighteval", "choices begin with blanks"): lambda at: {
         "doc": at["doc"] | {"choices": [f" {text}" for text in at["doc"]["choices"]]}
+    },
+    ("lighteval", "choices in brackets"): lambda at: {
+        "doc": at["doc"] | {"choices": [f"({letter})" for letter in at["doc"]["choices"]]}
+    },
+    ("lighteval", "choices are small letters"): lambda at: {
+        "doc": at["doc"] | {"choices": [letter.lower() for letter in at["doc"]["choices"]]}
     },
     ("lighteval", "letters are one text"): lambda at: {"doc": at["doc"] | {"choices": "".join(at["doc"]["choices"])}},
     ("lighteval", "log-probabilities"): lambda at: likely(at, -5.0),

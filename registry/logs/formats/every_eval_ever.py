@@ -212,7 +212,9 @@ def _sample(place: str, record: Mapping[str, Any]) -> _Sample | Unusable:
         options, question = listed.options, listed.question
     if len(options) < 2:
         return Unusable(place, "input.choices lists no choices", NOT_MULTIPLE_CHOICE)
-    references = [read_label(text, options) for text in texts_of(asked.get("reference"))]
+    reference = asked.get("reference")
+    alone = isinstance(reference, str) and reference != ""
+    references = [read_label(text, options) for text in texts_of([reference] if alone else reference)]
     if len(references) > 1 and not are_one(references):
         return Unusable(place, f"it has {len(references)} references: several options are right", SEVERAL_RIGHT)
     key = references[0] if references else None
@@ -236,12 +238,12 @@ def _sample(place: str, record: Mapping[str, Any]) -> _Sample | Unusable:
     )
 
 
-def read_extracted_answer(record: Mapping[str, Any]) -> str | None:
-    """Return the value that was extracted last; None if the record has none."""
+def read_extracted_answer(record: Mapping[str, Any]) -> str | int | None:
+    """Return the label or index that was extracted last; None if the record has none."""
     attributions = record.get("answer_attribution")
     for item in reversed(attributions if isinstance(attributions, list) else []):
-        if isinstance(item, dict) and item.get("is_terminal") and isinstance(item.get("extracted_value"), str):
-            value: str = item["extracted_value"]
+        value = item.get("extracted_value") if isinstance(item, dict) and item.get("is_terminal") else None
+        if isinstance(value, str | int) and not isinstance(value, bool):
             return value
     return None
 

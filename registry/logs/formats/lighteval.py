@@ -264,15 +264,18 @@ def _fields(doc: Mapping[str, Any]) -> dict[str, str]:
 
 def _order(place: Place, question: KnownQuestion, choices: Sequence[str], following: str) -> tuple[int, ...]:
     """Return the options as shown: the choices, or, if these are labels, the texts behind them in the query."""
+    labels = [_plain_label(choice) for choice in choices] == list(range(len(question.options)))
+    listed = find_listed_order(question, following) if labels else None
+    if listed is not None and not choices[0].isdecimal():
+        return listed  # the options may be letters, too
     matched = match_options(question, choices)
     if matched is not None and len(matched) == len(question.options):
         return matched
-    if [_plain_label(choice) for choice in choices] != list(range(len(question.options))):
+    if not labels:
         place.reject(
             f"choices {quote(list(choices))} are neither labels nor the options of question {question.external_id}: "
             f"{quote(list(question.options))}"
         )
-    listed = find_listed_order(question, following)
     if listed is None:
         place.reject(
             f'its query does not list the options of question {question.external_id} behind labels such as "A.", so '
@@ -282,9 +285,10 @@ def _order(place: Place, question: KnownQuestion, choices: Sequence[str], follow
 
 
 def _plain_label(choice: str) -> int | None:
-    """Return the position of a choice that is a letter, or a whole number from 0."""
-    if len(choice) == 1 and choice in LETTERS:
-        return LETTERS.index(choice)
+    """Return the position of a choice that is a letter, such as `A` or `(A)`, or a whole number from 0."""
+    letter = choice.strip("()[].: ").upper()
+    if len(letter) == 1 and letter in LETTERS:
+        return LETTERS.index(letter)
     return int(choice) if choice.isdecimal() and len(choice) < _LONGEST_NUMBER else None
 
 
@@ -352,7 +356,7 @@ def _lighteval_record(place: str, number: int, raw: Mapping[str, Any]) -> Iterat
         yield row
         return
     shown = listing(row.query)
-    labelled = all(len(choice) == 1 and choice in LETTERS for choice in row.choices)
+    labelled = all(_plain_label(choice) is not None and not choice.isdecimal() for choice in row.choices)
     options = shown.options if labelled and shown is not None else row.choices
     if len(options) != len(row.choices) and not row.shared:
         name = "truncated-prompt" if len(options) < len(row.choices) else "unusable-answer"
