@@ -112,7 +112,7 @@ def opens_thought(rendered: str, markers: Markers) -> bool:
 def closes_only(text: str, markers: Markers) -> bool:
     """Return whether a text closes a thought that it did not begin."""
     closes = False
-    for one in markers.find(text):
+    for one in markers.find(text) if markers.may_end_thoughts(text) else ():
         if one.role == "begin":
             return False
         closes |= one.role == "end"

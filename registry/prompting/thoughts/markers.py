@@ -86,6 +86,11 @@ class Markers:
                 end = _skip_header(text, match.end(), headers) if headers else match.end()
                 yield Found(match.start(), end, role, family)
 
+    def may_end_thoughts(self, text: str) -> bool:
+        """Return whether a text contains an end marker; quicker than to find all markers."""
+        lowered = text.lower()
+        return any(end in lowered for end in self._ends)
+
     def unknown(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the position and text of each marker of a thought that is not listed.
 
@@ -126,6 +131,10 @@ class Markers:
     def _turn_ends(self) -> re.Pattern[str]:
         """Return the pattern of the ends of a turn and blanks between them, in a text that is written backwards."""
         return re.compile(rf"(?:{'|'.join(re.escape(mark[::-1]) for mark in self.turn_ends) or '(?!)'}|\s+)*")
+
+    @cached_property
+    def _ends(self) -> tuple[str, ...]:
+        return tuple({end.lower() for family in self.families for end in family.end})
 
     @cached_property
     def _plain(self) -> frozenset[str]:
