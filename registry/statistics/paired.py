@@ -44,6 +44,8 @@ MANY: Final = 1e9
 """Degrees of freedom of a variance that is known."""
 EQUAL: Final = 1e-9
 """Values that are no further apart are equal."""
+MODELS_AT_ONCE: Final = 64
+"""Models whose pairs with all others are computed together. It never changes a result but by rounding."""
 _AT_ONCE: Final = 4_000_000
 """Differences that are processed together while counting those equal to zero. It never changes a result."""
 
@@ -329,46 +331,56 @@ def _sum_whole_measured_tasks(
 ) -> _Sums:
     """Compute `_sum_measured_tasks` for models that have values of all questions.
 
-    Each task's number of questions is one for all pairs, so only the variances are tables.
+    Each task's number of questions is one for all pairs, so every sum over questions is a product of matrices. Tables
+    are symmetric, and computed for MODELS_AT_ONCE models and those after them: all pairs do not fit into a cache.
     """
     models = values[0].shape[1]
-    share, powers = np.zeros((2, models))
-    total, one, one_one, one_other, second, mean = np.zeros((6, models, models))
-    other = other_other = 0.0
-    left, right = [], []
+    share, ones = np.zeros(models), np.ones(models)
+    constant = other = other_other = 0.0
+    centred, products = [], []
     for of_task, factor, answers in zip(times, factors, values, strict=True):
-        n = len(answers)
-        scale = (of_task * factor) ** 2
+        n, scale = len(answers), (of_task * factor) ** 2
         x = answers - answers.sum(axis=1, keepdims=True) / models
-        x2 = x**2
+        centred.append(x)
         sums = x.sum(axis=0) / (n + 2)
         share += of_task * sums
-        powers += (x2**2).sum(axis=0)
-        left += [-4 * x2 * x, 3 * x2]
-        right += [x, x2]
-        own = x2.sum(axis=0)
-        both = np.add.outer(own, own)
-        np.subtract(both, 2 * (x.T @ x), out=second)
-        second[second <= EQUAL * both] = 0.0
-        total += second
         if n < DIFFERING and len(values) > 1:
-            one += scale * largest**2 / (n + 2)
+            constant += scale * largest**2 / (n + 2)
             continue
-        np.subtract.outer(sums, sums, out=mean)
-        # a of `_sum_measured_tasks`; b is one number.
-        second *= scale / (n + 2) ** 2
-        second -= np.multiply(mean, mean, out=mean) * (scale / (n + 2))
+        # a of `_sum_measured_tasks`, multiplied out; b is one number.
+        scaled, means = x * (math.sqrt(scale) / (n + 2)), sums * math.sqrt(scale / (n + 2))
+        own = (scaled**2).sum(axis=0) - means**2
+        left, right = np.vstack([-2 * scaled, 2 * means, own, ones]), np.vstack([scaled, means, ones, own])
         b, freedom = 2 * scale / (n + 2) ** 2, max(1, n - 1)
-        one += second
-        one_other += second * (b / freedom)
-        one_one += np.multiply(second, second, out=mean) * (1 / freedom)
+        products.append((left, right, 1 / freedom, b / freedom))
         other += b
         other_other += b**2 / freedom
-    fourth = np.concatenate(left).T @ np.concatenate(right)
-    fourth += fourth.T + np.add.outer(powers, powers)
-    typical = np.divide(np.maximum(fourth, 0.0), total, out=np.zeros_like(total), where=total > 0)
-    squares = one_one + 2 * typical * one_other + typical**2 * other_other
-    return _Sums(np.subtract.outer(share, share), one + typical * other, squares, np.zeros_like(total))
+    x = np.concatenate(centred)
+    x2 = x**2
+    own_second, own_fourth = x2.sum(axis=0), (x2**2).sum(axis=0)
+    left, right = np.concatenate([-4 * x2 * x, 6 * x2, -4 * x]), np.concatenate([x, x2, x2 * x])
+    variance, squares = np.empty((2, models, models))
+    for start in range(0, models, MODELS_AT_ONCE):
+        rows, after = slice(start, start + MODELS_AT_ONCE), slice(start, None)
+        both = np.add.outer(own_second[rows], own_second[after])
+        total = both - 2 * (x[:, rows].T @ x[:, after])
+        total[total <= EQUAL * both] = 0.0
+        fourth = np.add.outer(own_fourth[rows], own_fourth[after]) + left[:, rows].T @ right[:, after]
+        typical = np.divide(np.maximum(fourth, 0.0), total, out=np.zeros_like(total), where=total > 0)
+        one, one_one, one_other = np.zeros((3, *total.shape))
+        for of_rows, of_others, by_freedom, b_by_freedom in products:
+            a = of_rows[:, rows].T @ of_others[:, after]
+            one += a
+            one_other += a * b_by_freedom
+            np.multiply(a, a, out=a)
+            a *= by_freedom
+            one_one += a
+        one[total == 0] = 0.0
+        parts = constant + one + typical * other, one_one + 2 * typical * one_other + typical**2 * other_other
+        for table, part in zip((variance, squares), parts, strict=True):
+            table[rows, after] = part
+            table[after, rows] = part.T
+    return _Sums(np.subtract.outer(share, share), variance, squares, np.zeros((models, models)))
 
 
 def adjust(only_first: Floats, only_second: Floats, questions: Floats) -> tuple[Floats, Floats, Floats]:
