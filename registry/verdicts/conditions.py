@@ -161,6 +161,12 @@ def board_chance(facts: BoardFacts) -> bool:
     return not facts.known and any(any(f.chance_inside for f in one.parts) and one.counted for one in facts.models)
 
 
+def board_unsure(facts: BoardFacts) -> bool:
+    """Check that a model has an order loss without an interval, and none has one with an interval."""
+    losses = [one.numbers.get("order_loss") for one in facts.models if one.counted]
+    return not facts.known and any(loss is not None and loss.high is None for loss in losses)
+
+
 def pair_unread(pair: Pair) -> bool:
     """Check that more than 5 % of the answers of one of the two are missing."""
     return bool(pair.unread())

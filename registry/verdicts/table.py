@@ -145,6 +145,7 @@ TABLE: Final[Mapping[str, Subject]] = {
                 "Chance may be part of what changes between orders: answers are or may be sampled, and no prompt was "
                 "repeated.",
             ),
+            Sentence(when.board_unsure, "Too few questions differ to say that changing the order costs right answers."),
         ),
     ),
     "pair": Subject(

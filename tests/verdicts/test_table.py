@@ -117,6 +117,7 @@ CASES: Mapping[str, tuple[Any, Any]] = {
     "board-order-costs": (board(LOSING, CALM), board(replace(LOSING, numbers={**LOSING.numbers, **UNSURE.numbers}))),
     "board-no-cost": (board(*[BARELY] * 10), board(BARELY)),
     "board-chance": (board(facts(SAMPLED)), board(facts())),
+    "board-unsure": (board(costs(None, None)), board(costs(None, None), CALM)),
     "pair-unread": (pair(DIFFERENCE, one=facts(missing=81)), pair(DIFFERENCE)),
     "pair-unreadable": (pair(DIFFERENCE, one=UNREAD), pair(DIFFERENCE, one=facts(missing=700))),
     "pair-equal": (pair(Number(0, 400), None), pair(DIFFERENCE)),
