@@ -257,7 +257,7 @@ def _store_evaluation(session: Session, plan: _Plan, requester: str | None) -> E
         questions=source.questions,
         prompts=source.prompts,
         repeats=source.repeats,
-        **as_specified(plan.specification),
+        **(as_specified(plan.specification) | {"recorded": source.recorded}),
         state="running",
     )
     session.add(evaluation)

@@ -8,9 +8,11 @@ from sqlalchemy import select, text, update
 
 from registry.db import read_session, write_session
 from registry.errors import ArchivedError, NotFoundError, ProtocolError, QueueError, UsageError
+from registry.logs.imports import importer
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.prompting.thoughts import Output
+from registry.scores.asked import as_specified
 from registry.sealed.archiving import archive, restore
 from registry.sealed.exporting import export_evaluation
 from registry.sealed.importing import import_evaluation
@@ -78,6 +80,16 @@ def test_a_replay_under_another_key_equals_an_import_under_it(scored):
     assert metrics(registry, made) != before == metrics(registry, source)
     with read_session(registry.engine) as session:
         assert verify_all(session)["ok"]
+
+
+def test_a_replay_of_answers_of_1_0_counts_them_as_its_source_does(scored, monkeypatch):
+    registry, outputs = scored
+    with monkeypatch.context() as patched:
+        patched.setattr(importer, "as_specified", lambda said: as_specified(said) | {"recorded": False})
+        source = record(registry, outputs)
+    made = replayed(registry, source, benchmark="b@2")
+    with read_session(registry.engine) as session:
+        assert not session.get_one(Evaluation, made).recorded
 
 
 def test_a_replay_names_its_source_everywhere(scored):
