@@ -35,7 +35,7 @@ from registry.errors import (
     ShuffleboardError,
     UsageError,
 )
-from registry.files.absent import no_such_file
+from registry.files.absent import no_such_file, refuse_pipe
 from registry.files.toml import read_toml
 from registry.untrusted import decode_answer
 from shuffleboard.frames import Document, LazyRows, Metrics, Rows
@@ -415,6 +415,7 @@ class Client:
         kind = _TYPES.get(file.suffix.lower())
         if kind is None:
             raise UsageError(f"{file.name}: unknown kind of file; use {', '.join(_TYPES)}")
+        refuse_pipe(file)
         try:
             with file.open("rb") as stream:
                 return self._ask("POST", self._address(path, given), file=stream, kind=kind)

@@ -1,6 +1,7 @@
-"""The error for a missing file."""
+"""The errors for a path that leads to no file."""
 
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -16,3 +17,13 @@ def no_such_file(path: Path | str) -> IngestError:
         return IngestError(f"{path}: no such file; check the path")
     url = f"{address[1]}://{str(path)[address.end() :]}"
     return IngestError(f"{url}: is an address; download it first and give the file")
+
+
+def refuse_pipe(path: Path) -> None:
+    """Raise IngestError for a pipe, a device or a socket: reading it may never end, and files are read twice."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # the opening says why
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise IngestError(f"{path}: is a pipe, a device or a socket; write what it gives to a file")

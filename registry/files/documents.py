@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from registry.errors import IngestError
-from registry.files.absent import no_such_file
+from registry.files.absent import no_such_file, refuse_pipe
 from registry.files.allowance import Allowance
 from registry.untrusted import TooHeavyError, decode, decode_answer
 
@@ -27,6 +27,7 @@ def read_document(path: Path, name: str | None = None, *, constants: bool = Fals
     """
     name = name or path.name
     allowance = Allowance(name, kept=True)
+    refuse_pipe(path)
     try:
         with path.open("rb") as stream:
             # It is in memory as bytes and as text.

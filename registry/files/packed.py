@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from registry.files.absent import refuse_pipe
 from registry.files.allowance import RECORD, Allowance
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
@@ -29,6 +30,7 @@ class Lines:
     """
 
     def __init__(self, path: Path) -> None:
+        refuse_pipe(path)
         packed = path.name.lower().endswith(".gz")
         self._stream = gzip.open(path, "rb") if packed else path.open("rb")  # noqa: SIM115 - closed by __exit__
         self._allowance = Allowance(path.name)

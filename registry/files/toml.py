@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from registry.errors import IngestError
+from registry.files.absent import refuse_pipe
 from registry.untrusted import MAX_DEPTH, RefusedError, TooDeepError, check
 
 MAX_FILE_BYTES: Final = 1_000_000
@@ -17,6 +18,8 @@ _DEEP_KEY: Final = re.compile(rf"\s*+\[*+\s*+{_PART}(?:\s*+\.\s*+{_PART}){{{MAX_
 
 def read_definition(path: Path | Traversable) -> str:
     """Return the text of a file. Raises IngestError naming file, problem and remedy."""
+    if isinstance(path, Path):
+        refuse_pipe(path)
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)

@@ -24,6 +24,7 @@ from sqlalchemy.orm import Session
 from registry import chain, formats
 from registry.db import database_now, one_at_a_time, pick
 from registry.errors import NotFoundError, UsageError
+from registry.files.absent import refuse_pipe
 from registry.files.storage import writing
 from registry.private import make_folder
 from registry.proposals import propose
@@ -77,6 +78,7 @@ def read_key(path: Path) -> Ed25519PrivateKey:
     Raises NotFoundError if there is none, UsageError for a file that others may read or that has no such key. No
     message has anything of the file's content.
     """
+    refuse_pipe(path)
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode

@@ -16,13 +16,13 @@ from registry.people import identities
 from registry.people.accounts import OPERATOR, ROLES, SCOPES
 from registry.proposals import propose
 from registry.tables.accounts import Account, ApiToken, AuditEvent
-from shuffleboard.cli.common import json_option, note, print_document, settings_of, tell
+from shuffleboard.cli.common import GivenFile, json_option, note, print_document, settings_of, tell
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import parse_headings, print_table, table_options
 
 password_file_option = click.option(
     "--password-file",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True, allow_dash=True),
+    type=GivenFile(dir_okay=False, exists=True, allow_dash=True),
     default=None,
     help="File with the password on its first line; - for stdin. Default: ask for it. Never an argument: others on the "
     "machine can read those.",

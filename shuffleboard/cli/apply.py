@@ -20,7 +20,7 @@ from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.settings import Settings
 from registry.tables import Benchmark, BenchmarkVersion
-from shuffleboard.cli.common import json_option, note, print_json, settings_of, wants_json
+from shuffleboard.cli.common import GivenFile, json_option, note, print_json, settings_of, wants_json
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.tables import print_table, table_options
 
@@ -116,7 +116,7 @@ class Step:
 
 
 @click.command("apply")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=GivenFile())
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
 @table_options
 @json_option

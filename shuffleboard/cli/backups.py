@@ -11,7 +11,7 @@ from registry.errors import UsageError
 from registry.names import plural
 from registry.queue.claims import live_workers
 from registry.schema.history import head
-from shuffleboard.cli.common import json_option, note, print_document, settings_of, wants_json
+from shuffleboard.cli.common import GivenFile, json_option, note, print_document, settings_of, wants_json
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Where
 
@@ -47,7 +47,7 @@ def backup_command(file: Path) -> None:
 
 
 @click.command("restore")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=GivenFile(dir_okay=False))
 @json_option
 def restore_command(file: Path) -> None:
     """Restore a backup into an empty database and verify every seal; status 1 when anything differs.

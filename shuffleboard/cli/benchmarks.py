@@ -14,7 +14,7 @@ from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.proposals import propose
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
-from shuffleboard.cli.common import json_option, note, print_document, settings_of, tell
+from shuffleboard.cli.common import GivenFile, json_option, note, print_document, settings_of, tell
 from shuffleboard.cli.fetch import fetch_command, list_available
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
@@ -30,7 +30,7 @@ benchmarks.add_command(fetch_command)
 
 
 @benchmarks.command("import")
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=GivenFile(), required=False)
 @click.option("--harness-task", default=None, metavar="TASK", help="A task of lm-evaluation-harness instead of FILE.")
 @click.option(
     "--include-path",
@@ -41,7 +41,7 @@ benchmarks.add_command(fetch_command)
 @click.option("--name", required=True, help="Name in the registry: letters, digits, '.', '_' and '-'.")
 @click.option("--version", default=None, help="Name of this version. Default: the start of its digest.")
 @click.option("--split", default=None, help="Which split holds the questions, if the file has several.")
-@click.option("--fewshot", type=click.Path(path_type=Path), default=None, help="File of few-shot examples.")
+@click.option("--fewshot", type=GivenFile(), default=None, help="File of few-shot examples.")
 @click.option("--language", default="en", show_default=True, help="Language of the questions (ISO 639).")
 @click.option("--licence", default=None, help="Licence of the questions, such as MIT.")
 @click.option("--source", default=None, help="Source of the questions, such as a URL.")

@@ -26,6 +26,7 @@ from registry.verdicts.spans import HEADING, legend, line
 from registry.verdicts.table import judge_neighbours, judge_uncertainty
 from registry.verdicts.wording import bound, format_interval, share, value_text
 from shuffleboard.cli.common import (
+    GivenFile,
     json_option,
     note,
     note_not_ranked,
@@ -59,7 +60,7 @@ suites.add_command(fetch_suite_command)
 
 
 @suites.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=GivenFile())
 @json_option
 def import_suite_command(file: Path) -> None:
     """Load a suite from FILE (TOML); a changed definition is a new version of its name.
@@ -167,7 +168,7 @@ def boards() -> None:
 
 
 @boards.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=GivenFile())
 @json_option
 def import_board_command(file: Path) -> None:
     """Load a board from FILE (TOML), on the newest versions of its benchmarks.

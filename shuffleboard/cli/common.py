@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -12,11 +13,26 @@ import click
 from registry.db import utc_text
 from registry.errors import UsageError
 from registry.exchange.tabular import csv_text
+from registry.files.absent import refuse_pipe
 from registry.files.attended import tell_to
 from registry.process_log import log_to_stderr
 from registry.settings import Settings, get_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class GivenFile(click.Path[Path]):
+    """The type of a file or folder that a command reads, or of - for standard input."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(path_type=Path, **more)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Refuse a pipe, a device and a socket before anything opens it."""
+        found = super().convert(value, param, ctx)
+        if not (self.allow_dash and str(found) == "-"):
+            refuse_pipe(found)
+        return found
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: bool) -> None:

@@ -1,20 +1,32 @@
 """`shuffleboard db`."""
 
+import sys
 from dataclasses import asdict
-from typing import Any, TextIO
+from pathlib import Path
+from typing import Any
 
 import click
 from sqlalchemy import Engine, make_url
 
 from registry.db import get_engine, utc_text, write_session
 from registry.errors import DatabaseError, UsageError
+from registry.files.toml import read_definition
 from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.proposals import propose
 from registry.schema import catalogue
 from registry.schema.history import current, head, not_todays, require_current, upgrade_time
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
-from shuffleboard.cli.common import json_option, note, print_document, print_json, settings_of, tell, wants_json
+from shuffleboard.cli.common import (
+    GivenFile,
+    json_option,
+    note,
+    print_document,
+    print_json,
+    settings_of,
+    tell,
+    wants_json,
+)
 from shuffleboard.cli.groups import Group
 
 
@@ -129,12 +141,12 @@ def describe_command() -> None:
 @click.option("--sql", "only_print", is_flag=True, help="Print the statements for a superuser; change nothing.")
 @click.option(
     "--passwords",
-    type=click.File("r", encoding="utf-8"),
+    type=GivenFile(dir_okay=False, exists=True, allow_dash=True),
     help="File with a line `ROLE=PASSWORD` for each role that gets a new password; - reads standard input.",
 )
 @click.option("--prompt", is_flag=True, help="Ask for a password for each role.")
 @json_option
-def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, prompt: bool) -> None:
+def roles_command(prefix: str, only_print: bool, passwords: Path | None, prompt: bool) -> None:
     """Create or refresh the roles on PostgreSQL: owner, application, and readers for people with their own login.
 
     Run it as a superuser, with SHUFFLEBOARD_DATABASE_URL set to that login, after `db upgrade`. It may be run again at
@@ -187,11 +199,12 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
     click.echo(f"For `{propose('db upgrade')}` alone:\n  SHUFFLEBOARD_DATABASE_URL={upgrade_url}")
 
 
-def _passwords(lines: TextIO | None) -> dict[str, str]:
+def _passwords(file: Path | None) -> dict[str, str]:
     """Map role to password, from lines `ROLE=PASSWORD`; empty lines are skipped. Messages do not repeat a password."""
     found = {}
-    for number, line in enumerate(lines or (), start=1):
-        role, sign, password = line.rstrip("\r\n").partition("=")
+    text = "" if file is None else sys.stdin.read() if str(file) == "-" else read_definition(file)
+    for number, line in enumerate(text.split("\n"), start=1):
+        role, sign, password = line.rstrip("\r").partition("=")
         if not line.strip():
             continue
         if not sign or not password:

@@ -20,7 +20,7 @@ from sqlalchemy import Engine, select
 from registry.boards.definition import part_of_suite
 from registry.boards.wanted import ToEstimate, Wanted, contradiction
 from registry.db import read_session, write_session
-from registry.errors import ContradictionError, IngestError, QueueError, UsageError
+from registry.errors import ContradictionError, QueueError, UsageError
 from registry.fields import OneOf
 from registry.files.absent import no_such_file
 from registry.files.manifests import MANIFEST
@@ -40,6 +40,7 @@ from registry.settings import Settings
 from registry.tables import EVALUATION_STATES, Evaluation, ModelRevision
 from shuffleboard.cli.address import page_address
 from shuffleboard.cli.common import (
+    GivenFile,
     budget_option,
     json_option,
     note,
@@ -332,7 +333,7 @@ def _progress(engine: Engine, ids: Sequence[int]) -> list[Progress]:
 
 
 @evaluations.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=GivenFile())
 @click.option("--model", default=None, help="Model NAME that produced the outputs; register it with --kind external.")
 @click.option("--benchmark", default=None, help="Benchmark NAME, or NAME@VERSION.")
 @click.option(
@@ -390,7 +391,7 @@ def import_command(
     Eval Ever and IBM/cat. Of a CSV table of letters with one column per model, all are imported, or with --model one.
     The whole file is checked before anything is stored; importing again makes a new replicate. The log's own scores and
     right options are compared with ours: a log that contradicts them is not imported, and --json lists its
-    "contradictions". With answers missing, the evaluation is stored as failed, and the exit status is 1.
+    "contradictions". With answers missing, nothing is stored, and the error names the first.
 
     A folder that `evaluations export` wrote needs no options: its evaluation is stored with its seal, provided that the
     seal can be reproduced. If the registry has the evaluation already, its number is printed and nothing is stored.
@@ -440,7 +441,7 @@ def import_command(
             note(sentence)
         document["stated"] = comparison.document()
     print_json(document)
-    _say_how_it_ended(engine, settings, [evaluation_id])
+    _say_where(engine, settings, [evaluation_id])
 
 
 def _lacking(file: Path, model: str | None, benchmark: str | None, variants: str | None) -> str:
@@ -484,22 +485,17 @@ def _import_table(engine: Engine, settings: Settings, file: Path, benchmark: str
     with import_progress() as report, _contradictions_printed():
         found = import_columns(engine, file, benchmark=benchmark, report=report, **asked)
     print_json({"evaluations": list(found.values()), "models": list(found)})
-    _say_how_it_ended(engine, settings, list(found.values()))
+    _say_where(engine, settings, list(found.values()))
 
 
-def _say_how_it_ended(engine: Engine, settings: Settings, ids: Sequence[int]) -> None:
-    """Print the page of an import. Raises IngestError for one with answers missing."""
+def _say_where(engine: Engine, settings: Settings, ids: Sequence[int]) -> None:
+    """Print the page of an import."""
     page = f"/evaluations/{ids[0]}"
     if len(ids) > 1:
         with read_session(engine) as session:
             name = find_evaluation(session, ids[0]).benchmark_version.benchmark.name
         page = f"/?{urlencode({'benchmark': name})}"
-    where = page_address(settings, page)
-    failed = [progress for progress in _progress(engine, ids) if not progress.complete]
-    if failed:
-        listed = ", ".join(str(progress.evaluation_id) for progress in failed)
-        raise IngestError(f"evaluation {listed} is stored as failed, {failed[0].error}; its page: {where}")
-    note(f"complete; see {where}")
+    note(f"complete; see {page_address(settings, page)}")
 
 
 @evaluations.command("list")

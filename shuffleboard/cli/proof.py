@@ -12,6 +12,7 @@ from registry import chain as chains
 from registry.db import pick, read_session, utc_text, write_session
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
+from registry.files.absent import refuse_pipe
 from registry.operations.opening import engine_of
 from registry.proposals import propose
 from registry.sealed import statements
@@ -207,6 +208,7 @@ def _fingerprint(key: str) -> str:
 
 
 def _read(path: Path) -> bytes:
+    refuse_pipe(path)
     try:
         with path.open("rb") as file:
             return file.read(MAX_PEM)

@@ -29,7 +29,16 @@ from registry.prompting.protocols.store import (
 from registry.prompting.reading import STATES
 from registry.prompting.variants import VARIANT_KINDS, VariantSetDefinition, parse_variants
 from registry.tables import Protocol, Question
-from shuffleboard.cli.common import json_option, note, print_document, print_json_list, settings_of, tell, wants_json
+from shuffleboard.cli.common import (
+    GivenFile,
+    json_option,
+    note,
+    print_document,
+    print_json_list,
+    settings_of,
+    tell,
+    wants_json,
+)
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import parse_headings, print_table, table_options
@@ -178,7 +187,7 @@ def _pick_variant(
 
 @protocols.command("read")
 @click.argument("name")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=GivenFile())
 @json_option
 def read_command(name: str, file: Path) -> None:
     """Show the answers that protocol NAME reads in the outputs of FILE; nothing is asked and nothing is stored.
@@ -241,7 +250,7 @@ class Matcher:
 
 
 @protocols.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=GivenFile())
 @json_option
 def import_command(file: Path) -> None:
     """Load a protocol from FILE (.toml or .json): a preset with some of its keys changed.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from shuffleboard.cli.common import json_option, note, print_document
+from shuffleboard.cli.common import GivenFile, json_option, note, print_document
 from shuffleboard.cli.tables import print_table, table_options
 
 HEADINGS = {
@@ -18,7 +18,7 @@ HEADINGS = {
 
 
 @click.command()
-@click.argument("scores", type=click.Path(path_type=Path), metavar="SCORES")
+@click.argument("scores", type=GivenFile(), metavar="SCORES")
 @table_options
 @json_option
 def ranks(scores: Path) -> None:

@@ -98,14 +98,11 @@ def fill(url: str, folder: Path) -> Engine:
             if (model, benchmark) == ("good", "four"):
                 import_full(registry, model, benchmark, made_up, seed=1)  # an older replicate
             import_full(registry, model, benchmark, made_up)
-    # Not all orders, and not complete.
+    # Not all orders.
     cyclic = [
         {"question_id": question["id"], "variant": k, "order": [(p + k) % 4 for p in range(4)], "position": 0}
         for question in questions("four")
         for k in range(4)
     ]
     import_outputs(registry.engine, ImportRequest(registry.file("cyclic.jsonl", cyclic), "fair", "four", "cyclic"))
-    registry.model("unfinished")
-    part = registry.file("part.jsonl", lines("unfinished", MODELS["good"], questions("four"))[:-1])
-    import_outputs(registry.engine, ImportRequest(part, "unfinished", "four", "full"))
     return registry.engine

@@ -27,6 +27,7 @@ from tests.outputs.conftest import DATA
 from tests.outputs.logs import HELM, INSPECT, QUESTIONS, inspect_document
 
 BENCHMARK: Final = "csqa"
+FIRST: Final = "csqa-first"
 MODEL: Final = "m"
 Write = Callable[[Path, str], Path]
 """Writes the text of a document into a folder; returns the path to import."""
@@ -42,11 +43,12 @@ class Importer:
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """Store a benchmark of five questions, and an external model."""
+    """Store a benchmark of five questions, one of the first alone, and an external model."""
     path = folder / "questions.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS), encoding="utf-8")
     with write_session(engine) as session:
-        import_benchmark(session, read_benchmark(path), name=BENCHMARK)
+        for name, questions in ((BENCHMARK, QUESTIONS), (FIRST, QUESTIONS[:1])):
+            path.write_text("".join(json.dumps(one) + "\n" for one in questions), encoding="utf-8")
+            import_benchmark(session, read_benchmark(path), name=name)
         add_revision(session, MODEL, RevisionRequest("external"))
 
 
@@ -129,8 +131,12 @@ def _cells(heading: list[str]) -> Write:
 # Importers
 
 
-def _outputs(engine: Engine, path: Path, **asked: Any) -> Any:
-    return import_outputs(engine, ImportRequest(path, MODEL, BENCHMARK, **({"variants": "imported"} | asked)))
+def _outputs(engine: Engine, path: Path, benchmark: str = BENCHMARK) -> Any:
+    return import_outputs(engine, ImportRequest(path, MODEL, benchmark, "imported"))
+
+
+def _outputs_of_first(engine: Engine, path: Path) -> Any:
+    return _outputs(engine, path, FIRST)
 
 
 def _benchmark(engine: Engine, path: Path) -> Any:
@@ -262,8 +268,8 @@ def _opencompass_prediction(folder: Path, text: str) -> Path:
     return _results_of("opencompass", _LETTERS, str(_LETTERS))(folder, text)
 
 
-def _make_lines(line: Callable[[int], Any], count: int = 5) -> Importer:
-    return Importer(line(0), _lines("o.jsonl", [line(number) for number in range(1, count)]), _outputs)
+def _make_lines(line: Callable[[int], Any], count: int = 5, read: Callable[[Engine, Path], Any] = _outputs) -> Importer:
+    return Importer(line(0), _lines("o.jsonl", [line(number) for number in range(1, count)]), read)
 
 
 def _make_run(run: str, name: str, read: Callable[[Engine, Path], Any] = _outputs) -> Importer:
@@ -274,9 +280,11 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "the outputs contract": _make_lines(_contract_line),
     "IBM/cat": _make_lines(_cat_line),
     "lm-evaluation-harness": _make_lines(_harness_line),
-    "SCORE": _make_lines(_score_line, 4),
+    "SCORE": _make_lines(_score_line, 4, _outputs_of_first),
     "Every Eval Ever": _make_lines(_eee_line),
-    "a table of letters": Importer({"question_id": QUESTIONS[0]["id"], "m": "A"}, _cells(_LETTERS_HEADING), _outputs),
+    "a table of letters": Importer(
+        {"question_id": QUESTIONS[0]["id"], "m": "A"}, _cells(_LETTERS_HEADING), _outputs_of_first
+    ),
     "HELM's state": _make_run("joint", "scenario_state.json"),
     "HELM's separate state": _make_run("separate", "scenario_state.json"),
     "HELM's instances": _make_run("joint", "per_instance_stats.json"),

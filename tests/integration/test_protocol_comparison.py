@@ -64,7 +64,6 @@ def answered(
     model: str = "m",
     benchmark: str = "one",
     variants: str = "answer-moving",
-    complete: bool = True,
 ) -> int:
     """Import a model's answers; return the evaluation."""
     lines = [
@@ -77,7 +76,7 @@ def answered(
         for question, answer in ANSWERS.items()
         for variant in parse_variants(variants).variants(QuestionShape(question, 4, answer))
     ]
-    path = registry.file("outputs.jsonl", lines if complete else lines[:-1])
+    path = registry.file("outputs.jsonl", lines)
     return import_outputs(registry.engine, ImportRequest(path, model, benchmark, variants, shots=shots))
 
 
@@ -124,7 +123,6 @@ def test_values_of_both_protocols_stand_side_by_side(registry: Registry) -> None
 def test_the_newest_sealed_evaluation_counts(registry: Registry) -> None:
     answered(registry, right, 5)
     newest = answered(registry, first_position, 5)
-    answered(registry, right, 5, complete=False)  # newer, but not sealed
     answered(registry, right_but_once, 0)
     (pair,) = compare(registry)["pairs"]
     assert pair["evaluations"]["first"] == newest

@@ -140,18 +140,6 @@ def view(session: Session, evaluation: int) -> list[dict[str, Any]]:
     return list_rows(session.execute(query))
 
 
-def test_questions_with_a_prompt_missing_do_not_count(registry: Registry) -> None:
-    registry.benchmark("b", QUESTIONS)
-    kept = [item for item in lines() if not (item["question_id"] == "q1" and item["variant"] == 0)]
-    path = registry.file("outputs.jsonl", kept)
-    evaluation_id = import_outputs(registry.engine, ImportRequest(path, "m", "b", "adversarial", "cloze"))
-    with read_session(registry.engine) as session:
-        simple = adversarial_effects(session, evaluation_id)[0]
-        query = text("SELECT questions, flipped FROM adversarial_effects WHERE distractor = 'simple'")
-        viewed = session.execute(query).one()
-    assert (simple.questions, simple.flipped) == tuple(viewed) == (2, 0.0)
-
-
 def test_shares_per_byte_are_over_all_questions_or_undefined(registry: Registry) -> None:
     registry.benchmark("b", QUESTIONS)
     without = {("q1", 0), ("q2", 1)}  # the original of one question, the distractor of another

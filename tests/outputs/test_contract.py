@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from registry.db import read_session
-from registry.errors import ShuffleboardError
+from registry.errors import IngestError, ShuffleboardError
 from registry.leaderboard.reports import evaluation_metrics
 from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.sealed.archiving import archive, restore
@@ -124,9 +124,7 @@ def test_importing_again_makes_a_new_replicate(registry: Registry) -> None:
         assert [session.get_one(Evaluation, evaluation_id).replicate for evaluation_id in ids] == [0, 1, 2]
 
 
-def test_a_missing_variant_leaves_only_its_question_undefined(
-    registry: Registry,
-) -> None:
+def test_a_file_without_one_variant_is_refused_and_nothing_is_stored(registry: Registry) -> None:
     registry.benchmark("b", four_options(2))
     orders = [[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]]
     lines = [
@@ -134,14 +132,12 @@ def test_a_missing_variant_leaves_only_its_question_undefined(
         for q in range(2)
         for k, order in enumerate(orders)
     ]
-    evaluation_id = _import(registry, lines[:-1], "cyclic")
+    for rest, lost in ((lines[:-1], "variant 3, "), (lines[:4], "variant 0, ")):
+        with pytest.raises(IngestError, match=rf"incomplete: 1 of 2 questions .*the first is q1 \({lost}") as refused:
+            _import(registry, rest, "cyclic")
+        assert "nothing is imported" in str(refused.value)
     with read_session(registry.engine) as session:
-        document = evaluation_metrics(session, evaluation_id, per_question=True)
-        assert session.get_one(Evaluation, evaluation_id).state == "failed"
-    assert (document["questions"], document["scored"], document["complete"]) == (2, 1, False)
-    assert document["per_question"]["q1"]["worst_accuracy"] is None
-    assert document["per_question"]["q1"]["accuracy"] == 1.0  # its original is there
-    assert document["metrics"]["worst_accuracy"] == 1.0  # over the one question that has it
+        assert [session.scalar(select(func.count()).select_from(table)) for table in TABLES] == [0] * len(TABLES)
 
 
 def test_generated_text_is_kept(registry: Registry) -> None:

@@ -13,7 +13,7 @@ from registry.metrics import METRICS
 from registry.metrics.repeats import right_twice_same_order
 from registry.prompting.variants import ADVERSARIAL_TEXTS, QuestionShape, parse_variants
 from registry.scores.outcomes import load_outcomes
-from registry.tables import Question, Shard
+from registry.tables import Question
 from tests.outputs.conftest import Registry, four_options
 
 WITH = [-1.0, -2.0, -5.0, -5.0]
@@ -98,10 +98,8 @@ def test_adversarial_lines_stand_for_their_counterparts(registry: Registry) -> N
 def test_what_is_missing_is_named_as_the_kind_names_it(registry: Registry) -> None:
     registry.benchmark("b", four_options(1))
     request = ImportRequest(registry.file("o.jsonl", [{**LINE, "variant": 0, "position": 0}]), "m", "b", "choice-only")
-    import_outputs(registry.engine, request)
-    with read_session(registry.engine) as session:
-        error = session.scalars(query(Shard.error).where(Shard.error.is_not(None))).one()
-    assert "the first is q0 (variant 1, without the question)" in str(error)
+    with pytest.raises(IngestError, match=r"the first is q0 \(variant 1, without the question\)"):
+        import_outputs(registry.engine, request)
 
 
 TYPES = {

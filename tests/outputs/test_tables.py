@@ -73,7 +73,7 @@ def test_a_column_headed_owner_and_name_is_the_model_of_that_name(registry: Regi
 
 
 @pytest.mark.one_engine
-def test_the_command_links_the_import_and_fails_if_answers_are_missing(registry: Registry) -> None:
+def test_the_command_links_the_import_and_stores_nothing_incomplete(registry: Registry) -> None:
     registry.benchmark("b", four_options(40))
     where = {"database_url": registry.url, "public_url": "https://board.example.org"}
     table = registry.file("t.csv", [HEADING, *ROWS])
@@ -82,17 +82,16 @@ def test_the_command_links_the_import_and_fails_if_answers_are_missing(registry:
     assert "complete; see https://board.example.org/?benchmark=b" in whole.stderr
     part = registry.file("part.csv", [HEADING, *ROWS[:-1]])
     one = ("evaluations", "import", part, "--benchmark", "b", "--column", "m")
-    failed = shuffleboard(*one, status=1, **where)
-    assert json.loads(failed.stdout) == {"evaluations": [3], "models": ["m"]}
-    assert (
-        "evaluation 3 is stored as failed, incomplete: 1 of 40 questions lack outputs, the first is q39"
-        in failed.stderr
-    )
-    assert "its page: https://board.example.org/evaluations/3" in failed.stderr
+    refused = shuffleboard(*one, status=1, **where)
+    assert "part.csv: is incomplete: 1 of 40 questions lack outputs, the first is q39" in refused.stderr
     assert "exclude each other" in shuffleboard(*one, "--all-columns", status=2, **where).stderr
     several = shuffleboard("evaluations", "import", part, "--benchmark", "b", "--model", "m", status=2, **where)
     assert "part.csv has a column for each of m, new.model; choose one with --column" in several.stderr
     lines = [{"question_id": f"q{q}", "variant": 0, "order": [0, 1, 2, 3], "position": 0} for q in range(40)]
     rotated = ("evaluations", "import", registry.file("o.jsonl", lines), "--benchmark", "b", "--variants", "cyclic")
     assert "this file is none" in shuffleboard(*rotated, "--all-columns", status=2, **where).stderr
-    assert "evaluation 4 is stored as failed" in shuffleboard(*rotated, "--model", "m", status=1, **where).stderr
+    rotations = shuffleboard(*rotated, "--model", "m", status=1, **where)
+    assert "is incomplete: 40 of 40 questions lack outputs, the first is q0 (variant 1, " in rotations.stderr
+    assert refused.stdout == rotations.stdout == ""
+    with read_session(registry.engine) as session:
+        assert session.scalars(select(Evaluation.id)).all() == [1, 2]

@@ -8,9 +8,8 @@ from sqlalchemy import select
 from statsmodels.stats.contingency_tables import mcnemar
 
 from registry.db import read_session, write_session
-from registry.errors import NotFoundError, QueueError, UsageError
+from registry.errors import NotFoundError, UsageError
 from registry.leaderboard.reports import evaluation_metrics
-from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.metrics.catalogue import HEADLINES
 from registry.metrics.pride import ALPHA
 from registry.scores.pride import pride_document
@@ -140,25 +139,14 @@ def test_models_that_agree_everywhere_may_still_differ_a_little_elsewhere():
 
 @pytest.mark.one_engine
 def test_what_cannot_be_compared_is_said(registry):
-    one, two = two_models(registry)
+    one, _ = two_models(registry)
     registry.benchmark("other", four_options(5, context="Elsewhere."))
     third = import_all(registry, "one", "other", four_options(5), ["cyclic"], skill=1, liking=0, seed=1)[0]
-    incomplete = import_outputs(
-        registry.engine,
-        ImportRequest(
-            registry.file("part.jsonl", [{"question_id": "q0", "variant": 0, "order": [0, 1, 2, 3], "position": 0}]),
-            "one",
-            "b",
-            "cyclic",
-        ),
-    )
     with read_session(registry.engine) as session:
         with pytest.raises(UsageError, match=r"ask different questions: .* is on b@.* is on other@"):
             compare_evaluations(session, one, third)
         with pytest.raises(UsageError, match="compared with itself"):
             compare_evaluations(session, one, one)
-        with pytest.raises(QueueError, match="is failed; wait until it is complete"):
-            compare_evaluations(session, two, incomplete)
         with pytest.raises(NotFoundError, match="no evaluation 99"):
             compare_evaluations(session, one, 99)
 

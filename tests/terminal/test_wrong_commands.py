@@ -1,13 +1,20 @@
 """Wrong commands: the message names the thing, the value and the remedy, and the status is 1 or 2."""
 
+import os
+import re
+import stat
+from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from registry.settings import Settings
 from shuffleboard.cli.address import announce, page_address
+from shuffleboard.cli.common import GivenFile
 from tests.outputs.conftest import Registry
 from tests.support.commands import shuffleboard
+from tests.support.surface import COMMANDS
 from tests.terminal.conftest import BENCHMARK, LONG
 
 WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -159,3 +166,58 @@ def test_a_message_names_the_address_of_the_server_that_runs(tmp_path: Path) -> 
     (tmp_path / "serving.json").write_text('{"address": "http://127.0.0.1:1", "pid": 4194304}', encoding="utf-8")
     assert page_address(settings, "/x").startswith("http://127.0.0.1:8000/")
     assert page_address(Settings(home=tmp_path, public_url="https://b.org/"), "/x") == "https://b.org/x"
+
+
+READ = [
+    "accounts add a --role reader --password-file {}",
+    "apply {}",
+    "audit {}",
+    "benchmarks fetch {}.toml",
+    "benchmarks import {} --name b",
+    "benchmarks import registry/benchmarks/samples/mmlu.jsonl --name b --fewshot {}",
+    "boards import {}",
+    "db restore {}",
+    "db roles --passwords {}",
+    "evaluations import {}",
+    "evaluations import {}.jsonl.gz --model medalpaca-7b --benchmark b --variants imported",
+    "leaderboard --variants wording:file={}.toml",
+    "protocols import {}",
+    "protocols read symbols {}",
+    "ranks {}",
+    "suites import {}",
+    "verify --public {} .",
+]
+"""Every command that reads a file, with names whose ends choose the reader."""
+
+
+@pytest.mark.parametrize("typed", READ)
+def test_a_pipe_a_device_and_a_socket_are_refused_unread(filled: Registry, tmp_path: Path, typed: str) -> None:
+    end = re.search(r"\{\}(\S*)", typed)
+    assert end is not None
+    makers: dict[str, Callable[[Path], None]] = {
+        "pipe": os.mkfifo,
+        "device": lambda path: path.symlink_to("/dev/zero"),
+        "socket": lambda path: os.mknod(path, stat.S_IFSOCK | 0o600),
+    }
+    for name, make in makers.items():
+        path = tmp_path / name
+        make(path.with_name(name + end[1]))
+        said = shuffleboard(*typed.replace("{}", str(path)).split(), status=None)
+        assert said.returncode in (1, 2)
+        assert "is a pipe, a device or a socket; write what it gives to a file" in " ".join(
+            (said.stdout + said.stderr).split()
+        )
+
+
+def test_every_path_that_a_command_reads_refuses_pipes() -> None:
+    written = {"to", "out", "to_folder", "dataset", "page", "from_folder", "audit paths"}
+    written |= {"db backup file", "benchmarks import include_path"}
+    unguarded = {
+        f"{name} {param.name}"
+        for name, command in COMMANDS.items()
+        for param in command.params
+        if isinstance(param.type, click.Path | click.File)
+        and not isinstance(param.type, GivenFile)
+        and not {param.name, f"{name} {param.name}"} & written
+    }
+    assert not unguarded

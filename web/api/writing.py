@@ -268,7 +268,7 @@ class OutputsQuery(Query):
     tag="results",
     scope="maintain",
     upload=OUTPUTS_FILE,
-    statuses={201: "Imported, and sealed where nothing is missing."},
+    statuses={201: "Imported and sealed."},
     conflicts=True,
 )
 def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response:

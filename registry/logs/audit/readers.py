@@ -10,7 +10,7 @@ from typing import Final
 
 from registry.benchmarks.lines import TABLES, is_table
 from registry.errors import IngestError
-from registry.files.absent import no_such_file
+from registry.files.absent import no_such_file, refuse_pipe
 from registry.logs.files import lines_of
 from registry.logs.format import HELM, INSPECT, LIGHTEVAL, STATE_FILE, TABLE
 from registry.logs.formats import FORMATS
@@ -54,7 +54,7 @@ def sources_of(path: Path, known: Known) -> list[Source]:
         path.stat()
         if path.is_dir():
             next(path.iterdir(), None)
-        raise IngestError(f"{name}: is a pipe or a device; write what it gives to a file")
+        refuse_pipe(path)
     if is_table(path):
         return FORMATS[TABLE].sources(path, None, known)
     if name.endswith(".parquet"):

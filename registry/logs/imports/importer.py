@@ -133,10 +133,9 @@ def import_outputs(
 ) -> int:
     """Import a file and return the id of its evaluation; importing again makes a new replicate.
 
-    An evaluation whose every expected prompt is in the file is sealed. If prompts are missing it is stored as failed,
-    with the first missing prompt named, and is never ranked.
-    compared: called, once all is stored, with the scores of another program's log and the computed ones.
-    Raises IngestError naming file, line, value and remedy; then nothing is stored.
+    Every expected prompt must be in the file. compared: called, once all is stored, with the scores of another
+    program's log and the computed ones. Raises IngestError naming file, line, value and remedy, or the first missing
+    prompt; then nothing is stored.
     """
     with as_written(request.path.name, _AGAIN):
         file = log_file(request.path)
@@ -161,6 +160,7 @@ def import_outputs(
         comparison = _comparison(log, overall, checked, request)
     definition = _with_inserted(definition, checked.inserted)
     answers = _Answers(definition, questions, checked, request.protocol or _assume_protocol(format_, checked))
+    answers.require_whole(request.path.name)
     fingerprint = _fingerprint(format_, digest)
     if request.select or request.column:
         fingerprint |= {"select": request.select, "column": request.column}
@@ -173,8 +173,8 @@ def import_outputs(
         evaluation = _store(session, request, answers, settle_labels(again, checked.convention), fingerprint, tell)
         _require_unchanged(request.path, digest)
         tell("sealing", 0, 1)
-        _seal(session, [evaluation], lambda done: tell("sealing", done, 1))
         evaluation_id = evaluation.id
+        seal_together(session, [evaluation_id], lambda done: tell("sealing", done, 1))
     refresh_boards(engine)
     if comparison is not None and compared is not None:
         compared(comparison)
@@ -212,6 +212,7 @@ def import_columns(
     checked, _ = _check_first(lambda: table.recorded(columns[0]), definition, path.name, tell)
     conventions = {column: _column_convention(table, column, path.name) for column in columns}
     answers = _Answers(definition, questions, checked, protocol or _assume_protocol(COLUMNS, checked))
+    answers.require_whole(path.name)
     total = checked.lines * len(models)
     with write_session(engine) as session:
         evaluations = []
@@ -233,8 +234,8 @@ def import_columns(
             )
         _require_unchanged(path, digest)
         tell("sealing", 0, len(models))
-        _seal(session, evaluations, lambda done: tell("sealing", done, len(models)))
         ids = [evaluation.id for evaluation in evaluations]
+        seal_together(session, ids, lambda done: tell("sealing", done, len(models)))
     refresh_boards(engine)
     return dict(zip(models, ids, strict=True))
 
@@ -311,11 +312,6 @@ def _store(
     renew_statistics(session, evaluation.prompts)
     write_question_scores(session, evaluation.id)
     return evaluation
-
-
-def _seal(session: Session, evaluations: Sequence[Evaluation], report: Callable[[int], None]) -> None:
-    whole = [evaluation.id for evaluation in evaluations if evaluation.state != "failed"]
-    seal_together(session, whole, report)
 
 
 def _questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:
@@ -551,6 +547,27 @@ class _Answers:
             self._keys[question.question_id] = found
         return found
 
+    def require_whole(self, file: str) -> None:
+        """Raise IngestError, naming the first missing prompt, unless every question has all of its variants."""
+        present = self.checked.prompts.variants
+        lacking = [
+            question
+            for question in self.questions.values()
+            if not (expected := self.expected[question.question_id]) or expected - present(question.question_id)
+        ]
+        if not lacking:
+            return
+        first = lacking[0]
+        absent = sorted(self.expected[first.question_id] - present(first.question_id))
+        lost = "all of its variants"
+        if absent:
+            lost = f"variant {absent[0]}{_name_variant(self.definition, first, absent[0])}"
+        raise IngestError(
+            f"{file}: is incomplete: {len(lacking):,} of {len(self.questions):,} questions lack outputs, the first is "
+            f"{first.external_id} ({lost}); nothing is imported; add what is missing, or import a benchmark without "
+            "these questions"
+        )
+
 
 def _store_evaluation(
     session: Session,
@@ -558,7 +575,7 @@ def _store_evaluation(
     answers: "_Answers",
     fingerprint: dict[str, object],
 ) -> Evaluation:
-    definition, questions, checked, expected = answers.definition, answers.questions, answers.checked, answers.expected
+    definition, questions, expected = answers.definition, answers.questions, answers.expected
     revision = find_revision(session, request.model)
     version = find_version(session, request.benchmark)
     protocol_json = find_definition(session, answers.protocol, request.shots)
@@ -579,7 +596,6 @@ def _store_evaluation(
         shapes = {len(question.options): question for question in questions.values()}
         names = {n: definition.names(_shape(question)) for n, question in shapes.items()}
         store_variants(session, variant_set, names)
-    complete = {key for key, ordinals in expected.items() if ordinals and ordinals <= checked.prompts.variants(key)}
     evaluation = Evaluation(
         specification=specification,
         specification_digest=digest,
@@ -591,42 +607,33 @@ def _store_evaluation(
         variant_set=variant_set,
         requester=request.requester,
         questions=len(questions),
-        prompts=sum(max(1, len(ordinals)) for ordinals in expected.values()),
+        prompts=sum(map(len, expected.values())),
         repeats=definition.repeats if definition.repeats > 1 else None,
         **as_specified(specification),
         state="running",
     )
     session.add(evaluation)
     session.flush()
-    missing = _first_missing(definition, questions, expected, checked)
-    parts: list[tuple[str, list[KnownQuestion], str | None]] = [
-        ("done", [q for q in questions.values() if q.question_id in complete], None)
+    shard = Shard(
+        evaluation_id=evaluation.id,
+        ordinal=0,
+        queue="cpu",
+        state="done",
+        prompts=evaluation.prompts,
+        engine_fingerprint_id=fingerprint_id(session, fingerprint),
+    )
+    session.add(shard)
+    session.flush()
+    asked = [
+        {
+            "evaluation_id": evaluation.id,
+            "question_id": question.question_id,
+            "n_variants": len(expected[question.question_id]),
+            "shard_id": shard.id,
+        }
+        for question in questions.values()
     ]
-    if missing is not None:
-        evaluation.state = "failed"
-        parts.append(("failed", [q for q in questions.values() if q.question_id not in complete], missing))
-    for ordinal, (state, members, error) in enumerate(parts):
-        shard = Shard(
-            evaluation_id=evaluation.id,
-            ordinal=ordinal,
-            queue="cpu",
-            state=state,
-            prompts=sum(len(checked.prompts.variants(question.question_id)) for question in members),
-            error=error,
-            engine_fingerprint_id=fingerprint_id(session, fingerprint),
-        )
-        session.add(shard)
-        session.flush()
-        asked = [
-            {
-                "evaluation_id": evaluation.id,
-                "question_id": question.question_id,
-                "n_variants": max(1, len(expected[question.question_id])),
-                "shard_id": shard.id,
-            }
-            for question in members
-        ]
-        insert_rows(session, EvaluationQuestion, asked)
+    insert_rows(session, EvaluationQuestion, asked)
     return evaluation
 
 
@@ -644,30 +651,6 @@ def _name_variant(definition: VariantSetDefinition, question: KnownQuestion, ord
     if definition.kind == "imported":
         return ""
     return f", {definition.names(_shape(question)).get(ordinal, '')}".rstrip(", ")
-
-
-def _first_missing(
-    definition: VariantSetDefinition,
-    questions: Mapping[str, KnownQuestion],
-    expected: Mapping[int, set[int]],
-    checked: Checked,
-) -> str | None:
-    """Describe an incomplete import: how many questions lack prompts, and the first prompt."""
-    lacking = [
-        question
-        for question in questions.values()
-        if not expected[question.question_id]
-        or expected[question.question_id] - checked.prompts.variants(question.question_id)
-    ]
-    if not lacking:
-        return None
-    first = lacking[0]
-    absent = sorted(expected[first.question_id] - checked.prompts.variants(first.question_id))
-    what = f"variant {absent[0]}{_name_variant(definition, first, absent[0])}" if absent else "all of its variants"
-    return (
-        f"incomplete: {len(lacking)} of {len(questions)} questions lack outputs, the first is {first.external_id} "
-        f"({what}); import a file that contains them all"
-    )
 
 
 def _store_rows(
