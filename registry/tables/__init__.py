@@ -377,10 +377,6 @@ class Evaluation(Base):
     """The seed that drew the sample."""
     repeats: Mapped[int | None] = mapped_column(SmallInteger)
     """How often each prompt is asked: answer r of variant v is variant v · repeats + r. NULL: recorded, once each."""
-    recorded: Mapped[bool] = mapped_column(Boolean, default=False, server_default=text("false"))
-    """Whether the answers were imported, so that each was drawn by itself. Otherwise variants that show one prompt have
-    one answer, copied, for each repeat.
-    """
     lists_options: Mapped[bool] = mapped_column(Boolean, default=True, server_default=text("true"))
     """Whether prompts list the options; without a list, every order of them shows the same prompt."""
     samples: Mapped[bool | None] = mapped_column(Boolean)
@@ -389,6 +385,10 @@ class Evaluation(Base):
     """Its submitter's statement: `none`, or the tie to the model's maker; NULL: nothing was stated."""
     replayed_from: Mapped[str | None] = mapped_column(Digest, index=True)
     """Seal of the evaluation whose stored answers this one has, under another key or reading; NULL: no replay."""
+    recorded: Mapped[bool] = mapped_column(Boolean, default=False, server_default=text("false"))
+    """Whether the answers were imported, so that each was drawn by itself. Otherwise variants that show one prompt have
+    one answer, copied, for each repeat.
+    """
 
     model_revision: Mapped[ModelRevision] = relationship()
     benchmark_version: Mapped[BenchmarkVersion] = relationship()

@@ -157,8 +157,6 @@ def test_nothing_sealed_is_nothing_to_export(sqlite_database: str, tmp_path: Pat
     registry = Registry(sqlite_database, tmp_path)
     registry.model("m")
     registry.benchmark("csqa", QUESTIONS)
-    line = {"question_id": QUESTIONS[0]["id"], "variant": 0, "order": [0, 1, 2, 3, 4], "position": 0}
-    import_outputs(registry.engine, ImportRequest(registry.file("few.jsonl", [line]), "m", "csqa", "original"))
     with pytest.raises(NotFoundError, match="no sealed evaluation is selected"):
         export(registry.engine, ExportRequest("every-eval-ever"), tmp_path / "out")
     assert not (tmp_path / "out").exists()

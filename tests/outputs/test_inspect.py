@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from registry.benchmarks.contract import read_benchmark
 from registry.db import read_session
-from registry.errors import ShuffleboardError
+from registry.errors import IngestError, ShuffleboardError
 from registry.leaderboard.reports import evaluation_metrics
 from registry.logs.documents import Log
 from registry.logs.imports.importer import ImportRequest, import_outputs
@@ -160,20 +160,24 @@ def test_without_events_a_shuffled_samples_rewritten_text_is_not_taken(tmp_path:
     assert log.recorded[0].position == 0
 
 
-def test_samples_that_failed_are_not_answers_and_the_evaluation_is_not_complete(
-    registry: Registry, tmp_path: Path
-) -> None:
+def test_samples_that_failed_are_not_answers_and_nothing_is_imported(registry: Registry, tmp_path: Path) -> None:
     def fail(document: dict[str, Any]) -> None:
         document["status"] = "error"
         del document["results"]
         document["samples"][3]["error"] = {"message": "time-out"}
 
     registry.benchmark("csqa", QUESTIONS)
-    found: list[Comparison] = []
     request = ImportRequest(inspect_copy(tmp_path, "plain.eval", fail), "m", "csqa", "original")
-    evaluation_id = import_outputs(registry.engine, request, compared=found.append)
+    with pytest.raises(
+        IngestError, match=r"incomplete: .* questions lack outputs, the first is .*; nothing is imported"
+    ):
+        import_outputs(registry.engine, request)
+    registry.benchmark("answered", QUESTIONS[:3] + QUESTIONS[4:])
+    found: list[Comparison] = []
+    answered = ImportRequest(request.path, "m", "answered", "original")
+    evaluation_id = import_outputs(registry.engine, answered, compared=found.append)
     with read_session(registry.engine) as session:
-        assert not evaluation_metrics(session, evaluation_id)["complete"]
+        assert evaluation_metrics(session, evaluation_id)["complete"]
     assert found[0].sentences() == [
         "the log reports no accuracy of choice(); its 4 answers give 0.2500",
         "1 samples ended with an error or were cancelled, and are left out",
