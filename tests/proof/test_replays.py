@@ -25,6 +25,7 @@ from registry.tables import Evaluation, Generation, Model, Prediction, Question
 from tests.outputs.conftest import Registry, registries, registry
 from tests.proof.replays import lines_of, metrics, record, replayed, rotations, version
 from tests.support.commands import shuffleboard, shuffleboard_json
+from tests.support.population import queue_evaluation
 
 __all__ = ["registries", "registry"]
 
@@ -317,11 +318,9 @@ def test_an_archived_source_is_replayed_once_it_is_restored(scored, tmp_path):
 
 @pytest.mark.one_engine
 def test_an_evaluation_that_is_not_sealed_is_refused(registry: Registry):
-    version(registry, "1", lines_of(KEYS[:2]))
-    version(registry, "2", lines_of([1, 0]))
-    source = record(registry, rotations(0, [0] * 4))
-    with pytest.raises(QueueError, match=f"evaluation {source} is failed"):
-        replayed(registry, source, benchmark="b@2")
+    source = queue_evaluation(registry.engine, registry.folder)
+    with pytest.raises(QueueError, match=f"evaluation {source} is queued"):
+        replayed(registry, source, protocol="final-answer")
 
 
 def test_others_write_while_texts_are_read(registry: Registry):

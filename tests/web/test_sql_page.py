@@ -14,6 +14,7 @@ from registry.db import get_engine, read_session
 from registry.sql import NotReadyError, Queries
 from registry.tables.accounts import Account, SavedQuery
 from tests.sql.conftest import Asked, asked, postgresql_asked, sqlite_asked
+from tests.support.commands import eventually
 from tests.web.accounts import add_one_of_each_role, bearer, csrf_of, refusals, signed_in, token_of
 from web import create_app
 
@@ -141,10 +142,14 @@ def test_a_query_that_would_be_refused_is_not_saved(app: Flask) -> None:
 
 
 def test_the_page_states_its_time_and_what_is_missing(app: Flask) -> None:
-    page = app.test_client().get("/sql", query_string={"q": "SELECT 1 AS one"}).text
+    def read_page() -> str:
+        return app.test_client().get("/sql", query_string={"q": "SELECT 1 AS one"}).text
+
+    # A page does not wait until the files of all evaluations are written.
+    eventually(lambda: "The views over questions and prompts have 1 sealed evaluation." in read_page(), "its files")
+    page = read_page()
     assert "from data as of <time" in page
     assert "over public data" in page
-    assert "The views over questions and prompts have 1 sealed evaluation." in page
 
 
 def test_a_results_questions_are_links_and_an_empty_result_is_stated(app: Flask) -> None:
