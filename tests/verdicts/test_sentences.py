@@ -85,6 +85,18 @@ def twice(raw: Raw) -> tuple[float, float]:
     return fmean(same), fmean(across)
 
 
+def right_twice_across(raw: Raw) -> float:
+    """Return D₂ of all questions with two prompts, repeated or not: it is what sentences state."""
+    found = []
+    for index in range(len(raw.asked)):
+        by_prompt: dict[int, list[bool]] = {}
+        for prompt, option in raw.asked[index]:
+            by_prompt.setdefault(prompt, []).append(option == 0)
+        if len(by_prompt) > 1:
+            found.append(fmean(fmean(one) * fmean(two) for one, two in combinations(by_prompt.values(), 2)))
+    return fmean(found)
+
+
 def numbers(raw: Raw, facts: Facts) -> Iterator[str]:
     """Yield every number that a sentence about this evaluation may name, as it is written."""
     rights = [raw.right(index) for index in range(len(raw.asked)) if raw.asked[index]]
@@ -100,7 +112,7 @@ def numbers(raw: Raw, facts: Facts) -> Iterator[str]:
         yield share(fmean(fmean(right / times for right, times in counts) for counts in counted))
     if "order_loss" in facts.numbers:
         same, across = twice(raw)
-        yield from (share(same), share(across), points(same - across))
+        yield from (share(same), share(across), share(right_twice_across(raw)), points(same - across))
     for name, number in facts.numbers.items():
         if number.low is not None and number.high is not None:
             value = max(0.0, number.value) if name == "order_loss" else number.value
@@ -251,7 +263,10 @@ def check_elsewhere(raws: list[Raw], found: list[Facts], context: str) -> None:
             raw, facts = by_model[name[1]]
             check_order(raw, facts, [*unread(facts), said], context)
             same, across = twice(raw)
-            assert [share(same), share(across), points(same - across)] == NUMBER.findall(said.text)[:3], context
+            rights = [share(same), share(across)]
+            if "with a repeated prompt" in said.text:
+                rights = [share(right_twice_across(raw)), share(same)]
+            assert [*rights, points(same - across)] == NUMBER.findall(said.text)[:3], context
 
 
 def _loss(raw: Raw) -> float:
