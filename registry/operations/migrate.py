@@ -11,6 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
 from registry.boards.store import load_shipped_suites
 from registry.db import get_engine, one_at_a_time
@@ -24,8 +25,11 @@ from registry.studies.published import load_published
 LIMITS: Final = {"lock_timeout": "3s", "statement_timeout": "30min"}
 """PostgreSQL's, while the schema is changed: who cannot get a lock gives up soon, as every reader waits behind him."""
 
-HELD: Final = ("55P03", "40P01")
+DEADLOCK: Final = "40P01"
+HELD: Final = ("55P03", DEADLOCK)
 """PostgreSQL's SQLSTATEs of a statement that did not get a lock: not in time, or not without a deadlock."""
+TRIES: Final = 20
+"""Readers that use several tables may run into a deadlock with an upgrade, which PostgreSQL ends after a second."""
 
 
 def _config() -> Config:
@@ -58,19 +62,16 @@ def upgrade(url: str) -> str:
     """
     engine = get_engine(url)
     before = history.current(engine)
+    again = Retrying(
+        retry=retry_if_exception(_is_deadlock),
+        stop=stop_after_attempt(TRIES),
+        wait=wait_random(0.1, 1.0),
+        reraise=True,
+    )
     try:
-        # One transaction for all of it: a database at the newest schema lacks nothing that comes with it.
-        with _transaction(engine) as connection, Session(connection) as session:
-            one_at_a_time(session, "upgrade")
-            found = history.read_made(connection)  # another upgrade may have done everything before this one's turn
-            before = found.revision
-            history.require_known(history.name_database(engine), found)
-            _require_intact(connection)
-            if make_schema(connection):
-                _complete(session)
-            _load_shipped(session)
-            generation.current(session)
-            session.flush()
+        for attempt in again:
+            with attempt:
+                _upgrade_once(engine)
     except DBAPIError as error:
         reason = str(error.orig).splitlines()[0]
         remedy = "; stop workers and website, which are using its tables, and run it again" if _is_held(error) else ""
@@ -79,6 +80,24 @@ def upgrade(url: str) -> str:
             f"back: {reason}{remedy}"
         ) from error
     return history.head()
+
+
+def _upgrade_once(engine: Engine) -> None:
+    """Upgrade in one transaction for all of it: a database at the newest schema lacks nothing that comes with it."""
+    with _transaction(engine) as connection, Session(connection) as session:
+        one_at_a_time(session, "upgrade")
+        found = history.read_made(connection)  # another upgrade may have done everything before this one's turn
+        history.require_known(history.name_database(engine), found)
+        _require_intact(connection)
+        if make_schema(connection):
+            _complete(session)
+        _load_shipped(session)
+        generation.current(session)
+        session.flush()
+
+
+def _is_deadlock(error: BaseException) -> bool:
+    return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) == DEADLOCK
 
 
 @contextmanager

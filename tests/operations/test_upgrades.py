@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from psycopg.errors import DeadlockDetected
 from sqlalchemy import Engine, inspect, select, text, update
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session, write_session
@@ -103,6 +105,20 @@ def test_a_migration_without_its_lock_gives_up_and_lets_readers_continue(
     assert (definitions(old), contents(old)) == before
     assert history.current(old) == OLD
     assert migrate.upgrade(postgresql_url) == history.head()
+
+
+def test_an_upgrade_that_meets_a_deadlock_begins_again(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, begun = migrate._upgrade_once, []
+
+    def meet_deadlocks(engine: Engine) -> None:
+        begun.append(engine)
+        if len(begun) < 3:
+            raise OperationalError("ALTER TABLE evaluation", None, DeadlockDetected("deadlock detected"))
+        begin(engine)
+
+    monkeypatch.setattr(migrate, "_upgrade_once", meet_deadlocks)
+    assert migrate.upgrade(sqlite_url) == history.head()
+    assert len(begun) == 3
 
 
 def test_an_upgrade_waits_for_another_and_then_has_nothing_to_do(
