@@ -1,4 +1,4 @@
-"""The errors for a path that leads to no file."""
+"""Errors for paths that name no readable file: missing files, addresses, pipes, devices and sockets."""
 
 import re
 import stat
@@ -20,7 +20,7 @@ def no_such_file(path: Path | str) -> IngestError:
 
 
 def refuse_pipe(path: Path) -> None:
-    """Raise IngestError for a pipe, a device or a socket: reading it may never end, and files are read twice."""
+    """Raise IngestError if the path is a pipe, a device or a socket: reading may never end, and files are read twice."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):  # the opening says why

@@ -46,7 +46,7 @@ MAX_DIFFERING: Final = 200
 """The most questions listed that only one of two models has right."""
 
 COMPARED: Final = (*HEADLINES, *(name for name in SHOWN if name not in HEADLINES))
-"""Metrics of a comparison in the order shown, beginning with the one that boards rank by."""
+"""Metrics of a comparison, in display order; the first is the metric that ranks boards."""
 
 _READ: Final = tuple(name for name in QUESTION_METRICS if any(name in base_metrics(shown) for shown in COMPARED))
 """The metrics of questions from which a comparison's metrics are computed."""

@@ -386,8 +386,8 @@ class Evaluation(Base):
     replayed_from: Mapped[str | None] = mapped_column(Digest, index=True)
     """Seal of the evaluation whose stored answers this one has, under another key or reading; NULL: no replay."""
     recorded: Mapped[bool] = mapped_column(Boolean, default=False, server_default=text("false"))
-    """Whether the answers were imported, so that each was drawn by itself. Otherwise variants that show one prompt have
-    one answer, copied, for each repeat.
+    """True if the answers were imported: variants with the same prompt then have independent answers. False: they share
+    one answer for each repeat, copied. False, too, for imports before this column.
     """
 
     model_revision: Mapped[ModelRevision] = relationship()

@@ -22,13 +22,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class GivenFile(click.Path[Path]):
-    """The type of a file or folder that a command reads, or of - for standard input."""
+    """Parameter type for a file or folder to read; `-` is standard input if `allow_dash` is set."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(path_type=Path, **more)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Refuse a pipe, a device and a socket before anything opens it."""
+        """Return the path. Raises IngestError for a pipe, a device or a socket, before anything opens it."""
         found = super().convert(value, param, ctx)
         if not (self.allow_dash and str(found) == "-"):
             refuse_pipe(found)

@@ -141,8 +141,10 @@ def _check_attention(heads: int, size: int, random: Random) -> str | None:
 
 
 def make_prompts(vocabulary: int, longest: int | None, dtype: torch.dtype) -> list[TokenisedPrompt]:
-    """Return the prompts of an engine's check of itself: two that begin alike, and one that differs.
+    """Return the prompts of an engine's self-check: two with a common beginning, and a different one.
 
+    vocabulary: number of tokens. longest: the most tokens of a prompt; None: no limit. A model whose limit is short
+    may get fewer prompts.
     In bfloat16 they are longer, so that the first two also share distant keys; its passes are long anyway.
     """
     shared = 340 if dtype == torch.bfloat16 else 40
