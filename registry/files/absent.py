@@ -20,7 +20,7 @@ def no_such_file(path: Path | str) -> IngestError:
 
 
 def refuse_pipe(path: Path) -> None:
-    """Raise IngestError if the path is a pipe, a device or a socket: reading may never end, and files are read twice."""
+    """Raise IngestError if the path is a pipe, a device or a socket, whose reading may never end."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):  # the opening says why
