@@ -83,7 +83,7 @@ def test_a_replay_under_another_key_equals_an_import_under_it(scored):
         assert verify_all(session)["ok"]
 
 
-def test_a_replay_of_answers_of_1_0_counts_them_as_its_source_does(scored, monkeypatch):
+def test_a_replay_of_1_0_answers_counts_as_its_source_does(scored, monkeypatch):
     registry, outputs = scored
     with monkeypatch.context() as patched:
         patched.setattr(importer, "as_specified", lambda said: as_specified(said) | {"recorded": False})

@@ -1,4 +1,4 @@
-"""Tell recorded answers apart.
+"""Mark recorded answers.
 
 Revision: 202611291748. Follows: 202611291245.
 """
