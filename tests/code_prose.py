@@ -17,6 +17,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -203,8 +204,13 @@ def python_files(folders: Iterable[str]) -> list[Path]:
     return [path for path in found if "vendor" not in path.parts]
 
 
-def read_prose(path: Path) -> Iterator[Prose]:
-    """Yield the docstrings and comments of a file."""
+@cache
+def read_prose(path: Path) -> tuple[Prose, ...]:
+    """Return the docstrings and comments of a file."""
+    return tuple(_iterate_prose(path))
+
+
+def _iterate_prose(path: Path) -> Iterator[Prose]:
     text = path.read_text(encoding="utf-8")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -234,8 +240,13 @@ def _plain(text: str) -> str:
     return re.sub(r"`+[^`]+`+", "Code", "\n".join(lines))
 
 
-def read_names(path: Path) -> Iterator[Name]:
-    """Yield the functions of a file, but tests, fixtures, properties and methods that Python calls."""
+@cache
+def read_names(path: Path) -> tuple[Name, ...]:
+    """Return the functions of a file, but tests, fixtures, properties and methods that Python calls."""
+    return tuple(_iterate_names(path))
+
+
+def _iterate_names(path: Path) -> Iterator[Name]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
