@@ -235,11 +235,15 @@ def meaning_of_dot(level: str) -> str:
 
 def legend(lines: Iterable[str]) -> str:
     """Explain the signs in these lines of characters."""
+    lines = [one for one in lines if one]
     found = set("".join(lines))
     shown = {sign: words for sign, words in (_UNSEPARATED | _MEANINGS).items() if sign in found}
     if "┃" in found:
         shown = (_MEANINGS if "─" not in found else shown) | {"●": f"{meaning_of_dot('order')} (accuracy: as printed)"}
-    return " · ".join(f"{sign} {words}" for sign, words in shown.items())
+    said = [f"{sign} {words}" for sign, words in shown.items()]
+    if "┃" in found and not all("┃" in one for one in lines):
+        said.insert(1, "·●· right, asked in one order")
+    return " · ".join(said)
 
 
 def line(span: Span | None, cells: int = CELLS) -> str:

@@ -143,6 +143,19 @@ def test_the_legend_names_what_was_varied() -> None:
     assert "lost to the prompt" in [words for _, words in span_legend([of_wording, of_order])]
 
 
+def test_the_legend_tells_a_dot_of_one_order_from_means() -> None:
+    once = span_of(facts(orders=1, accuracy=0.6))
+    mean = span_of(facts(**STEADY))
+    assert [words for _, words in span_legend([mean, once])][:2] == [
+        "right, mean over orders",
+        "right, asked in one order",
+    ]
+    assert legend([line(mean), "", line(once)]).startswith(
+        "● right, mean over orders (accuracy: as printed) · ·●· right, asked in one order · "
+    )
+    assert "one order" not in legend([line(mean), ""])
+
+
 def test_a_terminal_has_the_same_marks() -> None:
     span = span_of(facts(samples=True, **(REPEATED | {"right_twice_across_orders": 0.35, "order_loss": 0.15})))
     assert line(span) == "        ┊ ┃▓▓▓▓┃░░●"

@@ -54,17 +54,24 @@ _UNSEPARATED: Final = (
     f'<rect class="unknown" width="100%" y="{_MIDDLE - 0.75:g}" height="1.5"/>',
 )
 """For losses that no drawing separates, or that no test shows to be the order's."""
+_ASKED_ONCE: Final = (
+    "right, asked in one {}",
+    f'<rect class="interval" width="100%" y="{_MIDDLE - 1:g}" height="2"/><circle cx="50%" cy="{_MIDDLE:g}" r="4.5"/>',
+)
+"""For a dot with its interval, beside dots that are means."""
 
 
 def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
     """Return the marks that are seen in these spans, each with its meaning.
 
-    If several parts of prompts vary, all are called prompts.
+    If several parts of prompts vary, all are called prompts. A dot that is of one order has an entry beside means.
     """
     spans = list(spans)
     level = _level_of(spans)
     dot, *losses, guessing = _LEGEND
-    shown = [(mean_right(spans) or dot[0], dot[1])]
+    means = mean_right(spans)
+    shown = [(means or dot[0], dot[1])]
+    shown += [_ASKED_ONCE] if means and any(span.two is None for span in spans) else []
     to_chance, to_order = losses
     shown += [to_chance] if any(span.same is not None and span.right - span.same >= SEEN for span in spans) else []
     shown += [to_order] if any(span.clear for span in spans) else []
@@ -73,7 +80,7 @@ def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
 
 
 def _key(drawn: str) -> Markup:
-    width = 12 if "50%" in drawn else 32
+    width = 32 if "width=" in drawn else 12
     return Markup(f'<svg class="span alone" width="{width}" height="{HEIGHT}" aria-hidden="true">{drawn}</svg>')  # noqa: S704
 
 
