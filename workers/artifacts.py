@@ -1,4 +1,4 @@
-"""Model files: found, hashed and, for GGUF, converted once. Only a worker touches them."""
+"""Model files: finding, hashing and, for GGUF, converting them once. Only a worker touches them."""
 
 import json
 import math
@@ -43,14 +43,14 @@ ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 ADAPTER_PATTERNS: Final = (*ADAPTER_FILES, "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 CONVERSION_VERSION: Final = 1
 MOST_OF_A_CARD: Final = 2**16
-"""Most bytes read from a model's card."""
+"""Largest number of bytes that is read from a model card."""
 _FRONT_MATTER: Final = re.compile(r"\s*---\r?\n(.*?)\r?\n---", re.DOTALL)
 _LICENCE: Final = re.compile(
     r"^(license|license_name):[ \t]*[\"']?([^\r\n\"'#\[\]]{1,100}?)[\"']?[ \t]*$", re.MULTILINE
 )
 
 DigestOf = Callable[[Path], str]
-"""How a file is hashed: as remembered, or by reading it."""
+"""Returns the digest of a file, either a remembered one or by reading the file."""
 
 _DIGESTS: Final = ("weights_digest", "tokenizer_digest")
 
@@ -82,7 +82,10 @@ def inspect_files(
 
 
 def check_files(revision: ModelRevision, settings: Settings) -> None:
-    """Check that the model's files, read in full, are the registered or scored ones. Raises ModelError."""
+    """Check that the model's files have the digests of the registered revision, reading them in full.
+
+    Raises ModelError if a digest differs.
+    """
     files = inspect_files(request_of(revision), settings, sha256_file)
     for name in _DIGESTS:
         if getattr(files, name) != getattr(revision, name):
@@ -93,12 +96,12 @@ def check_files(revision: ModelRevision, settings: Settings) -> None:
 
 
 def resolve_folder(location: str, revision: str | None, *, nested: bool = False) -> tuple[Path, Snapshot | None]:
-    """Return the local folder of a Hugging Face model and its snapshot of the hub, downloading a hub model.
+    """Return the local folder of a Hugging Face model and its snapshot on the hub, downloading a hub model.
 
-    nested: with the files in subfolders, as embedders have.
+    nested: also download files in subfolders, which embedders need.
     Raises ModelError or StorageError as `download` does.
     """
-    # A folder is stored by its whole path, so that a hub's name never means a folder of a worker.
+    # A local folder is stored as an absolute path, so the name of a hub model is never read as a folder.
     if Path(location).is_absolute():
         return Path(check_location("huggingface", location)), None
     patterns = (*HUB_PATTERNS, CARD, *(f"*/{pattern}" for pattern in HUB_PATTERNS if nested))
@@ -113,7 +116,7 @@ def resolve_folder(location: str, revision: str | None, *, nested: bool = False)
 
 
 def _check_checkpoint(folder: Path, request: RevisionRequest) -> None:
-    """Check that weights which are stored quantised can be loaded, and that the model reads from left to right."""
+    """Check that quantised weights can be loaded, and that the model is not an encoder."""
     from workers.checkpoints import encoder_of, quantisation_of
 
     try:
@@ -145,7 +148,7 @@ def resolve_adapter(adapter: str) -> tuple[Path, str | None]:
 
 
 def _with_adapter(base: ModelFiles, folder: Path, location: str, adapter: str, digest_of: DigestOf) -> ModelFiles:
-    """Return the files of a base together with an adapter, which must fit it."""
+    """Return the files of a base model together with its adapter. Raises ModelError if the adapter does not fit."""
     quiet_libraries()
     from workers.engine.adapters import AdapterFiles
 
@@ -180,7 +183,7 @@ def _adapter_digest(folder: Path, digest_of: DigestOf = remember_sha256) -> str:
 
 
 def _check_vocabulary(adapter: str, folder: Path, base: Path) -> None:
-    """Check that an adapter's own tokenizer, if it has one, has no token that the base's lacks."""
+    """Check that every token of the adapter's tokenizer, if it has one, is in the base model's vocabulary."""
     files = (folder / "tokenizer.json", base / "tokenizer.json")
     if not all(file.is_file() for file in files):
         return
@@ -216,7 +219,7 @@ def _folder_files(folder: Path, commit: str | None, digest_of: DigestOf) -> Mode
 
 
 def _licence(folder: Path) -> str | None:
-    """Return the licence in the front matter of a model's card; its own name if the hub does not know it."""
+    """Return the licence in the front matter of a model card, by `license_name` if that is set; None without one."""
     card = folder / CARD
     if not card.is_file():
         return None
@@ -229,7 +232,7 @@ def _licence(folder: Path) -> str | None:
 
 
 def _parameters(folder: Path) -> int | None:
-    """Return the number of parameters; None if they are packed, or a file's header cannot be read."""
+    """Return the number of parameters; None if the weights are quantised or a file's header cannot be read."""
     from workers.checkpoints import quantisation_of
 
     if quantisation_of(folder) is not None:
@@ -274,7 +277,7 @@ def _gguf_fields(path: Path) -> dict[str, Any]:
     from gguf import GGUFReader
 
     class Reader(GGUFReader):
-        """Slices a plain array: a slice of a memory map runs code in Python, and a vocabulary takes many thousands."""
+        """A reader that slices a plain array: a slice of a memory map runs Python code, and there are thousands."""
 
         def _get(self, *args: Any, **options: Any) -> Any:
             plain: Any = np.asarray(self.data)
@@ -366,9 +369,9 @@ def _weights_changed_error(
 
 @contextmanager
 def _converting(name: str) -> Iterator[None]:
-    """Report the number of converted tensors of a GGUF file to the waiting process, in place of the library's bar.
+    """Report each converted tensor of a GGUF file to the waiting process, in place of the library's progress bar.
 
-    The count comes first: a narrow terminal cuts off the end.
+    The message begins with the count, since a narrow terminal cuts off the end.
     """
     from transformers import modeling_gguf_pytorch_utils
 
@@ -392,8 +395,8 @@ def _converting(name: str) -> Iterator[None]:
 def convert_gguf(source: Path, folder: Path) -> None:
     """Write a GGUF file's model, dequantised to float32, and its tokenizer as safetensors into `folder`.
 
-    Loading GGUF dequantises each time (23 s for SmolLM2-135M); the converted folder loads in 3 s. Written next to its
-    final place and moved there, so that a killed conversion leaves nothing half-made.
+    Loading GGUF dequantises each time (23 s for SmolLM2-135M); the converted folder loads in 3 s. The folder is written
+    under a temporary name and then moved, so that a killed conversion leaves no incomplete folder.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

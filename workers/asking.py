@@ -1,4 +1,4 @@
-"""One model, loaded here or on an endpoint, that answers a shard's prompts."""
+"""A model, loaded here or served by an endpoint, that answers the prompts of a shard."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Scores(Protocol):
-    """Log-probabilities by prompt and position, None for an unknown one, and tokens counted."""
+    """Log-probabilities by prompt and position, None if unknown, and the counted tokens."""
 
     logprobs: Sequence[Sequence[float | None]]
     tokens_naive: int
@@ -39,7 +39,7 @@ class AskedModel(Protocol):
 
     @property
     def journals(self) -> bool:
-        """Return whether it stores its answers itself, as they arrive."""
+        """Return whether the model stores its answers itself, as they arrive."""
         ...
 
     @property
@@ -48,11 +48,11 @@ class AskedModel(Protocol):
         ...
 
     def begin(self, claim: Claim) -> None:
-        """Set the next shard."""
+        """Set the shard whose prompts follow."""
         ...
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:
-        """Return log-probabilities of continuations: of their first tokens, or `whole`, summed over their tokens."""
+        """Return log-probabilities of the first tokens of continuations or, if `whole`, sums over all their tokens."""
         ...
 
     def write(
@@ -63,10 +63,11 @@ class AskedModel(Protocol):
         should_stop: ShouldStop,
         keep: Keep = forget,
     ) -> tuple[list[Written], int, int]:
-        """Return the model's text for each prompt; then tokens of prompts and texts, and the computed ones.
+        """Return the model's text for each prompt; then the tokens of prompts and texts, and the computed ones.
 
-        definition: of the protocol.
-        seeds: each makes a prompt's draws its own. Repeats of a prompt have the same, and each draws again.
+        definition: the protocol's definition.
+        seeds: for each prompt the text that makes its draws its own; repeats of a prompt share it, and each draws
+        again.
         """
         ...
 
@@ -75,7 +76,7 @@ class AskedModel(Protocol):
         ...
 
     def tokens(self, item: ShardPrompt) -> int:
-        """Return the tokens of a prompt that was not scored."""
+        """Return the number of tokens of a prompt that was not scored."""
         ...
 
     def close(self) -> None:
@@ -95,7 +96,7 @@ class LocalModel:
 
     @property
     def budget_tokens(self) -> int:
-        """Return the number of tokens computed at once while scoring; writing takes them in proportion."""
+        """Return the number of tokens computed at once while scoring; writing uses a proportional number."""
         return self._engine.budget_tokens
 
     @budget_tokens.setter
@@ -171,7 +172,7 @@ class LocalModel:
         done: "Callable[[int, Generated], None]",
         stepped: Callable[[int], None],
     ) -> "tuple[list[Generated], Counted]":
-        """See `generate_counted`."""
+        """Continue the prompts with `generate_counted`."""
         from workers.engine import cache_tokens, generate_counted
         from workers.engine.trie_engine import BUDGET_TOKENS
 
@@ -187,7 +188,7 @@ class LocalModel:
         )
 
     def _check_samples(self, generation: Mapping[str, Any]) -> None:
-        """Raise EngineError for repeats of a model whose own configuration does not sample."""
+        """Raise EngineError if the protocol repeats prompts and the model's own configuration does not sample."""
         from workers.engine import effective_parameters
 
         if not effective_parameters(self._loaded, generation)["do_sample"]:
@@ -241,7 +242,7 @@ class LocalModel:
 
 
 class VllmModel(LocalModel):
-    """A model in this host's vLLM: tokenised, rendered and read here, computed there."""
+    """A model in vLLM on this host: vLLM computes; tokenising, rendering and reading answers happen here."""
 
     def _continue(
         self,
@@ -266,7 +267,7 @@ class VllmModel(LocalModel):
         return settings
 
     def close(self) -> None:
-        """End vLLM."""
+        """Shut down vLLM."""
         self._engine.close()
 
 
@@ -281,7 +282,7 @@ class EndpointModel:
         self.budget_tokens: int = engine.budget_tokens
 
     def begin(self, claim: Claim) -> None:  # noqa: ARG002 - its answers do not depend on the shard
-        """Forget the names that the server gave for earlier shards."""
+        """Forget the names that the server returned for earlier shards."""
         self._engine.begin()
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:
@@ -323,7 +324,7 @@ class EndpointModel:
         return settings
 
     def tokens(self, item: ShardPrompt) -> int:  # noqa: ARG002 - an endpoint's tokenizer is not known
-        """Return 0: they are not known."""
+        """Return 0: the number is not known."""
         return 0
 
     def close(self) -> None:
@@ -332,19 +333,19 @@ class EndpointModel:
 
 
 def turns_of(prompt: Prompt) -> list[dict[str, str]] | None:
-    """Return the turns of a conversation; None if the prompt is a text."""
+    """Return the turns of a conversation; None if the prompt is a plain text."""
     if prompt.messages is None:
         return None
     return [{"role": turn.role, "content": turn.content} for turn in prompt.messages]
 
 
 def _seed_of_repeat(seed: str, repeat: int) -> str:
-    """Return the seed text of a repeat; a prompt's first answer has the seed text that it has without repeats."""
+    """Return the seed text of a repeat; the first answer has the same seed text as without repeats."""
     return f"{seed}:{repeat}" if repeat else seed
 
 
 def _limit(thinking: Thinking, rendered: str, markers: Markers, *, opened: bool) -> "ThoughtLimit | None":
-    """Return the limit of a thought; None: only the whole text has a limit."""
+    """Return the limit of a thought; None if only the whole text has a limit."""
     from workers.engine import ThoughtLimit
 
     if thinking.max_thought_tokens is None:

@@ -4,8 +4,8 @@
     celery -A workers.celery beat
     celery -A workers.celery inspect active
 
-A message is an entitlement to score one shard, not the shard's record; the database is. So nothing is lost with a
-message: it is acknowledged early, and Celery's redelivery, which repeats without limit, is not used.
+A message only permits a worker to score one shard; the record of the shard is in the database. So a lost message loses
+no work: messages are acknowledged early, and Celery's redelivery, which repeats without limit, is not used.
 """
 
 import logging
@@ -40,12 +40,12 @@ from workers.stopping import leave_in_time
 
 
 class App(Celery):  # type: ignore[misc]
-    """A Celery application whose worker has at most one loop that scores; `loop` is None if it scores nothing."""
+    """A Celery application whose worker has at most one scoring loop; `loop` is None if it scores nothing."""
 
     loop: WorkerLoop | None = None
 
     def connection_for_read(self, url: str | None = None, **options: Any) -> Connection:
-        """Return a connection to the broker; the command that needs one fails if there is none."""
+        """Return a connection to the broker. Raises ClickException if no broker is configured."""
         return super().connection_for_read(url or self._broker(), **options)
 
     def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
@@ -59,7 +59,7 @@ class App(Celery):  # type: ignore[misc]
 
 
 def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Return the recurring tasks: Celery's beat sends them to the queue `maintenance`, `worker beat` runs them."""
+    """Return the recurring tasks, which Celery's beat sends to the queue `maintenance` and `worker beat` runs."""
     every = settings.reconcile_seconds
     name = "shuffleboard.maintain"
     return {name: {"task": name, "schedule": every, "options": {"expires": every}}}
@@ -90,7 +90,7 @@ def _configuration() -> dict[str, Any]:
         task_default_queue=QUEUES[0],
         task_acks_late=False,
         beat_schedule=schedule(settings),
-        beat_scheduler="celery.beat:Scheduler",  # without a file: after a restart all is done at once
+        beat_scheduler="celery.beat:Scheduler",  # without a file: after a restart all tasks are due at once
         # One shard at a time, in a thread, so that the worker still answers `inspect`.
         worker_pool="threads",
         worker_concurrency=1,
@@ -105,7 +105,7 @@ def _configuration() -> dict[str, Any]:
 
 
 class Scoring(StartStopStep):  # type: ignore[misc]
-    """Gives a worker that serves queues of shards its loop, unless `shuffleboard worker` has given it one."""
+    """Starts the scoring loop of a worker that serves queues of shards, unless `shuffleboard worker` started it."""
 
     requires = ("celery.worker.components:Timer",)
 
@@ -127,7 +127,7 @@ class Scoring(StartStopStep):  # type: ignore[misc]
                 raise click.ClickException(str(error)) from None
 
     def start(self, worker: Any) -> None:
-        """Start the loop's work, with and without messages."""
+        """Start the loop's threads, which work with and without messages."""
         loop = worker.app.loop
         if loop is None:
             return
@@ -140,7 +140,7 @@ class Scoring(StartStopStep):  # type: ignore[misc]
 
 
 def _stop_celery_with(loop: WorkerLoop) -> None:
-    """Stop Celery with the worker: after a signal that came before Celery listened, or after a thread crashed."""
+    """Stop Celery once the loop stops: after a signal before Celery listened for it, or after a thread crashed."""
     loop.stopping.wait()
     state.should_stop = loop.exit_status or EX_OK
 
@@ -160,7 +160,7 @@ def _stop(**_: Any) -> None:
 
 @setup_logging.connect
 def _log(loglevel: int | str, **_: Any) -> None:
-    """Give Celery's lines our form; `--loglevel` applies to ours too, unless `shuffleboard worker` runs it."""
+    """Give Celery's log lines our format; `--loglevel` sets our level too, unless `shuffleboard worker` runs Celery."""
     logging.getLogger("celery").setLevel(loglevel)
     if app.loop is None:
         log_to_stderr(logging.getLogger("celery").level)

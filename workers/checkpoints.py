@@ -19,7 +19,7 @@ READABLE: Final = {
     "fp8": None,
     "mxfp4": None,
 }
-"""By the name in `quantization_config`: the package that reads the format besides transformers."""
+"""The package that reads each format besides transformers, by the format's name in `quantization_config`."""
 
 DEQUANTISED_WHILE_READ: Final = ("compressed-tensors", "fp8", "mxfp4")
 
@@ -38,9 +38,9 @@ _SERVE: Final = (
 
 
 def quantisation_of(folder: Path) -> str | None:
-    """Return the quantisation of a model's weights; None if there is none.
+    """Return the quantisation of a model's weights; None if they are not quantised.
 
-    Raises EngineError, with the reason and the remedy, if they cannot be loaded here.
+    Raises EngineError, with the reason and the remedy, if the weights cannot be loaded here.
     """
     options = _options(folder)
     if options is None:
@@ -82,7 +82,7 @@ def ask_for_plain_weights(config: Any) -> None:
 
 
 def dequantise(model: Any) -> Any:
-    """Return the model with plain weights and without any mark of its quantisation."""
+    """Return the model with plain weights, and without the marks that transformers sets on a quantised model."""
     if getattr(model, "is_loaded_in_4bit", False) or getattr(model, "is_loaded_in_8bit", False):
         model = model.dequantize()
     model.hf_quantizer = None
@@ -93,9 +93,9 @@ def dequantise(model: Any) -> Any:
 
 
 def encoder_of(folder: Path) -> str | None:
-    """Return the type of a model whose tokens attend to later ones; None for every other.
+    """Return the model type if it is an encoder, whose tokens attend to later ones; None for all other models.
 
-    Raises EngineError for a folder whose configuration cannot be read.
+    Raises EngineError if the folder's configuration cannot be read.
     """
     config = _configuration(folder)
     kind = config.get("model_type")

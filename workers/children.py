@@ -21,14 +21,14 @@ while found:
         except OSError:
             pass  # it has ended, or is another user's
 """
-"""A program that ends all processes with a mark in their environment once its standard input is closed."""
+"""A program that ends all processes that have a mark in their environment, once its standard input is closed."""
 
 
 def guard_children() -> Callable[[], None]:
-    """End the processes that this one starts when it ends, even if it is killed (on Linux).
+    """End the child processes of this process when it ends, even if it is killed (on Linux).
 
-    vLLM's engine is a process of its own that outlives a killed worker and keeps the GPU's memory, so that the next
-    worker finds none. Returns a function that ends these processes now.
+    vLLM's engine is a separate process that outlives a killed worker and keeps the GPU's memory, so that the next
+    worker finds none free. Returns a function that ends the child processes now.
     """
     mark = f"SHUFFLEBOARD_CHILD_OF={uuid4()}"
     name, _, value = mark.partition("=")

@@ -1,4 +1,4 @@
-"""Which engine serves a model on this host, and why, told without loading the model."""
+"""The engine that serves a model on this host, and the reason, found without loading the model."""
 
 import json
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from workers.model_types import WEIGHTS_SHARE, why_no_trie
 from workers.tokenizer import local_files
 
 SHARE_OF_NAME: Final = 0.9
-"""Of the memory that a GPU is sold with: what is there at least."""
+"""Share of a GPU's nominal memory that is at least available."""
 
 _CLASSES: Final = {name: int(name.removeprefix("gpu-")) for name in QUEUES if name.startswith("gpu-")}
-"""By queue, in GB."""
+"""Memory of the GPUs of each queue, in GB."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """engine: its name; None where nothing can be asked or told. because: why not a faster one, or why none."""
+    """An engine's name, None if it is not known, and the reason why there is no engine or no faster one."""
 
     engine: str | None
     because: str | None = None
@@ -59,9 +59,10 @@ def choices(revision: ModelRevision, home: Path) -> dict[str, Choice]:
 
 @dataclass(frozen=True)
 class Room:
-    """weights_gib: of the weights in their precision. smallest: the queue of the smallest GPUs that fit them.
+    """The memory that a model needs on a GPU. Both values are None if the files are not on this host.
 
-    Both None if the files are not here; the second if no class is large enough.
+    weights_gib: GiB of the weights in their precision. smallest: the queue of the smallest GPUs that fit the weights;
+    None if no class of GPUs is large enough.
     """
 
     weights_gib: float | None = None
@@ -92,17 +93,17 @@ def weights_bytes(folder: Path, dtype: str) -> int:
 
 
 def classes_of(memory_bytes: int) -> list[str]:
-    """Return the queues that a GPU of this memory, or several together, serves besides `gpu`."""
+    """Return the queues that a GPU of this size, or several GPUs together, serves besides `gpu`."""
     return [name for name, size in _CLASSES.items() if memory_bytes >= SHARE_OF_NAME * size * 10**9]
 
 
 def classes_that_hold(weights: int) -> list[str]:
-    """Return the queues whose GPUs fit these bytes of weights and their computation, the smallest first."""
+    """Return the queues whose GPUs fit these bytes of weights and the computation, the smallest GPUs first."""
     return [name for name, size in _CLASSES.items() if weights <= WEIGHTS_SHARE * SHARE_OF_NAME * size * 10**9]
 
 
 class _Configuration(SimpleNamespace):
-    """A model's `config.json`, with the part of transformers' configuration that is used here."""
+    """A model's `config.json` with the interface of transformers' configurations, as far as it is used here."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         older = document.get("rope_scaling") or {}
@@ -115,7 +116,7 @@ class _Configuration(SimpleNamespace):
 
 
 def why_not_vllm(folder: Path, *, quantisation: str | None = None, merged_adapter: bool = False) -> str | None:
-    """Return why a model does not run in vLLM on a GPU of this host; None if it does."""
+    """Return why a model cannot run in vLLM on a GPU of this host; None if it can."""
     if not vllm_version():
         return "vLLM is not installed on this host (pip install vllm)"
     if quantisation is not None:

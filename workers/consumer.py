@@ -1,7 +1,7 @@
-"""Celery's consumer, which no answer of Redis ends: workers go on from the database until Redis takes writes again.
+"""Celery's consumer, which no error of Redis ends: workers go on from the database until Redis accepts writes again.
 
-Celery goes on after a lost connection alone. A Redis that became a read-only replica, or is full, answers all the
-same, and Celery would end the worker.
+By itself Celery goes on only after a lost connection. A Redis that became a read-only replica, or is full, still
+answers, and Celery would end the worker.
 """
 
 import time
@@ -16,12 +16,12 @@ from registry.proposals import propose
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
-"""Between two attempts; after as long without an error, the first pause is short again."""
+"""Longest pause between two attempts; after this time without an error, the next pause is short again."""
 STEP_SECONDS: Final = 0.1
 
 
 class PatientConsumer(Consumer):  # type: ignore[misc]
-    """Reads messages; treats every error of Redis as a lost connection, and connects again after a pause."""
+    """Reads messages; treats every error of Redis as a lost connection and connects again after a pause."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -34,7 +34,7 @@ class PatientConsumer(Consumer):  # type: ignore[misc]
         self._wait(exc)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """Let go of the connection, log the error and wait."""
+        """Close the connection, log the error and wait."""
         super().on_connection_error_after_connected(exc)
         self._wait(exc)
 

@@ -1,4 +1,4 @@
-"""Stores answers while a shard is in progress, and finds those from before its last worker died."""
+"""Answers that are stored while a shard is in progress, so that the next worker can continue from them."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ from workers.pace import IDLE_SECONDS
 from workers.written import Written
 
 EVERY_SECONDS: Final = 1.0
-"""Answers within this time are stored together: commits must not delay short ones."""
+"""Answers within this interval are stored together: commits must not delay short answers."""
 
 
 class Drafts:
-    """The drafts of one shard. fingerprint: the digest of the engine that writes."""
+    """The drafts of one shard. fingerprint: digest of the engine that writes the answers."""
 
     def __init__(self, engine: Engine, claim: Claim, fingerprint: str) -> None:
         self._engine, self._claim, self._fingerprint = engine, claim, fingerprint
@@ -29,13 +29,13 @@ class Drafts:
         self._stored = time.monotonic()
 
     def known(self) -> dict[drafts.Key, Written]:
-        """Return earlier answers, by question and variant."""
+        """Return the answers stored by earlier workers, by question and variant."""
         with read_session(self._engine) as session:
             found = drafts.load_drafts(session, self._claim, self._fingerprint)
         return {key: _read_written(document) for key, document in found.items()}
 
     def keep(self, item: ShardPrompt, written: Written) -> None:
-        """Store an answer, now or together with the next. Raises InterruptedScoringError if the claim is lost."""
+        """Store an answer, now or together with the next one. Raises InterruptedScoringError if the claim is lost."""
         self._waiting.append(((item.question_id, item.variant.ordinal), _document(written)))
         if time.monotonic() - self._stored >= EVERY_SECONDS:
             self.flush()
@@ -56,7 +56,7 @@ def storable(text: str) -> str:
 
 
 def replace_nul(written: Sequence[Written]) -> list[Written]:
-    """Return the texts in a form that can be stored."""
+    """Return the texts with every NUL replaced, so that the database can store them."""
     return [
         replace(
             one,

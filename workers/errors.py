@@ -4,7 +4,7 @@
 class EngineError(Exception):
     """A model that cannot be loaded or a prompt that cannot be scored; the message names it and the reason.
 
-    final: whether another try would fail too. of_all: whether that is so for the whole evaluation.
+    final: whether another try would fail too. of_all: whether that is true of the whole evaluation.
     """
 
     final = False
@@ -12,7 +12,7 @@ class EngineError(Exception):
 
 
 class PermanentError(EngineError):
-    """A model or a prompt that is refused now and would be again, so that one failure counts.
+    """A model or a prompt that is refused and would be refused again, so that one failure is enough.
 
     of_all: whether everything else of the evaluation would be refused, too.
     """
@@ -25,9 +25,9 @@ class PermanentError(EngineError):
 
 
 class InterruptedScoringError(Exception):
-    """Scoring was stopped between two batches, or has to wait; nothing of it counts.
+    """Scoring was stopped between two batches, or has to wait; its results are discarded.
 
-    wait_s: seconds in which another try would fail.
+    wait_s: seconds during which another try would fail.
     """
 
     def __init__(self, wait_s: float = 0.0) -> None:

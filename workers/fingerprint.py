@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 MOVES_NO_BIT: Final = frozenset({"code", "threads"})
-"""Entries without effect in the canonical mode: threads, and the commit, whose effect `arithmetic` shows."""
+"""Entries without effect in the canonical mode: threads, and the commit, whose effect `arithmetic` records."""
 
 DRIVER: Final = Path("/sys/module/nvidia/version")
-"""The version of the loaded NVIDIA driver on Linux."""
+"""File with the version of the loaded NVIDIA driver on Linux."""
 
 PACKAGES: Final = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "torchao", "vllm")
 
@@ -37,7 +37,7 @@ def driver_version(path: Path = DRIVER) -> str | None:
 def promises_same_bits(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two fingerprints promise the same bits for a prompt of one model revision.
 
-    True for two of the canonical mode that agree in everything but the commit and the number of threads.
+    True for two fingerprints of the canonical mode that differ in the commit and the number of threads at most.
     """
     if one.get("canonical") is not True:
         return False

@@ -1,4 +1,4 @@
-"""The claim loop: claim, score, store. The same for Celery workers and for workers that poll the database."""
+"""The claim loop: claim, score, store. Celery workers and workers that poll the database share it."""
 
 import os
 import re
@@ -43,19 +43,19 @@ from workers.progress import Stillness
 from workers.scorer import Scorer
 
 UNLOAD_SECONDS: Final = 600.0
-"""How long a model stays loaded without work."""
+"""Seconds without work after which a model is unloaded."""
 GRACE_SECONDS: Final = 7.0
 """Seconds that a stopping worker waits for the current batch."""
 HELPER_PATIENCE_SECONDS: Final = 10.0
-"""How long a worker that a user is waiting for tolerates a database in trouble."""
+"""Seconds for which a worker that a user is waiting for tolerates database trouble."""
 STOPPING_PATIENCE_SECONDS: Final = 2.0
 FIRST_RETRY_SECONDS: Final = 0.1
 LAST_RETRY_SECONDS: Final = 5.0
 
 TROUBLE: Final = (OperationalError, InterfaceError, InternalError)
-"""The database restarts, is full or has cut the connection (InternalError: it ended an idle transaction).
+"""Errors of a database that restarts, is full or has cut the connection (InternalError: it ended an idle transaction).
 
-None of that is a shard's fault.
+None of them is a shard's fault.
 """
 
 
@@ -66,8 +66,8 @@ Show = Callable[[claims.Claim], None]
 class WorkerLoop:
     """One worker process: registers itself, claims shards, renews its leases, seals complete evaluations.
 
-    One shard at a time, in any thread. `stopping`: set it to stop the worker. `broken`: a thread ended with an error,
-    so that the worker had to stop.
+    It scores one shard at a time, in any thread. `stopping`: set it to stop the worker. `broken`: whether a thread
+    ended with an error, so that the worker had to stop.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class WorkerLoop:
 
     @property
     def exit_status(self) -> int:
-        """Return the exit status of its process; a supervisor starts it again after any but 0."""
+        """Return the exit status of the worker's process; a supervisor restarts it after any status but 0."""
         return UpgradedError.exit_status if self.upgraded else int(self.broken)
 
     # Beginning and end
 
     def start(self) -> None:
-        """Create the worker's row, reconcile once, and start the threads that beat and maintain."""
+        """Create the worker's row, reconcile once, and start the threads for the heartbeat and maintenance."""
         host, device = socket.gethostname(), self.scorer.device()
         versions = {"shuffleboard": code_version(), **self.scorer.versions()}
         self._scopes = exclusions.scopes_of(host, device, self.scorer.place())
@@ -127,7 +127,7 @@ class WorkerLoop:
         except TROUBLE as error:
             raise _unusable(error) from error
         self._patience = float("inf")
-        # From here on nothing is written, by any thread, into a database that was restored, moved or promoted since.
+        # From here on no thread writes into a database that has since been restored, moved or promoted.
         self.engine = self._maintenance.engine = generation.bind_generation(self.engine, of, self.id)
         self._start_thread("heartbeat", self._beat)  # first: hashing a model can take minutes
         try:
@@ -151,7 +151,7 @@ class WorkerLoop:
         return generation.current(session)
 
     def poll_beside_messages(self) -> None:
-        """Poll the database while no message comes, too: work goes on without the broker."""
+        """Also poll the database while no message arrives, so that work goes on without the broker."""
         self._start_thread("polling", self._poll_without_messages)
 
     def _start_thread(self, name: str, target: Callable[[], None]) -> None:
@@ -172,7 +172,7 @@ class WorkerLoop:
         thread.start()
 
     def _give_up(self, error: GenerationError | UpgradedError) -> None:
-        """Make the worker stop: its claims are of an earlier generation of the registry, or its code is too old."""
+        """Stop the worker: its claims belong to an earlier generation of the registry, or its code is too old."""
         if isinstance(error, UpgradedError):
             if not self.upgraded:
                 log.warning("database_upgraded", error=str(error))
@@ -184,7 +184,7 @@ class WorkerLoop:
         self.stopping.set()
 
     def leave(self) -> None:
-        """Stop, and unload the model."""
+        """Stop the worker and unload its model."""
         self.stop()
         self.scorer.unload()  # processes of vLLM would keep the GPU's memory
 
@@ -197,7 +197,7 @@ class WorkerLoop:
         log.info("worker_stopped", worker=self.id)
 
     def sign_off(self) -> None:
-        """Hand the shard in work back and mark the worker stopped, in one transaction."""
+        """Hand the claimed shard back and mark the worker stopped, in one transaction."""
         try:
             with self._maintenance.transaction() as session:
                 session.execute(
@@ -206,9 +206,9 @@ class WorkerLoop:
                     .values(stopped_at=database_now(), token_budgets=self._budgets.document() or None)
                 )
                 claims.hand_back_all(session, self.id)
-        except DBAPIError as error:  # then its silence shows it
+        except DBAPIError as error:  # then its missing heartbeat shows it
             log_trouble(error)
-        except GenerationError as error:  # it has neither a row nor a shard there
+        except GenerationError as error:  # the worker has neither a row nor a shard there
             self._give_up(error)
 
     # Working
@@ -250,7 +250,7 @@ class WorkerLoop:
         try:
             self.work_once(show)
         except TROUBLE as error:
-            # The message is spent, and the reconciler sends another. Waiting keeps a database that is down from
+            # The message is used up, and the reconciler sends another. Waiting keeps a database that is down from
             # emptying the broker.
             log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)
@@ -258,7 +258,7 @@ class WorkerLoop:
             self._give_up(error)
 
     def _poll_without_messages(self) -> None:
-        """Work as `run` does after a whole period without a message, as long as none comes."""
+        """Work as `run` does after a whole period without a message, until the next message."""
         seen = self._messages
         worked = False
         while not self.stopping.wait(0 if worked else self.settings.reconcile_seconds):
@@ -272,7 +272,10 @@ class WorkerLoop:
                 log_trouble(error)
 
     def work_once(self, show: Show = lambda _: None, *, wait: bool = True) -> bool:
-        """Claim and score one shard. Returns False if there was none to claim or, without `wait`, if one is in work."""
+        """Claim and score one shard.
+
+        Returns False if there is none or, without `wait`, while another is being scored.
+        """
         if not self._turn.acquire(blocking=wait):
             return False
         try:
@@ -295,7 +298,7 @@ class WorkerLoop:
         return True
 
     def _speaking_of(self, **what: object) -> AbstractContextManager[None]:
-        """Add these facts to every line that is logged within, by any code."""
+        """Add these facts to every log line inside the block, whatever code writes it."""
         return structlog.contextvars.bound_contextvars(worker=self.id, **what)
 
     def _next_claim(self) -> claims.Claim | None:
@@ -314,7 +317,7 @@ class WorkerLoop:
                     sizes=self._sizes,
                 )
         except TROUBLE:
-            self._unsure = True  # it may have been committed all the same
+            self._unsure = True  # it may have been committed nevertheless
             raise
         self._unsure = False
         return found
@@ -330,7 +333,7 @@ class WorkerLoop:
             self._hand_back(shard_claim, interruption.wait_s)
             log.info("shard_handed_back", wait_s=round(interruption.wait_s, 1))
             return
-        except TROUBLE:  # while its prompts were read
+        except TROUBLE:  # while the prompts were read
             self._hand_back(shard_claim)
             raise
         except Exception as error:  # noqa: BLE001 - any error of a model is recorded on its shard, and the rest goes on
@@ -348,7 +351,8 @@ class WorkerLoop:
             self._maintenance.require_schema()
             raise
         except (IntegrityError, DataError, AssertionError) as error:
-            # A bug to see: nothing was stored, and the shard carries the error instead of killing worker after worker.
+            # A bug to report: nothing was stored, and the shard records the error instead of killing worker after
+            # worker.
             self._record_failure(shard_claim, f"results refused: {type(error).__name__}: {error}"[:2000])
             return
         if stored:
@@ -364,9 +368,9 @@ class WorkerLoop:
             log.warning("shard_discarded", reason="the lease was lost; another worker has the shard")
 
     def _is_own(self, shard_claim: claims.Claim, error: Exception) -> bool:
-        """Leave a shard to others if its error is of this worker's device, memory or disk; return whether it is.
+        """Return whether an error is due to this worker's device, memory or disk; if so, leave the shard to others.
 
-        A worker whose device failed ends, since nothing more can be computed in its process.
+        A worker whose device failed ends, since its process cannot compute any more.
         """
         kind, host, place = self._scopes
         loading = self.scorer.loaded_model_revision_id != shard_claim.model_revision_id
@@ -397,13 +401,14 @@ class WorkerLoop:
         return True
 
     def _store(self, shard_claim: claims.Claim, result: claims.ShardResult) -> bool:
-        """Store a result, waiting for a database in trouble. Returns False if the claim is lost."""
+        """Store a result, waiting while the database is in trouble. Returns False if the claim is lost."""
         if result.fingerprint not in self._fingerprints:
-            # On its own, since workers wait for each other here: not while one of them stores its predictions.
+            # In its own transaction, since workers wait for each other here: not while one of them stores its
+            # predictions.
             self._insist(lambda session: claims.fingerprint_id(session, result.fingerprint))
             self._fingerprints.append(result.fingerprint)
         return self._insist(
-            # An earlier attempt may have been committed although its answer was lost on the way.
+            # An earlier attempt may have been committed although its confirmation was lost.
             lambda session: claims.finish(session, shard_claim, result) or claims.is_finished(session, shard_claim)
         )
 
@@ -417,11 +422,11 @@ class WorkerLoop:
         self._insist(lambda session: claims.hand_back(session, shard_claim, wait_s))
 
     def _insist(self, attempt: Callable[[Session], T]) -> T:
-        """Make an attempt in a transaction of its own, again and again while the database is in trouble."""
+        """Make an attempt in a transaction of its own, repeating it while the database is in trouble."""
         begun = time.monotonic()
         pause = FIRST_RETRY_SECONDS
         while True:
-            self._steps += 1  # waiting for a database in trouble is no stall
+            self._steps += 1  # waiting for a database in trouble does not count as a stall
             try:
                 with self._maintenance.transaction() as session:
                     return attempt(session)
@@ -456,7 +461,7 @@ class WorkerLoop:
         try:
             self._maintenance.require_schema()
             self._prepare_revisions()
-            self._maintenance.reconcile(self._keep)  # its own lease first: it lives
+            self._maintenance.reconcile(self._keep)  # its own lease first, since this worker is alive
         finally:
             self._maintaining.release()
         self.seal_complete()
@@ -484,18 +489,18 @@ class WorkerLoop:
                 preparation.finish_preparation(session, revision_id, files)
 
     def seal_complete(self, evaluation_id: int | None = None) -> None:
-        """Seal every evaluation whose shards are all done, or only this one, and bring the boards up to date."""
+        """Seal every evaluation whose shards are all done, or only this one, and update the boards."""
         with self._speaking_of():
             self._maintenance.seal_complete(evaluation_id)
 
     def _maintain_regularly(self) -> None:
-        """Maintain while scoring is busy; apart from the heartbeat, since hashing a model can take minutes."""
+        """Maintain while scoring is busy, in a thread separate from the heartbeat: hashing a model can take minutes."""
         while not self.stopping.wait(self.settings.reconcile_seconds):
             self._unload_if_idle()
             try:
                 self.maintain()
             except UpgradedError:
-                return  # the worker ends when the shard in work is stored
+                return  # the worker ends once the claimed shard is stored
             except DBAPIError as error:
                 log_trouble(error)
 
@@ -513,7 +518,7 @@ class WorkerLoop:
     # Heartbeat
 
     def _beat(self) -> None:
-        """Extend the lease and record a sign of life, from a separate thread, while scoring is busy."""
+        """Extend the lease and update the heartbeat from a separate thread while scoring is busy."""
         interval = min(self.settings.lease_seconds / 3, claims.BEAT_SECONDS)
         while not self.stopping.wait(interval):
             try:
@@ -525,7 +530,7 @@ class WorkerLoop:
                 log_trouble(error)
 
     def _gives_up(self, interval_s: float) -> bool:
-        """Return whether the current shard made no progress for too long, giving it up; the process then has to end.
+        """Return whether the current shard made no progress for too long; if so, give it up: the process has to end.
 
         The hanging thread cannot be ended alone. Any result of it has a stale claim.
         """
@@ -543,7 +548,7 @@ class WorkerLoop:
         except DBAPIError as trouble:
             if still_s < self.settings.stall_max_seconds:
                 raise
-            log_trouble(trouble)  # the hanging thread may have the database's lock: the end of the process frees it
+            log_trouble(trouble)  # the hanging thread may hold the database's lock: the end of the process frees it
         log.error("shard_given_up", evaluation=held.evaluation_id, shard=held.shard_id, error=error)
         self._lost = held
         self.broken = True
@@ -551,7 +556,7 @@ class WorkerLoop:
         return True
 
     def _keep(self, session: Session) -> None:
-        """Record a sign of life and extend the lease; note if that is lost, so that scoring stops."""
+        """Update the heartbeat and extend the lease; note if the lease is lost, so that scoring stops."""
         follow_clock(session)
         session.execute(
             update(Worker)

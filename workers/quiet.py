@@ -1,4 +1,4 @@
-"""The worker's log without the remarks of the model libraries."""
+"""Settings that keep the model libraries' notes out of the worker's log."""
 
 import logging
 import os

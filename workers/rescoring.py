@@ -1,4 +1,4 @@
-"""Gives a sealed evaluation's model its prompts again, for `shuffleboard verify --rescore`.
+"""Gives the prompts of a sealed evaluation to its model again, for `shuffleboard verify --rescore`.
 
 The module is a `registry.sealed.verification.rescoring.Rescorer`.
 """
@@ -22,7 +22,7 @@ from workers.scorer import ENGINES, TransformersScorer
 __all__ = ["promises_same_bits", "score_again"]
 
 Key = tuple[int, int]
-"""Question id and variant."""
+"""Question id and variant ordinal."""
 
 
 class _Again(TransformersScorer):
@@ -31,7 +31,7 @@ class _Again(TransformersScorer):
     def ask(
         self, revision: ModelRevision, definition: Mapping[str, Any], replicate: int, prompts: list[ShardPrompt]
     ) -> ShardResult:
-        """Return the prompts' new results."""
+        """Return the new results of the prompts."""
         self._load(revision)
         self._model.budget_tokens = self.budget_tokens
         if "answer" in definition:
@@ -53,10 +53,10 @@ def _never() -> bool:
 def score_again(
     engine: Engine, settings: Settings, evaluation_id: int, sample: Sequence[Key], fingerprint: Mapping[str, Any]
 ) -> tuple[dict[Key, dict[str, Any]], dict[str, Any]]:
-    """Return the new results of the prompts of (question, variant), and the fingerprint of their engine.
+    """Return new results for the prompts in the sample, and the fingerprint of their engine.
 
-    By key: answer, log-probabilities, probabilities, text, digest of the thought. fingerprint: of the first time; the
-    same engine is used, on this host's device.
+    The results, by question and variant: answer, log-probabilities, probabilities, text, digest of the thought.
+    fingerprint: the first engine's; the same engine is used, on this host's device.
     Raises ModelError if the model's files are not the scored ones.
     """
     asked = fingerprint.get("engine")

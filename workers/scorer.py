@@ -31,23 +31,24 @@ from workers.quiet import quiet_libraries
 from workers.written import Written
 
 ENGINES: Final = ("auto", "trie", "batched", "reference", "vllm")
-"""The engines, the default first, which is vLLM on a GPU if it is installed and knows the model, else transformers in
-batches, and the trie on a CPU. Named here too, so that the command line need not import torch."""
+"""The engines, beginning with the default, `auto`: on a GPU vLLM if it is installed and supports the model, else
+batches by transformers; on a CPU the trie. Named here too, so that the command line need not import torch.
+"""
 
 
 class Scorer(Protocol):
-    """The worker loop's interface to an engine; the tests' deterministic engine is the other implementation."""
+    """The claim loop's interface to an engine; the tests' deterministic engine is the other implementation."""
 
     loaded_model_revision_id: int | None
     budget_tokens: int
-    """Tokens of one batch; lowered when memory runs out."""
+    """Tokens in one batch; lowered when memory runs out."""
 
     def device(self) -> str:
-        """Return the device's name for users."""
+        """Return the device's name to show to users."""
         ...
 
     def place(self) -> str:
-        """Return the device's name among others of its host."""
+        """Return the device's unique name on its host."""
         ...
 
     def versions(self) -> dict[str, str]:
@@ -55,7 +56,7 @@ class Scorer(Protocol):
         ...
 
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
-        """Score one shard; may raise anything, which counts as a failure of the shard."""
+        """Score one shard; may raise any error, which counts as a failure of the shard."""
         ...
 
     def unload(self) -> None:
@@ -64,7 +65,7 @@ class Scorer(Protocol):
 
 
 def load_revision(revision: ModelRevision, home: Path, device: str | None) -> Any:
-    """Load a revision whose files are on this machine as the engine's `LoadedModel`. Raises ModelError, EngineError."""
+    """Load a revision whose files are on this machine. Raises ModelError or EngineError."""
     from workers.artifacts import adapter_folder, model_folder
     from workers.engine import Adapter, load_model
 
@@ -75,17 +76,17 @@ def load_revision(revision: ModelRevision, home: Path, device: str | None) -> An
         quantisation=revision.quantisation,
         device=device,
         adapter=None if adapter is None else Adapter(adapter, merged=bool(revision.adapter_merged)),
-        # An adapter may come with the template that it was trained with.
+        # An adapter may include the template that it was trained with.
         chat_template=None if adapter is None else revision.chat_template,
     )
 
 
 _SAID_LATER: Final = frozenset({"server", "served_model", "served_model_changed", "system_fingerprint"})
-"""Facts that a server reveals only in its answers."""
+"""Settings that a server reveals only in its answers."""
 
 
 class TransformersScorer:
-    """Scores with transformers. torch is imported at the first shard, in the process that then keeps it."""
+    """Scores with transformers or vLLM. torch is imported at the first shard, in the process that then keeps it."""
 
     def __init__(
         self,
@@ -96,9 +97,9 @@ class TransformersScorer:
         memory_mb: int | None = None,
         gpus: tuple[int, int] = (1, 1),
     ) -> None:
-        """Prepare the scorer. engine: one of ENGINES. memory_mb: memory for scoring besides the model, in MiB.
+        """Prepare the scorer. engine: one of ENGINES. memory_mb: memory for scoring in addition to the model, in MiB.
 
-        gpus: over how many vLLM spreads a model: the parts of a layer, and groups of layers.
+        gpus: numbers of GPUs over which vLLM spreads the parts of a layer, and the groups of layers.
         """
         self.home = home
         self.loaded_model_revision_id: int | None = None
@@ -113,7 +114,7 @@ class TransformersScorer:
 
     @property
     def budget_tokens(self) -> int:
-        """Return the tokens of one pass or batch."""
+        """Return the number of tokens in one pass or batch."""
         if self._budget_tokens is None:
             from workers.engine.loading import choose_device
             from workers.engine.trie_engine import BUDGET_TOKENS
@@ -135,7 +136,7 @@ class TransformersScorer:
         return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
     def place(self) -> str:
-        """Return `cpu`, or the GPU's own number, which stays the same whatever order a process sees them in."""
+        """Return `cpu`, or the GPU's UUID, which does not depend on the order in which a process sees the GPUs."""
         import torch
 
         from workers.engine.loading import choose_device
@@ -153,7 +154,7 @@ class TransformersScorer:
         return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else 0
 
     def versions(self) -> dict[str, str]:
-        """Return versions of packages that could change a number, and on a GPU that of its driver."""
+        """Return versions of packages that could change a number, and on a GPU the version of its driver."""
         return package_versions() | ({} if self.place() == "cpu" else {"driver": driver_version() or "unknown"})
 
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
@@ -197,10 +198,10 @@ class TransformersScorer:
         should_stop: Callable[[], bool],
         drafts: Drafts | None = None,
     ) -> ShardResult:
-        """Generate texts, find the answers in them and match these if the protocol requires it."""
+        """Generate texts, find the answers in them and match the answers with options if the protocol requires it."""
         matcher = self._matcher(definition.get("matching"))
         started = time.perf_counter()
-        # A replicate draws again; two equal prompts of an evaluation have the same answer.
+        # Each replicate draws separately; two equal prompts of an evaluation have the same answer.
         seeds = [f"{item.prompt.digest}:{replicate}" for item in prompts]
         written, naive, computed = self._write(definition, prompts, seeds, should_stop, drafts)
         readings = [
@@ -258,7 +259,7 @@ class TransformersScorer:
         should_stop: Callable[[], bool],
         drafts: Drafts | None,
     ) -> tuple[list[Written], int, int]:
-        """Return earlier texts of the shard's prompts, and new texts for the others, which are stored."""
+        """Return a text for each prompt, writing and storing the missing ones."""
         if drafts is None:
             written, naive, computed = self._model.write(prompts, seeds, definition, should_stop)
             return replace_nul(written), naive, computed
@@ -284,13 +285,13 @@ class TransformersScorer:
         return replace_nul([found[place] for place in range(len(prompts))]), naive, computed
 
     def _writes_with(self, definition: Mapping[str, Any]) -> str:
-        """Return the digest of the engine, from the facts known before anything is written."""
+        """Return the digest of the engine's settings that are known before anything is written."""
         settings = self._model.settings(definition)
         known = {name: value for name, value in settings.items() if name not in _SAID_LATER}
         return specification_digest({"code": code_identity(), "packages": package_versions(), **known})
 
     def _matcher(self, matching: Mapping[str, Any] | None) -> Any:
-        """Return the loaded matcher of a protocol; None if it does not match."""
+        """Return the loaded matcher of a protocol; None if the protocol has none."""
         if matching is None:
             return None
         key = (matching["embedder"], matching["similarity"])
@@ -303,12 +304,12 @@ class TransformersScorer:
         return self._matchers[key]
 
     def _load(self, revision: ModelRevision, engine: Engine | None = None) -> None:
-        """Load a model. engine: of the database that keeps the limits of endpoints; None if they are not kept."""
+        """Load a model. engine: of the database with the limits of endpoints; None without limits."""
         if self.loaded_model_revision_id == revision.id:
             return
         quiet_libraries()
         self.unload()
-        release_memory()  # otherwise the next model's budget excludes memory that the last one has not freed yet
+        release_memory()  # otherwise the next model's budget excludes memory that the last model has not freed yet
         started = time.perf_counter()
         self._model = self._endpoint(revision, engine) if revision.kind == "openai" else self._local(revision)
         self.loaded_model_revision_id = revision.id

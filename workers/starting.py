@@ -53,7 +53,7 @@ OPTIONS: Final = (
         help="Seconds without work after which the model is unloaded.",
     ),
 )
-"""Of each process that scores."""
+"""Options of each process that scores."""
 
 
 def scoring_loop(
@@ -69,9 +69,10 @@ def scoring_loop(
     memory: int | None,
     unload_after: float,
 ) -> WorkerLoop:
-    """Return a loop that has not started. served: its queues; None: its device's queues. For the others, see OPTIONS.
+    """Return a claim loop that has not started. served: its queues; None: its device's queues.
 
-    A worker that serves `gpu` serves the queues of all classes that its memory is enough for.
+    For the other arguments, see OPTIONS. A worker that serves `gpu` serves the queues of all classes that fit its
+    memory.
 
     Raises click.UsageError for a device, or a number of GPUs, that this host lacks.
     """
@@ -89,7 +90,7 @@ def scoring_loop(
     )
     try:
         scorer.device()
-    except (AssertionError, RuntimeError) as error:  # torch's, for a name it does not know or a GPU that is not there
+    except (AssertionError, RuntimeError) as error:  # torch raises these for an unknown name or a missing GPU
         if device is None:
             raise
         reason = str(error).splitlines()[0]

@@ -1,4 +1,4 @@
-"""Stopping a worker process: the signals for it, and an exit in time whatever it is doing."""
+"""Stopping a worker process: the signals, and an exit in time whatever the worker is doing."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from registry.process_log import log
 from workers.loop import GRACE_SECONDS, WorkerLoop
 
 LEAVE_SECONDS: Final = 2.0
-"""How long a worker that cannot wait any longer tries to hand its shard back."""
+"""Seconds for which a worker that must exit tries to hand its shard back."""
 
 
 def stop_on_signals(loop: WorkerLoop) -> None:
@@ -20,16 +20,16 @@ def stop_on_signals(loop: WorkerLoop) -> None:
 
 
 def leave_in_time(loop: WorkerLoop) -> None:
-    """End this process within ten seconds of a stop, even in a batch that cannot be interrupted.
+    """End this process within ten seconds of a stop, even during a batch that cannot be interrupted.
 
-    The shard is handed back first. For processes that are one worker and nothing else.
+    The shard is handed back first. Only for processes that run one worker and nothing else.
     """
 
     def watch() -> None:
         loop.stopping.wait()
         time.sleep(GRACE_SECONDS)
         log.warning("worker_leaves", reason="the current batch did not finish in time; its shard is handed back")
-        # In a thread: a database that does not answer must not keep the process.
+        # In a thread, since a database that does not answer must not keep the process alive.
         last_words = threading.Thread(target=loop.sign_off, daemon=True)
         last_words.start()
         last_words.join(LEAVE_SECONDS)

@@ -19,10 +19,10 @@ from workers.celery import app
 
 
 class ShardRequest(Request):  # type: ignore[misc]
-    """A message to score a shard, which `inspect` and events show as the shard that its worker took."""
+    """A message to score a shard. `inspect` and events show the shard that the worker claimed."""
 
     def show(self, shard_id: int, **of: Any) -> None:
-        """Show the task as this shard from now on."""
+        """Show this shard as the task's from now on."""
         self._args, self._kwargs = [shard_id], of
         self._argsrepr, self._kwargsrepr = repr((shard_id,)), repr(of)
         self.send_event("task-started", args=self._argsrepr, kwargs=self._kwargsrepr)
@@ -30,7 +30,7 @@ class ShardRequest(Request):  # type: ignore[misc]
 
 @app.task(name=SCORE_TASK, bind=True, Request=ShardRequest)
 def score(task: Any, shard_id: int) -> dict[str, Any] | None:
-    """Score the best queued shard, which may differ from the named one: the worker's model may be loaded for another.
+    """Score the best queued shard, which need not be the named one: the worker's model may be loaded for another.
 
     Returns the result; None if nothing was left to score.
     """

@@ -1,4 +1,4 @@
-"""Thoughts in every kind of engine: whether a template opened one, the text that closes it, and its tokens."""
+"""Thoughts in every engine: whether a template opened one, the text that closes it, and its tokens."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -7,13 +7,13 @@ from registry.prompting.thoughts import TAIL, Divided, Family, Markers, Output, 
 
 _TURN_END: Final = "<|end|>"
 _NEXT_TURN: Final = "<|end|><|start|>assistant"
-"""Text between two of GPT-OSS's channels."""
+"""Text between two channels of GPT-OSS."""
 
 
 def closing_of(text: str, *, opened: bool, markers: Markers, family: Family | None = None) -> str | None:
     """Return the text with which a model would end the thought at the end of `text`; None if there is no thought.
 
-    family: of the marker with which the template opened the thought.
+    family: the markers with which the template opened the thought.
     """
     if divide(Output(text, finish="length", opened=opened), markers).answer is not None:
         return None
@@ -39,7 +39,7 @@ def family_opened(rendered: str, markers: Markers) -> Family | None:
 
 
 def marks_thoughts(special: str, markers: Markers) -> bool:
-    """Return whether a special token is a marker of thoughts and answers, or part of one."""
+    """Return whether a special token is a marker of thoughts or answers, or part of one."""
     around = (
         text
         for family in markers.families
@@ -50,7 +50,7 @@ def marks_thoughts(special: str, markers: Markers) -> bool:
 
 
 def template_arguments(thinking: Thinking) -> dict[str, Any]:
-    """Return a chat template's arguments: templates use one of two names for the switch, and ignore others."""
+    """Return the arguments of a chat template: templates use one of two names for the switch, and ignore the other."""
     told: dict[str, Any] = {}
     if thinking.thinking != "default":
         told |= dict.fromkeys(("enable_thinking", "thinking"), thinking.thinking == "on")
@@ -62,9 +62,9 @@ def template_arguments(thinking: Thinking) -> dict[str, Any]:
 
 
 def tokens_of_thought(text: str, divided: Divided, tokens: int, decoded: Callable[[int], str]) -> int:
-    """Return the number of a text's tokens in its thought, with the marker that ends it.
+    """Return the number of a text's tokens that are its thought, with the marker that ends it.
 
-    decoded: returns the text of this many first tokens.
+    decoded: returns the text of a number of first tokens.
     """
     if divided.thought is None:
         return 0
@@ -72,7 +72,7 @@ def tokens_of_thought(text: str, divided: Divided, tokens: int, decoded: Callabl
         return tokens
     begins = text.rfind(divided.answer) if divided.answer else len(text.rstrip())
     low, high = 0, tokens
-    while low < high:  # the most tokens whose text ends before the answer
+    while low < high:  # find the largest number of tokens whose text ends before the answer
         middle = (low + high + 1) // 2
         if len(decoded(middle)) <= begins:
             low = middle
@@ -82,9 +82,9 @@ def tokens_of_thought(text: str, divided: Divided, tokens: int, decoded: Callabl
 
 
 def runs_of_repeats(keys: Sequence[tuple[str, int]]) -> list[list[int]]:
-    """Group places whose answers one request draws: of one prompt, with consecutive numbers of repeats.
+    """Group places whose answers one request can draw: places of one prompt with consecutive repeats.
 
-    keys: the prompt's identity, and the number of the repeat, by place.
+    keys: by place, the prompt's identity and the number of the repeat.
 
     >>> runs_of_repeats([("a", 0), ("b", 0), ("a", 1), ("b", 2)])
     [[0, 2], [1], [3]]

@@ -1,4 +1,4 @@
-"""From texts to tokens: the computed tokens, and the tokens of each label or option."""
+"""Tokenises prompts: the tokens to compute, and the tokens of each label or option."""
 
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -8,20 +8,20 @@ from typing import Any, Final, Protocol
 from workers.errors import EngineError, PermanentError
 
 LINE_LENGTH: Final = 64
-"""Characters after which a tokenizer's cuts no longer depend on the text before."""
+"""Number of characters after which a tokenizer's divisions no longer depend on the text before."""
 
 CHECK_EVERY: Final = 64
-"""Of so many prompts one is tokenised with its labels, although its last line is known."""
+"""One of this many prompts is tokenised with its labels although its last line is known."""
 
 ANY_TEXT: Final = "x"
-"""Shows which special tokens a tokenizer puts around a text."""
+"""A text that shows which special tokens a tokenizer puts around texts."""
 
 Encode = Callable[[str], list[int]]
-"""Token ids of a whole text in the model's form, with a beginning-of-text token if it has one."""
+"""Returns the token ids of a whole text in the model's form, with a beginning-of-text token if the model has one."""
 
 
 class Continued(Protocol):
-    """A text and the continuations that are scored after it, one per position."""
+    """The interface of a text and the continuations that are scored after it, one per position."""
 
     @property
     def text(self) -> str:
@@ -38,9 +38,8 @@ class Continued(Protocol):
 class ScoringPrompt:
     """A text and the continuations that are scored after it, one per position.
 
-    group: prompts of one question. The common beginning of several groups (instruction, examples) is kept for later
-    calls.
-    chat: whether a chat template wrote the text, with the special tokens that belong there.
+    group: shared by the prompts of one question. The common beginning of several groups (instruction, examples) is kept
+    for later calls. chat: whether a chat template wrote the text, including its special tokens.
     """
 
     text: str
@@ -51,7 +50,7 @@ class ScoringPrompt:
 
 @dataclass(frozen=True)
 class TokenisedPrompt:
-    """context: the model's token ids. labels: the token id for each continuation."""
+    """A tokenised prompt. context: the model's token ids. labels: the token id of each continuation."""
 
     context: list[int]
     labels: list[int]
@@ -60,7 +59,7 @@ class TokenisedPrompt:
 
 @dataclass(frozen=True)
 class TokenisedContinuations:
-    """context: token ids all continuations follow. continuations: the token ids of each."""
+    """A tokenised prompt. context: token ids that all continuations follow. continuations: the token ids of each."""
 
     context: list[int]
     continuations: list[list[int]]
@@ -69,9 +68,10 @@ class TokenisedContinuations:
 
 @dataclass(frozen=True)
 class ScoredPrompts:
-    """logprobs[i][p]: log-probability (nats, ≤ 0) of continuation p after prompt i, over the whole vocabulary.
+    """Log-probabilities of continuations, normalised over the whole vocabulary.
 
-    tokens_naive: tokens of all prompts. tokens_computed: tokens that went through the model, padding left out.
+    logprobs[i][p]: nats, at most 0, of continuation p after prompt i.
+    tokens_naive: tokens of all prompts. tokens_computed: tokens that the model computed, without padding.
     """
 
     logprobs: list[list[float]]
@@ -80,9 +80,9 @@ class ScoredPrompts:
 
 
 def encoder(tokenizer: Any) -> Encode:
-    """Return the encoder of whole texts; an empty text becomes the beginning of every text.
+    """Return a function that tokenises whole texts; an empty text becomes the beginning of every text.
 
-    The special tokens that a tokenizer puts after every text, such as an end-of-text token, are left out: the scored
+    Special tokens that a tokenizer puts after every text, such as an end-of-text token, are left out: the scored
     continuation would otherwise follow the end, or be scored with it.
     """
     after = ending(tokenizer)
@@ -102,15 +102,16 @@ def ending(tokenizer: Any) -> list[int]:
 
 
 def strip_ending(ids: list[int], after: list[int]) -> list[int]:
-    """Return the tokens of a text without the ending that its tokenizer puts after every text."""
+    """Return the tokens of a text without the special tokens that its tokenizer puts after every text."""
     return ids[: -len(after)] if after and ids[-len(after) :] == after else ids
 
 
 def beginning(tokenizer: Any) -> list[int]:
-    """Return the tokens of an empty text, so that something can follow it.
+    """Return the tokens of an empty text, so that a continuation can follow it.
 
-    The special tokens that the tokenizer gives it; else the beginning-of-text token, else the end-of-text token, which
-    preceded every text that such a model was trained on. Empty if the tokenizer has none of them.
+    They are the special tokens that the tokenizer gives it; otherwise the beginning-of-text token or, without one, the
+    end-of-text token, which preceded every text in the training of such a model. Empty if the tokenizer has none of
+    them.
     """
     ids = strip_ending(tokenizer("")["input_ids"], ending(tokenizer))
     known = [token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id) if token is not None]
@@ -118,12 +119,12 @@ def beginning(tokenizer: Any) -> list[int]:
 
 
 def tokenise(encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
-    """Tokenise each continuation together with its prompt, as the model would meet it.
+    """Tokenise each continuation together with its prompt, as the model would read it.
 
-    " A" after "Answer:" is one token in most vocabularies and " A" alone need not be the same one. The context is the
-    common beginning of all tokenisations: the prompt, and beyond it any common part of the labels, such as the bracket
-    of "(A)". A label is the token that follows.
-    Raises EngineError if two labels have the same token there, so that it cannot distinguish them.
+    " A" after "Answer:" is one token in most vocabularies, and " A" alone need not be the same token. The context is
+    the common beginning of all tokenisations: the prompt, and beyond it any common part of the labels, such as the
+    bracket of "(A)". A label is the token that follows. Raises EngineError if two labels have the same token there,
+    since it cannot distinguish them.
     """
     prefix = encode(prompt.text)
     if not prompt.continuations:
@@ -150,10 +151,9 @@ def last_line(prompt: Continued) -> tuple[str, tuple[str, ...]]:
 def tokenise_continuations(encode: Encode, prompt: ScoringPrompt) -> TokenisedContinuations:
     """Tokenise each continuation together with its prompt; the context is their common beginning.
 
-    If a continuation changes how the end of the prompt is cut into tokens, that end counts to every continuation, so
-    that all of them are conditioned on the same context. After an empty text the context is that of `beginning`. Equal
-    continuations are allowed.
-    Raises EngineError if a continuation has no token, or the context none.
+    If a continuation changes the tokens at the end of the prompt, these tokens become part of every continuation, so
+    that all of them have the same context. After an empty text the context is that of `beginning`. Equal continuations
+    are allowed. Raises EngineError if a continuation or the context has no token.
     """
     if not prompt.continuations:
         raise EngineError("a prompt has no continuation to score")
@@ -171,7 +171,7 @@ def tokenise_continuations(encode: Encode, prompt: ScoringPrompt) -> TokenisedCo
 
 
 def common_length(one: Sequence[Any], *others: Sequence[Any]) -> int:
-    """Return the length of the common beginning. All of one type, such as lists, whose slices compare fast."""
+    """Return the length of the common beginning of sequences of one type, such as lists, whose slices compare fast."""
     length = len(one)
     for other in others:
         low, length = 0, min(length, len(other))
@@ -185,9 +185,9 @@ def common_length(one: Sequence[Any], *others: Sequence[Any]) -> int:
 
 
 def check_logprobs(values: Sequence[float]) -> list[float]:
-    """Label log-probabilities as they are stored: finite and at most 0, which rounding can exceed by a hair.
+    """Return the log-probabilities with rounding errors above 0 removed.
 
-    Raises EngineError for NaN and infinities, which a model gives when its numbers overflow.
+    Raises EngineError for NaN and infinities, which a model returns if its numbers overflow.
     """
     if not all(map(math.isfinite, values)):
         raise EngineError(

@@ -1,4 +1,4 @@
-"""Files of weights are looked at before a model is registered: their headers and index, not the numbers.
+"""Checks the headers and the index of weight files before a model is registered, without reading the numbers.
 
 Imports neither torch nor transformers.
 """
@@ -12,17 +12,18 @@ from registry.errors import ModelError
 from registry.untrusted import decode, decode_answer
 
 LONGEST_HEADER: Final = 2**26
-"""Bytes of the longest header that is read."""
+"""Largest header that is read, in bytes."""
 INDEX: Final = "model.safetensors.index.json"
 _POINTER: Final = b"version https://git-lfs"
 _LENGTH: Final = 8
-"""Bytes of the number that a file begins with: the length of its header."""
+"""Bytes of the number at the beginning of a file: the length of its header."""
 
 
 def check_weights(folder: Path) -> None:
-    """Check that every file of weights in a folder is complete, and that all files of its index are there.
+    """Check that every weight file in a folder is complete, and that all files in its index are there.
 
-    Raises ModelError for a Git LFS pointer, a file that is cut off or no safetensors, and a missing shard or tensor.
+    Raises ModelError for a Git LFS pointer, a truncated file, a file that is not safetensors, and a missing shard or
+    tensor.
     """
     found = {path.name: read_header(path) for path in sorted(folder.glob("*.safetensors"))}
     for name, shard in _index(folder).items():
@@ -35,9 +36,9 @@ def check_weights(folder: Path) -> None:
 
 
 def read_header(path: Path) -> Mapping[str, Any]:
-    """Return a file's tensors, by name, without its metadata.
+    """Return the tensors in a file's header, by name, without its metadata.
 
-    Raises ModelError for a file that is no safetensors, or does not have the size that its header states.
+    Raises ModelError for a file that is not safetensors, or does not have the size that its header states.
     """
     size = path.stat().st_size
     with path.open("rb") as stream:
@@ -58,7 +59,7 @@ def read_header(path: Path) -> Mapping[str, Any]:
 
 
 def _index(folder: Path) -> Mapping[str, str]:
-    """Return the shard of each tensor, by the folder's index; empty if it has none."""
+    """Return the file of each tensor according to the folder's index; empty without an index."""
     path = folder / INDEX
     if not path.is_file():
         return {}

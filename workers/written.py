@@ -1,4 +1,4 @@
-"""A model's texts, by any route."""
+"""The texts that a model writes, whichever engine runs it, and the log of their progress."""
 
 import time
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from registry.prompting.thoughts import Output
 ShouldStop = Callable[[], bool]
 
 LOG_SECONDS: Final = 30.0
-"""Seconds between two lines about a model's writing speed."""
+"""Seconds between two log lines about a model's writing speed."""
 
 
 @dataclass(frozen=True)
 class Written:
     """A model's text for a prompt.
 
-    tokens: of thought and answer. thought_tokens: of the thought, with the marker that ends it; 0 without one. seconds:
-    from the request to the last token. None if unknown.
+    tokens: of thought and answer. thought_tokens: of the thought, with the marker that ends it; 0 without a thought.
+    seconds: from the request to the last token. Each is None if unknown.
     """
 
     output: Output
@@ -33,11 +33,11 @@ Keep = Callable[[int, Written], None]
 
 
 def forget(_place: int, _written: Written) -> None:
-    """Keep nothing."""
+    """Do nothing: the text is not stored."""
 
 
 class WritingSpeed:
-    """How fast texts are written here, and how long the rest takes; a line in the log now and then."""
+    """Logs at intervals how fast texts are written and how long the rest will take."""
 
     def __init__(self, texts: int, most_tokens: int) -> None:
         self._texts, self._most = texts, most_tokens
@@ -45,7 +45,7 @@ class WritingSpeed:
         self._began = self._logged = time.monotonic()
 
     def step(self, tokens: int) -> None:
-        """Count so many more tokens as written, and log the progress now and then."""
+        """Add to the number of written tokens, and log the progress at intervals."""
         self._tokens += tokens
         now = time.monotonic()
         if now - self._logged >= LOG_SECONDS:
@@ -53,15 +53,15 @@ class WritingSpeed:
             log.info("writing", **self.document(now - self._began))
 
     def ended(self, tokens: int) -> float:
-        """Record the end of a text of this many tokens; return seconds since the first began."""
+        """Record the end of a text of this many tokens; return the seconds since the first text began."""
         self._ended += 1
         self._of_ended += tokens
         return time.monotonic() - self._began
 
     def document(self, seconds: float) -> dict[str, float | int]:
-        """Return texts, speed, and seconds left: at most, and estimated from the lengths of ended texts.
+        """Return the number of texts, the speed and the seconds left: at most, and estimated from ended texts.
 
-        Short texts end first, so that the second figure rises while the long ones are written.
+        Short texts end first, so the estimate rises while the long texts are written.
         """
         speed = self._tokens / max(seconds, 1e-9)
         left = self._texts - self._ended

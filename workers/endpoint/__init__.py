@@ -1,6 +1,6 @@
-"""The endpoint engine: prompts in, log-probabilities or texts out, from a server with an OpenAI-compatible API.
+"""The endpoint engine: log-probabilities and texts from a server with an OpenAI-compatible API.
 
-vLLM, SGLang, the llama.cpp server and hosted services. Needs no torch.
+It supports vLLM, SGLang, the llama.cpp server and hosted services, and needs no torch.
 """
 
 from workers.endpoint.engine import (

@@ -1,14 +1,14 @@
 """Reads servers' answers: most probable tokens, tokens of a whole prompt, written texts.
 
-Two forms of log-probabilities are in use. The older, of OpenAI's completions, vLLM and SGLang:
+Servers use two forms of log-probabilities. OpenAI's older completions, vLLM and SGLang use this one:
 
     {"tokens": [" A"], "token_logprobs": [-0.4], "top_logprobs": [{" A": -0.4, " B": -1.9}]}
 
-and that of OpenAI's chat, which llama.cpp uses everywhere:
+OpenAI's chat, and llama.cpp everywhere, use this one:
 
     {"content": [{"token": " A", "logprob": -0.4, "top_logprobs": [{"token": " A", "logprob": -0.4}, …]}]}
 
-For tokens requested by number, vLLM names them "token_id:330" in the older form, and SGLang's own route lists
+If tokens are requested by number, vLLM names them "token_id:330" in the older form, and SGLang's own route lists
 [log-probability, number, text].
 """
 
@@ -21,7 +21,7 @@ from workers.errors import EngineError
 
 _LOWEST: Final = -1e6
 _ROUNDING: Final = 1e-3
-"""Log-probabilities above this are invalid, and below the other unusable."""
+"""Log-probabilities above this are invalid; values up to it are rounded to 0."""
 _BLANKS: Final = ("Ġ", "▁")
 """How byte-level and SentencePiece vocabularies write a leading space; some servers show tokens in that form."""
 _NUMBERED: Final = "token_id:"
@@ -72,7 +72,7 @@ def _entries(first: Any) -> list[dict[str, Any]]:
 
 
 def _text(entry: Mapping[str, Any]) -> Any:
-    """Return a token's text; from its bytes if they are given and are text, since they define the token."""
+    """Return a token's text, from its bytes if they are present and valid text, since they define the token."""
     try:
         return bytes(entry["bytes"]).decode() or entry.get("token")
     except (KeyError, TypeError, ValueError):
@@ -84,7 +84,7 @@ def _with_blank(text: str) -> str:
 
 
 def _logprob(value: Any) -> float | None:
-    """Return a finite number, at most 0 but for rounding; None for anything else."""
+    """Return a finite log-probability, at most 0 apart from rounding; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not _LOWEST <= value <= _ROUNDING:
         return None
     return min(0.0, float(value))
@@ -93,7 +93,8 @@ def _logprob(value: Any) -> float | None:
 def drops_blanks(tokens: Sequence[Token]) -> bool:
     """Return whether a server shows tokens without their leading space.
 
-    Most likely continuations of an unfinished sentence begin with a space, so none does only if the server drops them.
+    The most likely continuations of an unfinished sentence begin with a space; if none of the tokens does, the server
+    drops spaces.
     """
     return not any(token.text.startswith(" ") for token in tokens)
 
@@ -101,10 +102,10 @@ def drops_blanks(tokens: Sequence[Token]) -> bool:
 def label_logprobs(
     tokens: Sequence[Token], continuations: Sequence[str], *, without_blanks: bool = False
 ) -> list[float | None]:
-    """Return the log-probability of each label: of the token whose text is the label's continuation, " A" and not "A".
+    """Return the log-probability of each label's token; None if no token has the text of the continuation.
 
-    continuations: by position. None if no token has that text: it is unknown, not zero.
-    without_blanks: the server drops leading blanks, so the continuations are compared without theirs. "A" then also
+    continuations: by position, with their leading blank: " A", not "A". A missing token's probability is unknown, not
+    zero. without_blanks: the server drops leading blanks, so continuations are compared without them. "A" then also
     represents " A", and the more probable of two tokens with the same text counts.
     """
     best: dict[str, float] = {}
@@ -115,10 +116,10 @@ def label_logprobs(
 
 
 def read_echoed_tokens(document: Mapping[str, Any]) -> list[Token] | None:
-    """Return the tokens of the prompt, in order; None if a server does not repeat them with log-probabilities.
+    """Return the tokens of the prompt, in order; None if the server does not repeat them with log-probabilities.
 
-    The first has no log-probability, since nothing precedes it. llama.cpp accepts the request to repeat the prompt, and
-    answers with one written token instead.
+    The first token has no log-probability, since nothing precedes it. llama.cpp accepts the request to repeat the
+    prompt, but answers with one written token instead.
     """
     choice = _choice(document)
     logprobs = choice.get("logprobs")
@@ -127,8 +128,8 @@ def read_echoed_tokens(document: Mapping[str, Any]) -> list[Token] | None:
     texts, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
     if not isinstance(texts, list) or not isinstance(values, list) or len(texts) != len(values):
         return None
-    # Tokens after the prompt's were written. The count of written tokens is not the number of listed ones: vLLM writes
-    # one even if none is requested, counts it and leaves it out.
+    # Tokens after the prompt's were written. The count of written tokens may differ from the number of listed ones:
+    # vLLM writes one token even if none is requested, counts it and leaves it out.
     length = tokens_used(document).prompt
     if length is None or not 1 <= length <= len(texts) or _logprob(values[0]) is not None:
         return None
@@ -138,9 +139,9 @@ def read_echoed_tokens(document: Mapping[str, Any]) -> list[Token] | None:
 def continuation_logprobs(prompt: Sequence[Token], wholes: Sequence[Sequence[Token]]) -> list[float]:
     """Return the log-probability of each continuation, summed over its tokens.
 
-    prompt: tokens of the prompt alone. wholes: of the prompt with each continuation. As in the local engine, all
-    continuations follow the common tokens of prompt and wholes; tokens are compared by their texts.
-    Raises EngineError if a continuation has no token of its own, or one without a log-probability.
+    prompt: tokens of the prompt alone. wholes: tokens of the prompt with each continuation. As in the local engine, all
+    continuations follow the common tokens of prompt and wholes; tokens are compared by their texts. Raises EngineError
+    if a continuation adds no token, or if one of its tokens has no log-probability.
     """
     length = 0
     for tokens in zip(prompt, *wholes, strict=False):
@@ -160,9 +161,9 @@ def continuation_logprobs(prompt: Sequence[Token], wholes: Sequence[Sequence[Tok
 
 
 def read_listed_ids(document: Mapping[str, Any], wanted: Sequence[int], prompt: int | None = None) -> dict[int, float]:
-    """Return the log-probabilities of the wanted tokens by number, listed in any order.
+    """Return the log-probabilities of the wanted tokens by token id, whatever the order of the list.
 
-    prompt: the number of the prompt in the request. Raises MissingTokenError if one is not listed.
+    prompt: the place of the prompt in the request. Raises MissingTokenError if a wanted token is not listed.
     """
     logprobs = _choice(document, prompt).get("logprobs")
     tops = logprobs.get("top_logprobs") if isinstance(logprobs, dict) else None
@@ -173,7 +174,7 @@ def read_listed_ids(document: Mapping[str, Any], wanted: Sequence[int], prompt: 
 def read_echoed_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float]:
     """Return the log-probabilities of the wanted tokens at the end of the repeated prompt.
 
-    Raises MissingTokenError if it ends with others, or one has none.
+    Raises MissingTokenError if the prompt ends with other tokens, or a token has no log-probability.
     """
     logprobs = _choice(document).get("logprobs")
     logprobs = logprobs if isinstance(logprobs, dict) else {}
@@ -186,14 +187,14 @@ def read_echoed_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[
 
 
 def read_generated_token_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> dict[int, float]:
-    """Return the result of `read_listed_ids` for SGLang's own route."""
+    """Return the result of `read_listed_ids` for an answer of SGLang's own route."""
     steps = _meta(document).get("output_token_ids_logprobs")
     first = steps[0] if isinstance(steps, list) and steps else None
     return _pick_wanted({f"{number}": _logprob(value) for number, value in _triples(first)}, "", wanted)
 
 
 def read_generated_input_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float]:
-    """Return the result of `read_echoed_ids` for SGLang's own route."""
+    """Return the result of `read_echoed_ids` for an answer of SGLang's own route."""
     return _ending(_triples(_meta(document).get("input_token_logprobs")), wanted)
 
 
@@ -237,12 +238,12 @@ def _number(name: Any) -> int | None:
 
 
 def ids_of_tokenizer(document: Mapping[str, Any]) -> list[int]:
-    """Return the tokens of a text from a server's tokenizer, by number. Raises MissingTokenError if there are none."""
+    """Return the token ids of a text from a server's tokenizer. Raises MissingTokenError if there are none."""
     return _ids(document.get("tokens"))
 
 
 def ids_of_prompt(document: Mapping[str, Any]) -> list[int]:
-    """Return the result of `ids_of_tokenizer` for a prompt that was continued."""
+    """Return the token ids of a prompt from a completion. Raises MissingTokenError if there are none."""
     return _ids(_choice(document).get("prompt_token_ids"))
 
 
@@ -255,7 +256,10 @@ def _ids(listed: Any) -> list[int]:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens counted by a server; None if not counted. cached: tokens of the prompt that were not computed again."""
+    """Numbers of tokens as the server counts them, None if it does not.
+
+    cached: prompt tokens that were not computed again.
+    """
 
     prompt: int | None
     written: int | None
@@ -263,7 +267,7 @@ class Usage:
 
 
 def tokens_used(document: Mapping[str, Any]) -> Usage:
-    """Return the `usage` of an answer, or SGLang's replacement for it."""
+    """Return the `usage` of an answer, or the counts that SGLang's own route returns instead."""
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else _meta(document)
     details = usage.get("prompt_tokens_details")

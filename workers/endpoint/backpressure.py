@@ -1,7 +1,7 @@
-"""The number of open requests: more while nothing waits in a server's queue, fewer while others wait.
+"""The number of open requests: it grows while nothing waits in a server's queue and shrinks while requests wait.
 
-vLLM and SGLang show their queue at /metrics, in Prometheus's text format. Other servers get as many prompts at once as
-the setting allows.
+vLLM and SGLang show their queue at /metrics, in Prometheus's text format. All other servers get the configured number
+of requests at once.
 """
 
 import re
@@ -15,9 +15,9 @@ WAITING: Final = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
 SGLang with priorities has a line for each priority besides the total, whose label `priority` is empty.
 """
 BLOCK_SIZE: Final = re.compile(r'^vllm:cache_config_info\{.*?\bblock_size="(\d{1,6})"', re.MULTILINE)
-"""Tokens of a block of vLLM's prefix cache."""
+"""Matches the number of tokens in a block of vLLM's prefix cache."""
 SECONDS: Final = 0.5
-"""Seconds between two reads of a server's figures; longer if reading is slow."""
+"""Seconds between two reads of a server's metrics; longer if reading is slow."""
 _VALUE: Final = re.compile(r"^([a-z_:]+)(\{[^\n]*\})? +([0-9.e+]+)", re.MULTILINE)
 _OF_ONE_PRIORITY: Final = re.compile(r'[{,]priority="[^"]')
 
@@ -25,8 +25,8 @@ _OF_ONE_PRIORITY: Final = re.compile(r'[{,]priority="[^"]')
 class Backpressure:
     """The limit on open requests.
 
-    read: returns a server's /metrics, or None. first: the initial limit, kept if the server shows no queue. most: the
-    highest limit.
+    read: returns a server's /metrics, or None. first: the initial limit, used throughout if the server shows no queue.
+    most: the highest limit.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class Backpressure:
         self.block_tokens: int | None = None
 
     def limit(self) -> int:
-        """Return the current limit, reading the server's figures when they are due."""
+        """Return the current limit, reading the server's metrics when they are due."""
         if self._silent or self._clock() < self._next:
             return self._limit
         begun = self._clock()
         figures = self._read()
         waiting = None if figures is None else _waiting(figures)
         if figures is None or waiting is None:
-            self._silent, self._limit = True, self._first  # a server does not begin to show them
+            self._silent, self._limit = True, self._first  # a server without these metrics does not get them later
             return self._limit
         found = BLOCK_SIZE.search(figures)
         self.block_tokens = int(found[1]) if found else None
@@ -61,7 +61,7 @@ class Backpressure:
 
 
 def _waiting(figures: str) -> int | None:
-    """Return the number of waiting requests, over all engines; None if the figures lack it."""
+    """Return the number of waiting requests over all engines; None if the metrics lack it."""
     found = [
         value
         for name, labels, value in _VALUE.findall(figures)

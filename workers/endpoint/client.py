@@ -1,7 +1,7 @@
 """Requests to one endpoint: its key, time-outs, rate, retries, and errors with their remedies.
 
-The key is in the header of a request and nowhere else. Servers' texts are truncated, and the key removed from them,
-before they become part of a message or a result.
+The key is in the header of a request and nowhere else. Servers' texts are truncated, and the key is removed, before
+they become part of a message or a result.
 """
 
 import json
@@ -27,15 +27,15 @@ from workers.endpoint.pacing import CHARACTERS_PER_TOKEN, NoPace, Pace, retry_af
 from workers.errors import EngineError, InterruptedScoringError, PermanentError
 
 FIRST_WAIT_SECONDS: Final = 0.5
-"""Waits are drawn evenly from 0 to this, then to twice this, and so on up to the longest."""
+"""The first wait is a random time up to this; the bound then doubles with each attempt, up to the longest wait."""
 MAX_BYTES: Final = 32 << 20
-HEAVIEST: Final = 1 << 30
-"""Bytes that an answer may take once it is read: lists of tokens take thirty times their text."""
 """A longer answer cannot be a valid one."""
+HEAVIEST: Final = 1 << 30
+"""Largest memory of a parsed answer, in bytes: lists of tokens need thirty times the size of their text."""
 SIGNS_OF_LIFE: Final = 10
-"""Factor of the time-out for silence, for a stream that sends only signs of life."""
+"""Factor of the read time-out for a stream that sends keep-alive events only."""
 MAX_STREAM_BYTES: Final = 256 << 20
-"""Limit for a stream, whose events are verbose."""
+"""Longest stream in bytes, since its events are verbose."""
 MAX_EVENT_BYTES: Final = 4 << 20
 REASON_LENGTH: Final = 300
 MINIMUM_KEY_LENGTH: Final = 16
@@ -44,11 +44,11 @@ _TRY_AGAIN: Final = frozenset({408, 425, 429})
 _REFUSED: Final = frozenset({401, 403})
 _STATED: Final = ("code", "status", "status_code", "type")
 _NAMED: Final = {"authentication": 401, "permission": 403, "not_found": 404, "invalid": 400, "badrequest": 400}
-"""Part of an error's name → the status that it usually comes with. Every other error may be temporary."""
+"""The usual HTTP status of errors whose name contains a word. All other errors may be temporary."""
 
 
 class _TryAgainError(Exception):
-    """An attempt failed in a way that may be temporary; wait_s: the wait that the server requests."""
+    """An attempt failed in a way that may be temporary. wait_s: seconds that the server requests to wait."""
 
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
@@ -56,9 +56,9 @@ class _TryAgainError(Exception):
 
 
 class RefusedError(PermanentError):
-    """A server answered, and another try would fail too: the request, the key or the address is wrong.
+    """A server refused a request, and another try would fail too: the request, the key or the address is wrong.
 
-    code: of an error in OpenAI's form; None for other forms. of_all: whether every request for the model would be
+    code: the error's code in OpenAI's form; None for other forms. of_all: whether every request for the model would be
     refused, as with a wrong key or address.
     """
 
@@ -76,7 +76,7 @@ class Reply:
 
 
 class Taking(Protocol):
-    """The receiver of one stream's events."""
+    """An interface that receives the events of one stream."""
 
     @property
     def ended(self) -> bool:
@@ -88,7 +88,7 @@ class Taking(Protocol):
         ...
 
     def close(self) -> None:
-        """Record the server's end of the stream."""
+        """Record that the server closed the stream."""
         ...
 
     def check(self) -> None:
@@ -103,7 +103,7 @@ S = TypeVar("S", bound=Taking)
 class EndpointClient:
     """The client of one endpoint. Threads may share it; their requests wait for a free connection.
 
-    pace: the limits of its key, for everything but lists of models.
+    pace: the limits of the endpoint's key, for all requests except lists of models.
     """
 
     def __init__(self, endpoint: Endpoint, settings: Settings, pace: Pace | None = None) -> None:
@@ -118,10 +118,10 @@ class EndpointClient:
         self._http = httpx2.Client(
             headers={"Accept": "application/json"},
             timeout=httpx2.Timeout(connect=connect_s, read=read_s, write=read_s, pool=None),
-            limits=httpx2.Limits(max_connections=1 + most_in_flight(settings)),  # one for its figures
+            limits=httpx2.Limits(max_connections=1 + most_in_flight(settings)),  # one for the server's metrics
             # A redirect could lead away from the host that the key is bound to.
             follow_redirects=False,
-            # A proxy of the environment is for other machines.
+            # A proxy from the environment is for other machines.
             trust_env=not is_loopback(endpoint.url_prefix),
         )
 
@@ -147,11 +147,11 @@ class EndpointClient:
     def stream(
         self, url: str, document: Mapping[str, Any], make: Callable[[], S], *, stop: threading.Event | None = None
     ) -> tuple[S, Reply]:
-        """Return a server's answer to a document with `stream`, as it arrives, and its last event.
+        """Send a document with `stream` set; return the object that received the events, and the last event.
 
-        make: makes what takes one attempt's events, or the one document of a server that does not stream.
-        A stream may take as long as it likes while something is written: its time-out counts silence. Where it is cut,
-        or the server falls silent, the request is sent once more.
+        make: makes the receiver of an attempt's events, or of the one document from a server that does not stream. A
+        stream may take any time while something is written: its time-out counts silence. If the stream is cut or the
+        server falls silent, the request is sent once more.
         """
         stop = stop or threading.Event()
 
@@ -161,7 +161,10 @@ class EndpointClient:
         return self._retry(attempt, url, stop, None)
 
     def text(self, url: str) -> str | None:
-        """Return the text at a URL, requested once and not for long; None without one, or if not ours to request."""
+        """Return the text at a URL, requested once with a short time-out.
+
+        None if there is no text, or if the URL is outside the endpoint.
+        """
         if not self.endpoint.covers(url):
             return None
         longest = self._settings.endpoint_connect_seconds
@@ -186,7 +189,7 @@ class EndpointClient:
         stop: threading.Event | None,
         attempts: int | None,
     ) -> Reply:
-        """Retry until there is an answer, or an error that retrying does not fix.
+        """Send a request, again until there is an answer or an error that retrying does not fix.
 
         Raises EngineError naming the host and the reason, and InterruptedScoringError once `stop` is set.
         """
@@ -195,7 +198,7 @@ class EndpointClient:
     def _retry(
         self, attempt: Callable[[Callable[[float], None]], R], url: str, stop: threading.Event, attempts: int | None
     ) -> R:
-        assert self.endpoint.covers(url), "a URL outside the endpoint"  # else its key would go there
+        assert self.endpoint.covers(url), "a URL outside the endpoint"  # otherwise its key would be sent there
         attempts = attempts or self._settings.endpoint_attempts
 
         def pause(seconds: float) -> None:
@@ -269,7 +272,7 @@ class EndpointClient:
     def _events(
         self, url: str, response: httpx2.Response, taking: Taking, stop: threading.Event
     ) -> Iterator[dict[str, Any]]:
-        """Yield the JSON objects of a stream, as they arrive and are added."""
+        """Yield the JSON objects of a stream as they arrive, after adding each to its receiver."""
         longest = SIGNS_OF_LIFE * self._settings.endpoint_read_seconds
         heard, length, left = time.monotonic(), 0, b""
         for chunk in response.iter_bytes():
@@ -294,7 +297,7 @@ class EndpointClient:
                 raise _TryAgainError(f"says that it is there, but has written nothing for {longest:g} s")
 
     def _check_event(self, url: str, event: Mapping[str, Any]) -> None:
-        """Raise the error that a stream has among its events."""
+        """Raise an error if an event of a stream is one."""
         if event.get("error") is None:
             return
         status, reason = _status(event), self.clean(_reason(json.dumps(event).encode()))
@@ -303,7 +306,7 @@ class EndpointClient:
         raise _TryAgainError(f"breaks off ({reason})")
 
     def _check_document(self, url: str, document: Mapping[str, Any], headers: Mapping[str, str]) -> None:
-        """Raise the error that a server, or a gateway before it, sends with status 200."""
+        """Raise an error if a server, or a gateway in front of it, sent one with status 200."""
         if document.get("choices") or (document.get("error") is None and document.get("object") != "error"):
             return
         status, body = _status(document), json.dumps(document).encode()
@@ -316,7 +319,7 @@ class EndpointClient:
 
     @contextmanager
     def _reaching(self, url: str) -> Iterator[None]:
-        """Turn the failure of a request without an answer into an error with its cause."""
+        """Turn a connection error or a time-out into an error that names the cause."""
         try:
             yield
         except httpx2.TimeoutException as error:
@@ -330,7 +333,7 @@ class EndpointClient:
             ) from None
 
     def _remove_key(self, body: bytes) -> bytes:
-        """Return a server's text without the key: an echo of it would be stored."""
+        """Return a server's text without the key, since an echoed key would be stored."""
         known = self._key and len(self._key) >= MINIMUM_KEY_LENGTH
         return body.replace(self._key.encode(), b"[key]") if self._key and known else body
 
@@ -342,7 +345,7 @@ class EndpointClient:
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def _turn(self) -> float:
-        """Return the seconds until this request may begin, so that no more begin in a second than are allowed."""
+        """Return the seconds until this request may begin, so that no more begin in a second than are configured."""
         rate = self._settings.endpoint_requests_per_second
         if not rate:
             return 0.0
@@ -394,7 +397,7 @@ class EndpointClient:
         return RefusedError(message, _code(body), of_all=_concerns_all(status))
 
     def _remedy(self, status: int, reason: str) -> str:
-        """Return how to end such a refusal, to follow its reason; empty if that is not known."""
+        """Return the remedy for a refusal, as the end of its message; an empty text if none is known."""
         if status in _REFUSED:
             kept = _where_kept(self.endpoint) or "it has none: give it key_env"
             return f"; check the key of endpoint {self.endpoint.name} ({kept})"
@@ -425,7 +428,7 @@ def most_in_flight(settings: Settings) -> int:
 def read_key(endpoint: Endpoint) -> str | None:
     """Return the key of an endpoint; None if it needs none.
 
-    Raises ModelError, without the key, if it is missing or is no valid header.
+    Raises ModelError, without quoting the key, if the key is missing or is not a valid header.
     """
     where = _where_kept(endpoint)
     if endpoint.key_env is not None:
@@ -446,14 +449,14 @@ def read_key(endpoint: Endpoint) -> str | None:
 
 
 def _where_kept(endpoint: Endpoint) -> str | None:
-    """Return the place of an endpoint's key for messages, without a file's path, which not every reader should see."""
+    """Return where an endpoint's key is configured, for messages, without the path of a file."""
     if endpoint.key_env is not None:
         return f"key_env {endpoint.key_env}"
     return None if endpoint.key_file is None else "key_file"
 
 
 def _most_tokens(document: Mapping[str, Any]) -> int:
-    """Return the most tokens of a request: of its text, generously estimated, and of the longest answer."""
+    """Return an upper bound of a request's tokens: its text, estimated generously, and the longest answer."""
     return len(json.dumps(document)) // CHARACTERS_PER_TOKEN + int(document.get("max_tokens", 0))
 
 
@@ -464,7 +467,7 @@ def _tokens_used(answered: Mapping[str, Any]) -> int | None:
 
 
 def _reason(body: bytes) -> str:
-    """Return the reason in an error's body: in OpenAI's, FastAPI's and llama.cpp's forms, else the body."""
+    """Return the reason from an error's body in OpenAI's, FastAPI's or llama.cpp's form, else the whole body."""
     text = body[: 1 << 16].decode(errors="replace")
     try:
         document = decode_answer(text.encode())
@@ -492,7 +495,7 @@ def _concerns_all(status: int) -> bool:
 
 
 def _status(document: Mapping[str, Any]) -> int | None:
-    """Return the HTTP status that an error in a document states, as a number or by its name; None if it has none."""
+    """Return the HTTP status that an error in a document states, as a number or by name; None if it states none."""
     error = document.get("error")
     stated = [part.get(name) for part in (error, document) if isinstance(part, dict) for name in _STATED]
     for value in stated:

@@ -1,4 +1,4 @@
-"""The engine on an endpoint: the same interface as the local engines, and texts as well.
+"""The engine on an endpoint: the interface of the local engines, which also writes texts.
 
 vLLM and SGLang return exactly the wanted tokens (`exact.py`). Other servers list the log-probabilities of their most
 probable tokens only and tokenise prompts themselves, so label log-probabilities may be None, and labels are found by
@@ -52,17 +52,17 @@ from workers.tokens import Continued
 from workers.written import Keep, Written, forget
 
 HELLO: Final = {"role": "user", "content": "Hello"}
-"""A turn that a server writes down, to show the effect of a setting on its template."""
+"""A turn that a server renders, to show the effect of a setting on its template."""
 PROBE: Final = "The capital of France is the city of"
 """An unfinished sentence: its continuations begin with a blank."""
 TRIED_LOGPROBS: Final = 20
-"""Tokens that a server lists in the test; vLLM refuses more by default."""
+"""Number of tokens that a server has to list in the test; vLLM refuses more by default."""
 LISTING_ATTEMPTS: Final = 2
-"""The list of models delays a worker's other work, so its request has few retries."""
+"""Attempts for the list of models, few since it delays a worker's other work."""
 SAID_IN_ANSWERS: Final = ("server", "system_fingerprint", "served_model")
-"""Facts about a server in each of its answers."""
+"""Settings that a server reports in each of its answers."""
 STOP_SECONDS: Final = 0.2
-"""How often an engine looks whether it should stop, while it waits for answers."""
+"""Seconds between two checks of `should_stop` while waiting for answers."""
 _META_LENGTH: Final = 20
 _LARGEST_META: Final = 1e18
 
@@ -73,8 +73,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class EndpointScores:
-    """logprobs[i][p]: log-probability (nats, ≤ 0) of continuation p after prompt i; None if unknown.
+    """Log-probabilities of continuations.
 
+    logprobs[i][p]: nats, at most 0, of continuation p after prompt i; None if unknown.
     tokens_naive, tokens_computed: prompt tokens as the server counts them, with and without those in its cache; 0 if it
     does not count.
     """
@@ -86,7 +87,7 @@ class EndpointScores:
 
 @dataclass(frozen=True)
 class EndpointTexts:
-    """A model's texts; tokens of the prompts, and the computed ones among them, as the server counts them."""
+    """A model's texts; the tokens of the prompts, and the computed ones among them, as the server counts them."""
 
     written: list[Written]
     prompt_tokens: int
@@ -96,7 +97,7 @@ class EndpointTexts:
 class EndpointEngine:
     """One model on one endpoint.
 
-    budget_tokens: there for the interface; each prompt is a request of its own.
+    budget_tokens: required by the interface, without effect, since each prompt is a separate request.
     """
 
     def __init__(self, client: EndpointClient, location: str, model: str, settings: Settings) -> None:
@@ -124,7 +125,7 @@ class EndpointEngine:
         self._client.close()
 
     def begin(self) -> None:
-        """Forget the server's facts from earlier answers, so that each shard has its own."""
+        """Forget the settings that the server reported in earlier answers, so that each shard records its own."""
         with self._lock:
             for name in SAID_IN_ANSWERS:
                 self._said.pop(name, None)
@@ -159,9 +160,9 @@ class EndpointEngine:
     def score(self, prompts: Sequence[Continued], *, should_stop: Callable[[], bool] | None = None) -> EndpointScores:
         """Return the log-probability of the token of each continuation.
 
-        None where a server that cannot be asked for chosen tokens does not list it among the most probable ones.
-        Raises EngineError when no label of any prompt is found, now or before: this server's tokens are then others
-        than the labels. Raises InterruptedScoringError when asked to stop.
+        None for a token that is not among the most probable ones of a server without requests for chosen tokens. Raises
+        EngineError if no label of any prompt has been found so far: the server's tokens then differ from the labels.
+        Raises InterruptedScoringError if `should_stop` returns True.
         """
         self._try_exact(should_stop)
         if self._exact is not None:
@@ -198,8 +199,8 @@ class EndpointEngine:
     ) -> EndpointScores:
         """Return log-probabilities of whole continuations, summed over their tokens; never None.
 
-        A server that cannot be asked for chosen tokens is asked to repeat each text with its log-probabilities. Raises
-        EngineError where it does not.
+        A server without requests for chosen tokens has to repeat each text with its log-probabilities. Raises
+        EngineError if it does not.
         """
         self._try_exact(should_stop)
         if self._exact is not None:
@@ -241,7 +242,7 @@ class EndpointEngine:
         return EndpointScores([[*values] for values in scored.logprobs], scored.tokens_naive, scored.tokens_computed)
 
     def _try_exact(self, should_stop: Callable[[], bool] | None) -> None:
-        """Find out, once, whether the server accepts requests for chosen tokens, and the best form."""
+        """Test once whether the server accepts requests for chosen tokens, and in which form."""
         if self._tried or not (ways := self._ways()):
             return
 
@@ -259,7 +260,7 @@ class EndpointEngine:
             log.info("endpoint_exact", **where, **self._exact.settings())
 
     def _ways(self) -> list[Way]:
-        """Return the possible forms of requests for chosen tokens, the best first; none for other software."""
+        """Return the forms of requests for chosen tokens that this software may accept, the best first."""
         if self._client.endpoint.openai_parameters_only:
             return []
         if self.software == SGLANG:
@@ -271,7 +272,7 @@ class EndpointEngine:
         return []
 
     def _tokenizers(self) -> list[Tokenizer]:
-        """Return this server's possible tokenizers, the cheapest first."""
+        """Return the clients for this server's tokenizer to try, the cheapest first."""
         routes = [_make_service_url(self._location, "tokenize"), f"{self._location}/tokenize"]
         covered = [url for url in dict.fromkeys(routes) if self._client.endpoint.covers(url)]
         tokenizers = [Tokenizer(self._ask, self._model, url, completes=False) for url in covered]
@@ -279,7 +280,7 @@ class EndpointEngine:
         return [*tokenizers, completions] if self.software == VLLM else tokenizers
 
     def _figures(self) -> str | None:
-        """Return the server's figures about its queue, if its software has them."""
+        """Return the server's /metrics; None for software other than vLLM and SGLang."""
         known = self.software in (VLLM, SGLANG)
         return self._client.text(_make_service_url(self._location, "metrics")) if known else None
 
@@ -369,7 +370,7 @@ class EndpointEngine:
         should_stop: Callable[[], bool] | None,
         take: Callable[[int, R], None] = lambda _place, _answer: None,
     ) -> list[R]:
-        """Run several requests at once, and return the answers in order; the first error ends it.
+        """Send several requests at once and return the answers in order; the first error stops the others.
 
         take: receives each answer with its place as soon as it arrives, in the calling thread.
         """
@@ -391,13 +392,13 @@ class EndpointEngine:
                     take(place_of[future], future.result())
             return [future.result() for future in futures]
         finally:
-            # Not waited for: an answer that nobody needs any more may take as long as it likes.
+            # Do not wait: an answer that is no longer needed may take any time.
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _wholes(prompt: Continued) -> list[str]:
-    """Return the prompt alone and with each continuation."""
+    """Return the prompt alone, then the prompt with each continuation."""
     if not prompt.continuations:
         raise EngineError("a prompt has no continuation to score")
     return [prompt.text, *(prompt.text + continuation for continuation in prompt.continuations)]
@@ -410,12 +411,11 @@ def open_endpoint(
     settings: Settings,
     pace_of: Callable[[Endpoint], Pace] | None = None,
 ) -> EndpointEngine:
-    """Open the engine for a model at a location, checked against the endpoints of this process, not the database.
+    """Open the engine for a model at a location, checked against this process's endpoints, not the database's.
 
-    model: its name on the server. key_reference: the endpoint whose key is expected to go there, or None. pace_of: the
-    limits of an endpoint's key; None: it has none.
-    Raises ModelError if the location is on no endpoint or the key is missing, EngineError if the server does not answer
-    or does not serve the model.
+    model: the model's name on the server. key_reference: the endpoint whose key is expected to be used, or None.
+    pace_of: returns the limits of an endpoint's key; None for no limits. Raises ModelError if the location is on no
+    endpoint or the key is missing, EngineError if the server does not answer or does not serve the model.
     """
     location, client = _connect(location, key_reference, settings, pace_of)
     try:
@@ -449,7 +449,7 @@ def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles
 
 
 def _read_shown(client: EndpointClient, location: str, model: str, software: str | None) -> Shown | None:
-    """Return the settings of thinking that change the server's rendering of a conversation."""
+    """Return which settings of thinking change a server's rendering; None if it does not show its rendering."""
 
     def render_greeting(**told: Any) -> str | None:
         return render_conversation(partial(_ask_beside, client, location, model), software, [HELLO], told)
@@ -474,7 +474,7 @@ def _ask_beside(
     document: Mapping[str, Any],
     stop: threading.Event | None = None,
 ) -> Mapping[str, Any] | None:
-    """Return the answer of a service outside the OpenAI protocol; None if the endpoint does not have or cover it."""
+    """Return the answer of a service outside the OpenAI protocol; None if the server lacks it or it is not covered."""
     url = _make_service_url(location, service)
     if not client.endpoint.covers(url):
         return None
@@ -496,9 +496,9 @@ def _connect(
 
 
 def _describe(client: EndpointClient, location: str, model: str) -> dict[str, object]:
-    """Return a server's `version` and `meta` of a model, if it has them.
+    """Return a server's `version` and the `meta` of a model, as far as the server states them.
 
-    Raises EngineError if it does not serve the model.
+    Raises EngineError if the server does not serve the model.
     """
     listed = client.get(f"{location}/models", attempts=LISTING_ATTEMPTS).document.get("data")
     entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
@@ -536,7 +536,7 @@ def _make_service_url(location: str, service: str) -> str:
 
 
 def _version(client: EndpointClient, location: str, software: object) -> str | None:
-    """Return the version of vLLM or SGLang; None if it is not given or outside the endpoint."""
+    """Return the version of vLLM or SGLang; None if the server does not state it or its URL is outside the endpoint."""
     url = _make_service_url(location, "server_info" if software == SGLANG else "version")
     if not client.endpoint.covers(url):
         return None

@@ -1,13 +1,14 @@
 """Requests for exactly the wanted tokens, so that no label is unknown and no cached prefix is lost.
 
-The OpenAI protocol lists the most probable tokens only. Inference servers offer more than it, each in its own form and
-from some version on, so a server is tested on one sentence first: it must return all requested tokens, with the
-log-probabilities that it lists itself. The form that passes is used; a server that passes none gets plain requests.
+The OpenAI protocol lists the most probable tokens only. Inference servers offer more, each in its own form and since
+some version, so a server is first tested on one sentence: it must return all requested tokens, with the
+log-probabilities that it lists itself. The first form that passes is used; if none passes, the server gets plain
+requests.
 
-The server's own tokenizer cuts the texts, and `workers.tokens` decides, as for a local model, which tokens represent a
-label or an option. Prompts are sent as tokens; or as texts, several in a request, to a server that accepts them. The
+The server's own tokenizer splits the texts, and `workers.tokens` decides, as for a local model, which tokens represent
+a label or an option. Prompts are sent as tokens or, to a server that accepts several texts in a request, as texts. The
 labels' tokens then follow from a prompt's last line: they are looked up for the first prompt with that line, and
-compared for some later ones.
+checked again for some later ones.
 """
 
 import math
@@ -43,7 +44,7 @@ from workers.tokens import (
 )
 
 Ask = Callable[[str, Mapping[str, Any], Event], Mapping[str, Any]]
-"""(URL, document to send, stop) → the server's answer. Raises EngineError if it refuses."""
+"""(URL, document, stop) → the server's answer to the document. Raises EngineError if the server refuses it."""
 
 AfterTexts = Callable[[Sequence[str], Sequence[int], Event], tuple[list[dict[int, float]], Usage]]
 """(texts, wanted tokens, stop) → log-probabilities of the tokens after each text; tokens used by all texts."""
@@ -52,32 +53,33 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 TOLERANCE_NATS: Final = 0.1
-"""Largest accepted difference between two log-probabilities of a token: half precision moves them by less, and a server
-that leaves all other tokens out of the sum by more.
+"""Largest accepted difference between two log-probabilities of a token: half precision differs by less, and a server
+that omits all other tokens from the sum differs by more.
 """
 COMPARED: Final = 4
 """Number of listed tokens that are requested again, by number."""
 BLOCK_TOKENS: Final = 16
-"""Tokens of a block of vLLM's prefix cache, if the server does not reveal it."""
+"""Tokens in a block of vLLM's prefix cache, if the server does not reveal the number."""
 REQUEST_TOKENS: Final = 8
 """Fixed cost of a request, in tokens."""
 TEXTS_AT_ONCE: Final = 8
-"""Prompts of a request: one costs this process 0.5 ms of CPU, however many prompts it has."""
+"""Prompts in a request: a request costs this process 0.5 ms of CPU, however many prompts it has."""
 
 
 class Each(Protocol):
-    """Runs a few requests at a time, and returns the answers in order."""
+    """A function that sends several requests at once and returns the answers in order."""
 
     def __call__(self, asked: Sequence[T], ask: Callable[[T, Event], R], /) -> list[R]:
-        """Run the requests; raise the first error."""
+        """Send the requests; raise the first error."""
         ...
 
 
 @dataclass(frozen=True)
 class Scored:
-    """logprobs[i][p]: log-probability (nats, ≤ 0) of continuation p after prompt i.
+    """Log-probabilities of continuations.
 
-    tokens_naive: of all prompts. tokens_computed: without the tokens that the server reports as cached.
+    logprobs[i][p]: nats, at most 0, of continuation p after prompt i.
+    tokens_naive: tokens of all prompts. tokens_computed: the same without tokens that the server reports as cached.
     """
 
     logprobs: list[list[float]]
@@ -102,17 +104,17 @@ class ReadWhole:
 
 
 class Tokenizer:
-    """The server's tokenizer, by a route of its own or as a by-product of a completion."""
+    """The server's tokenizer, reached by its own route or as a by-product of a completion."""
 
     def __init__(self, ask: Ask, model: str, url: str, *, completes: bool) -> None:
-        """Prepare the client. completes: whether the URL is that of completions, whose text is thrown away."""
+        """Prepare the client. completes: whether the URL is the completions service, whose text is ignored."""
         self._ask = ask
         self._model = model
         self._url = url
         self.name: Final = "return_token_ids" if completes else "tokenize"
 
     def __call__(self, text: str, stop: Event) -> list[int]:
-        """Return the token ids of a whole text, with the special tokens that the model is shown. Raises EngineError."""
+        """Return the token ids of a whole text, with the special tokens that the model receives. Raises EngineError."""
         document: dict[str, Any] = {"model": self._model, "prompt": text}
         if self.name == "tokenize":
             return ids_of_tokenizer(self._ask(self._url, document, stop))
@@ -123,10 +125,10 @@ class Tokenizer:
 class Way(Protocol):
     """A form of requests for chosen tokens.
 
-    name, whole_name: in the engine fingerprint. at_once: number of next tokens that a request reads, with the rest from
-    the server's cache; 0: reading a continuation token by token is never cheaper than as a whole.
-    after_texts: returns log-probabilities of the wanted tokens after each of several texts, in one request, and tokens
-    of all of them; None if there is no such request.
+    name, whole_name: names in the engine fingerprint. at_once: number of next tokens that one request reads, if the
+    rest comes from the server's cache; 0 if reading a continuation token by token is never cheaper than as a whole.
+    after_texts: returns log-probabilities of the wanted tokens after each of several texts, in one request, and the
+    tokens of all texts; None if the server has no such request.
     """
 
     name: str
@@ -135,16 +137,16 @@ class Way(Protocol):
     after_texts: AfterTexts | None
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
-        """Return log-probabilities of the wanted tokens, each as the next one after the context."""
+        """Return the log-probability of each wanted token as the next one after the context."""
         ...
 
     def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
-        """Return log-probabilities of a continuation's tokens, each after all before it."""
+        """Return the log-probability of each token of a continuation, given the tokens before it."""
         ...
 
 
 class Echo:
-    """The prompt repeated with its log-probabilities: any vLLM. It computes each prompt in full."""
+    """A form for every vLLM: the server repeats the prompt with its log-probabilities and computes it in full."""
 
     name = "echo"
     whole_name = "echo"
@@ -157,12 +159,12 @@ class Echo:
         self._url = url
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
-        """Send one request for each token."""
+        """Read each token with one request."""
         reads = [(token, self.whole(context, [token], stop)) for token in wanted]
         return Read({token: read.logprobs[0] for token, read in reads}, _sum([read.usage for _, read in reads]))
 
     def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
-        """Send one request."""
+        """Read the continuation with one request."""
         document = self._complete([*context, *continuation], stop, max_tokens=0, logprobs=0, echo=True)
         return ReadWhole(read_echoed_ids(document, continuation), tokens_used(document))
 
@@ -172,13 +174,13 @@ class Echo:
 
 
 class LogprobTokenIds(Echo):
-    """vLLM's `logprob_token_ids`; a server that does not know it ignores it."""
+    """vLLM's `logprob_token_ids`, which a server that does not know it ignores."""
 
     name = "logprob_token_ids"
-    at_once = 128  # it takes no more; options that follow the same text can be more
+    at_once = 128  # vLLM's limit; the options after one text can have more tokens
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
-        """Send one request, or as many as the number of tokens needs."""
+        """Read the tokens with one request, or with several if they exceed the limit."""
         logprobs: dict[int, float] = {}
         usages = []
         for start in range(0, len(wanted), self.at_once):
@@ -191,22 +193,22 @@ class LogprobTokenIds(Echo):
     def after_texts(
         self, texts: Sequence[str], wanted: Sequence[int], stop: Event
     ) -> tuple[list[dict[int, float]], Usage]:
-        """Send one request."""
+        """Read the tokens after all texts with one request."""
         document = self._complete(texts, stop, max_tokens=1, logprobs=1, logprob_token_ids=list(wanted))
         return [read_listed_ids(document, wanted, place) for place in range(len(texts))], tokens_used(document)
 
 
 class AllowedTokenIds(Echo):
-    """Older vLLM: the only allowed token is written, with the log-probability it had among all.
+    """A form for older vLLM: the only allowed token is written, with its log-probability among all tokens.
 
-    One request for each token; all but the first find the prompt in the server's cache.
+    Each token needs a request; all but the first find the prompt in the server's cache.
     """
 
     name = "allowed_token_ids"
     at_once = 1
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
-        """Send one request for each token."""
+        """Read each token with one request."""
         logprobs: dict[int, float] = {}
         usages = []
         for token in wanted:
@@ -217,7 +219,7 @@ class AllowedTokenIds(Echo):
 
 
 class Generate:
-    """SGLang's own route, /generate. Its cache is read up to the first log-probability."""
+    """SGLang's own route, /generate. Its cache is used up to the first log-probability."""
 
     name = "token_ids_logprob"
     whole_name = "logprob_start_len"
@@ -229,12 +231,12 @@ class Generate:
         self._url = url
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
-        """Send one request."""
+        """Read the tokens with one request."""
         document = self._generate(context, stop, 1, token_ids_logprob=list(wanted))
         return Read(read_generated_token_ids(document, wanted), tokens_used(document))
 
     def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
-        """Send one request."""
+        """Read the continuation with one request."""
         document = self._generate([*context, *continuation], stop, 0, logprob_start_len=len(context) - 1)
         return ReadWhole(read_generated_input_ids(document, continuation), tokens_used(document))
 
@@ -248,9 +250,9 @@ class Generate:
 
 
 class ExactTokens:
-    """A server that passed: prompts in, log-probabilities of their labels or options out, none of them unknown.
+    """The engine of a server that passed the test: it returns log-probabilities of all labels or options.
 
-    block_tokens: of the server's prefix cache. takes_texts: several in a request.
+    block_tokens: size of a block of the server's prefix cache. takes_texts: whether a request may have several texts.
     """
 
     def __init__(self, tokenizer: Tokenizer, way: Way, block_tokens: int | None, *, takes_texts: bool) -> None:
@@ -261,7 +263,7 @@ class ExactTokens:
         self._labels: dict[tuple[str, tuple[str, ...]], list[int]] = {}
 
     def settings(self) -> dict[str, object]:
-        """Return the form of requests, for the engine fingerprint; block_tokens decides between two forms."""
+        """Return the form of requests for the engine fingerprint; block_tokens decides between two forms."""
         settings = {"labels": self._way.name, "continuations": self._way.whole_name, "tokens": self._tokenizer.name}
         if not self._way.at_once:
             return {**settings}
@@ -311,7 +313,7 @@ class ExactTokens:
         prompts: Sequence[Continued],
         each: Each,
     ) -> Scored:
-        """Score several prompts with the same labels in a request, in the order of their beginnings."""
+        """Score prompts in requests of several texts with the same labels, with common beginnings adjacent."""
         asked = [(prompt.text, tuple(self._labels[last_line(prompt)])) for prompt in prompts]
         requests: list[tuple[tuple[int, ...], list[str]]] = []
         for text, labels in sorted(set(asked)):
@@ -331,7 +333,7 @@ class ExactTokens:
     def score_continuations(self, prompts: Sequence[Continued], each: Each) -> Scored:
         """Return the log-probability of each whole continuation, summed over its tokens; raises as `score` does.
 
-        Each is read token by token if that is cheaper than repeating the whole prompt.
+        A continuation is read token by token if that is cheaper than repeating the whole prompt.
         """
         encode = self._encode(prompts, each)
         tokenised = [tokenise_continuations(encode, _scoring(prompt)) for prompt in prompts]
@@ -372,7 +374,7 @@ class ExactTokens:
 
     def _read_next(self, wanted: Mapping[tuple[int, ...], list[int]], each: Each) -> dict[tuple[int, ...], Read]:
         # Depth-first order: a prompt follows the one with the longest common beginning, and precedes its extensions, so
-        # that its cached part is still there.
+        # that its prefix is still cached.
         contexts = sorted(wanted)
         reads = each(contexts, lambda context, stop: self._way.next_tokens(context, wanted[context], stop))
         return dict(zip(contexts, reads, strict=True))
@@ -385,10 +387,10 @@ class ExactTokens:
         return dict(zip(ordered, reads, strict=True))
 
     def _is_cheaper_by_steps(self, prompt: TokenisedContinuations) -> bool:
-        """Return whether reading token by token computes less, counted in tokens.
+        """Return whether reading token by token computes fewer tokens.
 
-        Decided by the prompt alone, so that it is always sent in the same form. A step computes the part of its prompt
-        again that does not fill a block of the cache.
+        The prompt alone decides it, so that a prompt is always sent in the same form. Each step computes again the part
+        of its prompt that does not fill a block of the cache.
         """
         if not self._way.at_once:
             return False
@@ -415,7 +417,7 @@ def find_exact(
     block_tokens: int | None,
     stop: Event,
 ) -> ExactTokens | None:
-    """Return the first tokenizer and the first form that pass; None if there is none.
+    """Return an engine with the first tokenizer and the first form that pass the test; None if none does.
 
     sentence: the text that the server continued. listed: the tokens that it returned as the most probable ones.
     """
@@ -435,9 +437,9 @@ def find_exact(
 def _number_tokens(
     tokenizer: Tokenizer, sentence: str, context: Sequence[int], listed: Sequence[Token], stop: Event
 ) -> dict[int, float]:
-    """Map ids of listed tokens to log-probabilities, for tokens that the tokenizer splits off the sentence again.
+    """Map token ids to the listed log-probabilities, if the tokenizer adds exactly that token to the sentence.
 
-    Only the least probable tokens: they reveal whether other tokens are part of the sum.
+    Only the least probable tokens are used, since they reveal whether other tokens are part of the sum.
     """
     expected: dict[int, float] = {}
     ended = 0
@@ -445,13 +447,13 @@ def _number_tokens(
     for token in sorted(listed, key=lambda token: token.logprob or 0.0):
         ids = tokenizer(sentence + blank + token.text, stop)
         ended += ids[-1:] == context[-1:] and ids[: len(context) - 1] == context[:-1] and len(ids) > len(context)
-        # If two tokens have the same text, the listed value may be the other's.
+        # If two tokens have the same text, the listed value may belong to the other one.
         alone = sum(one.text == token.text for one in listed) == 1
         if alone and token.logprob is not None and len(ids) == len(context) + 1 and ids[:-1] == list(context):
             expected[ids[-1]] = token.logprob
         if len(expected) == COMPARED:
             break
-    if ended > 1:  # several tokens, and the same one after each
+    if ended > 1:  # the sentence gets the same last token each time
         raise EngineError(
             "the server puts a special token after every prompt, so that answers would be scored after the end of the "
             "text; correct the post-processor in its tokenizer.json, or score the model from its files"
@@ -460,7 +462,7 @@ def _number_tokens(
 
 
 def _passes(way: Way, context: Sequence[int], expected: Mapping[int, float], stop: Event) -> bool:
-    """Return whether a server returns the expected log-probabilities, also for tokens that it did not list."""
+    """Return whether a server returns the expected log-probabilities, and values for tokens that it did not list."""
     # Tokens of the sentence itself: they are in the vocabulary, and unlikely to follow.
     others = [token for token in dict.fromkeys(context) if token not in expected][:COMPARED]
     try:
@@ -471,7 +473,7 @@ def _passes(way: Way, context: Sequence[int], expected: Mapping[int, float], sto
 
 
 def _takes_texts(way: Way, sentence: str, context: Sequence[int], expected: Mapping[int, float], stop: Event) -> bool:
-    """Return whether a server's results for two texts in one request equal those for the tokens of each."""
+    """Return whether a server returns the expected log-probabilities for two texts in one request."""
     if way.after_texts is None:
         return False
     try:
@@ -495,6 +497,6 @@ def _sum(usages: Sequence[Usage]) -> Usage:
 
 
 def _tokens(naive: int, usages: Sequence[Usage]) -> tuple[int, int]:
-    """Return (tokens of all prompts, computed ones); tokens not reported as cached count as computed, but not twice."""
+    """Return the tokens of all prompts and the computed ones; tokens not reported as cached count as computed once."""
     asked = sum(usage.prompt or 0 for usage in usages)
     return naive, min(naive, asked - sum(usage.cached for usage in usages))

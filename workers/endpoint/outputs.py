@@ -1,4 +1,4 @@
-"""Servers' answers with a model's text: whole answers and streams, texts and messages, thoughts in any field.
+"""Servers' answers with a model's text: whole answers and streams, texts and messages, and thoughts in any field.
 
 A message's thought is in `reasoning_content` (DeepSeek, SGLang, llama.cpp, older vLLM) or in `reasoning` (vLLM, Ollama,
 OpenRouter); some servers send both with the same text. Content may be a list of parts; parts of the types `thinking`
@@ -23,10 +23,12 @@ FINISHED: Final[Mapping[str, Finish]] = {
     "refusal": "refused",
     "safety": "refused",
 }
-"""A server's reason for the end of a text, in small letters. Any other is a limit, so that nothing is taken for whole
-that perhaps is not."""
+"""A server's reasons for the end of a text, in lower case.
+
+Every other reason counts as a limit, so that a text that may be incomplete never counts as complete.
+"""
 BROKEN_OFF: Final = frozenset({"abort", "aborted", "error", "insufficient_system_resource"})
-"""Reasons of the server, not of the text: another request may end differently."""
+"""Reasons that are the server's, not the text's: another request may end differently."""
 _FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
 _THOUGHTS: Final = frozenset({"thinking", "reasoning", "reasoning.text", "reasoning.summary"})
 
@@ -37,7 +39,7 @@ class BrokenOffError(Exception):
 
 @dataclass
 class Choice:
-    """One text as it comes in."""
+    """One text while it arrives."""
 
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -46,13 +48,13 @@ class Choice:
     usage: Usage | None = None
 
     def output(self) -> Output:
-        """Return the output, once it has ended."""
+        """Return the output; call it once the text has ended."""
         finish = FINISHED.get((self.reason or "").lower(), "length")
         return Output("".join(self.text), "".join(self.reasoning) or None, "refused" if self.refusal else finish)
 
 
 class Answered:
-    """The texts of one request, put together from one document or from the events of a stream."""
+    """The texts of one request, assembled from one document or from the events of a stream."""
 
     def __init__(self) -> None:
         self.choices: dict[int, Choice] = {}
@@ -61,13 +63,13 @@ class Answered:
         self._closed = False
 
     def close(self) -> None:
-        """Record the server's end of the stream."""
+        """Record that the server closed the stream."""
         self._closed = True
 
     def add(self, document: Mapping[str, Any]) -> bool:
         """Add a document or an event; return whether it contains text.
 
-        Raises EngineError if it does not have the form of an answer.
+        Raises EngineError if the document does not have the form of an answer.
         """
         usage = document.get("usage")
         listed = document.get("choices")
@@ -122,7 +124,7 @@ def _add(choice: Choice, entry: Mapping[str, Any]) -> bool:
 
 
 def _parts(said: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
-    """Yield the texts of a message or a delta that are not empty, and whether each is a thought."""
+    """Yield the non-empty texts of a message or a delta, and whether each is a thought."""
     content = said.get("content")
     thought = next((said[name] for name in _FIELDS if isinstance(said.get(name), str) and said[name]), None)
     if thought is not None:
@@ -139,7 +141,7 @@ def _parts(said: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
 
 
 def _list_texts(parts: list[Any], *, thoughts: bool) -> Iterator[tuple[bool, str]]:
-    """Yield the texts of a list of parts. thoughts: whether all of them are thoughts, whatever their type."""
+    """Yield the texts of a list of parts. thoughts: whether all parts are thoughts, whatever their type."""
     for part in parts:
         if not isinstance(part, dict):
             continue

@@ -12,9 +12,9 @@ from email.utils import parsedate_to_datetime
 from typing import Final, Protocol
 
 CHARACTERS_PER_TOKEN: Final = 3
-"""Fewer than most texts have, so that more tokens are reserved than are needed."""
+"""Characters per token, fewer than in most texts, so that a request reserves more tokens than it needs."""
 LONGEST_HOLD_SECONDS: Final = 60.0
-"""Limits are by the minute, so no wait for one is longer. A server that needs more sends Retry-After."""
+"""Longest wait for a limit, since limits are per minute. A server that needs more sends Retry-After."""
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _REMAINING: Final = re.compile(r"(.*ratelimit.*?)-?remaining(.*)")
 
@@ -23,15 +23,15 @@ class Pace(Protocol):
     """The limits of one key."""
 
     def turn(self, tokens: int, pause: Callable[[float], None]) -> None:
-        """Return the time when a request for so many tokens may begin; wait with `pause`, which may raise."""
+        """Wait with `pause`, which may raise, until a request of this many tokens may begin."""
         ...
 
     def done(self, reserved: int, used: int | None, headers: Mapping[str, str]) -> None:
-        """Record an answer: the tokens that it took, and the limits in its headers."""
+        """Record an answer: the tokens that it used, and the limits in its headers."""
         ...
 
     def hold(self, seconds: float) -> None:
-        """Wait as the server requests."""
+        """Delay all requests by the time that the server requires."""
         ...
 
 
@@ -39,17 +39,17 @@ class NoPace:
     """No limits."""
 
     def turn(self, tokens: int, pause: Callable[[float], None]) -> None:
-        """Return at once."""
+        """Do nothing: the request may begin now."""
 
     def done(self, reserved: int, used: int | None, headers: Mapping[str, str]) -> None:
-        """Do nothing: there is nothing to keep."""
+        """Do nothing: there is nothing to record."""
 
     def hold(self, seconds: float) -> None:
-        """Do nothing: the client that got the answer waits by itself."""
+        """Do nothing: the client that received the answer waits by itself."""
 
 
 def seconds_of(retry_after: str) -> float | None:
-    """Return the seconds of a Retry-After header, which gives a number or a date; None for anything else."""
+    """Return the seconds of a Retry-After header, a number or a date; None for anything else."""
     if retry_after.strip().isdecimal():
         return float(retry_after)
     try:
@@ -71,7 +71,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def seconds_exhausted(headers: Mapping[str, str]) -> float:
     """Return the seconds until an exhausted limit is renewed; 0 if none is exhausted.
 
-    headers: names in lower case. OpenAI's `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests`,
+    headers: names in lower case. Reads OpenAI's `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests`,
     Anthropic's `anthropic-ratelimit-requests-remaining` and `-reset`, and `ratelimit-remaining` and `-reset` of others.
     """
     waits = [0.0]
@@ -84,7 +84,7 @@ def seconds_exhausted(headers: Mapping[str, str]) -> float:
 
 
 def read_limits(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
-    """Return the limits (requests, tokens) per minute in OpenAI's or Anthropic's headers; None if not given."""
+    """Return the limits (requests, tokens) per minute in OpenAI's or Anthropic's headers; None for a missing one."""
     return (
         _limit(headers, "x-ratelimit-limit-requests", "anthropic-ratelimit-requests-limit"),
         _limit(headers, "x-ratelimit-limit-tokens", "anthropic-ratelimit-tokens-limit"),
@@ -97,7 +97,7 @@ def _limit(headers: Mapping[str, str], *names: str) -> int | None:
 
 
 def _parse_reset(reset: str) -> float | None:
-    """Return the seconds until a limit is reset: 12, 6m0s, 20ms, or a time."""
+    """Return the seconds until a limit is reset. reset: such as 12, 6m0s, 20ms, or a time."""
     number = _number(reset)
     if number is not None:
         now = time.time()

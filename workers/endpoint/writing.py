@@ -1,8 +1,8 @@
 """Texts written by a server: the parameters, the number of requests, and the end of the thought in the answer.
 
-Texts are streamed, so that an answer may take as long as writing it. A protocol that limits thoughts uses completions
-of the conversation as the server renders it: the text so far, with the text that closes the thought, can then be
-continued.
+Texts are streamed, so that an answer has no time limit while it is being written. A protocol that limits thoughts uses
+completions of the conversation as the server renders it: the text so far, with the text that closes the thought, can
+then be continued.
 """
 
 import threading
@@ -33,19 +33,19 @@ from workers.written import Written
 VLLM: Final = "vllm"
 SGLANG: Final = "sglang"
 LLAMA_CPP: Final = "llamacpp"
-"""The owner of models in a server's list."""
+"""llama.cpp's name as the owner of models in a server's list."""
 FIRST: Final = 8
-"""Answers after which it is clear that a server puts all of them into thoughts."""
+"""Number of answers after which it is clear that a server puts all answers into thoughts."""
 _FILTERS: Final = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
 
 
 @dataclass(frozen=True)
 class EndpointPrompt:
-    """A prompt that a text answers.
+    """A prompt that the model continues or answers.
 
     text: for the completions service. messages: turns with `role` and `content`, for the chat service, whose server
-    writes them down with the model's template; None: the text is used. seed_text: makes the prompt's seed its own.
-    repeat: number of earlier requests of the prompt, each with another seed.
+    renders them with the model's template; None: the text is used. seed_text: makes the prompt's seed its own. repeat:
+    number of earlier requests of the prompt, each with another seed.
     """
 
     text: str
@@ -56,7 +56,7 @@ class EndpointPrompt:
 
 @dataclass(frozen=True)
 class Asked:
-    """The result of one request, or of all requests for one text. prompt, computed: tokens of prompts, as counted."""
+    """The texts of one or several requests. prompt, computed: tokens of the prompts, as the server counts them."""
 
     written: list[Written]
     prompt: int = 0
@@ -64,7 +64,7 @@ class Asked:
 
 
 class Server(Protocol):
-    """A server that writes."""
+    """The interface of a server that writes texts."""
 
     software: str | None
 
@@ -74,16 +74,16 @@ class Server(Protocol):
         ...
 
     def answered(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered:
-        """Return the streamed answer of a service of the OpenAI protocol."""
+        """Return the streamed answer of a service in the OpenAI protocol."""
         ...
 
     def beside(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any] | None:
-        """Return the answer of a service outside that protocol; None if the endpoint does not have or cover it."""
+        """Return the answer of a service outside that protocol; None if the server lacks it or it is not covered."""
         ...
 
 
 class Writing:
-    """The requests of one protocol's texts to one server."""
+    """The requests to one server for texts under one protocol."""
 
     def __init__(self, server: Server, definition: Mapping[str, Any]) -> None:
         self._server = server
@@ -99,11 +99,11 @@ class Writing:
 
     @property
     def several(self) -> bool:
-        """Return whether one request with n draws the same texts as n requests with consecutive seeds."""
+        """Return whether one request with n answers draws the same texts as n requests with consecutive seeds."""
         return self._server.software == VLLM and self._thinking.max_thought_tokens is None
 
     def write(self, run: Sequence[EndpointPrompt], stop: threading.Event) -> Asked:
-        """Return the texts after a prompt, as often as it is in `run`, whose repeats have consecutive numbers."""
+        """Return one text for each repeat of a prompt in `run`, whose repeats have consecutive numbers."""
         began = time.monotonic()
         first = run[0]
         self._try_template(first, stop)
@@ -127,7 +127,7 @@ class Writing:
         return replace(asked, written=written)
 
     def as_opened(self, written: Written) -> Written:
-        """Return the text as a thought if the template opened it as one; call it when all texts are written."""
+        """Return the text as a thought if the template opened one; call it when all texts are written."""
         output = written.output
         unsure = not self._shown and output.finish == "length" and not output.reasoning
         if not unsure or self._closed < max(1.0, OPENED_SHARE * self._ended) or any(self._markers.find(output.text)):
@@ -160,7 +160,7 @@ class Writing:
         return Asked(written, prompt * len(run), prompt - cached)
 
     def _write_limited(self, prompt: EndpointPrompt, stop: threading.Event) -> Asked:
-        """Write a text whose thought has a limit: up to it, and on from there."""
+        """Write a text whose thought is limited: first up to the limit, then the answer."""
         limit, whole = self._thinking.max_thought_tokens, int(self._generation["max_tokens"])
         assert limit is not None
         rendered = self._render(prompt, stop)
@@ -196,7 +196,7 @@ class Writing:
     def _continue(self, prompt: EndpointPrompt, text: str, most: int, stop: threading.Event) -> Answered | None:
         document = {"prompt": text, **self._parameters(prompt, most)}
         if self._server.software in (VLLM, SGLANG):
-            document["add_special_tokens"] = False  # the template has written them
+            document["add_special_tokens"] = False  # the template has written the special tokens
         return self._ask("completions", document, stop)
 
     def _ask(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered | None:
@@ -217,7 +217,7 @@ class Writing:
         return Written(output, None if usage is None else usage.written, thought or None)
 
     def _count_thought(self, written: Written, stop: threading.Event) -> Written:
-        """Add the tokens of its thought, if the server can count them."""
+        """Add the number of tokens of the text's thought, if the server can count them."""
         if written.thought_tokens is not None:
             return written
         divided = divide(written.output, self._markers)
@@ -227,7 +227,8 @@ class Writing:
         text, answer, apart = written.output.text, divided.answer, bool(written.output.reasoning)
         if written.tokens is not None and not answer and (apart or answer is None):
             return replace(written, thought_tokens=written.tokens)
-        # With the marker that ends it, as engines here count: if that is lost, everything but the answer.
+        # The thought includes the marker that ends it, as in the local engines; if the marker is lost, all but the
+        # answer.
         of_answer = apart and bool(answer) and written.tokens is not None
         if not apart:
             thought = text[: text.rfind(answer)] if answer else text
@@ -253,7 +254,7 @@ class Writing:
             "stream_options": {"include_usage": True},
         }
         if server.software in (VLLM, SGLANG):
-            parameters["skip_special_tokens"] = False  # some of them end thoughts
+            parameters["skip_special_tokens"] = False  # some special tokens end thoughts
         if generation["stop"]:
             parameters["stop"] = list(generation["stop"])
         if generation["sampling"] == "greedy":
@@ -264,7 +265,7 @@ class Writing:
         return parameters
 
     def _try_template(self, prompt: EndpointPrompt, stop: threading.Event) -> None:
-        """Find out, once, whether the template opens a thought."""
+        """Test once whether the template opens a thought."""
         if self._tried or prompt.messages is None:
             return
         rendered = self._render(prompt, stop)
@@ -286,9 +287,9 @@ def render_conversation(
     messages: Sequence[Mapping[str, str]],
     told: Mapping[str, Any],
 ) -> str | None:
-    """Return a conversation as a server renders it; None if it does not show that.
+    """Return a conversation as a server renders it; None if the server does not show that.
 
-    told: further arguments of its template.
+    told: further arguments of the server's template.
     """
     document: dict[str, Any] = {"messages": list(messages)}
     if told:
@@ -312,6 +313,6 @@ def _text(document: Mapping[str, Any] | None, name: str) -> str | None:
 
 
 def _prompt_tokens(answered: Answered) -> tuple[int, int]:
-    """Return tokens of the prompt, and the cached ones among them; 0 if the server does not count."""
+    """Return the number of prompt tokens and of the cached ones among them; 0 if the server does not count."""
     usage = answered.usage
     return (0, 0) if usage is None else (usage.prompt or 0, usage.cached)

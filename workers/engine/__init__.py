@@ -1,6 +1,6 @@
 """The scoring engine: prompts in, log-probabilities out.
 
-Imports torch and transformers and nothing of the registry, so that it can be run, tested and timed alone.
+It imports torch and transformers but nothing of the registry, so that it can be run, tested and timed alone.
 """
 
 from workers.engine.adapters import Adapter

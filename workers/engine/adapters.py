@@ -1,8 +1,8 @@
-"""Low-rank adapters (LoRA) as PEFT saves them: read, checked against a model, and put into it.
+"""Low-rank adapters (LoRA) as PEFT saves them: reading, checking against a model, and applying to it.
 
-Both files of an adapter come from anyone. The configuration is read within a bound, an option that is not known to
-leave the forward pass as it is computed here is refused, and which modules are adapted with which rank is taken from
-the weights, so that no pattern of the configuration is run as a regular expression. PEFT's own layers then compute.
+Both files of an adapter are untrusted. The size of the configuration is limited, options that may change the forward
+pass are refused, and the adapted modules and their ranks are taken from the weights, so that no pattern of the
+configuration is run as a regular expression. PEFT's own layers then compute.
 """
 
 import json
@@ -20,17 +20,17 @@ CONFIG: Final = "adapter_config.json"
 WEIGHTS: Final = "adapter_model.safetensors"
 
 CONFIG_BYTES: Final = 1 << 20
-"""The longest configurations list every adapted module by its whole name."""
+"""Limit on the size of a configuration; the longest ones list every adapted module by its full name."""
 MOST_TENSORS: Final = 100_000
 LARGEST: Final = 1e9
-"""Of a number in the configuration, such as a rank or a scale."""
+"""Largest number in the configuration, such as a rank or a scale."""
 
 _KEY: Final = re.compile(
     r"base_model\.model\.([A-Za-z0-9_.]+)\.(?:lora_([AB])\.weight|(lora_magnitude_vector)(?:\.weight)?)"
 )
 _LITERAL: Final = re.compile(r"\^?[A-Za-z0-9_.-]+")
 _PLAIN_STARTS: Final = (True, False, None, "gaussian", "eva", "orthogonal")
-"""How training began, of those ways that leave the base's weights as they are."""
+"""Initialisations of training that leave the base model's weights unchanged."""
 
 _WITHOUT_EFFECT: Final = frozenset(
     {
@@ -41,7 +41,7 @@ _WITHOUT_EFFECT: Final = frozenset(
         "ensure_weight_tying",
         "eva_config",
         "exclude_modules",
-        "fan_in_fan_out",  # known from the module
+        "fan_in_fan_out",  # taken from the module
         "inference_mode",
         "layers_pattern",
         "layers_to_transform",
@@ -51,10 +51,10 @@ _WITHOUT_EFFECT: Final = frozenset(
         "megatron_core",
         "peft_version",
         "qalora_group_size",
-        "rank_pattern",  # known from the weights
+        "rank_pattern",  # taken from the weights
         "revision",
         "runtime_config",
-        "target_modules",  # known from the weights
+        "target_modules",  # taken from the weights
     }
 )
 """Options that change nothing once the weights are trained, or that follow from the weights."""
@@ -73,7 +73,7 @@ _MERGE: Final = "merge it with PEFT (merge_and_unload), save the model as safete
 
 @dataclass(frozen=True)
 class Adapter:
-    """An adapter to load with a model. merged: added to the weights, instead of computed next to them."""
+    """An adapter to load with a model. merged: whether it is added to the weights or computed next to them."""
 
     folder: Path
     merged: bool
@@ -83,7 +83,7 @@ class Adapter:
 class _Target:
     """An adapted module.
 
-    shapes: of its tensors by part, A, B and lora_magnitude_vector; keys: their names in the file.
+    shapes: shapes of its tensors by part: A, B and lora_magnitude_vector. keys: the tensors' names in the file.
     """
 
     module: str
@@ -99,7 +99,7 @@ class AdapterFiles:
     """The files of an adapter, checked as far as possible without a model."""
 
     def __init__(self, folder: Path) -> None:
-        """Raise EngineError for files that cannot be read, and for adapters that are not computed here."""
+        """Read the files. Raises EngineError if they are unreadable, or for an adapter that is not supported here."""
         self.folder = folder
         self._options = _read_options(folder / CONFIG)
         self._refuse_others()
@@ -115,7 +115,7 @@ class AdapterFiles:
         self._targets = self._read_targets()
 
     def check_base(self, folder: Path) -> None:
-        """Check that the adapter fits the model of a folder, whose weights are not read. Raises EngineError."""
+        """Check that the adapter fits the model in a folder, without reading its weights. Raises EngineError."""
         from transformers import AutoConfig, AutoModelForCausalLM
 
         try:
@@ -154,9 +154,9 @@ class AdapterFiles:
         self._check_complete(inner, prefix)
 
     def apply_to(self, model: Any, *, merged: bool) -> Any:
-        """Return the model with the adapter: PEFT's layers next to its own, or merged into its weights.
+        """Return the model with the adapter, either merged into its weights or as PEFT's layers next to its own.
 
-        Weights of an adapter are kept in float32, as PEFT does, whatever the model's precision.
+        An adapter's weights stay in float32, as in PEFT, whatever the model's precision.
         Raises EngineError as `check` does, and if merging gives values that are not finite.
         """
         from peft import LoraConfig, LoraModel
@@ -253,7 +253,7 @@ class AdapterFiles:
         return targets
 
     def _check_complete(self, inner: Mapping[str, Any], prefix: str) -> None:
-        """Check that every module in a plain list of names has weights: otherwise it would count as not adapted."""
+        """Check that every module in a plain list of names has weights; it would otherwise count as not adapted."""
         listed = self._options.get("target_modules")
         if (
             not isinstance(listed, list)

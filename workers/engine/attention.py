@@ -1,12 +1,12 @@
 """Attention over a token trie: every token attends to the tokens on its own path.
 
-A *pass* is a range of nodes that goes through the model at once. Its keys are the path that leads to its first node,
-computed by earlier passes, and then its own nodes. Key j is visible to query i when node j is an ancestor of node i or
-node i itself: `j <= i < end[j]`, with depths as positions.
+A *pass* is a range of nodes that the model computes at once. Its keys are the path to its first node, computed by
+earlier passes, and then its own nodes. Query i attends to key j if node j is node i or one of its ancestors: `j <= i <
+end[j]`, with depths as positions.
 
-The queries are taken in blocks of 128 nodes. A block attends to the path of its first node and to itself,
-some hundreds of keys instead of the thousands of a pass, and the mask covers only the keys that some of its queries do
-not see.
+The queries are divided into blocks of 128 nodes. A block attends to the path of its first node and to itself, which is
+some hundreds of keys instead of the thousands of a pass. The mask covers only the keys that are hidden from some of its
+queries.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,21 +21,21 @@ from workers.engine.states import PathStates, Segment
 from workers.engine.trie import TokenTrie
 
 BLOCK = 128
-"""Queries of one block. Blocks start at multiples of it, so that a node's keys do not depend on how passes are cut."""
+"""Queries in a block. Blocks start at multiples of this, so that a node's keys do not depend on the passes."""
 
 KEY_MULTIPLE = 32
 """Keys of a block are padded to a multiple of this: oneDNN builds a kernel for each new shape."""
 
 ROW_MULTIPLE = 32
-"""Rows of a canonical pass are padded to a multiple of this, so that vector instructions leave no rest over."""
+"""Rows of a canonical pass are padded to a multiple of this, so that they fill vector instructions exactly."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Queries `first` to `last - 1` of a pass and the keys they share.
+    """Queries `first` to `last - 1` of a pass and the keys that they share.
 
-    keys: rows of the pass's keys, shape (K,). All queries see the first `masked_from` of them. To the scores of the
-    others the mask is added: 0 or minus infinity, shape (last - first, K - masked_from).
+    keys: rows of the pass's keys, shape (K,). All queries see the first `masked_from` keys. The mask is added to the
+    scores of the other keys: 0 or minus infinity, shape (last - first, K - masked_from).
     """
 
     first: int
@@ -46,11 +46,11 @@ class Block:
 
 
 class Pass:
-    """Nodes `first` to `last - 1` of a trie, to be computed at once.
+    """Nodes `first` to `last - 1` of a trie, computed at once.
 
-    states: of the path to the first node. keep: nodes whose paths' states are needed afterwards.
-    tokens, positions: of the rows that go through the model: the nodes, and then the last one repeated if rows are
-    padded. No node attends to the padding.
+    states: states of the path to the first node. keep: nodes whose paths' states are needed afterwards. tokens,
+    positions: rows that the model computes: the nodes and, if rows are padded, copies of the last node. No node attends
+    to the padding.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Pass:
         *,
         row_multiple: int | None = None,
     ) -> None:
-        """Prepare a pass. row_multiple: to which rows are padded by the rules of `canonical`; None for another mode."""
+        """Prepare a pass. row_multiple: the multiple to which `canonical` pads rows; None in another mode."""
         self.trie = trie
         self.canonical = row_multiple is not None
         self.first = first
@@ -85,11 +85,11 @@ class Pass:
             self._keep[node] = (len(path) - len(own), torch.tensor(own, dtype=torch.long), Segment(len(own)))
 
     def kept(self) -> dict[int, PathStates]:
-        """Return, after the pass, the states of the paths to the nodes that were to be kept."""
+        """Return the states of the paths to the nodes in `keep`; call it after the pass."""
         return {node: self._states.shorten(above).append(segment) for node, (above, _, segment) in self._keep.items()}
 
     def extend(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return a layer's keys and values of path and nodes, each (key heads, K, head size), keeping the needed ones.
+        """Return a layer's keys and values of path and nodes, each (key heads, K, head size), storing the needed ones.
 
         keys, values: of the rows, (key heads, rows, head size).
         """
@@ -107,7 +107,7 @@ class Pass:
         return [self.trie.depth[n] if n < self.first else len(self.path) + n - self.first for n in nodes]
 
     def blocks(self, window: int | None, dtype: torch.dtype) -> list[Block]:
-        """Return the pass cut into blocks of queries; made once for each window."""
+        """Return the pass divided into blocks of queries, computed once for each window."""
         window = self.effective(window)
         cuts = [self.first, *range(self.first - self.first % BLOCK + BLOCK, self.last, BLOCK), self.last]
 
@@ -117,13 +117,13 @@ class Pass:
         return self.layout(("blocks", window, dtype), make_blocks)
 
     def layout(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """Return the result of `make`, computed once for all layers."""
+        """Return the layout under a key, calling `make` once for all layers."""
         if key not in self._layouts:
             self._layouts[key] = make()
         return self._layouts[key]
 
     def effective(self, window: int | None) -> int | None:
-        """Return the window, or None if it holds every token."""
+        """Return the window; None if it covers every token."""
         return window if window is not None and max(self.positions) >= window else None
 
     def _block(self, first: int, last: int, window: int | None, dtype: torch.dtype) -> Block:
@@ -145,7 +145,7 @@ class Pass:
         return Block(first - self.first, last - self.first, rows, masked_from, mask)
 
     def visible(self, queries: torch.Tensor, rows: torch.Tensor, window: int | None) -> torch.Tensor:
-        """Return whether query nodes see the keys in `rows`; both broadcast."""
+        """Return whether each query node sees each key in `rows`; the two are broadcast."""
         nodes, ends = self.key_nodes[rows], self.key_ends[rows]
         seen = (nodes <= queries) & (queries < ends)
         if window is not None:
@@ -163,10 +163,10 @@ def attend_in_blocks(
     window: int | None,
     softcap: float | None,
 ) -> torch.Tensor:
-    """Compute attention on the CPU.
+    """Compute attention on the CPU, block by block.
 
-    query: (key heads, queries × heads per key head, head size), scaled; the rows of one query are adjacent.
-    keys, values: (key heads, K, head size). Returns (queries, heads × head size).
+    query: (key heads, queries × heads per key head, head size), scaled; the rows of one query are adjacent. keys,
+    values: (key heads, K, head size). Returns (queries, heads × head size).
     """
     key_heads, rows, _ = query.shape
     queries = len(current.tokens)
@@ -203,14 +203,14 @@ def _weigh_by_onednn(
     softcap: float | None,
     output: torch.Tensor,
 ) -> None:
-    """Compute one head after the other: twice as fast as `_weigh` if MKL is slow, and the scores stay in the cache."""
+    """Compute the heads one by one: twice as fast as `_weigh` if MKL is slow, since the scores stay in the cache."""
     for head in range(len(keys)):
         weights = _softmax(product(query[head], keys[head])[None], block, softcap)[0]
         output[:, head] = product(weights, values[head].t()).view(len(output), -1)
 
 
 def _softmax(scores: torch.Tensor, block: Block, softcap: float | None) -> torch.Tensor:
-    """Return the keys' weights, from scores (key heads, rows, K), which are overwritten."""
+    """Return the weights of the keys, overwriting the scores, (key heads, rows, K)."""
     if softcap is not None:
         scores.div_(softcap).tanh_().mul_(softcap)
     heads, rows, keys = scores.shape

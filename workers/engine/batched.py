@@ -1,4 +1,4 @@
-"""Scores prompts in batches, reading out the last positions only. A batch's common beginning is computed once."""
+"""Scores prompts in batches, reading out only their last positions. A batch's common beginning is computed once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -19,19 +19,19 @@ from workers.tokens import (
 )
 
 BATCH_TOKENS = 4096
-"""Tokens of one forward pass, padding included: bounds the memory of activations."""
+"""Tokens in one forward pass, padding included; this limits the memory of activations."""
 
 HELD_TOKENS = 4
-"""Tokens whose keys and values a batch keeps, for each of its forward pass: each row keeps a shared beginning."""
+"""Tokens whose keys and values a batch stores, per token of its forward pass: each row copies the beginning."""
 
 READ_ROWS = 128
-"""Positions of one forward pass that are read out: bounds the memory of their logits."""
+"""Positions read out of one forward pass; this limits the memory of their logits."""
 
 PASS_TOKENS = 1024
 """The fixed cost of a forward pass, in tokens."""
 
 SHARED_PART = 0.25
-"""Prompts are sorted by their beginnings if neighbours then share this part of their tokens, else by length."""
+"""Prompts are sorted by their beginnings if neighbours then share this part of their tokens, otherwise by length."""
 
 
 def score_batched(
@@ -41,11 +41,11 @@ def score_batched(
     batch_tokens: int = BATCH_TOKENS,
     should_stop: Callable[[], bool] | None = None,
 ) -> ScoredPrompts:
-    """Return the log-probability of each continuation's first token, as `score_reference` within float32 rounding.
+    """Return the log-probability of each continuation's first token.
 
-    Prompts are padded on the left and given explicit positions, so that padding changes nothing; for models in which it
-    would, only prompts of one length share a batch.
-    should_stop is called between batches; a true result raises InterruptedScoringError.
+    The results equal the reference within float32 rounding. Prompts are padded on the left and given
+    explicit positions, so that padding changes nothing; if a model depends on padding, only prompts of the same length
+    share a batch. should_stop is called between batches; a true result raises InterruptedScoringError.
     """
     tokenised = encode_labels(loaded.tokenizer, prompts)
     contexts = [prompt.context for prompt in tokenised]
@@ -83,7 +83,7 @@ def read_last(
 ) -> tuple[list[list[float]], int]:
     """Return log-probabilities (nats, from float64 sums) of wanted tokens by context, and the tokens computed.
 
-    wanted: of each context, for each of its last positions, the tokens to read after it.
+    wanted: for each of the last positions of each context, the tokens to read after that position.
     """
     for context in contexts:
         check_length(len(context), loaded.max_length)
@@ -114,9 +114,10 @@ def read_last(
 def _batches(
     loaded: LoadedModel, contexts: Sequence[Sequence[int]], lengths: Sequence[int], batch_tokens: int
 ) -> Iterator[list[int]]:
-    """Yield indexes of contexts that share a batch.
+    """Yield the indexes of the contexts of each batch.
 
-    lengths: positions of each context that are read. A context joins a batch if that costs less than starting another.
+    lengths: number of positions to read of each context. A context joins a batch if that costs less than starting
+    another.
     """
     padded, alone = why_equal_lengths(loaded.model) is None, is_alone(loaded.model)
     batch: list[int] = []
@@ -144,15 +145,16 @@ def _batches(
 
 
 def _cost(rows: int, common: int, longest: int) -> int:
-    """Return the tokens of a batch's forward passes."""
+    """Return the number of tokens that a batch's forward passes compute."""
     shared = common if rows > 1 and common >= SHARED_TOKENS else 0
     return shared + rows * (longest - shared)
 
 
 def _order_contexts(contexts: Sequence[Sequence[int]], *, padded: bool, share: bool) -> Iterator[tuple[int, int]]:
-    """Yield indexes of contexts, and the number of tokens each shares with the one before it, if that counts.
+    """Yield the index of each context, and the number of tokens that it shares with the one before it.
 
-    Contexts with common beginnings are adjacent; else the longest come first, so that lack of memory shows at once.
+    Contexts with common beginnings are adjacent, if that saves enough; otherwise the longest come first, so that a lack
+    of memory shows at once.
     """
     by_length = sorted(range(len(contexts)), key=lambda index: (-len(contexts[index]), list(contexts[index])))
     order = sorted(range(len(contexts)), key=lambda index: list(contexts[index])) if padded else by_length

@@ -1,9 +1,9 @@
-"""Rules for sharing a batch, so that a prompt's numbers are the same as alone.
+"""Rules for sharing a batch, so that a prompt gets the same numbers as alone.
 
-Shorter prompts are padded on the left, and attention masks the padding. That works if only attention looks at other
-tokens, and a token's rotation depends on its own position only. A recurrent state takes in the padding, and if the
-rotation depends on the length of the longest text of a batch, prompts of other lengths change it. Prompts of one length
-are always correct: there is no padding, and all have the same longest text.
+Shorter prompts are padded on the left, and attention masks the padding. That is correct if only attention looks at
+other tokens, and a token's rotation depends on its own position only. A recurrent state includes the padding, and if
+the rotation depends on the longest text of a batch, prompts of other lengths change it. Prompts of the same length are
+always correct: there is no padding, and the longest text is as long as each of them.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ import torch
 from workers.model_types import TRIE_TYPES
 
 PADDED_TYPES: Final = frozenset({*TRIE_TYPES})
-"""Types of models that the tests have compared, in padded batches, with one prompt at a time."""
+"""Types of models whose padded batches the tests compare with single prompts."""
 
 ALONE_TYPES: Final = frozenset({"hrm_text"})
-"""Types whose many rounds let the last bits of a product grow, which differ between sizes of a batch."""
+"""Types whose many iterations amplify the last bits of a product, which differ between batch sizes."""
 
 
 def length_dependent(model: Any) -> bool:
@@ -26,7 +26,7 @@ def length_dependent(model: Any) -> bool:
 
 
 def why_equal_lengths(model: Any) -> str | None:
-    """Return why only prompts of one length may share a batch; None if they may be padded."""
+    """Return why only prompts of the same length may share a batch; None if prompts may be padded."""
     if length_dependent(model):
         return "its rotary embedding depends on the length of the text"
     kind = model.config.get_text_config().model_type
@@ -36,12 +36,12 @@ def why_equal_lengths(model: Any) -> str | None:
 
 
 def is_alone(model: Any) -> bool:
-    """Return whether each prompt is a batch of its own."""
+    """Return whether each prompt needs a separate batch."""
     return model.config.get_text_config().model_type in ALONE_TYPES
 
 
 def begin_text(model: Any) -> None:
-    """Make a model forget the length of earlier texts: dynamic NTK keeps the rotation of the longest."""
+    """Reset the rotation that dynamic NTK keeps from the longest text so far."""
     for module in model.modules():
         if hasattr(module, "max_seq_len_cached") and "dynamic" in _kinds(getattr(module, "rope_type", None)):
             for prefix in _prefixes(module):

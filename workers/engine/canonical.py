@@ -3,17 +3,19 @@
 Floating-point sums depend on the order of their terms, so every sum behind a number gets an order that only the prompt
 decides:
 
-- Products. oneDNN adds the terms of an element one after the other, in runs whose length depends on the product's
-  inner dimension; other rows, their number and a row's place among them change nothing, from two rows on.
+- Products. oneDNN adds the terms of an element one after the other, in runs whose length depends on the product's inner
+  dimension. From two rows on, neither the other rows nor the number or the order of rows change an element.
 - Attention. The sum over a query's keys is taken in chunks of 384 positions, so that no product has an inner dimension
-  above 512, up to which it is one run. Keys of other paths, between those of the own path or after them, have the
-  weight 0 exactly. Weights are relative to the row's highest score, which is the same in any order; their own sum is
+  above 512, up to which it is one run. Keys of other paths, between or after the query's own keys, have the weight 0
+  exactly. Weights are relative to the row's highest score, which is the same in any order; the sum of the weights is
   one more column of the same product.
-- Everything else works on rows alone. What is left over of a vector's length is computed by other instructions, which
-  are not the same to the last bit for exponentials and the like: rows are padded to a multiple of 32, and nothing is.
-- In bfloat16 oneDNN's runs depend on the number of rows, too: all passes have 512 rows, and what is read of the last
-  layer 64. Attention is taken in tiles (`tiles`), as processors add 32 products of bfloat16 by rules of their own.
-- Threads each compute passes of their own, and none shares a product.
+- Everything else works on single rows. The remainder of a row that does not fill a vector is computed by other
+  instructions, whose exponentials and similar functions may differ in the last bit: rows are padded to a multiple of
+  32, so that there is no remainder.
+- In bfloat16 oneDNN's runs also depend on the number of rows: all passes have 512 rows, and the rows read from the last
+  layer are padded to 64. Attention is computed in tiles (`tiles`), since processors add 32 products of bfloat16 in an
+  order of their own.
+- Each thread computes passes alone; no product is shared between threads.
 
 oneDNN happens to behave this way but does not guarantee it, so an engine checks when it is opened: products with the
 model's weights, products of attention (`check_products`), and its own numbers for some test prompts, alone and
@@ -36,19 +38,19 @@ from workers.engine.tiles import check_tiles
 from workers.tokens import TokenisedPrompt
 
 CHUNK_POSITIONS: Final = 384
-"""Positions whose keys are added in one run; with the nodes of a block 512 keys at most."""
+"""Positions whose keys are added in one run; with the nodes of a block, at most 512 keys."""
 
 LOG2_E: Final = math.log2(math.e)
-"""Weights are powers of 2 of scores times this: torch's exp2 is four times as fast as its exp."""
+"""Factor of scores whose power of 2 is a weight: torch's exp2 is four times as fast as its exp."""
 
 PASS_ROWS: Final = 512
-"""Rows of every product in bfloat16: oneDNN adds in other runs for another number of rows."""
+"""Rows of every product in bfloat16: with another number of rows oneDNN adds in different runs."""
 
 LAST_ROWS: Final = 64
-"""The same in the last layer, which reads few rows."""
+"""Rows of products in the last layer, which reads few rows."""
 
 CHECKED_ROWS: Final = (ROW_MULTIPLE, 7 * ROW_MULTIPLE, 16 * ROW_MULTIPLE)
-"""Numbers of rows with which each shape of weights is tried."""
+"""Numbers of rows for which each shape of weights is checked."""
 
 
 def row_multiple(dtype: torch.dtype) -> int:
@@ -57,7 +59,7 @@ def row_multiple(dtype: torch.dtype) -> int:
 
 
 def refusal(model: Any) -> str | None:
-    """Return the reason why a model has no canonical mode; None if none is known."""
+    """Return the reason why a model has no canonical mode; None if no reason is known."""
     if model.device.type == "cpu" and model.dtype == torch.bfloat16 and bfloat16_by() == "emulated":
         return "this processor emulates bfloat16"
     if not onednn_serves(model.device, model.dtype):
@@ -71,14 +73,14 @@ def refusal(model: Any) -> str | None:
 
 
 Random = Callable[..., torch.Tensor]
-"""Random numbers of a shape."""
+"""Returns random numbers of a shape."""
 
 
 @torch.no_grad()
 def check_products(weights: Sequence[torch.Tensor], key_heads: int, heads: int, size: int) -> str | None:
-    """Return a property of products here that the canonical mode does not allow; None if none was found.
+    """Return the first property of this host's products that rules out the canonical mode; None if there is none.
 
-    weights: one of each shape, (outputs, inputs). heads: of queries for each head of keys. size: of a head.
+    weights: one of each shape, (outputs, inputs). heads: query heads per key head. size: head size.
     """
     generator = torch.Generator().manual_seed(0)
 
@@ -100,14 +102,14 @@ def _check_numbers_of_rows(weights: Sequence[torch.Tensor], random: Random) -> s
         rows = random(max(CHECKED_ROWS), inner)
         whole = product(rows, weight)
         for number in CHECKED_ROWS[:-1]:
-            # The same rows among others and elsewhere.
+            # The same rows, in another place and among other rows.
             if not torch.equal(product(rows[7 : 7 + number].contiguous(), weight), whole[7 : 7 + number]):
                 return f"a row of a product of {inner} by {outputs} depends on how many rows there are"
     return None
 
 
 def _check_places(weights: Sequence[torch.Tensor], random: Random) -> str | None:
-    """Return the problem if a row of a product with a fixed number of rows depends on its place, else None."""
+    """Return the problem if a row depends on its place in a product with a fixed number of rows, else None."""
     for weight in weights:
         outputs, inner = weight.shape
         for number in (LAST_ROWS, PASS_ROWS):
@@ -120,7 +122,7 @@ def _check_places(weights: Sequence[torch.Tensor], random: Random) -> str | None
 
 
 def _check_attention(heads: int, size: int, random: Random) -> str | None:
-    """Return the problem if the place of keys of weight 0 changes attention in chunks, else None."""
+    """Return the problem if the place of keys with weight 0 changes attention in chunks, else None."""
     keys = CHUNK_POSITIONS + BLOCK
     query, key, value = random(BLOCK * heads, size), random(keys, size), random(keys, size + 1)
     scores, shares = product(query, key), random(BLOCK * heads, keys)
@@ -143,9 +145,9 @@ def _check_attention(heads: int, size: int, random: Random) -> str | None:
 def make_prompts(vocabulary: int, longest: int | None, dtype: torch.dtype) -> list[TokenisedPrompt]:
     """Return the prompts of an engine's self-check: two with a common beginning, and a different one.
 
-    vocabulary: number of tokens. longest: the most tokens of a prompt; None: no limit. A model whose limit is short
-    may get fewer prompts.
-    In bfloat16 they are longer, so that the first two also share distant keys; its passes are long anyway.
+    vocabulary: number of tokens. longest: maximal number of tokens in a prompt; None for no limit. A model with a small
+    limit may get fewer prompts. In bfloat16 they are longer, so that the first two also share distant keys; its passes
+    are long anyway.
     """
     shared = 340 if dtype == torch.bfloat16 else 40
     length = min(shared + 120, longest or shared + 120)
@@ -155,7 +157,7 @@ def make_prompts(vocabulary: int, longest: int | None, dtype: torch.dtype) -> li
 
 
 def digest(logprobs: Sequence[Sequence[float]]) -> str:
-    """Return a digest of the bits of numbers: the first 16 hexadecimal digits of their SHA-256."""
+    """Return a digest of the numbers' bits: the first 16 hexadecimal digits of their SHA-256."""
     numbers = [number for row in logprobs for number in row]
     return sha256(struct.pack(f"<{len(numbers)}d", *numbers)).hexdigest()[:16]
 
@@ -164,8 +166,8 @@ def digest(logprobs: Sequence[Sequence[float]]) -> str:
 class Chunk:
     """Keys `first` to `last - 1` of a block, in one chunk of CHUNK_POSITIONS positions.
 
-    All queries see the keys before `masked_from`; the mask is added to the scores of the others, 0 or minus infinity,
-    shape (queries, last - masked_from).
+    All queries see the keys before `masked_from`. The mask is added to the scores of the other keys: 0 or minus
+    infinity, shape (queries, last - masked_from).
     """
 
     first: int
@@ -195,15 +197,15 @@ def attend(
 ) -> torch.Tensor:
     """Compute attention of a canonical pass.
 
-    query: (key heads, queries × heads per key head, head size), scaled, and by LOG2_E too without a softcap; the rows
-    of one query are adjacent. keys, values: (key heads, K, head size).
-    Returns (queries, heads × head size).
+    query: (key heads, queries × heads per key head, head size), scaled, and without a softcap also multiplied by
+    LOG2_E; the rows of one query are adjacent. keys, values: (key heads, K, head size). Returns (queries, heads × head
+    size).
     """
     key_heads, rows, _ = query.shape
     queries = len(current.tokens)
     group, size = rows // queries, values.shape[-1]
-    values = torch.nn.functional.pad(values, (0, 1), value=1.0)  # the last column adds the weights themselves
-    output = query.new_zeros(queries, key_heads, group * size)  # rows of padding alone are in no block
+    values = torch.nn.functional.pad(values, (0, 1), value=1.0)  # the last column sums the weights
+    output = query.new_zeros(queries, key_heads, group * size)  # rows that are only padding are in no block
     window = current.effective(window)
     for block in current.layout(("canonical", window), lambda: list(_blocks(current, window))):
         block_keys, block_values = keys.index_select(1, block.keys), values.index_select(1, block.keys)
@@ -218,7 +220,7 @@ def attend(
 def _weigh(
     block: Block, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, softcap: float | None
 ) -> torch.Tensor:
-    """Return the values summed by weights not yet divided by their sum, and that sum, (rows, head size + 1)."""
+    """Return the weighted sum of the values, not yet divided, and the sum of the weights, (rows, head size + 1)."""
     scores = []
     for chunk in block.chunks:
         part = product(query, keys[chunk.first : chunk.last])
@@ -246,7 +248,7 @@ def _blocks(current: Pass, window: int | None) -> Iterator[Block]:
 
 
 def _block(current: Pass, first: int, last: int, last_node: int, window: int | None) -> Block:
-    """Make a block. Rows from `last_node` on are padding: they see every key, so that their numbers stay finite."""
+    """Make a block. Rows from `last_node` on are padding: they see every key, so that their numbers are finite."""
     trie = current.trie
     own = range(current.first + first, current.first + last_node)
     ancestors = trie.path(trie.parent[own[0]])

@@ -1,7 +1,7 @@
-"""Conversations in the form of a model's own chat template.
+"""Conversations rendered with a model's own chat template.
 
 A template comes with the model's files and is a program in Jinja. transformers renders it in Jinja's immutable sandbox,
-which keeps it from Python's internals and from changing its arguments; only a template's time is not bounded.
+which blocks access to Python's internals and changes to its arguments; only the running time is not limited.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from workers.engine.loading import LoadedModel
 from workers.errors import PermanentError
 from workers.tokens import beginning
 
-# The date for templates that write today's: a prompt must not change overnight. Llama's templates fall back on it.
+# The date for templates that write today's: a prompt must not change overnight. It is the default of Llama's templates.
 _DATE: Final = {
     "%A": "Friday",
     "%B": "July",
@@ -42,15 +42,14 @@ def render_chat(
     open_with: str,
     told: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
-    """Return the conversation in the model's form; it ends in an assistant's turn that `open_with` begins.
+    """Return the conversation in the model's form, ending with an assistant's turn that begins with `open_with`.
 
     told: further arguments of the template, such as `enable_thinking`.
 
-    messages: `role` (system, user or assistant) and `content` of each turn; at least one. If the template has no system
-    role, or leaves its content out, the system's turn is put at the head of the first user's turn. The text does not
-    depend on the day: templates that write the date get 26 July 2024.
-    Raises EngineError for a model without a chat template, for a template that fails or violates the sandbox, and for
-    one that leaves a turn out.
+    messages: `role` (system, user or assistant) and `content` of each turn; at least one turn. If the template has no
+    system role, or leaves its content out, the system's turn is put at the beginning of the first user's turn. The text
+    does not depend on the day: templates that write the date get 26 July 2024. Raises EngineError for a model without a
+    chat template, and for a template that fails, violates the sandbox or leaves out a turn.
     """
     tokenizer = loaded.tokenizer
     if getattr(tokenizer, "chat_template", None) is None:
@@ -85,7 +84,7 @@ def render_chat(
 
 
 def _ways_to_say(messages: Sequence[Mapping[str, str]]) -> list[Sequence[Mapping[str, str]]]:
-    """Return the turns unchanged, and with the system's turn in the first user's if there are both."""
+    """Return the turns unchanged and, if a user's turn follows the system's, with the two joined."""
     roles = [message["role"] for message in messages[:2]]
     if roles != ["system", "user"]:
         return [messages]
@@ -99,10 +98,10 @@ def _in_short(error: Exception) -> str:
 
 
 def encode_rendered(tokenizer: Any, text: str) -> list[int]:
-    """Return token ids of a chat template's text, with the special tokens that it wrote.
+    """Return the token ids of a rendered conversation, with the special tokens that its template wrote.
 
-    The tokenizer's beginning-of-text token is added if the template has not written it, and never twice. A token at the
-    end is left out: the turn is open.
+    The tokenizer's beginning-of-text token is added unless the template has written it. An end-of-text token is left
+    out, since the turn is still open.
     """
     before, own = split_special(tokenizer, text)
     return own if own[: len(before)] == before else before + own

@@ -1,4 +1,4 @@
-"""Attention on the CPU: which of the ways suits a layer."""
+"""Attention on the CPU: chooses the implementation for a layer."""
 
 import torch
 
@@ -17,17 +17,17 @@ def attend_on_cpu(
     window: int | None,
     softcap: float | None,
 ) -> torch.Tensor:
-    """Compute the attention of a pass.
+    """Compute the attention of a pass on the CPU.
 
-    query: (key heads, rows, heads per key head, head size), not scaled yet. keys, values: (key heads, K, head size).
-    window: positions that a token sees, None for all. softcap: bends the scores, None for none.
-    Returns (rows, key heads, heads per key head, head size), in whatever layout it was computed.
+    query: (key heads, rows, heads per key head, head size), not yet scaled. keys, values: (key heads, K, head size).
+    window: number of positions that a token sees; None for all. softcap: limit of the scores; None for none. Returns
+    (rows, key heads, heads per key head, head size), in the memory layout in which it was computed.
     """
     if query.dtype == torch.bfloat16 and softcap is None:
         output = attend_in_tiles(current, query, keys, values, scaling=scaling)
         if window is None or current.effective(window) is None:
             return output
-        # Which way a token is computed may depend on its own depth only, not on the pass.
+        # The choice for a token may depend on its own depth only, not on the pass.
         deep = torch.tensor(current.positions) >= window
         by_window = _attend_wide(current, query, keys, values, scaling, window, softcap)
         return torch.where(deep[:, None, None, None], by_window, output)

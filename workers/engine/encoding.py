@@ -1,11 +1,11 @@
-"""Tokenises many texts with common lines, each as a whole, without reading these lines again.
+"""Tokenises many texts with common lines, each as a whole, reading the common lines only once.
 
 A 5-shot prompt is mostly instruction and examples, orders of a question have the same options, and every label is
-tokenised together with its prompt: read in full, the texts of a shard would cost a seventh of the model's time on a
-CPU, and more than it on a GPU. So a text is cut at the beginning of a line and after its label, and each piece is read
-once. No token of a vocabulary may lie across such a cut: a tokenizer that has one reads every text in full. Since the
-step that cuts a text into words could look across as well, some texts of every call are read whole and compared, from
-their first difference to the text compared before.
+tokenised together with its prompt. Reading the texts of a shard in full would take a seventh of the model's time on a
+CPU, and more than the model's time on a GPU. So a text is divided at the beginning of each line and after the line's
+label, and each piece is read once. No token of the vocabulary may lie across such a division; if one does, every text
+is read in full. Since the step that divides a text into words could look across as well, some texts of every call are
+also read whole and compared, from their first difference to the text compared before.
 """
 
 import re
@@ -30,19 +30,19 @@ from workers.tokens import (
 )
 
 LINES: Final = re.compile(r"\n(?:([^\W_]+[.):]|\([^\W_]\))(?= [^\W_])|(?=[^\W_]|\())")
-"""The end of a line before another one, with the label that begins that one, such as "A.", "(A)" or "Answer:"."""
+"""The end of a line that is followed by another, with the label of the next line, such as "A.", "(A)" or "Answer:"."""
 
 ACROSS: Final = re.compile(r"[.):] |\n(?:[^\W_]|[(\ufffd])")
-"""Pattern of a token that lies across a cut; U+FFFD is the beginning of a character."""
+"""Pattern of a token that lies across a division; U+FFFD is the beginning of a character."""
 
 PERHAPS_ACROSS: Final = re.compile(r"[.):][ ▁Ġ]|[\nĊ].")
-"""The same for a token in its vocabulary's form, in which a letter may represent a byte."""
+"""The same for a token as the vocabulary writes it, in which a letter may represent a byte."""
 
 BEFORE: Final = "x\n"
-"""Put before a piece while it is read, since some tokenizers add a blank at the beginning of a text."""
+"""Text before a piece while it is read, since some tokenizers add a blank at the beginning of a text."""
 
 AFTER: Final = "x"
-"""Put after a line while it is read, since blanks at the end of a text may be merged."""
+"""Text after a line while it is read, since blanks at the end of a text may be merged."""
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ _cuttable: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
 class OutOfStepError(Exception):
-    """A tokenizer reads a text differently when it reads it in pieces."""
+    """A tokenizer reads a text in pieces differently from the whole text."""
 
 
 class PieceEncoder:
@@ -69,14 +69,14 @@ class PieceEncoder:
         self._count = 0
 
     def __call__(self, text: str) -> list[int]:
-        """Return token ids of the whole text. Raises OutOfStepError if a comparison fails."""
+        """Return the token ids of a whole text. Raises OutOfStepError if a comparison fails."""
         if not text:
             return self._in_full(text)
         pieces = _cut(text)
         last = len(pieces) - 1
         if last and pieces[0] != self._beginning[0]:
             self._beginning = pieces[0], self._tokens(pieces[0], True, False)
-        # Comparing long texts takes less than looking one up.
+        # Comparing two long texts is faster than looking one up.
         tokens = [self._beginning[1] if last else self._tokens(text, True, True)]
         tokens += [self._tokens(piece, False, place == last) for place, piece in enumerate(pieces[1:], start=1)]
         self._count += 1
@@ -90,7 +90,7 @@ class PieceEncoder:
     def _read(self, piece: str, first: bool, last: bool) -> list[int]:
         """Return the tokens of a piece, with the special tokens of a text's first piece."""
         if self._breaks_alone and last and not first and piece.startswith(" "):
-            line = self._tokens(f"{piece}\n", False, False)  # that of an option in the prompt is known
+            line = self._tokens(f"{piece}\n", False, False)  # the line of an option in the prompt was read before
             if line[-1:] == self._before[-1:]:
                 return line[:-1]
         before = "" if first else BEFORE
@@ -112,7 +112,7 @@ class PieceEncoder:
         return ids[start:end]
 
     def _compare(self, pieces: list[str], tokens: list[list[int]]) -> None:
-        """Compare with the text read whole, without the beginning that it shares with the last compared one."""
+        """Compare with the text read as a whole, leaving out the beginning that the last compared text shares."""
         shared = common_length(pieces, self._compared)
         start = max(1, shared - 1) if shared else 0
         whole = "".join(pieces[start:])
@@ -123,7 +123,7 @@ class PieceEncoder:
 
 
 def _cut(text: str) -> list[str]:
-    """Cut a text into pieces; the first ends at its last blank line."""
+    """Divide a text into pieces; the first piece ends at the text's last blank line."""
     last = text.rfind("\n\n") + 1
     first, *others = LINES.split(text[last:])
     pieces = [text[:last] + first]
@@ -134,7 +134,7 @@ def _cut(text: str) -> list[str]:
 
 
 def is_cuttable(tokenizer: Any) -> bool:
-    """Return whether no token of the vocabulary lies across a cut."""
+    """Return whether no token of the vocabulary lies across a division."""
     if not getattr(tokenizer, "is_fast", False):
         return False
     if tokenizer not in _cuttable:
@@ -144,7 +144,7 @@ def is_cuttable(tokenizer: Any) -> bool:
 
 
 class LabelTokeniser:
-    """`tokenise` for prompts with common ends: the tokens of their labels are found once for each last line."""
+    """A `tokenise` for prompts with common endings, which finds the labels' tokens once for each last line."""
 
     def __init__(self) -> None:
         self._labels: dict[tuple[str, tuple[str, ...]], list[int]] = {}
@@ -161,13 +161,13 @@ class LabelTokeniser:
         is_whole = found.context == encode(prompt.text)
         if known is not None and (found.labels != known or not is_whole):
             raise OutOfStepError
-        if is_whole:  # and no label begins before its own text does
+        if is_whole:  # and no label begins before its own text
             self._labels[line] = found.labels
         return found
 
 
 class ContinuationTokeniser:
-    """`tokenise_continuations` likewise, since orders of a question have the same continuations after one last line."""
+    """A `tokenise_continuations` for prompts with common endings: orders of a question have the same continuations."""
 
     def __init__(self) -> None:
         self._after: dict[tuple[str, str], list[int]] = {}
@@ -176,7 +176,7 @@ class ContinuationTokeniser:
     def __call__(self, encode: Encode, prompt: ScoringPrompt) -> TokenisedContinuations:
         """Tokenise a prompt. Raises OutOfStepError if a check fails."""
         line, continuations = last_line(prompt)
-        if not line:  # the number of line breaks before it may count
+        if not line:  # the tokens may depend on the number of line breaks before it
             return tokenise_continuations(encode, prompt)
         keys = [(line, continuation) for continuation in continuations]
         known = [self._after[key] for key in keys if key in self._after]
@@ -202,7 +202,7 @@ def encoder_for(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> Encode:
 
 
 def encode_labels(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[TokenisedPrompt]:
-    """Return each prompt as `tokenise` does. Raises EngineError for a label that the vocabulary does not have."""
+    """Tokenise each prompt as `tokenise` does. Raises EngineError for a label that the vocabulary does not have."""
     found = encode_all(tokenizer, prompts, tokenise, LabelTokeniser())
     unknown = getattr(tokenizer, "unk_token_id", None)
     for prompt, tokens in zip(prompts, found, strict=True):
@@ -226,9 +226,9 @@ def encode_all(
     tokenise: Callable[[Encode, ScoringPrompt], T],
     by_pieces: Callable[[Encode, ScoringPrompt], T] | None = None,
 ) -> list[T]:
-    """Tokenise each prompt by an encoder that reads pieces; if that fails, again by an encoder that does not.
+    """Tokenise each prompt with an encoder that reads pieces or, if that fails, that reads whole texts.
 
-    by_pieces: in place of `tokenise` with an encoder that reads pieces; may raise OutOfStepError as well.
+    by_pieces: used instead of `tokenise` with the encoder that reads pieces; may raise OutOfStepError as well.
     """
     if not any(prompt.chat for prompt in prompts) and is_cuttable(tokenizer):
         pieces = PieceEncoder(tokenizer)

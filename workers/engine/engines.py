@@ -21,9 +21,9 @@ ENGINES: Final = ("trie", "batched", "reference")
 
 
 class Engine(Protocol):
-    """Prompts in, log-probabilities out.
+    """The interface of an engine: prompts in, log-probabilities out.
 
-    budget_tokens: tokens that go through the model at once; lower it when memory runs out.
+    budget_tokens: number of tokens that the model computes at once; lower it when memory runs out.
     """
 
     budget_tokens: int
@@ -31,7 +31,7 @@ class Engine(Protocol):
     def score(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Return log-probabilities of each continuation's first token."""
+        """Return the log-probability of each continuation's first token."""
         ...
 
     def score_continuations(
@@ -46,10 +46,10 @@ class Engine(Protocol):
 
 
 class BatchedEngine:
-    """Every prompt in full, in batches."""
+    """Scores prompts in batches, every prompt in full."""
 
     def __init__(self, loaded: LoadedModel, *, budget_tokens: int | None = None, because: str | None = None) -> None:
-        """Prepare the engine. because: reason for this engine in place of the trie, if the user did not choose it."""
+        """Prepare the engine. because: why it is used instead of the trie, unless the user chose it."""
         self._loaded = loaded
         self._because = because
         self.budget_tokens = budget_tokens or BATCH_TOKENS
@@ -75,7 +75,7 @@ class BatchedEngine:
 
 
 class ReferenceEngine:
-    """One prompt at a time."""
+    """Scores one prompt at a time."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
@@ -94,7 +94,7 @@ class ReferenceEngine:
         return _one_by_one(lambda prompt: continuations_reference(self._loaded, [prompt]), prompts, should_stop)
 
     def settings(self) -> dict[str, object]:
-        """Return the settings that could change the last bits of a number: none."""
+        """Return the engine's name: no setting could change the last bits of a number."""
         return {"engine": "transformers-reference"}
 
 
@@ -121,11 +121,11 @@ def open_engine(
     memory_bytes: int | None = None,
     canonical: bool | None = None,
 ) -> Engine:
-    """Return the engine of that name for a model; the batched one for a model that the trie cannot score.
+    """Return the engine of that name for a model; the batched engine for a model that the trie cannot score.
 
-    canonical: True for numbers whose bits depend on the prompt alone, or an EngineError if there are none; False for
-    the fast mode; None for the canonical one if the model and the machine support it.
-    Raises EngineError for an unknown name.
+    canonical: True for numbers whose bits depend on the prompt alone, or an EngineError if that is not possible; False
+    for the fast mode; None for the canonical mode if the model and the machine support it. Raises EngineError for an
+    unknown name.
     """
     if canonical and name != "trie":
         raise EngineError(f"the engine {name!r} has no canonical mode; use the engine 'trie'")
@@ -133,7 +133,7 @@ def open_engine(
         reason = refusal(loaded.model)
         if reason is None or canonical:
             return TrieEngine(loaded, budget_tokens=budget_tokens, memory_bytes=memory_bytes, canonical=canonical)
-        on_cpu = loaded.device.type == "cpu"  # whose passes are smaller than a batch
+        on_cpu = loaded.device.type == "cpu"  # passes on a CPU are smaller than a batch
         return BatchedEngine(loaded, budget_tokens=None if on_cpu else budget_tokens, because=reason)
     if name == "batched":
         return BatchedEngine(loaded, budget_tokens=budget_tokens)

@@ -1,4 +1,4 @@
-"""Runs a pass of a token trie through a transformers model, whose own code does everything but the attention."""
+"""Runs a pass of a token trie through a transformers model, replacing only the model's attention."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,7 +25,7 @@ def refusal(model: Any) -> str | None:
 
 
 class HostedForward:
-    """The model's own forward pass with the trie's attention and, if they apply, oneDNN's products."""
+    """The model's own forward pass with the trie's attention and, where they can be used, oneDNN's products."""
 
     name = "hosted"
 
@@ -35,7 +35,7 @@ class HostedForward:
 
     @contextmanager
     def install(self) -> Iterator[None]:
-        """Make the model compute tries inside the block; afterwards it is unchanged."""
+        """Make the model compute tries inside the block, and restore it afterwards."""
         before = self._model.config._attn_implementation  # noqa: SLF001
         with ExitStack() as stack:
             stack.callback(self._model.set_attn_implementation, before)
@@ -45,7 +45,7 @@ class HostedForward:
             yield
 
     def __call__(self, current: Pass, wanted: Sequence[int]) -> torch.Tensor:
-        """Return the states after the last norm of the pass's `wanted` rows, (wanted, hidden size)."""
+        """Return the states after the last norm for the `wanted` rows of a pass, (wanted, hidden size)."""
         device = self._model.device
         token = _current.set(current)
         try:
@@ -71,7 +71,7 @@ def _attention(
     softcap: float | None = None,
     **_others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Compute attention for a layer, in place of its own; query (1, heads, tokens, head size), already rotated."""
+    """Compute a layer's attention, in place of its own. query: (1, heads, tokens, head size), already rotated."""
     current = _current.get()
     keys, values = current.extend(module.layer_idx, key[0], value[0])
     heads = query[0].unflatten(0, (key.shape[1], -1)).transpose(1, 2)  # (key heads, tokens, heads per key head, size)

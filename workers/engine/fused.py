@@ -1,12 +1,13 @@
-"""Our own forward pass for Llama's layers on the CPU: the model's weights, fewer walks over the activations.
+"""Our own forward pass for Llama's layers on the CPU, which reads and writes the activations less often.
 
-Weights are copied anyway, into the layout that oneDNN reads. On the way the norms' gains go into the products that
-follow them (in float32), the three projections of attention become one, and the rows of queries and keys are reordered
-so that turning them by their position is one multiplication of complex numbers. Query heads are reordered, too: heads
-of one group apart, as attention takes and returns them. The last layer is computed only where something is read.
+The weights have to be copied anyway, into the layout that oneDNN reads. The copy multiplies the norms' gains into the
+products that follow them (in float32), joins the three projections of attention, and reorders the rows of queries and
+keys so that rotating them by their position is one multiplication of complex numbers. The heads of a group of queries
+are also reordered, into the order in which attention takes and returns them. The last layer is computed only for rows
+that are read.
 
-What is done between products walks over some rows at a time, in memory that is used again: a whole pass would be read
-from outside the core's cache by every operator.
+The operations between products work on some rows at a time, in memory that is used again: with a whole pass, every
+operation would read from outside the core's cache.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,11 +25,11 @@ from workers.engine.products import onednn_serves, pack, product, product_times
 FUSED_TYPES: Final = ("llama", "mistral", "qwen2")
 
 ROWS_AT_ONCE: Final = 128
-"""Rows between products: with 576 to 4096 floats a row, they fit into a core's second cache."""
+"""Rows computed at once between products: with 576 to 4096 floats per row, they fit into a core's second cache."""
 
 
 def can_be_fused(model: Any) -> bool:
-    """Return whether a model is built of the layers that FusedForward computes."""
+    """Return whether FusedForward supports a model's layers."""
     config = model.config
     return (
         config.model_type in FUSED_TYPES
@@ -46,7 +47,10 @@ class FusedForward:
     name = "fused"
 
     def __init__(self, model: Any, rows: int, *, canonical: bool = False) -> None:
-        """Pack the weights. rows: about how many tokens are computed at once. canonical: whether passes are."""
+        """Pack the weights. rows: about how many tokens are computed at once.
+
+        canonical: whether passes are canonical.
+        """
         self._canonical = canonical
         self._base = model.base_model
         self._heads = model.config.num_attention_heads
@@ -61,11 +65,11 @@ class FusedForward:
 
     @contextmanager
     def install(self) -> Iterator[None]:
-        """Install nothing: the model's own code does not run."""
+        """Do nothing: the model's own code does not run."""
         yield
 
     def __call__(self, current: Pass, wanted: Sequence[int]) -> torch.Tensor:
-        """Return the states after the last norm of the pass's `wanted` rows, (wanted, hidden size)."""
+        """Return the states after the last norm for the `wanted` rows of a pass, (wanted, hidden size)."""
         tokens = len(current.tokens)
         turns = self._turns(current.positions)
         states = self._base.embed_tokens(torch.tensor(current.tokens)).float()  # (tokens, hidden size)
@@ -107,7 +111,7 @@ class FusedForward:
     def _finish_layer(
         self, layer: "_Layer", states: torch.Tensor, attended: torch.Tensor, at_once: int
     ) -> torch.Tensor:
-        """Return the states after a layer's MLP, adding its attention to them in place."""
+        """Return the states after a layer's MLP. Adds the attention to `states` in place."""
         outputs = []
         for some, attended_some in zip(states.split(at_once), attended.split(at_once), strict=True):
             normed = self._normalise(some, product(attended_some, layer.output, layer.output_bias), layer.gain_after)
@@ -116,7 +120,7 @@ class FusedForward:
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
     def _turn(self, projected: torch.Tensor, turns: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> None:
-        """Write the rotated queries and keys of (tokens, heads and key heads, head size)."""
+        """Write the rotated queries and keys of a projection (tokens, heads and key heads, head size)."""
         both = projected[:, : self._heads + self._key_heads]
         if self._dtype == torch.float32:
             torch.mul(_complex(both[:, : self._heads]), turns[:, None], out=_complex(query))
@@ -138,9 +142,9 @@ class FusedForward:
         return torch.polar(torch.full_like(angles, rotary.attention_scaling), angles)
 
     def _normalise(self, states: torch.Tensor, added: torch.Tensor | None, gain: torch.Tensor | None) -> torch.Tensor:
-        """Return the RMS norm of the states, after adding to them in place.
+        """Return the RMS norm of the states, after adding `added` to them in place.
 
-        gain: None where it is folded into the weights that follow.
+        gain: None if it is folded into the weights that follow.
         """
         normed = torch.empty(states.shape, dtype=self._dtype)
         wide = torch.empty(min(ROWS_AT_ONCE, len(states)), states.shape[1])
@@ -153,7 +157,7 @@ class FusedForward:
             norms = torch.linalg.vector_norm(some, dim=-1, keepdim=True)
             factors = norms.square_().div_(states.shape[-1]).add_(self._epsilon).rsqrt_()
             torch.mul(some, factors, out=scaled)
-            if gain is not None:  # else it is in the weights
+            if gain is not None:  # otherwise it is in the weights
                 scaled.mul_(gain)
             if scaled is not normed_some:
                 normed_some.copy_(scaled)
@@ -161,10 +165,10 @@ class FusedForward:
 
 
 class _Layer:
-    """A layer's weights, packed; in float32 with the gains folded in, which in bfloat16 would round them again."""
+    """A layer's packed weights. In float32 the gains are folded in; in bfloat16 that would round the weights again."""
 
     def __init__(self, layer: Any, rows: int, rows_after: int) -> None:
-        """Pack the layer. rows: about how many are computed at once; rows_after: after the attention."""
+        """Pack the layer. rows: about how many are computed at once; rows_after: the same after the attention."""
         attention, mlp = layer.self_attn, layer.mlp
         self.window: int | None = getattr(
             attention, "sliding_window", getattr(attention.config, "sliding_window", None)
@@ -194,7 +198,7 @@ class _Layer:
 
 
 def _interleave_heads(linear: Any, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return a projection whose heads give the pairs that rotate together, row i and row i + size/2, side by side."""
+    """Return a projection with the rows of each head that rotate together, i and i + size/2, side by side."""
 
     def interleave(rows: torch.Tensor) -> torch.Tensor:
         return rows.unflatten(0, (-1, 2, size // 2)).transpose(1, 2).reshape(rows.shape)
@@ -203,7 +207,7 @@ def _interleave_heads(linear: Any, size: int) -> tuple[torch.Tensor, torch.Tenso
 
 
 def _groups_apart(rows: torch.Tensor, heads: tuple[int, int, int]) -> torch.Tensor:
-    """Return the rows of all heads, in the order of their places in a group.
+    """Return the rows of all heads, ordered by the heads' places in their groups.
 
     heads: (key heads, heads per key head, head size).
     """
@@ -211,5 +215,5 @@ def _groups_apart(rows: torch.Tensor, heads: tuple[int, int, int]) -> torch.Tens
 
 
 def _complex(pairs: torch.Tensor) -> torch.Tensor:
-    """Return neighbouring numbers of the last dimension as complex ones; memory is shared."""
+    """Return pairs of neighbours in the last dimension as complex numbers, sharing memory."""
     return torch.view_as_complex(pairs.unflatten(-1, (-1, 2)))

@@ -1,14 +1,14 @@
-"""Texts that a model writes. A text is a function of its prompt, the seed and the parameters alone.
+"""Texts that a model writes. A text depends on its prompt, the seed and the parameters alone.
 
-Each draw has noise of its own: a token is drawn by adding standard Gumbel noise to the log-probabilities and taking the
+Each draw has its own noise: a token is drawn by adding standard Gumbel noise to the log-probabilities and taking the
 largest (Gumbel 1954; Maddison et al. 2014), and the noise of a token at a step follows from the seed, the prompt's
 `seed_text`, the step and the token. So a text is the same alone, in any batch and in any order, as far as the model's
-numbers are, which padding moves in their last bits.
+numbers are the same: padding changes their last bits.
 
 Thoughts are long, and of very different lengths, so a batch is not sized for its longest possible text. It begins with
-the prompts that fit with a little of their answers; rows that have ended leave it; and when the stored keys and values
-no longer fit, the shortest texts wait and are read in again in a later batch. A common beginning of several prompts is
-computed once, and so is a prompt that is answered several times.
+the prompts that fit with a small part of their answers; rows that have ended leave it; and when the stored keys and
+values no longer fit, the shortest texts wait and are read again in a later batch. A common beginning of several prompts
+is computed once, and so is a prompt that is answered several times.
 """
 
 import hashlib
@@ -34,22 +34,22 @@ from workers.engine.reading import Reading
 from workers.errors import EngineError, InterruptedScoringError
 
 GENERATION_TOKENS: Final = {"cpu": 8192, "cuda": 32768}
-"""Tokens of one batch, by kind of device: prompts and answers, whose keys and values are kept."""
+"""Tokens whose keys and values a batch stores, by kind of device: prompts and answers."""
 
 CPU_CACHE_BYTES: Final = 4 << 30
-"""Memory for the keys and values of a model on the CPU, half of it in use."""
+"""Memory for keys and values on the CPU, half of it used."""
 
 MOST_ROWS: Final = {"cpu": 64, "cuda": 256}
-"""Texts that are written at once, by kind of device: more of them are not written faster."""
+"""Number of texts written at once, by kind of device; more texts are not written faster."""
 
 ROOM_TOKENS: Final = 256
-"""A batch begins with room for so many tokens after each prompt."""
+"""Number of tokens after each prompt for which a new batch has memory."""
 
 LEAST_ROOM: Final = 1024
-"""A model whose context ends before a protocol's limit of tokens must leave at least so many of them after a prompt."""
+"""Tokens that a model's context must leave after a prompt if it ends before the protocol's limit of tokens."""
 
 STOP_MARGIN: Final = 8
-"""Tokens decoded beyond the length of a stop sequence: some have no text of their own."""
+"""Tokens decoded beyond the length of a stop sequence, since some tokens have no text."""
 
 _SAMPLING: Final = ("temperature", "top_k", "top_p", "min_p")
 
@@ -58,8 +58,8 @@ _SAMPLING: Final = ("temperature", "top_k", "top_p", "min_p")
 class ThoughtLimit:
     """The limit of a thought, for a text that is still a thought after `tokens` tokens.
 
-    closing: returns the text that closes the thought so far; None if it is no thought. answers: whether that text is
-    appended and the answer follows; otherwise the text ends there.
+    closing: returns the text that closes the thought so far; None if the text is not a thought. answers: whether that
+    text is appended and the answer follows; otherwise the text ends there.
     """
 
     tokens: int
@@ -71,9 +71,9 @@ class ThoughtLimit:
 class GenerationPrompt:
     """A text to continue.
 
-    text: in the model's form. seed_text: makes the prompt's draws its own, such as a digest.
-    chat: whether a chat template wrote the text, with the special tokens that belong there.
-    limit: of its thought; None: only the text has one.
+    text: the prompt in the model's form. seed_text: makes the prompt's draws its own, such as a digest. chat: whether a
+    chat template wrote the text, including its special tokens.
+    limit: the limit of its thought; None if only the whole text has a limit.
     """
 
     text: str
@@ -86,13 +86,11 @@ class GenerationPrompt:
 class Generated:
     """A model's text.
 
-    text: without special tokens other than markers of thoughts, and up to a stop sequence, which is left out with
-    everything after it.
-    tokens: written by the model, including a stop sequence or the end of the text; at least 1.
-    finished: whether it ended by itself or by a stop sequence, and not at a limit of tokens.
-    parameters: as returned by `effective_parameters`.
-    forced: its thought was closed at the limit, by tokens that count as its own. beginning: returns the text of this
-    many first tokens.
+    text: ends before the first stop sequence, and contains no special tokens except markers of thoughts. tokens: number
+    written by the model, including a stop sequence or the end of the text; at least 1. finished: whether the text ended
+    by itself or by a stop sequence, and not at a limit of tokens. parameters: as returned by `effective_parameters`.
+    forced: whether its thought was closed at the limit, by tokens that count as its own. beginning: returns the text of
+    a number of first tokens.
     """
 
     text: str
@@ -105,7 +103,7 @@ class Generated:
 
 @dataclass(frozen=True)
 class Counted:
-    """prompts: tokens of all prompts; computed: the tokens among them that went through the model."""
+    """Numbers of tokens. prompts: in all prompts. computed: in prompts that the model computed."""
 
     prompts: int
     computed: int
@@ -141,7 +139,7 @@ def effective_parameters(loaded: LoadedModel, generation: Mapping[str, Any]) -> 
 
 
 def _end_tokens(loaded: LoadedModel) -> list[int]:
-    """Return every token that ends a text or a turn for a model, its configuration or its tokenizer."""
+    """Return the tokens that end a text or a turn, according to the model, its configuration or its tokenizer."""
     known = (
         loaded.model.generation_config.eos_token_id,
         loaded.model.config.get_text_config().eos_token_id,
@@ -164,16 +162,15 @@ def generate_counted(
     done: Callable[[int, Generated], None] = lambda _index, _generated: None,
     stepped: Callable[[int], None] = lambda _tokens: None,
 ) -> tuple[list[Generated], Counted]:
-    """Continue each prompt, in the order given; return the texts, and the number of computed tokens of prompts.
+    """Continue each prompt; return the texts in the order of the prompts, and the numbers of tokens.
 
     generation: a protocol's parameters, see `effective_parameters`. budget_tokens: tokens whose keys and values are
-    kept at once, padding included; a longer text is continued alone. kept_special: whether a special token stays in the
-    text. done: receives each text, with the prompt's place, as soon as it has ended. stepped: receives the number of
-    tokens of each step.
-    should_stop is called after each step; a true result raises InterruptedScoringError.
-    A text that may be longer than the model's context allows is cut off there, as at its limit.
-    Raises EngineError for a prompt that leaves less than LEAST_ROOM tokens of the context, or less than the whole
-    limit; for one without tokens, and for a model whose numbers overflow.
+    stored at once, padding included; a longer text is continued alone. kept_special: returns whether a special token
+    stays in the text. done: receives each text, with the prompt's place, as soon as it has ended. stepped: receives the
+    number of tokens of each step. should_stop is called after each step; a true result raises InterruptedScoringError.
+    A text that may exceed the model's context is cut off at its end, as at a limit.
+    Raises EngineError for a prompt without tokens, for a prompt that leaves less of the context than both LEAST_ROOM
+    tokens and the limit, and for a model whose numbers overflow.
     """
     writer = _Writer(loaded, effective_parameters(loaded, generation), should_stop, kept_special, done, stepped)
     contexts = [context_of(loaded.tokenizer, prompt) for prompt in prompts]
@@ -182,15 +179,15 @@ def generate_counted(
     most = int(generation["max_tokens"])
     room = [most if loaded.max_length is None else min(most, loaded.max_length - len(one)) for one in contexts]
     rows = [_Row(index, prompts[index], context, room[index]) for index, context in enumerate(contexts)]
-    # Longest first, so that lack of memory shows at once; equal prompts are adjacent.
+    # Longest first, so that a lack of memory shows at once; equal prompts are adjacent.
     rows.sort(key=lambda row: (-len(row.context), row.context, row.index))
     return writer.write(rows, budget_tokens), Counted(sum(map(len, contexts)), writer.computed)
 
 
 def cache_tokens(loaded: LoadedModel) -> int:
-    """Return the number of tokens whose keys and values may be kept: half of the memory, at least 1,024.
+    """Return the number of tokens whose keys and values fit into half of the free memory, at least 1,024.
 
-    GENERATION_TOKENS if a model's configuration does not state their size.
+    GENERATION_TOKENS if the model's configuration does not state their size.
     """
     kind = loaded.device.type
     config = loaded.model.config.get_text_config()
@@ -200,23 +197,23 @@ def cache_tokens(loaded: LoadedModel) -> int:
         return GENERATION_TOKENS.get(kind, GENERATION_TOKENS["cpu"])
     each = getattr(config, "head_dim", None) or width // heads
     kept = getattr(config, "num_key_value_heads", None) or heads
-    # Twice: a step puts the keys and values that it adds into a new copy of a layer's.
+    # Twice: a step copies the keys and values of a layer when it adds new ones.
     size = 2 * 2 * layers * kept * each * loaded.model.dtype.itemsize
     free = torch.cuda.mem_get_info(loaded.device)[0] if kind == "cuda" else CPU_CACHE_BYTES
     return max(1024, int(free) // 2 // size)
 
 
 def context_of(tokenizer: Any, prompt: GenerationPrompt) -> list[int]:
-    """Return a prompt's tokens."""
+    """Return the token ids of a prompt, without an end-of-text token."""
     if prompt.chat:
         return encode_rendered(tokenizer, prompt.text)
-    # A token at the end of every text would signal to the model that nothing follows.
+    # An end-of-text token would signal to the model that nothing follows.
     before, own = split_special(tokenizer, prompt.text)
     return before + own
 
 
 def check_fits(tokens: int, max_tokens: int, limit: int | None) -> None:
-    """Check that a prompt leaves enough of the context for its answer. Raises EngineError."""
+    """Check that a prompt leaves enough of the context for its answer. Raises EngineError otherwise."""
     if tokens == 0:
         raise EngineError("a prompt has no tokens to continue; use a protocol with a non-empty prompt")
     if limit is not None and limit - tokens < min(max_tokens, LEAST_ROOM):
@@ -228,7 +225,7 @@ def check_fits(tokens: int, max_tokens: int, limit: int | None) -> None:
 
 @dataclass(eq=False)
 class _Row:
-    """A text in progress. most: its limit of tokens. to_come: tokens that follow whatever the model predicts."""
+    """A text in progress. most: limit of its tokens. to_come: tokens that follow whatever the model predicts."""
 
     index: int
     prompt: GenerationPrompt
@@ -244,7 +241,7 @@ class _Row:
 
 
 class _Writer:
-    """Writes rows in batches. computed: tokens of prompts that went through the model."""
+    """Writes texts in batches. computed: tokens of prompts that the model computed."""
 
     def __init__(
         self,
@@ -261,20 +258,20 @@ class _Writer:
         self._done = done
         self._stepped = stepped
         self._text = _Decoder(loaded.tokenizer, kept_special)
-        # A token has at least a byte, so that a stop sequence lies within as many tokens as it has bytes.
+        # A token has at least one byte, so a stop sequence has at most as many tokens as bytes.
         self._window = max((len(stop.encode()) for stop in parameters["stop"]), default=0) + STOP_MARGIN
         self._written: dict[int, Generated] = {}
         self._one_length = why_equal_lengths(loaded.model) is not None
         self.computed = 0
 
     def write(self, rows: Sequence[_Row], budget_tokens: int) -> list[Generated]:
-        """Write all texts; return them by their places."""
+        """Write all texts; return them in the order of `index`."""
         waiting = deque(rows)
         while waiting:
             if self._should_stop is not None and self._should_stop():
                 raise InterruptedScoringError
             batch = self._next_batch(waiting, budget_tokens)
-            # Rows that were set aside come first in the next batch.
+            # Rows that did not fit any more come first in the next batch.
             waiting.extendleft(reversed(self._continue(batch, budget_tokens)))
         return [self._written[index] for index in range(len(rows))]
 
@@ -284,7 +281,7 @@ class _Writer:
         most = MOST_ROWS.get(self._loaded.device.type, MOST_ROWS["cpu"])
         if length_dependent(self._loaded.model) or is_alone(
             self._loaded.model
-        ):  # a text that is read in again is rotated as the longer one it is now
+        ):  # a text that is read again is rotated by its present length
             most = 1
         while waiting and len(batch) < most:
             row = waiting[0]
@@ -303,7 +300,7 @@ class _Writer:
         """Write until every row has ended or no longer fits; return the rows that no longer fit."""
         given_back: list[_Row] = []
         state = Reading.of(self._loaded, [row.all for row in rows])
-        # Only tokens read for the first time count: the prompts of rows that begin.
+        # Only tokens that are read for the first time count: the prompts of rows that begin.
         self.computed += state.computed({tuple(row.context) for row in rows if not row.written})
         processors = self._processors(rows, state)
         while True:
@@ -337,12 +334,12 @@ class _Writer:
         return [row.to_come.popleft() if row.to_come else token for row, token in zip(rows, likeliest, strict=True)]
 
     def _processors(self, rows: Sequence[_Row], state: Reading, ahead: int = 0) -> list[LogitsProcessor]:
-        """Return the logits' processors. ahead: tokens of the rows that the state does not have yet."""
+        """Return the logits processors. ahead: number of the rows' tokens that the state does not include yet."""
         begun = [state.length + ahead - len(row.written) for row in rows]
         return _processors(self._parameters, state.padding, begun, [row.prompt.seed_text for row in rows])
 
     def _has_ended(self, row: _Row) -> bool:
-        """Return whether a row has ended, handing over its text if so."""
+        """Return whether a row has ended; if so, store its text and pass it to `done`."""
         recent = row.written[-self._window :]
         ended = row.written[-1] in self._parameters["end_tokens"] and not row.to_come
         if not ended and self._stop(self._text(recent)) is not None:
@@ -367,7 +364,7 @@ class _Writer:
         return True
 
     def _cut_off(self, row: _Row) -> bool:
-        """Return whether a thought ends a row at its limit; queue its closing tokens if an answer is to follow."""
+        """Return whether a thought at its limit ends a row; queue the closing tokens if an answer is to follow."""
         limit = row.prompt.limit
         if limit is None or row.forced or len(row.written) != limit.tokens:
             return False
@@ -379,22 +376,22 @@ class _Writer:
         return False
 
     def _stop(self, text: str) -> int | None:
-        """Return the beginning of the first stop sequence."""
+        """Return the position of the first stop sequence; None without one."""
         return first_stop(self._parameters["stop"], text)
 
 
 def first_stop(stops: Sequence[str], text: str) -> int | None:
-    """Return the beginning of a text's first stop sequence."""
+    """Return the position of a text's first stop sequence; None without one."""
     return min((place for place in map(text.find, stops) if place >= 0), default=None)
 
 
 def decoder_of(tokenizer: Any, kept_special: Callable[[str], bool]) -> Callable[[Sequence[int]], str]:
-    """Return a function from tokens to text, without special tokens but the kept ones."""
+    """Return a function from tokens to text, which leaves out special tokens unless `kept_special` is true for them."""
     return _Decoder(tokenizer, kept_special)
 
 
 class _Decoder:
-    """Texts of tokens, without special tokens but the kept ones."""
+    """Decodes tokens, leaving out special tokens except the kept ones."""
 
     def __init__(self, tokenizer: Any, kept: Callable[[str], bool]) -> None:
         self._tokenizer = tokenizer
@@ -416,7 +413,7 @@ class _Decoder:
 def _processors(
     parameters: Mapping[str, Any], padding: torch.Tensor, begun: Sequence[int], seed_texts: Sequence[str]
 ) -> list[LogitsProcessor]:
-    """Return the processors of logits, in transformers' order. begun: see SeededDraw."""
+    """Return the logits processors, in transformers' order. begun: see SeededDraw."""
     processors: list[LogitsProcessor] = [_Finite()]
     try:
         if (penalty := float(parameters["repetition_penalty"])) != 1:
@@ -438,7 +435,7 @@ def _processors(
 
 
 class _Finite(LogitsProcessor):
-    """Refuses logits that are not finite, which a model gives when its numbers overflow."""
+    """Raises EngineError if logits are not finite, because a model's numbers overflow."""
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:  # noqa: ARG002
         if not scores.max(dim=1).values.isfinite().all():
@@ -451,10 +448,10 @@ class _Finite(LogitsProcessor):
 
 
 class SeededDraw(LogitsProcessor):
-    """Draws each row's next token and leaves it as the only one possible.
+    """Draws each row's next token and makes all other tokens impossible.
 
-    warpers: applied to the tokens that are still possible. seed_texts: by row. begun: by row, the tokens before the
-    first that is drawn, padding included.
+    warpers: applied to the tokens that are still possible. seed_texts: by row. begun: by row, the number of tokens
+    before the first drawn one, padding included.
     """
 
     def __init__(self, warpers: Sequence[Any], seed: int, seed_texts: Sequence[str], begun: Sequence[int]) -> None:
@@ -464,8 +461,8 @@ class SeededDraw(LogitsProcessor):
         self._begun = begun
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        """Return the scores, (rows, vocabulary), with only the drawn tokens possible: minus infinity for others."""
-        # Few tokens are left after top-k. Sorting them costs nothing; sorting the vocabulary costs more than the model.
+        """Return the scores, (rows, vocabulary), with minus infinity for all but the drawn tokens."""
+        # After top-k few tokens are left. Sorting them costs nothing; sorting the vocabulary costs more than the model.
         possible = int(scores.isfinite().sum(dim=1).max())
         tokens = scores.topk(possible, dim=1).indices.sort(dim=1).values  # (rows, possible)
         values: Any = scores.gather(1, tokens)
@@ -509,5 +506,5 @@ def _signed(bits: int) -> int:
 
 
 def _shift(value: torch.Tensor, places: int) -> torch.Tensor:
-    """Shift to the right, moving zeros in; int64 would move its sign in."""
+    """Shift to the right, filling with zeros; int64 would fill with its sign."""
     return (value >> places) & ((1 << (64 - places)) - 1)

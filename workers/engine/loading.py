@@ -1,4 +1,4 @@
-"""Loads a causal language model from a local folder of safetensors. Remote code is never run, pickles never read."""
+"""Loads a causal language model from a local folder of safetensors. It never runs remote code or reads pickles."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +15,16 @@ from workers.errors import EngineError, PermanentError
 ORDER_TOKENS: Final = 12
 FEWEST_TOKENS: Final = 3
 ORDER_TOLERANCE: Final = 0.01
-"""Of a logit's standard deviation: half precision moves logits by less, and a token in view by more."""
+"""Share of a logit's standard deviation: half precision changes logits by less, and a visible token by more."""
 
 
 _checked: Final[WeakSet[Any]] = WeakSet()
-"""Models that passed `check_order`, which a copy of their `LoadedModel` need not repeat."""
+"""Models that passed `check_order`; a copy of their `LoadedModel` need not repeat it."""
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready to score, with its tokenizer; making one checks that its tokens attend to earlier ones alone.
+    """A model ready to score, with its tokenizer. Creating one checks that its tokens attend to earlier ones only.
 
     max_length: tokens of its context; None if its configuration does not state it. adapter: `merged` or `unmerged`;
     None without one.
@@ -39,15 +39,15 @@ class LoadedModel:
     adapter: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the model here, so that no way of loading one leaves the check out."""
-        # vLLM's weights are in another process, which takes no encoder.
+        """Check the model here, so that every function that loads a model includes the check."""
+        # vLLM's weights are in another process, which accepts no encoder.
         if isinstance(self.model, torch.nn.Module) and self.model not in _checked:
             check_order(self.model, len(self.tokenizer) if hasattr(self.tokenizer, "__len__") else None)
             _checked.add(self.model)
 
 
 def choose_device(name: str | None = None) -> torch.device:
-    """Return the requested device, else the first GPU, else the CPU."""
+    """Return the requested device; without a request the first GPU or, without a GPU, the CPU."""
     if name:
         return torch.device(name)
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -62,12 +62,12 @@ def load_model(
     adapter: Adapter | None = None,
     chat_template: str | None = None,
 ) -> LoadedModel:
-    """Load the model and tokenizer of `folder`.
+    """Load the model and tokenizer in `folder`.
 
-    quantisation: `int8-weight-only` keeps the weights of linear layers as int8 with a scale per output channel; those
-    of an unmerged adapter stay as they are. Weights that are stored quantised are dequantised.
-    chat_template: used instead of the tokenizer's own.
-    Raises EngineError when the folder cannot be loaded safely, or the adapter does not fit.
+    quantisation: `int8-weight-only` keeps the weights of linear layers as int8 with a scale per output channel; the
+    weights of an unmerged adapter stay unchanged. Weights that are stored quantised are dequantised. chat_template:
+    used instead of the tokenizer's own.
+    Raises EngineError if the folder cannot be loaded safely, or the adapter does not fit.
     """
     chosen = choose_device(device)
     stored = quantisation_of(folder)
@@ -85,7 +85,7 @@ def load_model(
         raise PermanentError(f"unknown quantisation {quantisation!r}")
     model.to(chosen)
     if chosen.type == "cuda":
-        # It makes a plan for each new shape, a tenth of a second, and hardly two batches have the same.
+        # It takes a tenth of a second to plan each new shape, and two batches rarely have the same shape.
         torch.backends.cuda.enable_cudnn_sdp(False)
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     applied = None if adapter is None else "merged" if adapter.merged else "unmerged"
@@ -95,7 +95,7 @@ def load_model(
 
 
 def _read(folder: Path, dtype: str, stored: str | None) -> tuple[Any, Any]:
-    """Return model and tokenizer. stored: the files' quantisation, which is undone; None if they have none."""
+    """Return model and tokenizer. stored: the files' quantisation, which is undone; None without one."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     try:
@@ -118,7 +118,7 @@ def _read(folder: Path, dtype: str, stored: str | None) -> tuple[Any, Any]:
         raise EngineError(f"{folder} cannot be loaded: {reason}") from error
     if stored is not None:
         model = dequantise(model)
-    # Weights missing from the files were drawn at random, and unread ones are of another model or format.
+    # Weights missing from the files were initialised at random; unread weights belong to another model or format.
     unread = outcome["missing_keys"] or (stored is not None and outcome["unexpected_keys"])
     if unread:
         raise PermanentError(
@@ -131,7 +131,7 @@ def _read(folder: Path, dtype: str, stored: str | None) -> tuple[Any, Any]:
 
 
 def _check_vocabulary(folder: Path, model: Any, tokenizer: Any) -> None:
-    """Check that the model has a vector for each token of the vocabulary; tokens added to it may lack one."""
+    """Check that the model has an embedding for each token of the vocabulary, apart from added tokens."""
     rows, tokens = getattr(model.get_input_embeddings(), "num_embeddings", None), tokenizer.vocab_size
     if rows is not None and tokens > rows:
         raise PermanentError(
@@ -142,10 +142,10 @@ def _check_vocabulary(folder: Path, model: Any, tokenizer: Any) -> None:
 
 
 def check_order(model: Any, vocabulary: int | None = None) -> None:
-    """Check that tokens attend to earlier ones alone: another last token must not move what comes before it.
+    """Check that tokens attend to earlier ones only: another last token must not change the earlier positions.
 
-    vocabulary: tokens of the tokenizer; None: as many as the model knows. Raises PermanentError for an encoder, and for
-    weights that are not numbers.
+    vocabulary: number of the tokenizer's tokens; None: as many as the model has. Raises PermanentError for an encoder,
+    and for weights that are not finite numbers.
     """
     config = model.config.get_text_config()
     sizes = [size for size in (vocabulary, getattr(config, "vocab_size", None)) if size]

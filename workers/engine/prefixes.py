@@ -1,4 +1,4 @@
-"""Keys and values of beginnings that later calls will see again: the instruction and the few-shot examples."""
+"""Keys and values of beginnings that later calls share: the instruction and the few-shot examples."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -7,11 +7,11 @@ from workers.engine.states import PathStates
 from workers.engine.trie import TokenTrie
 
 MIN_TOKENS = 16
-"""A beginning shorter than this is computed again sooner than it is looked up."""
+"""Beginnings shorter than this are computed again, which is faster than looking them up."""
 
 
 class KeptPrefixes:
-    """States of token sequences, the least recently used dropped when they exceed `limit_bytes`."""
+    """States of token sequences up to `limit_bytes`; the least recently used are dropped first."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -19,11 +19,11 @@ class KeptPrefixes:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of everything that is kept."""
+        """Return the bytes of all stored states."""
         return sum(states.bytes for states in self._kept.values())
 
     def find(self, trie: TokenTrie, stops: set[int]) -> dict[int, PathStates]:
-        """Return states for nodes with a known path, reaching to the node or beyond; none for nodes from `stops` on."""
+        """Return the states of stored sequences by the nodes of their paths, up to the first node in `stops`."""
         known: dict[int, PathStates] = {}
         for tokens in list(self._kept):
             nodes = trie.follow(tokens)
@@ -38,12 +38,12 @@ class KeptPrefixes:
         self._kept.clear()
 
     def covers(self, tokens: Sequence[int]) -> bool:
-        """Return whether the states of a sequence that begins with all of `tokens` are kept."""
+        """Return whether a stored sequence begins with `tokens`."""
         wanted = tuple(tokens)
         return any(kept[: len(wanted)] == wanted for kept in self._kept)
 
     def add(self, tokens: Sequence[int], states: PathStates) -> None:
-        """Keep the states of a sequence, in place of the states of its beginnings."""
+        """Store the states of a sequence, replacing the states of its beginnings."""
         if len(tokens) < MIN_TOKENS or states.bytes > self.limit_bytes or self.covers(tokens):
             return
         added = tuple(tokens)
@@ -55,11 +55,11 @@ class KeptPrefixes:
 
 
 def shared_ends(trie: TokenTrie, groups: Sequence[Hashable]) -> list[int]:
-    """Return the last nodes of the paths worth keeping: of the beginnings that different groups share.
+    """Return the last nodes of the paths worth keeping: beginnings that several groups share.
 
     groups: by sequence. A path of d tokens that g groups share saves d·(g−1) tokens; among all sets of paths in which
-    none continues another, the result saves most. With one group only, it is the common beginning of all its sequences:
-    the next group's begins the same way.
+    none continues another, the result saves the most. With only one group, it is the common beginning of all sequences,
+    since the next group's sequences begin the same way.
     """
     below: list[set[Hashable]] = [set() for _ in range(len(trie))]
     for node, group in zip(trie.last, groups, strict=True):
@@ -81,7 +81,7 @@ def shared_ends(trie: TokenTrie, groups: Sequence[Hashable]) -> list[int]:
 
 
 def _common_end(trie: TokenTrie) -> list[int]:
-    """Return the last node that all sequences run through, if there is one."""
+    """Return the last node that all sequences have in common, if there is one."""
     stops = set(trie.last)
     node = 0
     if trie.end[0] != len(trie):

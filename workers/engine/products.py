@@ -1,10 +1,9 @@
 """Matrix products on the CPU by oneDNN.
 
-In float32 torch multiplies with MKL, which takes its AVX2 path on other makers' processors: 103 GFLOP/s on a processor
-that does 240 with oneDNN's AVX-512 kernels. Both add in float32. torch offers oneDNN for float32 only to compiled
-graphs;
-these are the operators that they call. In bfloat16 weights packed for it are not rearranged by each product, and
-operations after a product are applied before it is written.
+In float32 torch multiplies with MKL, which uses its AVX2 code on other makers' processors: 103 GFLOP/s on a processor
+that reaches 240 with oneDNN's AVX-512 kernels. Both add in float32. torch offers oneDNN for float32 only to compiled
+graphs; this module calls the operators that such graphs call. In bfloat16, packed weights are not rearranged by each
+product, and operations after a product are applied before it is written.
 """
 
 import os
@@ -18,8 +17,8 @@ from transformers.pytorch_utils import Conv1D
 
 X86: Final = ("x86_64", "AMD64")
 
-# oneDNN caches compiled kernels for each shape of product, by default 1024: 60 MiB that no setting bounds. The variable
-# is read at its first product. 32 shapes are as fast.
+# oneDNN caches compiled kernels for each shape of product, 1024 by default: 60 MiB that no setting limits. The variable
+# is read at the first product. 32 shapes are as fast.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
 
@@ -31,7 +30,7 @@ def bfloat16_by() -> str:
 
 
 def onednn_serves(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether products of such tensors go through oneDNN."""
+    """Return whether oneDNN computes products of tensors on this device with this type."""
     return (
         device.type == "cpu"
         and (dtype == torch.float32 or (dtype == torch.bfloat16 and bfloat16_by() != "emulated"))
@@ -53,25 +52,28 @@ def product(
 
 
 def product_times(inputs: torch.Tensor, weight: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    """Return `(inputs @ weight.T) * factors`; factors of the product's shape."""
+    """Return `(inputs @ weight.T) * factors`; `factors` has the shape of the product."""
     return torch.ops.mkldnn._linear_pointwise.binary(inputs, factors, weight, None, "mul")  # noqa: SLF001
 
 
 def pack(weight: torch.Tensor, rows: int) -> torch.Tensor:
-    """Return a copy of a weight in the layout for products with about `rows` rows of inputs."""
+    """Return a copy of a weight in oneDNN's layout for products with about `rows` rows of inputs."""
     return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)  # noqa: SLF001
 
 
 def is_plain(weight: torch.Tensor) -> bool:
-    """Return whether a weight is a plain tensor, not of a type of its own as quantised ones are."""
+    """Return whether a weight is a plain tensor and not of a subclass, as quantised weights are."""
     return type(weight.detach()) is torch.Tensor
 
 
 class Products:
-    """A model's matrix products by oneDNN. The model stays as it is: its layers are redirected only while installed."""
+    """A model's matrix products by oneDNN. The model's layers are redirected only while it is installed."""
 
     def __init__(self, model: Any, rows: int, *, packed: bool) -> None:
-        """Prepare products of about `rows` tokens at once. packed: copy the weights; else each call rearranges them."""
+        """Prepare products of about `rows` tokens.
+
+        packed: whether to copy the weights; else each call rearranges them.
+        """
         self._weights = [
             (module, pack(weight, rows) if packed else weight)
             for module in model.base_model.modules()
@@ -80,7 +82,7 @@ class Products:
 
     @contextmanager
     def install(self) -> Iterator[None]:
-        """Let the model's linear layers multiply by oneDNN inside the block."""
+        """Make the model's linear layers multiply by oneDNN inside the block."""
         for module, weight in self._weights:
             module.forward = _forward(weight, module.bias)
         try:
@@ -98,7 +100,7 @@ def _forward(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
 
 
 def _plain_weight(module: Any) -> torch.Tensor | None:
-    """Return the weight (outputs, inputs) of a linear layer that is neither quantised nor of another type."""
+    """Return the weight (outputs, inputs) of a linear layer; None if oneDNN cannot multiply by it."""
     if type(module) not in {torch.nn.Linear, Conv1D}:
         return None
     weight = module.weight.detach()
@@ -108,12 +110,12 @@ def _plain_weight(module: Any) -> torch.Tensor | None:
 
 
 def linear_bytes(model: Any) -> int:
-    """Return the bytes that packing a model's linear layers takes."""
+    """Return the number of bytes that packing a model's linear layers needs."""
     weights = (_plain_weight(module) for module in model.base_model.modules())
     return sum(weight.numel() * weight.element_size() for weight in weights if weight is not None)
 
 
 def weight_of_each_shape(model: Any) -> list[torch.Tensor]:
-    """Return one weight (outputs, inputs) of each shape among a model's linear layers that go through oneDNN."""
+    """Return one weight (outputs, inputs) of each shape among the linear layers that oneDNN computes."""
     weights = (_plain_weight(module) for module in model.base_model.modules())
     return list({weight.shape: weight for weight in weights if weight is not None}.values())

@@ -11,14 +11,14 @@ from workers.engine.batching import begin_text, why_equal_lengths
 from workers.engine.loading import LoadedModel
 
 SHARED_TOKENS: Final = 32
-"""A beginning that texts share is computed once if it is at least so long."""
+"""A common beginning is computed once if it has at least this many tokens."""
 
 
 class Reading:
-    """A batch that a model has read: tokens by row, padded on the left, their keys and values, the next logits.
+    """A batch of texts that a model has read: tokens by row, padded on the left, with keys, values and next logits.
 
-    last: logits after the last tokens of each row, (rows, positions, vocabulary). shared: number of tokens that begin
-    all rows and were computed once.
+    last: logits after the last tokens of each row, (rows, positions, vocabulary). shared: number of first tokens that
+    all rows share and that were computed once.
     """
 
     def __init__(self, loaded: LoadedModel, texts: Sequence[Sequence[int]], positions: int, *, goes_on: bool) -> None:
@@ -36,7 +36,7 @@ class Reading:
         rows = [[pad] * before + list(text) for before, text in zip(padding, texts, strict=True)]
         self.tokens: Any = torch.tensor(rows, device=self._device)
         self._mask = (torch.arange(longest, device=self._device) >= self.padding[:, None]).long()
-        # Without padding the model's own positions and mask are right.
+        # Without padding the model's own positions and mask are correct.
         self._is_plain = not any(padding) and not self.shared
         self.last: torch.Tensor
 
@@ -44,10 +44,10 @@ class Reading:
     def of(
         cls, loaded: LoadedModel, texts: Sequence[Sequence[int]], positions: int = 1, *, goes_on: bool = True
     ) -> "Reading":
-        """Read the texts, equal ones once.
+        """Read the texts, equal ones only once.
 
-        positions: of how many last tokens the next logits are wanted; no text may be shorter. goes_on: whether more of
-        the texts will follow.
+        positions: number of last tokens whose next logits are needed; no text may be shorter. goes_on: whether the
+        texts will be continued.
         """
         place = {text: number for number, text in enumerate(dict.fromkeys(map(tuple, texts)))}
         reading = cls(loaded, list(place), positions, goes_on=goes_on)
@@ -72,11 +72,11 @@ class Reading:
         return int(self.tokens.shape[1])
 
     def computed(self, texts: Collection[Sequence[int]]) -> int:
-        """Return the number of computed tokens of different texts."""
+        """Return the number of tokens that reading these different texts computed."""
         return sum(map(len, texts)) - self.shared * max(0, len(texts) - 1)
 
     def step(self, tokens: Sequence[int]) -> None:
-        """Read one more token of each row."""
+        """Append one token to each row and compute the logits after it."""
         new = torch.tensor(tokens, device=self._device)[:, None]
         self.tokens = torch.cat([self.tokens, new], dim=1)
         self._mask = torch.cat([self._mask, torch.ones_like(new)], dim=1)
@@ -84,7 +84,7 @@ class Reading:
         self._forward(self.tokens if self._cache is None else new, self._mask)
 
     def keep(self, places: Sequence[int]) -> None:
-        """Continue with some rows, in this order; a row may be repeated."""
+        """Keep only these rows, in this order; a row may be repeated."""
         chosen = torch.tensor(places, device=self._device)
         self.tokens, self._mask = self.tokens[chosen], self._mask[chosen]
         self.padding, self.last = self.padding[chosen], self.last[chosen]
@@ -124,15 +124,18 @@ class Reading:
 
 
 def shares_beginnings(loaded: LoadedModel) -> bool:
-    """Return whether a model continues after cached tokens and padding as it would without the cache.
+    """Return whether a model computes the same after cached tokens and padding as without them.
 
-    True for compared types whose layers keep keys and values of all tokens.
+    True for types that the tests compare and whose layers store keys and values of all tokens.
     """
     return why_equal_lengths(loaded.model) is None and not any(DynamicCache(config=loaded.model.config).is_sliding)
 
 
 def common_tokens(texts: Sequence[Sequence[int]], positions: int = 1) -> int:
-    """Return the number of tokens that begin all texts, leaving this many of each; 0 if they are not worth it."""
+    """Return the number of first tokens that all texts share; 0 if they are too few to be worth sharing.
+
+    positions: number of tokens at the end of each text that are never shared.
+    """
     first, last = min(map(list, texts)), max(map(list, texts))
     most = min(map(len, texts)) - positions
     common = next((place for place in range(most) if first[place] != last[place]), most)

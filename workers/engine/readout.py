@@ -1,4 +1,4 @@
-"""Reads log-probabilities out of hidden states, with the exact normaliser over the whole vocabulary."""
+"""Reads log-probabilities out of hidden states, normalised exactly over the whole vocabulary."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,21 +11,22 @@ VOCABULARY_CHUNK = 8192
 """Tokens of the vocabulary whose logits are in memory at once."""
 
 LOGITS = 512 * VOCABULARY_CHUNK
-"""Logits in memory at once if the vocabulary cannot be sliced."""
+"""Number of logits in memory at once if the vocabulary cannot be divided."""
 
 
 class Readout:
-    """The vocabulary head, applied only to positions that are read.
+    """The vocabulary head, applied only to the positions that are read.
 
-    The normaliser is a log-sum-exp over the vocabulary, a slice at a time: logits of 50,000 or 260,000 tokens for every
-    prompt of a shard are never in memory at once. Logits and sums are float32 or wider, also for a model in bfloat16.
+    The normaliser is a log-sum-exp over the vocabulary, a slice at a time: the logits of 50,000 or 260,000 tokens for
+    every prompt of a shard are never in memory at once. Logits and sums are float32 or wider, even for a model in
+    bfloat16.
     """
 
     def __init__(self, model: Any) -> None:
         self._head = model.get_output_embeddings()
         self._sliced = is_plain(self._head.weight)
         config = model.config.get_text_config()
-        # Granite divides its logits, Cohere multiplies them, Gemma 2 bends them.
+        # Granite divides its logits, Cohere multiplies them, Gemma 2 applies a softcap.
         self._scale = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1)
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
 
@@ -50,9 +51,9 @@ class Readout:
         return (read - normaliser[where]).tolist()
 
     def _slices(self, hidden: torch.Tensor) -> Iterator[tuple[int, int, torch.Tensor]]:
-        """Yield (first row, first token, logits) that together are all logits, by slices of the vocabulary if possible.
+        """Yield (first row, first token, logits), slices that together are all logits.
 
-        A quantised head is applied unchanged, to a few rows at a time.
+        A quantised head cannot be sliced; it is applied as it is, to a few rows at a time.
         """
         wide = torch.promote_types(hidden.dtype, torch.float32)
         if not self._sliced:
@@ -68,7 +69,7 @@ class Readout:
             some = slice(token, token + VOCABULARY_CHUNK)
             weight = self._head.weight[some]
             if weight.dtype != wide:
-                # The same memory for each slice: new pages would take as long as the conversion.
+                # Reuse the memory of the slice: new pages would take as long as the conversion.
                 widened = weight.to(wide) if widened is None else widened[: len(weight)].copy_(weight)
                 weight = widened
             yield 0, token, multiply(hidden, weight, None if bias is None else bias[some].to(wide))

@@ -18,7 +18,7 @@ from workers.tokens import (
 
 
 def score_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> ScoredPrompts:
-    """Return log-probabilities of each continuation's first token, from one forward pass per prompt."""
+    """Return the log-probability of each continuation's first token, from one forward pass per prompt."""
     encode = encoder_for(loaded.tokenizer, prompts)
     results = []
     tokens = 0

@@ -1,4 +1,4 @@
-"""Keys and values that the nodes of a path left behind, from which later nodes are computed."""
+"""Keys and values of the nodes of a path, from which later nodes are computed."""
 
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ class PathStates:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of the tensors, shared ones included."""
+        """Return the bytes of the tensors, including shared ones."""
         tensors = [tensor for segment in self.segments for tensor in (*segment.keys, *segment.values)]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
@@ -36,11 +36,11 @@ class PathStates:
         return [part.keys[number] for part in self.segments], [part.values[number] for part in self.segments]
 
     def append(self, segment: Segment) -> "PathStates":
-        """Return the path with a segment after it."""
+        """Return the path with a segment appended."""
         return PathStates((*self.segments, segment)) if segment.nodes else self
 
     def shorten(self, nodes: int) -> "PathStates":
-        """Return the path's first `nodes` nodes; shares memory."""
+        """Return the states of the path's first `nodes` nodes, sharing memory."""
         kept: list[Segment] = []
         for segment in self.segments:
             take = min(segment.nodes, nodes)
@@ -51,7 +51,7 @@ class PathStates:
         return PathStates(tuple(kept))
 
     def copied(self) -> "PathStates":
-        """Return the path as one segment, in memory of its own."""
+        """Return the path as one segment, copied into new memory."""
         whole = Segment(self.nodes)
         for number in range(len(self.segments[0].keys)):
             keys, values = self.layer(number)

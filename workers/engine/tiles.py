@@ -1,16 +1,17 @@
-"""Attention over a token trie by torch's flash kernel, in an order of summing that only the prompt decides.
+"""Attention over a token trie by torch's flash kernel, with sums in an order that only the prompt decides.
 
-The kernel holds scores and sums in float32, and never writes the scores to memory. Where the sum over keys adds them
-depends on their columns, so a key's column must not depend on other prompts:
+The kernel computes scores and sums in float32, and never writes the scores to memory. The columns of the keys decide
+where the sum over keys adds them, so a key's column must not depend on other prompts:
 
-- The keys of a query are cut at a depth that its own depth decides, a multiple of 128 that lies 128 to 255 positions
-  above it, and the two parts are joined by their normalisers.
-- The *far* keys, above the cut, stand by position. All queries below the same node share them, a few-shot prefix above
-  all: they are one product without a mask.
-- The *near* keys stand in tiles of 32 positions. Within a tile processors add the terms by rules of their own; a tile
-  of weights that are all 0 adds exactly 0. So paths that part within a tile each have a copy of it, from its first
-  position on, and a query sees the copies of its own path. At most 512 columns, up to which the kernel runs once.
-- Queries are padded to a multiple of 32 rows, since the kernel computes a single row that is left over by other means.
+- The keys of a query are divided at a depth that depends on the query's own depth, a multiple of 128 that lies 128 to
+  255 positions above it, and the two parts are joined by their normalisers.
+- The *far* keys, above the division, are ordered by position. All queries below the same node share them, above all a
+  few-shot prefix: they are one product without a mask.
+- The *near* keys are in tiles of 32 positions. Within a tile processors add the terms in an order of their own; a tile
+  whose weights are all 0 adds exactly 0. So paths that separate within a tile each have a copy of it, from its first
+  position on, and a query sees the copies of its own path. There are at most 512 columns, which the kernel computes in
+  one run.
+- Queries are padded to a multiple of 32 rows, since the kernel computes a single remaining row differently.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,31 +23,30 @@ import torch
 from workers.engine.attention import Pass
 
 CUT: Final = 128
-"""Depths at which keys may be cut into far and near ones are multiples of this."""
+"""Depths at which keys may be divided into far and near ones are multiples of this."""
 
 QUERIES: Final = 64
-"""Nodes of a block at most: of more, each would pass more tiles that it does not see."""
+"""Most nodes in a block: with more nodes, each would pass more tiles that it does not see."""
 
 MOST_QUERIES: Final = 512
-"""Most nodes of a group: the nodes of a pass."""
+"""Most nodes in a group: the nodes of a pass."""
 
 TILE: Final = 32
-"""Columns that processors may add by rules of their own: AMX takes 32 at once, AVX-512 pairs."""
+"""Columns that processors may add in an order of their own: AMX takes 32 at once, AVX-512 pairs."""
 
 MOST_TILES: Final = 16
-"""Of one call for near keys. The kernel takes keys in runs of 512."""
+"""Most tiles in one call for near keys. The kernel takes keys in runs of 512."""
 
 ROWS: Final = 32
 """Queries times heads per key head are padded to a multiple of this.
 
-The kernel takes 32, 64 or 256 of them at a time; a single remaining one is multiplied by another routine, and has other
-bits.
+The kernel takes 32, 64 or 256 rows at a time; another routine multiplies a single remaining row, and gives other bits.
 """
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows `first` to `last - 1`, in the layout's order, and their near keys: a part of the layout's.
+    """Rows `first` to `last - 1` in the layout's order, and their near keys, a part of the layout's.
 
     mask: 0 or minus infinity, shape (1, 1, rows × heads per key head, padded, last_key - first_key).
     """
@@ -60,7 +60,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows `first` to `last - 1`, in the layout's order, with the same far keys; None if they have none."""
+    """Rows `first` to `last - 1` in the layout's order that share their far keys; None without far keys."""
 
     first: int
     last: int
@@ -69,10 +69,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Layout:
-    """How the rows of a pass see their keys.
+    """The arrangement of a pass's rows and keys.
 
-    order: the pass's rows as the groups follow each other, and where to find each of them there; None where they stand
-    that way. groups and blocks each cover the nodes; padding follows and sees nothing. near: rows of the pass's keys.
+    order: the pass's rows in the order of the groups, and the place of each row in that order; None if the order is
+    unchanged. groups and blocks each cover the nodes; padding follows and sees nothing. near: rows of the pass's keys.
     """
 
     order: tuple[torch.Tensor, torch.Tensor] | None
@@ -82,7 +82,7 @@ class Layout:
 
 
 def cut_above(depth: int) -> int:
-    """Return the depth at which the keys of a query are cut: nodes of its path at this depth and deeper are near."""
+    """Return the depth that divides the keys of a query: nodes of its path at this depth and deeper are near."""
     return CUT * max(0, depth // CUT - 1)
 
 
@@ -92,8 +92,8 @@ def attend_in_tiles(
     """Compute attention of a pass without a window.
 
     query: (key heads, rows, heads per key head, head size), best as a view of memory whose third dimension is the key
-    heads. keys, values: (key heads, K, head size).
-    Returns (rows, key heads, heads per key head, head size), as such a view.
+    heads. keys, values: (key heads, K, head size). Returns (rows, key heads, heads per key head, head size), as a view
+    of the same kind.
     """
     key_heads, rows, group, size = query.shape
     layout = current.layout(("tiles", query.dtype, group), lambda: _layout(current, query.dtype, group))
@@ -104,7 +104,7 @@ def attend_in_tiles(
     nodes = layout.groups[-1].last
 
     def gather(parts: list[tuple[torch.Tensor, torch.Tensor]], rest: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return attention and normalisers of all rows, from parts that follow each other."""
+        """Return attention and normalisers of all rows, from consecutive parts. rest: normaliser of padding."""
         padding = rows - nodes
         outputs = [part.transpose(0, 1) for part, _ in parts] + [query.new_zeros(padding * group, key_heads, size)]
         normalisers = [part.t() for _, part in parts] + [torch.full((padding * group, key_heads), rest)]
@@ -123,7 +123,7 @@ def attend_in_tiles(
             for block in layout.blocks
         ],
         0.0,
-    )  # (rows × heads per key head, key heads, head size) and without the last
+    )  # (rows × heads per key head, key heads, head size), and the same without the last dimension
     if any(part.keys is not None for part in layout.groups):
         far = []
         for part in layout.groups:
@@ -149,7 +149,7 @@ def _flash(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return attention (key heads, queries, head size) and the logarithms of its normalisers (key heads, queries).
 
-    mask: of the queries padded to a multiple of `ROWS`.
+    mask: for the queries padded to a multiple of `ROWS`.
     """
     rows = query.shape[1]
     output, normaliser = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
@@ -159,13 +159,13 @@ def _flash(
 
 
 def _pad_rows(rows: torch.Tensor) -> torch.Tensor:
-    """Return (…, rows, columns) with rows of zeros below, up to a multiple of `ROWS`."""
+    """Return (…, rows, columns) with rows of zeros appended, up to a multiple of `ROWS`."""
     padding = -rows.shape[-2] % ROWS
     return torch.nn.functional.pad(rows, (0, 0, 0, padding)) if padding else rows
 
 
 def _layout(current: Pass, dtype: torch.dtype, heads: int) -> Layout:
-    """Lay out a pass in tiles. heads: of queries for each head of keys."""
+    """Arrange a pass in tiles. heads: query heads per key head."""
     trie = current.trie
     above_cut: dict[int, int] = {}
     below: dict[int, list[int]] = {}
@@ -206,7 +206,7 @@ def _layout(current: Pass, dtype: torch.dtype, heads: int) -> Layout:
 def _in_tiles(
     current: Pass, nodes: Sequence[int], cut: int
 ) -> Iterator[tuple[Sequence[int], torch.Tensor, torch.Tensor]]:
-    """Yield for nodes with the same far keys: some of them, rows of their near keys, and their mask on these."""
+    """Yield parts of nodes that share their far keys, each with the rows of its near keys and their mask."""
     start = 0
     while start < len(nodes):
         tiles = _Tiles(current, cut)
@@ -218,7 +218,7 @@ def _in_tiles(
 
 
 class _Tiles:
-    """Copies of tiles, in each the nodes of one path at consecutive depths, from the tile's first depth on."""
+    """Copies of tiles, each with nodes of one path at consecutive depths, from the tile's first depth on."""
 
     def __init__(self, current: Pass, cut: int) -> None:
         self._trie = current.trie
@@ -229,7 +229,7 @@ class _Tiles:
         """By node the copies, from the cut on, that hold its path."""
 
     def add(self, node: int) -> bool:
-        """Add the tiles that a node sees; return whether they fit."""
+        """Add the tiles that a node sees; return whether there was space for them."""
         before = len(self._copies)
         missing = []
         while node not in self._seen and self._trie.depth[node] >= self._cut:
@@ -255,7 +255,7 @@ class _Tiles:
         return True
 
     def columns(self, nodes: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return rows of the pass's keys, and the keys that each node sees; tiles in the order of their positions."""
+        """Return the rows of the pass's keys, tiles ordered by position, and the keys that each node sees."""
         depth = self._trie.depth
         places = [(depth[copy[0]] - self._cut) // TILE for copy in self._copies]
         order = sorted(range(len(places)), key=places.__getitem__)
@@ -276,7 +276,7 @@ class _Tiles:
 
 
 def _slice_if_consecutive(rows: list[int]) -> slice | torch.Tensor:
-    """Return the rows as a slice if they are consecutive, which needs no copy; else as a tensor."""
+    """Return the rows as a slice, which needs no copy, if they are consecutive; else as a tensor."""
     if rows == list(range(rows[0], rows[0] + len(rows))):
         return slice(rows[0], rows[-1] + 1)
     return torch.tensor(rows)
@@ -285,9 +285,9 @@ def _slice_if_consecutive(rows: list[int]) -> slice | torch.Tensor:
 def check_tiles(
     key_heads: int, heads: int, size: int, random: Callable[..., torch.Tensor], dtype: torch.dtype
 ) -> str | None:
-    """Return a property of the kernel here that the canonical mode does not allow; None if none was found.
+    """Return the first property of this host's kernel that rules out the canonical mode; None if there is none.
 
-    heads: of queries for each head of keys. size: of a head. random: returns random numbers of a shape.
+    heads: query heads per key head. size: head size. random: returns random numbers of a shape.
     """
     most = MOST_TILES * TILE
     query = random(key_heads, heads * MOST_QUERIES, size).to(dtype)
@@ -313,7 +313,7 @@ def check_tiles(
 def _spread(
     query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, places: Sequence[int], tiles: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute attention to keys in some of these tiles; the others are masked."""
+    """Compute attention to keys placed in some of these tiles, with the other tiles masked."""
     columns = torch.tensor([place * TILE + slot for place in places for slot in range(TILE)])[: keys.shape[1]]
     mask = torch.full((query.shape[1], tiles * TILE), -torch.inf, dtype=query.dtype)
     mask[:, columns] = 0

@@ -1,8 +1,8 @@
 """The token trie: every distinct prefix of a set of token sequences is one node.
 
-Nodes are numbered depth-first, so that the descendants of a node follow it without a gap. "Node a is an ancestor of
-node b, or b itself" is then the interval test `a <= b < end[a]`, and whatever range of nodes is taken, the ancestors
-that its nodes have outside it are all ancestors of the first one.
+Nodes are numbered depth-first, so that the descendants of a node follow it without a gap. "Node a is node b or an
+ancestor of it" is then the interval test `a <= b < end[a]`, and in any range of nodes, all ancestors outside the range
+are ancestors of its first node.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Scores prompts as a token trie: every distinct beginning goes through the model once."""
+"""Scores prompts as a token trie: the model computes every distinct beginning once."""
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -29,46 +29,46 @@ from workers.tokens import (
 )
 
 BUDGET_TOKENS: Final = {"cpu": 2048, "cuda": 16384}
-"""Tokens of one pass, or on a GPU of one batch, by kind of device."""
+"""Tokens in one pass, or on a GPU in one batch, by kind of device."""
 
 MEMORY_BYTES: Final = 2 << 30
-"""Default memory for scoring besides the loaded model."""
+"""Default memory for scoring, in addition to the loaded model."""
 
 READ_ROWS: Final = 512
-"""States that go through the vocabulary head together."""
+"""Number of states that go through the vocabulary head together."""
 
 PLANNED_SHARE: Final = 0.9
-"""Share of the allowed memory that is planned: an allocator keeps more than is in use."""
+"""Share of the allowed memory that is planned, since an allocator reserves more than is in use."""
 
 PACKED_SHARE: Final = 0.25
-"""Of the memory that is allowed, for a copy of the weights in the layout that products read fastest."""
+"""Share of the allowed memory for a copy of the weights in the layout that products read fastest."""
 
 UNPLANNED_BYTES: Final = 24 << 20
 UNPLANNED_LANE_BYTES: Final = 16 << 20
-"""Fixed memory, and that of each thread: products compiled for their shapes, tries, masks."""
+"""Memory that is not planned, in total and for each thread: products compiled for their shapes, tries, masks."""
 
 MIN_PASS_TOKENS: Final = 32
 
 CHECKED_PASS_TOKENS: Final = 331
-"""Tokens of a pass in which an engine scores its test prompts alone: they take two, cut at an unusual place."""
+"""Tokens in a pass when an engine scores its test prompts alone: they take two passes, cut at an unusual place."""
 
 GOOD_PASS_TOKENS: Final = 256
-"""Shorter passes use a core badly: memory is first shared among fewer threads."""
+"""Shorter passes use a core badly, so fewer threads share the memory first."""
 
 MAX_LANES: Final = 8
-"""Threads that compute passes side by side; of more threads, several share a product."""
+"""Most threads that compute passes at the same time; with more threads, several share a product."""
 
 PIECE_TOKENS: Final = 1024
-"""Nodes that a thread takes at once, about; the same whatever the number of threads, so that it changes no number."""
+"""Nodes that a thread takes at once, about. It changes numbers, so it does not depend on the number of threads."""
 
 Target = tuple[int, int]
-"""(steps above a sequence's last token, token id): the log-probability of that token after that step."""
+"""(steps above a sequence's last token, token id): the log-probability to read after that step."""
 
 
 class TrieEngine:
-    """One model's prompts as token tries; keeps the states of beginnings that later calls share.
+    """Scores one model's prompts as token tries; keeps the states of beginnings that later calls share.
 
-    budget_tokens: tokens of a pass at most; may be lowered between calls, when memory ran out after all.
+    budget_tokens: most tokens of a pass; may be lowered between calls if memory runs out.
     canonical: whether a prompt's numbers have the same bits whatever it is scored with.
     """
 
@@ -82,9 +82,9 @@ class TrieEngine:
     ) -> None:
         """Prepare the engine. memory_bytes: for packed weights, kept states and activations, besides the loaded model.
 
-        canonical: False for the fast mode; True for the canonical one or an EngineError; None for the canonical one if
-        the model and the machine support it.
-        Raises EngineError for a model whose tries have not been shown to be right; score those with another engine.
+        canonical: False for the fast mode; True for the canonical mode, or an EngineError if it is not possible; None
+        for the canonical mode if the model and the machine support it. Raises EngineError for a model whose tries the
+        tests do not compare with the reference; score it with another engine.
         """
         reason = refusal(loaded.model)
         if reason is not None:
@@ -109,7 +109,7 @@ class TrieEngine:
             self._forward = self._choose_forward()
 
     def _try_canonical(self) -> str | None:
-        """Set the canonical mode up; return why it does not work here, or None."""
+        """Set up the canonical mode; return why it does not work here, or None."""
         model = self._loaded.model
         reason = canonical_mode.refusal(model)
         if reason is None:
@@ -152,7 +152,7 @@ class TrieEngine:
 
     @property
     def packed_weights(self) -> bool:
-        """Return whether there is a copy of the weights in the layout that products read fastest."""
+        """Return whether the weights are also stored in the layout that products read fastest."""
         return self._packed_bytes > 0
 
     def settings(self) -> dict[str, object]:
@@ -165,7 +165,7 @@ class TrieEngine:
         if self._loaded.model.dtype == torch.bfloat16:
             own |= {"bfloat16": bfloat16_by(), "query_rows": tiles.ROWS}
         if self.canonical:
-            # How passes are cut is not among it, nor the memory they may take.
+            # The division into passes and their memory are left out: they change no bit.
             return own | {
                 "products": "onednn",
                 "attention": self._attention(),
@@ -188,7 +188,7 @@ class TrieEngine:
         }
 
     def _attention(self) -> str:
-        """Return the kind of attention of most layers; those with a window or a softcap use float32 on the CPU."""
+        """Return the kind of attention in most layers; on the CPU, layers with a window or a softcap use float32."""
         if self._loaded.model.dtype == torch.bfloat16:
             return "tiles"
         return "chunks" if self.canonical else "blocks"
@@ -196,9 +196,9 @@ class TrieEngine:
     def score(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Return log-probabilities of each continuation's first token.
+        """Return the log-probability of each continuation's first token.
 
-        should_stop is asked between passes; a true answer raises InterruptedScoringError.
+        should_stop is called between passes; a true result raises InterruptedScoringError.
         """
         return self.score_tokens(
             encode_labels(self._loaded.tokenizer, prompts),
@@ -208,7 +208,7 @@ class TrieEngine:
     def score_tokens(
         self, prompts: Sequence[TokenisedPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Score prompts that are tokens already."""
+        """Score prompts that are already tokenised."""
         return self._read(
             [prompt.context for prompt in prompts],
             [[(0, label) for label in prompt.labels] for prompt in prompts],
@@ -291,7 +291,7 @@ class TrieEngine:
         return logprobs, sum(outcome.computed for outcome in outcomes)
 
     def _plan_pieces(self, trie: TokenTrie, known: Container[int], threads: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges of nodes for threads to compute; in the canonical mode as many as suit the threads."""
+        """Yield ranges of nodes for threads to compute; in the canonical mode their number suits the threads."""
         if self.canonical and threads == 1:
             return iter([(0, len(trie))])
         if not self.canonical:
@@ -300,10 +300,10 @@ class TrieEngine:
         return plan_pieces(trie, known, max(GOOD_PASS_TOKENS, len(trie) // (rounds * threads)))
 
     def _pool_of(self, lanes: int, threads: int) -> ThreadPoolExecutor:
-        """Return threads that each compute passes of their own; `threads` share a product.
+        """Return a pool of threads that compute passes separately. threads: how many share a product.
 
-        A product shared by all threads makes them wait for each other thousands of times a second, and for whatever
-        else the machine does. The pool is kept: new threads would take memory of their own for each call.
+        A product shared by all threads makes them wait for each other thousands of times a second, and for other
+        programs on the machine. The pool is reused, since new threads would allocate memory for each call.
         """
         if self._pool is None or self._pool[0] != (lanes, threads):
             made = ThreadPoolExecutor(lanes, initializer=torch.set_num_threads, initargs=(threads,))
@@ -315,9 +315,9 @@ class TrieEngine:
         self._kept.clear()
 
     def _share_memory(self, trie: TokenTrie, upper: int, lanes: int) -> tuple[int, int]:
-        """Return (threads, tokens of a pass): as many as configured, or fewer if the remaining memory is smaller.
+        """Return (threads, tokens of a pass), fewer than configured if the remaining memory is too small.
 
-        upper: tokens whose states the pieces start from.
+        upper: number of tokens whose states the pieces start from.
         Raises EngineError if not even one thread with a short pass fits.
         """
         config = self._loaded.model.config.get_text_config()
@@ -325,11 +325,11 @@ class TrieEngine:
         inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
         longest = max(trie.depth) + 1
         states = self._state_bytes()
-        # Kept states may be in use while they are replaced.
+        # Stored states may be in use while they are replaced.
         fixed = self._packed_bytes + 2 * self._kept.limit_bytes + upper * states
         per_lane = (
             UNPLANNED_LANE_BYTES
-            + longest * states  # the path carried from pass to pass
+            + longest * states  # the path passed on from pass to pass
             + 4 * longest * states // config.num_hidden_layers
             + 3 * 4 * heads * BLOCK * (longest + BLOCK)  # scores of a block
             + 3 * 4 * READ_ROWS * min(VOCABULARY_CHUNK, config.vocab_size)
@@ -385,7 +385,7 @@ def _never() -> bool:
 
 
 def _fitting(trie: TokenTrie, ends: Iterable[int], state_bytes: int, limit_bytes: int) -> Iterator[int]:
-    """Yield the nodes whose paths' states fit together, the longest paths first."""
+    """Yield the nodes whose paths' states fit into the limit together, the longest paths first."""
     for end in sorted(ends, key=lambda end: -trie.depth[end]):
         limit_bytes -= (trie.depth[end] + 1) * state_bytes
         if limit_bytes >= 0:
@@ -394,7 +394,7 @@ def _fitting(trie: TokenTrie, ends: Iterable[int], state_bytes: int, limit_bytes
 
 @dataclass
 class _Outcome:
-    """The result of a piece of work: log-probabilities, number of nodes computed, states of the paths to keep."""
+    """The result of a piece of work: log-probabilities, number of computed nodes, states of the paths to keep."""
 
     logprobs: dict[tuple[int, int], float] = field(default_factory=dict)
     computed: int = 0
@@ -402,7 +402,7 @@ class _Outcome:
 
 
 def _results(futures: Sequence[Future[_Outcome]]) -> list[_Outcome]:
-    """Return the results of the calls. If one fails, the others end first: the model is about to be restored."""
+    """Return the results of the calls. If one fails, wait for the others first, since the model is restored next."""
     try:
         return [future.result() for future in futures]
     finally:
@@ -413,11 +413,11 @@ def _results(futures: Sequence[Future[_Outcome]]) -> list[_Outcome]:
 
 @dataclass
 class _Work:
-    """One call's trie and its plan.
+    """The trie of one call, and the plan for computing it.
 
-    tokens_at: by node, the tokens whose log-probabilities are read there. known: states of paths, by node.
-    ends: nodes whose paths are to be kept. budget: tokens of a pass. row_multiple: multiple to which the rows of
-    canonical passes are padded; None in the fast mode.
+    tokens_at: by node, the tokens whose log-probabilities are read there. known: states of paths, by node. ends: nodes
+    whose paths' states are kept. budget: tokens of a pass. row_multiple: multiple to which the rows of canonical passes
+    are padded; None in the fast mode.
     """
 
     trie: TokenTrie
@@ -432,7 +432,7 @@ class _Work:
 
     @torch.no_grad()
     def stream(self, first: int, last: int) -> _Outcome:
-        """Compute the nodes from `first` to `last - 1` that are not known, pass by pass."""
+        """Compute the unknown nodes from `first` to `last - 1`, pass by pass."""
         trie = self.trie
         outcome = _Outcome()
         pending = _Pending(self, outcome.logprobs)
@@ -458,7 +458,7 @@ class _Work:
 
     @torch.no_grad()
     def reach(self, node: int) -> _Outcome:
-        """Compute the path to a node, from which a thread then starts."""
+        """Compute the path to a node from which a thread then starts."""
         outcome = _Outcome()
         path = self.trie.path(node)
         first = next((place for place, step in enumerate(path) if step not in self.known), len(path))
@@ -488,7 +488,7 @@ class _Work:
 
 
 class _Pending:
-    """States that wait to be read, so that the vocabulary head sees many at once."""
+    """States that wait to be read, so that the vocabulary head gets many at once."""
 
     def __init__(self, work: _Work, logprobs: dict[tuple[int, int], float]) -> None:
         self._work = work
@@ -497,7 +497,7 @@ class _Pending:
         self._states: list[torch.Tensor] = []
 
     def add(self, nodes: Sequence[int], states: torch.Tensor) -> None:
-        """Keep states of nodes. states: (nodes, hidden size)."""
+        """Add the states of nodes. states: (nodes, hidden size)."""
         for first in range(0, len(nodes), READ_ROWS):
             self._nodes += nodes[first : first + READ_ROWS]
             self._states.append(states[first : first + READ_ROWS])
@@ -522,10 +522,10 @@ class _Pending:
 def plan_passes(
     known: Container[int], budget: int, first: int, last: int, multiple: int = BLOCK
 ) -> Iterator[tuple[int, int]]:
-    """Yield ranges of the nodes from `first` to `last - 1` to compute: all but the known, at most `budget` each.
+    """Yield ranges of the nodes from `first` to `last - 1` to compute, without known nodes, at most `budget` each.
 
-    A range ends before known nodes, and otherwise at a `multiple`, such as the end of a block of attention. Cutting
-    costs nothing: the states of the path to the next node are carried on.
+    A range ends before known nodes, otherwise at a `multiple`, such as the end of a block of attention. Dividing costs
+    nothing: the states of the path to the next node are passed on.
     """
     while first < last:
         if first in known:
@@ -540,10 +540,10 @@ def plan_passes(
 
 
 def plan_pieces(trie: TokenTrie, known: Container[int], piece_tokens: int = PIECE_TOKENS) -> Iterator[tuple[int, int]]:
-    """Yield ranges of nodes that together are all of them, for threads to take one after the other.
+    """Yield ranges that together are all nodes, for threads to take one after the other.
 
     A piece begins at the shallowest node near its equal share: at a question rather than within one, since the path to
-    it is computed first.
+    that node is computed first.
     """
     unknown = [node for node in range(len(trie)) if node not in known]
     pieces = max(1, round(len(unknown) / piece_tokens))

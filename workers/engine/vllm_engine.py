@@ -1,12 +1,12 @@
-"""vLLM in this process: the engine on GPUs, if it is installed and knows the model.
+"""vLLM in this process: the engine on GPUs, if it is installed and supports the model.
 
-Labels are requested by `logprob_token_ids`, exactly those, with one token to write: never by `prompt_logprobs`, which
-skip the prefix cache and depend on the order of requests under it. Among a context's whole continuations the longest is
-written, by a request that is forced to, and the others continue, in requests of their own, from their first difference,
-so no token of them is computed twice but in the last, unfilled block of the cache. Requests are sent in the order of
-their texts, so that common beginnings follow each other and their keys and values are still in the cache.
+Labels are requested by `logprob_token_ids`, exactly these labels, with one token to write: never by `prompt_logprobs`,
+which skip the prefix cache and depend on the order of requests with it. Among a context's whole continuations the
+longest is written, by a request with forced tokens, and the others continue, in requests of their own, from their first
+difference, so no token is computed twice except in the last, unfilled block of the cache. Requests are sent in the
+order of their texts, so that common beginnings follow each other and their keys and values are still in the cache.
 
-vLLM is imported only when an engine is opened: all other code takes an opened one, so that tests can replace it.
+vLLM is imported only when an engine is opened. All other code receives an opened engine, so that tests can replace it.
 """
 
 import gc
@@ -49,11 +49,11 @@ from workers.tokens import (
 )
 
 MOST_TOKENS_ASKED: Final = 64
-"""Tokens whose log-probabilities one request reads: vLLM limits them to 128."""
+"""Most tokens whose log-probabilities one request reads; vLLM limits them to 128."""
 
 
 PART: Final = 256
-"""Prompts that are tokenised together, while vLLM computes the earlier ones."""
+"""Number of prompts tokenised together, while vLLM computes the earlier ones."""
 
 Tokens = tuple[int, ...]
 Asked = TypeVar("Asked")
@@ -67,11 +67,11 @@ class Core(Protocol):
     def add_request(
         self, request_id: str, prompt: Any, params: Any, *, lora_request: Any = None, priority: int = 0
     ) -> object:
-        """Queue a request, before those with a greater `priority`; its id is returned with its output."""
+        """Queue a request before those with a greater `priority`; its id is returned with its output."""
         ...
 
     def step(self) -> Sequence[Any]:
-        """Compute a step; return its outputs."""
+        """Compute a step and return its outputs."""
         ...
 
     def has_unfinished_requests(self) -> bool:
@@ -89,10 +89,10 @@ class Core(Protocol):
 
 @dataclass(frozen=True)
 class OpenedVllm:
-    """vLLM with a model. params: makes its `SamplingParams`. lora: sent with each request; None without an adapter.
+    """vLLM with a model. params: creates its `SamplingParams`. lora: sent with each request; None without an adapter.
 
-    forced: the argument of `params` that makes a request write these tokens. settings: the settings that could change a
-    number. close: ends its processes.
+    forced: returns the argument of `params` that makes a request write these tokens. settings: the settings that could
+    change a number. close: ends vLLM's processes.
     """
 
     core: Core
@@ -104,9 +104,9 @@ class OpenedVllm:
 
 
 class VllmEngine:
-    """Log-probabilities and texts of one model, by vLLM.
+    """Log-probabilities and texts of one model, computed by vLLM.
 
-    budget_tokens: not vLLM's, which plans its own memory; kept for the worker, which halves it if memory runs out.
+    budget_tokens: not used by vLLM, which plans its own memory; the worker halves it if memory runs out.
     """
 
     def __init__(self, loaded: LoadedModel, opened: OpenedVllm) -> None:
@@ -118,7 +118,7 @@ class VllmEngine:
     def score(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """Return log-probabilities of each continuation's first token."""
+        """Return the log-probability of each continuation's first token."""
         reads: list[tuple[_Context, list[int]]] = []
         computed = 0
         for (context, labels), output in self._run(self._readings(prompts, reads), should_stop):
@@ -198,10 +198,10 @@ class VllmEngine:
     def _branches(
         self, context: "_Context", begun: int, nats: float, continuations: list[Tokens]
     ) -> Iterator[_Request["_Branch"]]:
-        """Yield a request for continuations with a common beginning, which writes the longest of them.
+        """Yield requests for continuations with a common beginning; each writes the longest of its continuations.
 
-        It also reads the others' next tokens. begun: tokens of that beginning, which are sent with the context. nats:
-        its log-probability.
+        A request also reads the next tokens of the others. begun: number of tokens of that beginning, which are sent
+        with the context. nats: its log-probability.
         """
         while continuations:
             longest = max(continuations, key=len)
@@ -219,7 +219,7 @@ class VllmEngine:
                 else:
                     later.append(tokens)
             branch = _Branch(context, begun, nats, longest[begun:], ended, parting)
-            # Written tokens alone need logprobs=0, and other tokens their ids.
+            # For written tokens alone logprobs=0 is enough; other tokens need their ids.
             read = {"logprob_token_ids": sorted({token for _, token in parting})} if parting else {"logprobs": 0}
             given = {"max_tokens": len(branch.tokens), "temperature": 0.0, "detokenize": False, "ignore_eos": True}
             params = self.opened.params(**read, **given, **self.opened.forced(list(branch.tokens)))
@@ -232,11 +232,11 @@ class VllmEngine:
         should_stop: Callable[[], bool] | None,
         more: deque[_Request[Asked]] | None = None,
     ) -> Iterator[tuple[Asked, Any]]:
-        """Yield each request's purpose with its output, as it ends.
+        """Yield each request's purpose with its output, in the order in which the requests end.
 
-        Requests are queued at once, without waiting for any.
-        So vLLM, which computes in a process of its own, works on the first while the next are tokenised here. more:
-        requests that follow from an output; they go before waiting ones, since their beginnings are in the cache.
+        Requests are queued at once, without waiting for results, so that vLLM, in a process of its own, computes the
+        first while the next are tokenised here. more: requests that follow from an output; they go before waiting ones,
+        since their beginnings are in the cache.
         """
         core, number = self.opened.core, next(self._numbers)
         waiting: dict[str, Asked] = {}
@@ -265,7 +265,7 @@ class VllmEngine:
                     queue(*more.popleft(), priority=-1)
         finally:
             if waiting:
-                with suppress(Exception):  # of an engine that has died nothing need be taken back
+                with suppress(Exception):  # an engine that has died has no requests to drop
                     core.abort_request(list(waiting))
 
     def write(
@@ -277,9 +277,10 @@ class VllmEngine:
         kept_special: Callable[[str], bool],
         done: Callable[[int, Generated], None],
     ) -> tuple[list[Generated], Counted]:
-        """Continue each prompt, as `generate_counted` does with transformers; draws are vLLM's own.
+        """Continue each prompt, as `generate_counted` does with transformers; vLLM draws with its own generator.
 
-        A thought that has a limit is written up to it first, and what closes it is sent as the beginning of the rest.
+        A limited thought is first written up to its limit; the text that closes it is then sent as the beginning of the
+        rest.
         """
         parameters = effective_parameters(self._loaded, generation)
         most, limit = int(generation["max_tokens"]), self._loaded.max_length
@@ -332,12 +333,12 @@ class VllmEngine:
         )
 
     def _goes_on(self, row: "_Text", decode: Callable[[Sequence[int]], str], *, finished: bool) -> bool:
-        """Return whether a text is cut off at the limit of its thought and its answer follows now."""
+        """Return whether a text continues with its answer, because its thought is at the limit."""
         limit = row.prompt.limit
         if finished or limit is None or row.forced or len(row.written) < limit.tokens or limit.tokens >= row.most:
             return False
         closing = limit.closing(decode(row.written))
-        if closing is None:  # it does not think: only the whole text has a limit
+        if closing is None:  # not a thought: only the whole text has a limit
             row.forced, row.closed = True, False
             return True
         if not limit.answers:
@@ -381,7 +382,7 @@ def _parts(prompts: Sequence[ScoringPrompt]) -> Iterator[Sequence[ScoringPrompt]
 
 
 def _nats(read: Iterable[tuple[Mapping[int, Any], int]]) -> list[float]:
-    """Return log-probabilities of tokens, each among those that vLLM returned at its place."""
+    """Return the log-probability of each token, from the values that vLLM returned at its place."""
     try:
         return [float(logprobs[token].logprob) for logprobs, token in read]
     except KeyError as missing:
@@ -390,7 +391,7 @@ def _nats(read: Iterable[tuple[Mapping[int, Any], int]]) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class _Context:
-    """The tokens of a prompt, and the log-probability of each continuation of it that is known."""
+    """The tokens of a prompt, and the log-probabilities of its continuations as far as they are known."""
 
     tokens: list[int]
     nats: dict[Tokens, float] = field(default_factory=dict)
@@ -400,9 +401,9 @@ class _Context:
 class _Branch:
     """Continuations of a context with a common beginning.
 
-    begun: number of tokens of that beginning that are sent with the context. nats: its log-probability. tokens: those
-    written after it. ended: continuations that end there. parting: the others, by the number of written tokens that
-    they share, and by their next one.
+    begun: number of tokens of that beginning that are sent with the context. nats: its log-probability. tokens: the
+    tokens written after it. ended: continuations that end within them. parting: the other continuations, by the number
+    of written tokens that they share, and by their next token.
     """
 
     context: "_Context"
@@ -413,9 +414,9 @@ class _Branch:
     parting: Mapping[tuple[int, int], list[Tokens]]
 
     def read(self, logprobs: Sequence[Mapping[int, Any]]) -> Iterator[tuple[int, float, list[Tokens]]]:
-        """Yield a number of tokens, their log-probability, and the continuations that begin with them.
+        """Yield a number of tokens, their log-probability, and the continuations that begin with these tokens.
 
-        logprobs: after each written token, from the last one of the prompt on.
+        logprobs: after each written token, starting after the last token of the prompt.
         """
         nats = list(itertools.accumulate(_nats(zip(logprobs, self.tokens, strict=True)), initial=self.nats))
         for tokens in self.ended:
@@ -437,12 +438,12 @@ class _Text:
         self.closed = True
 
     def seed(self, seed: int) -> int:
-        """Return the seed of the next draws; draws after a closed thought have another."""
+        """Return the seed of the next draws; draws after a forced end of the thought have another seed."""
         return seed_number(seed, self.prompt.seed_text + (":answer" if self.forced else ""))
 
 
 def unknown_to_vllm(folder: Path) -> str | None:
-    """Return the error for a model that vLLM does not know; None if it knows it."""
+    """Return the reason why vLLM does not support a model; None if it does."""
     from transformers import AutoConfig
     from vllm import ModelRegistry
 
@@ -466,7 +467,7 @@ def open_vllm(
 ) -> tuple[LoadedModel, VllmEngine]:
     """Open a model's folder in vLLM, with its tokenizer and configuration in this process.
 
-    memory_bytes: for keys and values; None: the memory that vLLM finds free. options: other arguments of `vllm.LLM`.
+    memory_bytes: for keys and values; None for the memory that vLLM finds free. options: other arguments of `vllm.LLM`.
     Raises EngineError if vLLM cannot load it, and MemoryError if its weights alone do not fit.
     """
     gpus = tensor_parallel * pipeline_parallel
@@ -519,9 +520,9 @@ def open_vllm(
         reason = " ".join(str(error).split())[:300]
         raise EngineError(f"{folder} cannot be loaded by vLLM: {reason}; its log says more") from error
     loaded = _load_description(folder, dtype, device, chat_template, adapter)
-    is_cuttable(loaded.tokenizer)  # it looks through the vocabulary once, while no GPU waits
+    is_cuttable(loaded.tokenizer)  # it searches the vocabulary once, while no GPU waits
     gc.collect()
-    gc.freeze()  # else every full collection looks through all that vLLM imported: 0.2 ms a prompt
+    gc.freeze()  # otherwise every full collection visits all objects that vLLM imported: 0.2 ms per prompt
     config = llm.llm_engine.vllm_config
     settings = {
         "version": version("vllm"),
@@ -544,9 +545,9 @@ def open_vllm(
 
 
 def _prepare_environment(device: torch.device, gpus: int) -> bool:
-    """Set vLLM's environment before its import; return whether numbers do not depend on the batch.
+    """Set vLLM's environment before its import; return whether numbers are independent of the batch.
 
-    Its processes see the GPUs from the chosen one on, as many as the model takes.
+    vLLM's processes see the GPUs from the chosen one on, as many as the model needs.
     """
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     if device.type != "cuda":
@@ -563,7 +564,7 @@ def _prepare_environment(device: torch.device, gpus: int) -> bool:
 
 
 def _check_memory(folder: Path, device: torch.device, gpus: int) -> None:
-    """Check that the weights fit: vLLM loads in a process of its own, whose lack of memory looks like other errors."""
+    """Check that the weights fit: vLLM loads in a separate process, where a lack of memory looks like other errors."""
     weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     free = torch.cuda.mem_get_info(device)[0] * gpus
     if weights > WEIGHTS_SHARE * free:

@@ -11,16 +11,16 @@ from registry.untrusted import decode_answer
 Outcome = Literal["complete", "cut-off", "refused", "filtered"]
 
 MOST_STOPS: Final = 4
-"""Stop sequences that every provider takes. The text is cut at all of them here as well."""
+"""Number of stop sequences that every provider accepts. The text is also cut at all stop sequences here."""
 
 
 @dataclass(frozen=True)
 class Wanted:
     """The parameters of a text.
 
-    max_tokens: of the visible text. reasoning_tokens: of the model's hidden thought; None: it does not reason, and
-    temperature, top_p, top_k and min_p are sent; a reasoning model refuses them. adaptive: it decides how much it
-    thinks. effort: amount of thinking in words. off: it must not think.
+    max_tokens: limit of the visible text. reasoning_tokens: limit of the model's hidden thought; None if it does not
+    reason: only then temperature, top_p, top_k and min_p are sent, since reasoning models refuse them. adaptive:
+    whether the model decides how much it thinks. effort: amount of thinking in words. off: whether it must not think.
     """
 
     max_tokens: int
@@ -36,12 +36,12 @@ class Wanted:
 
     @property
     def most_tokens(self) -> int:
-        """Return the most tokens of the answer, hidden ones included."""
+        """Return the limit of the answer's tokens, hidden ones included."""
         return self.max_tokens + (self.reasoning_tokens or 0)
 
     @property
     def thinking(self) -> dict[str, Any]:
-        """Return Anthropic's parameter for a model that reasons; some models accept one form only."""
+        """Return Anthropic's parameter for a model that reasons; some models accept only one of its two forms."""
         return {"type": "adaptive"} if self.adaptive else {"type": "enabled", "budget_tokens": self.reasoning_tokens}
 
 
@@ -49,9 +49,9 @@ class Wanted:
 class Answer:
     """A provider's answer.
 
-    outcome: `cut-off` at the limit of tokens, or for any unknown reason. stop_reason: in the provider's own word.
-    written_tokens: with the hidden ones, which are reasoning_tokens; None if they are not counted. cost: if the
-    provider states it. reasoning: the thought, or its summary, if it is returned.
+    outcome: `cut-off` at the limit of tokens, or for an unknown reason. stop_reason: the provider's own word.
+    written_tokens: including the hidden ones, which are reasoning_tokens; None if they are not counted. cost: as the
+    provider states it, or None. reasoning: the thought or its summary, if it is returned.
     """
 
     text: str
@@ -67,7 +67,7 @@ class Answer:
     reasoning: str | None = None
 
     def cut_at(self, stop: Sequence[str]) -> "Answer":
-        """Return the answer with its text ended before the first stop sequence."""
+        """Return the answer with its text cut before the first stop sequence."""
         places = [place for place in (self.text.find(one) for one in stop) if place >= 0]
         return replace(self, text=self.text[: min(places)], outcome="complete") if places else self
 
@@ -75,7 +75,7 @@ class Answer:
 class RefusedRequestError(Exception):
     """A request without an answer.
 
-    status: of HTTP; None if no response came. headers: names in lower case. document: of the error's body.
+    status: the HTTP status; None if there was no response. headers: names in lower case. document: the error's body.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class RefusedRequestError(Exception):
 def asking(*wrappers: type[Exception]) -> Iterator[None]:
     """Turn any failure of a request to a provider into a RefusedRequestError.
 
-    wrappers: the library's errors that replace an error of the connection. A response without the form of an answer,
-    such as a proxy's page, counts as none; it was perhaps paid for.
+    wrappers: the library's errors that wrap an error of the connection. A response that does not have the form of an
+    answer, such as a proxy's page, counts as no response, though it may have been paid for.
     """
     try:
         yield
@@ -122,7 +122,7 @@ class Api(Protocol):
         ...
 
     def parameters(self, wanted: Wanted) -> dict[str, Any]:
-        """Return a request's parameters besides the conversation."""
+        """Return a request's parameters other than the conversation."""
         ...
 
     def is_filtered(self, status: int | None, document: Any) -> bool:
@@ -135,20 +135,20 @@ class Api(Protocol):
 
 
 Conversation = tuple[Sequence[Mapping[str, str]], Wanted]
-"""Turns, and how the next is to be written."""
+"""The turns of a conversation, and the parameters of the next one."""
 
 NOT_EXECUTED: Final = 408
 """Status of a request that its batch did not execute."""
 CLOCKS_DIFFER: Final = timedelta(minutes=10)
-"""By how much a provider's clock may be behind the database's."""
+"""Largest assumed difference between a provider's clock and the database's."""
 
 
 @dataclass(frozen=True)
 class BatchStatus:
     """The state of a batch.
 
-    unanswered: why requests without a result were not executed; None if unknown. full: it was refused because the key
-    has too many requests in batches already.
+    unanswered: why requests without a result were not executed; None if unknown. full: whether the batch was refused
+    because the key has too many requests in batches.
     """
 
     ended: bool
@@ -157,7 +157,7 @@ class BatchStatus:
 
 
 class UnsureError(Exception):
-    """The existence of a batch is unknown until one in progress has ended."""
+    """Whether a batch exists is unknown until one in progress has ended."""
 
 
 @runtime_checkable
@@ -165,15 +165,15 @@ class BatchApi(Api, Protocol):
     """A provider with a batch service. All methods raise RefusedRequestError."""
 
     def upload(self, model: str, requests: Mapping[str, Conversation]) -> Any:
-        """Prepare the argument of `create`; requests: by name. It costs nothing."""
+        """Return the argument for `create`; this costs nothing. requests: by name."""
         ...
 
     def create(self, tag: str, uploaded: Any) -> str:
-        """Make a batch, which the provider then works on; return its name there."""
+        """Create a batch, which the provider then executes; return its name there."""
         ...
 
     def find(self, tag: str, requests: int, since: datetime, others: Container[str]) -> str | None:
-        """Return the name of the batch with a tag and this many requests that was made after a time; None without one.
+        """Return the name of the batch with this tag and number of requests, created after a time; None without one.
 
         others: names of other batches. Raises UnsureError.
         """
@@ -184,16 +184,16 @@ class BatchApi(Api, Protocol):
         ...
 
     def results(self, batch: str) -> Sequence[tuple[str, Answer | RefusedRequestError]]:
-        """Return the results of an ended batch's requests, by name; some may be missing."""
+        """Return the results of an ended batch, by the names of its requests; some may be missing."""
         ...
 
     def cancel(self, batch: str) -> None:
-        """Stop a batch."""
+        """Cancel a batch."""
         ...
 
 
 def parse_result(parse: Callable[[Mapping[str, Any]], Answer], line: Mapping[str, Any]) -> Answer | RefusedRequestError:
-    """Return the result in a line of a batch's results."""
+    """Return the parsed answer in a line of a batch's results, or the error."""
     try:
         with asking():
             return parse(line)
@@ -202,7 +202,7 @@ def parse_result(parse: Callable[[Mapping[str, Any]], Answer], line: Mapping[str
 
 
 def lines_of(content: bytes) -> Iterator[Mapping[str, Any]]:
-    """Yield the documents of a file of JSON lines, skipping invalid ones."""
+    """Yield the documents in a file of JSON lines, skipping invalid lines."""
     for line in content.splitlines():
         try:
             document = decode_answer(line)
@@ -214,7 +214,7 @@ def lines_of(content: bytes) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class Turns:
-    """A conversation with its system texts apart."""
+    """A conversation with its system texts separate from the other turns."""
 
     system: str
     others: list[Mapping[str, str]] = field(default_factory=list)
@@ -229,5 +229,5 @@ def turns_of(messages: Sequence[Mapping[str, str]]) -> Turns:
 
 
 def count(value: Any) -> int:
-    """Return a number of tokens; 0 if there is none."""
+    """Return a number of tokens; 0 if the value is not one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0

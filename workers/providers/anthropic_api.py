@@ -1,4 +1,4 @@
-"""Anthropic's messages, through its library."""
+"""Anthropic's Messages API, through Anthropic's library."""
 
 from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
@@ -39,19 +39,20 @@ _SERVER_ERROR: Final = 500
 
 
 class AnthropicApi:
-    """Messages."""
+    """Requests to Anthropic's Messages API."""
 
     def __init__(self, location: str, key: str | None, http: httpx2.Client) -> None:
         self.library = f"anthropic {version('anthropic')}"
-        # Without a key the library would look for one in the environment; the connection sends none that is not ours.
+        # Without a key the library would look for one in the environment; our transport removes every key that is not
+        # ours.
         self._client = anthropic.Anthropic(api_key=key or "none", base_url=location, max_retries=0, http_client=http)
         self._timeout = http.timeout
 
     def parameters(self, wanted: Wanted) -> dict[str, Any]:
         """Return the parameters of a request.
 
-        The library no longer has a temperature; older models accept it, and either it or top_p. Stop sequences need a
-        visible character.
+        The library no longer has a temperature; older models accept either it or top_p. Stop sequences need a visible
+        character.
         """
         parameters: dict[str, Any] = {"max_tokens": wanted.most_tokens}
         stop = [one for one in wanted.stop if one.strip()][:MOST_STOPS]
@@ -63,7 +64,7 @@ class AnthropicApi:
 
     @asking(anthropic.APIConnectionError)
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
-        """Return the blocks of text, joined, and the blocks of thinking."""
+        """Return the model's answer: the blocks of text, joined, and the blocks of thinking."""
         # With a timeout the library does not refuse answers that may take longer than ten minutes.
         return _answer(
             self._client.messages.create(**self._make_request(model, messages, wanted), timeout=self._timeout)
@@ -77,7 +78,7 @@ class AnthropicApi:
         return asked
 
     def upload(self, model: str, requests: Mapping[str, Conversation]) -> Any:
-        """Return the requests themselves: they are sent with the batch."""
+        """Return the requests, which are sent with the batch."""
         uploaded = []
         for name, (messages, wanted) in requests.items():
             asked = self._make_request(model, messages, wanted)
@@ -86,7 +87,7 @@ class AnthropicApi:
 
     @asking(anthropic.APIConnectionError)
     def create(self, tag: str, uploaded: Any) -> str:  # noqa: ARG002 - a batch has no metadata
-        """Create a batch, whose tag is in the names of its requests alone."""
+        """Create a batch, whose tag is only in the names of its requests."""
         return self._client.messages.batches.create(requests=uploaded, timeout=self._timeout).id
 
     @asking(anthropic.APIConnectionError)
@@ -110,22 +111,22 @@ class AnthropicApi:
 
     @asking(anthropic.APIConnectionError)
     def status(self, batch: str) -> BatchStatus:
-        """Return the state; each request has a result of its own."""
+        """Return the state of a batch; each of its requests has its own result."""
         return BatchStatus(ended=self._client.messages.batches.retrieve(batch).processing_status == "ended")
 
     @asking(anthropic.APIConnectionError)
     def results(self, batch: str) -> list[tuple[str, Answer | RefusedRequestError]]:
-        """Return the results, one a line."""
+        """Return the results, one from each line."""
         return [(line["custom_id"], parse_result(_result, line)) for line in lines_of(self._content(batch))]
 
     def _content(self, batch: str) -> bytes:
-        # Not at the address in the answer: the key goes to the endpoint alone.
+        # Do not use the address in the answer: the key may only be sent to the endpoint.
         path = f"/v1/messages/batches/{quote(batch, safe='')}/results"
         return self._client.get(path, cast_to=httpx2.Response).content
 
     @asking(anthropic.APIConnectionError)
     def cancel(self, batch: str) -> None:
-        """Stop a batch."""
+        """Cancel a batch."""
         self._client.messages.batches.cancel(batch)
 
     def is_filtered(self, status: int | None, document: Any) -> bool:

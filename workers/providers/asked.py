@@ -1,4 +1,4 @@
-"""The request for one prompt, the stored values of its answer, and the retries of requests."""
+"""The request for one prompt, the values stored of its answer, and the retries of requests."""
 
 import random
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ _TIMED_OUT: Final = 408
 _TRY_AGAIN: Final = frozenset({_TIMED_OUT, 409, 425, TOO_MANY})
 _SERVER_ERRORS: Final = 500
 _DRAWN: Final = random.Random()  # noqa: S311 - waits are no secret
-"""Workers that were refused together come back one after the other."""
+"""Draws the waits, so that workers that were refused together return one after the other."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One prompt of a shard. price: in a batch or not, as it is requested."""
+    """One prompt of a shard. price: for a batch or a single request, as it is sent."""
 
     journal: calls.Journal
     key: calls.Key
@@ -40,7 +40,7 @@ class Asked:
 
     @property
     def most(self) -> float | None:
-        """Return the most that its answer can cost; None if the model has no price."""
+        """Return the highest possible cost of the answer; None if the model has no price."""
         return None if self.price is None else self.price.at_most(self.text, self.wanted.most_tokens)
 
 
@@ -68,12 +68,12 @@ def values_of(answer: Answer, price: Price | None) -> Mapping[str, Any]:
 
 
 def _cut_name(value: str | None) -> str | None:
-    """Return a provider's name for something, cut short."""
+    """Return a provider's name for something, truncated; None if it is empty."""
     return None if value is None else value.replace("\x00", "")[:REASON_LENGTH] or None
 
 
 class Attempts:
-    """Retries of requests to an endpoint, and the error after the last one."""
+    """Retries of requests to an endpoint, and the error after the last attempt."""
 
     def __init__(self, endpoint: Endpoint, host: str, key: str | None, settings: Settings) -> None:
         self._endpoint = endpoint
@@ -83,7 +83,10 @@ class Attempts:
         self._longest_s = settings.endpoint_wait_seconds
 
     def wait_s(self, error: RefusedRequestError, attempt: int) -> float:
-        """Return seconds until the next attempt; attempt: number of attempts. Raises EngineError after the last one."""
+        """Return the seconds to wait before the next attempt. Raises EngineError after the last one.
+
+        attempt: number of attempts so far.
+        """
         asks_s = retry_after(error.headers)
         may_pass = error.status is None or error.status in _TRY_AGAIN or error.status >= _SERVER_ERRORS
         # OpenAI and Anthropic may state whether to retry, such as for a key without credit.
@@ -109,5 +112,5 @@ class Attempts:
 
 
 def may_have_arrived(error: RefusedRequestError) -> bool:
-    """Return whether the provider may have executed a request without an answer."""
+    """Return whether the provider may have executed a request that has no answer."""
     return error.status is None or error.status == _TIMED_OUT or error.status >= _SERVER_ERRORS

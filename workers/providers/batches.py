@@ -1,4 +1,4 @@
-"""Batches of a provider: submitted once, looked for after a kill, and stored when they have ended.
+"""Batches of a provider: submitted once, looked up if a worker was killed, and stored when they have ended.
 
 A worker does not wait for a batch. It hands the shard back with a time before which nobody claims it, and the next
 worker continues from the stored state.
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class FullError(Exception):
-    """The provider takes no further batch now."""
+    """The provider accepts no further batch now."""
 
 
 class Batches:
@@ -69,7 +69,7 @@ class Batches:
         self._lost_after_s = settings.endpoint_connect_seconds + 2 * settings.endpoint_read_seconds
 
     def submit(self, asking: Sequence[Asked]) -> None:
-        """Submit a batch of as many prompts as budgets have room for.
+        """Submit a batch of as many prompts as the budgets allow.
 
         Raises InterruptedScoringError, which states how long to wait, unless another error occurs.
         """
@@ -83,7 +83,7 @@ class Batches:
             with read_session(self._engine) as session:
                 if not batches.waits(session, journal.evaluation_id):
                     raise
-            # Other shards' batches are paid for: a paused evaluation would not fetch them.
+            # Other shards' batches are already paid for, and a paused evaluation would not fetch them.
             raise InterruptedScoringError(self._poll_s) from None
         requests = {
             f"{tag}-{call_id}": (one.messages, one.wanted) for call_id, one in zip(call_ids, asking, strict=False)
@@ -97,7 +97,7 @@ class Batches:
                 raise
             raise InterruptedScoringError(self._poll_s) from None
         if not self._record(batch_id, remote_id):
-            # Its worker counted as dead, and its prompts are requested again.
+            # This worker was declared dead, and another requests its prompts again.
             self._try(lambda: self._api.cancel(remote_id))
         log.info("batch_submitted", batch=remote_id, prompts=len(requests))
         raise InterruptedScoringError(self._poll_s)
@@ -105,7 +105,7 @@ class Batches:
     def collect(self, journal: calls.Journal, batch: ProviderBatch) -> None:
         """Store the results of a batch once it has ended.
 
-        Raises InterruptedScoringError until then, and EngineError if it has no answer at all.
+        Raises InterruptedScoringError until then, and EngineError if the batch has no answer at all.
         """
         if batch.state == "written":
             self._end(journal, batch.id, {}, Failure(NEVER_SUBMITTED, 0.0))
@@ -126,12 +126,12 @@ class Batches:
         log.info("batch_ended", batch=remote_id, answered=answered, prompts=batch.requests)
         if status.full:
             raise InterruptedScoringError(self._poll_s)
-        if answered == 0:  # otherwise another batch requests the rest
+        if answered == 0:  # otherwise another batch requests the missing ones
             reasons = [result.error for result in results.values() if isinstance(result, Failure)]
             reason = next(iter(reasons), missing.error)
             raise EngineError(f"batch {remote_id} of {batch.requests} requests ended without an answer: {reason}")
 
-    # Its steps; a worker may be killed after each
+    # The steps of a batch; a worker may be killed after each
 
     def _write_down(self, journal: calls.Journal, tag: str, asking: Sequence[Asked]) -> tuple[int, list[int]]:
         with write_session(self._engine, IDLE_SECONDS) as session:
@@ -150,7 +150,7 @@ class Batches:
             if not may_have_arrived(refusal):
                 raise
             log.warning("batch_unsure", error=self._attempts.clean(str(refusal)))
-            raise InterruptedScoringError(self._poll_s) from None  # the next worker looks for it
+            raise InterruptedScoringError(self._poll_s) from None  # the next worker looks it up
 
     def _begin_sending(self, journal: calls.Journal, batch_id: int) -> None:
         with write_session(self._engine, IDLE_SECONDS) as session:

@@ -1,4 +1,4 @@
-"""A provider's model that answers a shard's prompts: no answered prompt is requested again."""
+"""A provider's model that answers a shard's prompts and never requests an answered prompt again."""
 
 import itertools
 import threading
@@ -46,7 +46,7 @@ def open_provider(location: str, model: str, engine: Engine, settings: Settings)
 
 
 def inspect_provider(endpoint: Endpoint, location: str, settings: Settings) -> None:
-    """Check that requests to a provider are possible; whether it serves a model shows at the first request.
+    """Check that requests to a provider are possible. The first request shows whether it serves a model.
 
     Raises ModelError if the key is missing or the libraries are not installed.
     """
@@ -60,7 +60,7 @@ def _api(
     settings: Settings,
     heed: Callable[[Mapping[str, str]], None] | None = None,
 ) -> Api:
-    """Connect to the provider's API. heed: is given the headers of every answer."""
+    """Connect to the provider's API. heed: receives the headers of every answer."""
     provider = endpoint.provider
     assert provider is not None
     try:
@@ -84,7 +84,7 @@ _FINISHED: Final[Mapping[str | None, Finish]] = {
     "refused": "refused",
     "filtered": "refused",
 }
-"""Outcomes of calls that determine states."""
+"""The finish that the outcome of a call determines."""
 
 
 class ProviderModel:
@@ -105,18 +105,18 @@ class ProviderModel:
         self._settings = settings
         self._key = read_key(endpoint)
         self._pace = SharedPace(engine, endpoint)
-        # Limits in answers of a batch service are about batches.
+        # The limits in answers of a batch service apply to batches.
         self._api = _api(endpoint, location, self._key, settings, None if endpoint.batch else self._pace.heed)
         self._attempts = Attempts(endpoint, self._host, self._key, settings)
         self._claim: Claim | None = None
         self._said: dict[str, object] = {}
 
     def begin(self, claim: Claim) -> None:
-        """Set the next shard."""
+        """Set the shard whose prompts follow."""
         self._claim = claim
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:  # noqa: ARG002
-        """Raise EngineError: providers give too few log-probabilities, or none."""
+        """Raise EngineError: providers return too few log-probabilities, or none."""
         raise EngineError(
             f"endpoint {self._endpoint.name}: {self._endpoint.provider} gives written answers only; use a protocol "
             "that generates text"
@@ -130,10 +130,10 @@ class ProviderModel:
         should_stop: ShouldStop,
         keep: Keep = forget,  # noqa: ARG002 - calls are stored as they are answered
     ) -> tuple[list[Written], int, int]:
-        """Return the model's text for each prompt, requesting those without a stored answer.
+        """Return the model's text for each prompt, requesting only those without a stored answer.
 
-        Raises EngineError if a request fails for good, and InterruptedScoringError on a stop, while a batch is in
-        progress, or when a budget is reached, which also pauses the evaluation. Answers until then are stored.
+        Raises EngineError if a request fails finally, and InterruptedScoringError on a stop, while a batch is in
+        progress, or when a budget is reached, which also pauses the evaluation. Earlier answers are stored.
         """
         assert self._claim is not None
         generation = definition["generation"]
@@ -173,14 +173,14 @@ class ProviderModel:
         return written, tokens, tokens
 
     def _wait_for_answers(self, asking: Sequence[Asked], should_stop: ShouldStop) -> None:
-        """Return once each has an answer. asking: all prompts of a shard."""
+        """Wait until each prompt has an answer. asking: all prompts of a shard."""
         journal = asking[0].journal
         while True:
             with read_session(self._engine) as session:
                 batch = calls.open_batch(session, journal.shard_id)
                 known = calls.answers(session, journal.evaluation_id, [one.key for one in asking])
             left = [one for one in asking if one.key not in known]
-            if batch is not None:  # also one from before a change of the endpoint's table
+            if batch is not None:  # even if the endpoint no longer uses batches
                 self._batches(asking[0], should_stop).collect(journal, batch)
             elif not left:
                 return
@@ -229,7 +229,7 @@ class ProviderModel:
         )
 
     def _all(self, asking: Sequence[Asked], should_stop: ShouldStop) -> None:
-        """Request each, several at once. The first error ends it, once open requests have been answered."""
+        """Request all prompts, several at once. After an error, wait for the open requests and raise it."""
         stop = threading.Event()
         with ThreadPoolExecutor(self._settings.endpoint_in_flight, thread_name_prefix="provider") as pool:
             futures: list[Future[None]] = [pool.submit(self._ask, one, stop) for one in asking]
@@ -242,7 +242,7 @@ class ProviderModel:
                     for future in done:
                         future.result()
             finally:
-                # Open requests are paid for: their answers are awaited and stored.
+                # Open requests are already paid for: wait for their answers and store them.
                 stop.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 while any(future.running() for future in futures):
@@ -250,7 +250,7 @@ class ProviderModel:
                     wait([future for future in futures if future.running()], STOP_SECONDS)
 
     def _ask(self, asked: Asked, stop: threading.Event) -> None:
-        """Store an answer. Raises EngineError if there is none after the last attempt."""
+        """Request an answer and store it. Raises EngineError if there is none after the last attempt."""
 
         def pause(seconds: float) -> None:
             if stop.wait(max(0.0, seconds)):
@@ -278,7 +278,7 @@ class ProviderModel:
             return
 
     def _begin(self, asked: Asked, pause: Callable[[float], None]) -> int:
-        """Record the call; wait while calls under way may leave room in a budget."""
+        """Record the call, waiting while open calls may still leave budget unused; return its id."""
         while True:
             pause(0)
             try:
@@ -288,7 +288,10 @@ class ProviderModel:
                 pause(BUDGET_POLL_SECONDS)
 
     def _answer(self, asked: Asked) -> Answer:
-        """Raise RefusedRequestError, unless a filter refused the content: that is an answer, too."""
+        """Return the model's answer, also if a content filter refused the request.
+
+        Raises RefusedRequestError otherwise.
+        """
         try:
             answer = self._api.ask(self._model, asked.messages, asked.wanted)
         except RefusedRequestError as refusal:
@@ -302,7 +305,7 @@ class ProviderModel:
             calls.record_answer(session, asked.journal, call_id, **values_of(answer, asked.price))
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
-        """Return provider and parameters, and the models that answered the newest shard's prompts."""
+        """Return the provider and the parameters, and the models that answered the last shard's prompts."""
         generation = definition["generation"]
         wanted = self._make_wanted(generation, "", 0)
         return {
@@ -320,7 +323,7 @@ class ProviderModel:
         }
 
     def tokens(self, item: ShardPrompt) -> int:  # noqa: ARG002 - a provider's tokenizer is not known
-        """Return 0: they are not known."""
+        """Return 0: the number is not known."""
         return 0
 
     def close(self) -> None:
@@ -329,5 +332,5 @@ class ProviderModel:
 
 
 def _messages(prompt: Prompt) -> list[dict[str, str]]:
-    """Return the turns of a conversation; a prompt without any is its user's turn."""
+    """Return the turns of a conversation; a prompt without turns becomes a user's turn."""
     return turns_of(prompt) or [{"role": "user", "content": prompt.text}]

@@ -32,18 +32,19 @@ _FILTERS: Final = ("content_filter", "content_policy_violation", "ResponsibleAIP
 _FORBIDDEN: Final = 403
 _OK: Final = 200
 _TAG: Final = "shuffleboard"
-"""Under this name the metadata of a batch has its tag."""
+"""Key of the tag in the metadata of a batch."""
 _FULL: Final = "token_limit_exceeded"
 _ENDED: Final = ("completed", "failed", "expired", "cancelled")
 
 
 class OpenAIApi:
-    """Chat completions."""
+    """Requests to OpenAI's chat completions."""
 
     def __init__(self, provider: str, location: str, key: str | None, http: httpx2.Client) -> None:
         self.library = f"openai {version('openai')}"
         self._provider = provider
-        # Without a key the library would look for one in the environment; the connection sends none that is not ours.
+        # Without a key the library would look for one in the environment; our transport removes every key that is not
+        # ours.
         self._client = openai.OpenAI(api_key=key or "none", base_url=location, max_retries=0, http_client=http)
 
     def parameters(self, wanted: Wanted) -> dict[str, Any]:
@@ -70,7 +71,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
-        """Return the first choice."""
+        """Return the model's answer: the first choice."""
         conversation: Any = list(messages)
         return _answer(
             self._client.chat.completions.create(model=model, messages=conversation, **self.parameters(wanted))
@@ -100,7 +101,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def find(self, tag: str, requests: int, since: datetime, others: Container[str]) -> str | None:  # noqa: ARG002
-        """Find a batch by its metadata; the newest come first."""
+        """Find a batch by its metadata; the provider lists the newest first."""
         for batch in self._client.batches.list(limit=100):
             if (batch.metadata or {}).get(_TAG) == tag:
                 return batch.id
@@ -126,7 +127,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def results(self, batch: str) -> list[tuple[str, Answer | RefusedRequestError]]:
-        """Return the results in the file of outputs and the file of errors."""
+        """Return the results in the output file and the error file."""
         found = self._client.batches.retrieve(batch)
         files = [file for file in (found.output_file_id, found.error_file_id) if file is not None]
         return [
@@ -137,7 +138,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def cancel(self, batch: str) -> None:
-        """Stop a batch."""
+        """Cancel a batch."""
         self._client.batches.cancel(batch)
 
     def is_filtered(self, status: int | None, document: Any) -> bool:
@@ -191,13 +192,13 @@ def _answer(found: ChatCompletion) -> Answer:
 
 
 def _reasoning(message: Any) -> str | None:
-    """Return the thought, which OpenRouter returns and other providers of this form keep."""
+    """Return the thought; OpenRouter returns it, and other providers of this form do not."""
     said = message.model_extra or {}
     found = (said.get(name) for name in ("reasoning", "reasoning_content"))
     return next((text for text in found if isinstance(text, str) and text), None)
 
 
 def _read_cost(usage: Any) -> float | None:
-    """Return the cost that OpenRouter states."""
+    """Return the cost that OpenRouter states; None without one."""
     cost = (usage.model_extra or {}).get("cost") if usage else None
     return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None

@@ -1,7 +1,7 @@
-"""The connection that the providers' libraries use: to the endpoint alone, with its key alone, once, and in time.
+"""The connection for the providers' libraries: to one endpoint, with its key, without retries and within a time limit.
 
 The libraries would retry by themselves, follow redirects, read other keys from the environment, and wait without end
-for an answer that trickles in.
+for an answer that arrives slowly.
 """
 
 import time
@@ -22,7 +22,7 @@ Heed = Callable[[Mapping[str, str]], None]
 
 
 class OneEndpoint(httpx2.BaseTransport):
-    """Sends requests to one endpoint; whatever is no answer raises RefusedRequestError."""
+    """Sends requests to one endpoint; raises RefusedRequestError for every response that is not an answer."""
 
     def __init__(self, endpoint: Endpoint, key: str | None, settings: Settings, heed: Heed | None) -> None:
         self._endpoint = endpoint
@@ -33,7 +33,7 @@ class OneEndpoint(httpx2.BaseTransport):
             limits=httpx2.Limits(max_connections=settings.endpoint_in_flight),
             # A redirect could lead away from the host that the key is bound to.
             follow_redirects=False,
-            # A proxy of the environment is for other machines.
+            # A proxy from the environment is for other machines.
             trust_env=not is_loopback(endpoint.url_prefix),
         )
 
