@@ -12,23 +12,24 @@ from registry.statistics.guessing import correct_for_guessing
 from registry.tables import Question, QuestionScore
 
 CORRECTED: Final = ("accuracy",)
-"""The metrics that can be shown above chance.
+"""Metrics that can be shown relative to chance.
 
-None over several orders, since the result of answering without knowing the question then depends on the manner: with
-four orders of four options, drawing again in each order is right in all of them in .004 of cases, and preferring one
-content in .25.
+Metrics over several orders are left out because their chance level depends on how a model guesses: with four orders of
+four options, an independent guess in each order is right in all of them in .004 of cases, and always guessing the same
+option in .25.
 """
 
 _SCOPES: Final = table("evaluation_question_scope", *map(column_of, ("evaluation_id", "question_id", "scope")))
 
 
 def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all") -> dict[int, float]:
-    """Map each evaluation to the accuracy of guessing, in (0, 1), over the scope's questions in the original order.
+    """Return the accuracy of guessing, in (0, 1), for each evaluation over the questions of a scope.
 
-    The mean of 1/k over the questions, with k options each. An evaluation without the original order has no entry.
+    It is the mean of 1/k over the questions with an answer in the original order, with k options each. An evaluation
+    without such questions has no entry.
     """
     score = QuestionScore
-    found = (
+    query = (
         select(score.evaluation_id, func.avg(1.0 / Question.n_options))
         .join(Question, Question.id == score.question_id)
         .where(is_in(score.evaluation_id, list(evaluation_ids)), score.original_correct.is_not(None))
@@ -37,21 +38,23 @@ def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all")
     if scope != "all":
         scopes = _SCOPES.c
         member = (scopes.evaluation_id == score.evaluation_id) & (scopes.question_id == score.question_id)
-        found = found.join(_SCOPES, member).where(scopes.scope == scope)
-    return {evaluation_id: float(chance) for evaluation_id, chance in session.execute(found)}
+        query = query.join(_SCOPES, member).where(scopes.scope == scope)
+    return {evaluation_id: float(chance) for evaluation_id, chance in session.execute(query)}
 
 
 def compute_above_chance(row: dict[str, Any], guessed: float | None) -> dict[str, dict[str, float | None]]:
-    """Map each metric of CORRECTED to `value`, `chance`, `interval_low` and `interval_high` of a leaderboard's row.
+    """Return the metrics of CORRECTED in a leaderboard row on the scale from guessing (0) to perfect (1).
 
-    The interval is the metric's on the new scale: guessing is known exactly, so it adds no uncertainty.
+    Each metric has `value`, `chance`, `interval_low` and `interval_high`. The stored interval is only rescaled:
+    guessing is known exactly, so it adds no uncertainty.
+    guessed: the accuracy of guessing; None if unknown.
     """
-    found = {}
+    scaled = {}
     for metric in CORRECTED:
         counts = row["counts"].get(metric, {})
-        found[metric] = {
+        scaled[metric] = {
             "value": correct_for_guessing(row.get(metric), guessed),
             "chance": guessed,
             **{end: correct_for_guessing(counts.get(end), guessed) for end in ("interval_low", "interval_high")},
         }
-    return found
+    return scaled

@@ -1,4 +1,4 @@
-"""The cost of an evaluation's answers, and the provider that gave them."""
+"""Costs of evaluations whose answers came from a provider."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,11 +14,11 @@ from registry.tables.providers import ProviderCall
 
 
 def cost_document(session: Session, evaluation_id: int, settings: Settings) -> dict[str, Any] | None:
-    """Return the row of `evaluation_costs` with the names under which the model answered; None without a provider."""
-    found = rows_of(session, select(evaluation_costs).where(evaluation_costs.c.evaluation_id == evaluation_id))
-    if not found:
+    """Return an evaluation's costs for JSON, with the names under which its model answered; None without a provider."""
+    rows = rows_of(session, select(evaluation_costs).where(evaluation_costs.c.evaluation_id == evaluation_id))
+    if not rows:
         return None
-    cost = {name: value for name, value in found[0].items() if name != "evaluation_id"}
+    cost = {name: value for name, value in rows[0].items() if name != "evaluation_id"}
     declined = cost["cut_off"] + cost["refused"] + cost["filtered"]
     return cost | {
         "complete": cost["answered"] - declined,
@@ -28,14 +28,17 @@ def cost_document(session: Session, evaluation_id: int, settings: Settings) -> d
 
 
 def costs_of(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float]:
-    """Map evaluations to the cost of their answers, if it is known."""
+    """Return the cost of each evaluation's answers; evaluations without a known cost are left out."""
     c = evaluation_costs.c
     query = select(c.evaluation_id, c.cost).where(is_in(c.evaluation_id, list(evaluation_ids)), c.cost.is_not(None))
     return {row["evaluation_id"]: row["cost"] for row in rows_of(session, query)}
 
 
 def list_served_models(session: Session, evaluation_id: int) -> list[Row]:
-    """Return the names and system fingerprints under which a model answered; several if its provider changed it."""
+    """Return the model names and system fingerprints that a provider reported, the earliest first.
+
+    Several entries mean that the provider changed the model during the evaluation.
+    """
     first = func.min(ProviderCall.ended_at).label("first")
     query = (
         select(

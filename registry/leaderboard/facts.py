@@ -1,4 +1,4 @@
-"""The facts behind sentences about evaluations, read from the registry. Functions take the session first."""
+"""Facts on which sentences about evaluations are based, read from the registry. Functions take the session first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -37,15 +37,16 @@ NUMBERS: Final = (
     "chance_loss",
     "order_loss",
 )
-"""The metrics that sentences speak of."""
+"""Metrics that sentences can mention."""
 UNKNOWN_STATE: Final = "no valid answer"
-_KEPT: Final = 50_000
+_MAX_CACHED: Final = 50_000
 
 
 class Counts(NamedTuple):
-    """The numbers of answers requested, valid and tied, and of questions with a read, and a right, original order.
+    """Counts of an evaluation's answers to prompts with the question's own options.
 
-    fewest, most: different prompts of a question with its own options.
+    asked, valid, tied: numbers of answers. originals_read, originals_right: numbers of questions whose answer in the
+    original order could be read, and was right. fewest, most: different prompts of a question.
     """
 
     asked: int
@@ -57,12 +58,12 @@ class Counts(NamedTuple):
     most: int
 
 
-_counted: dict[str, Counts] = {}
-"""Seal to its counts, which stay as they are."""
+_counts_by_seal: dict[str, Counts] = {}
+"""Counts by seal, cached because a sealed evaluation never changes."""
 
 
 def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all") -> dict[int, Facts]:
-    """Map each sealed evaluation to its facts; leave out repeats that were run elsewhere."""
+    """Return the facts of each sealed evaluation by id, without `noise`, which can need other evaluations."""
     ids = list(dict.fromkeys(evaluation_ids))
     query = with_names(
         select(
@@ -79,17 +80,17 @@ def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all"
         )
     ).where(is_in(Evaluation.id, ids), Evaluation.seal.is_not(None))
     rows = {row["id"]: dict(row) for row in session.execute(query).mappings()}
-    counts = _counts(session, {row["seal"]: number for number, row in rows.items()})
-    numbers = _numbers(session, list(rows), scope)
+    counts = _load_counts(session, {row["seal"]: number for number, row in rows.items()})
+    numbers = _load_numbers(session, list(rows), scope)
     for number, row in rows.items():
-        known = counts[row["seal"]]
-        if scope == "all" and known.originals_read:
-            answered = Number(known.originals_right / known.originals_read, known.originals_read)
+        own_counts = counts[row["seal"]]
+        if scope == "all" and own_counts.originals_read:
+            answered = Number(own_counts.originals_right / own_counts.originals_read, own_counts.originals_read)
             numbers.setdefault(number, {})["accuracy_of_answered"] = answered
-    return {number: _facts(row, counts[row["seal"]], numbers.get(number, {})) for number, row in rows.items()}
+    return {number: _build_facts(row, counts[row["seal"]], numbers.get(number, {})) for number, row in rows.items()}
 
 
-def _facts(row: Row, counts: Counts, numbers: Mapping[str, Number]) -> Facts:
+def _build_facts(row: Row, counts: Counts, numbers: Mapping[str, Number]) -> Facts:
     definition, varied = row["definition"], find_varied_part(row["variant_kind"], row["definition"])
     recorded = row["specification"]["engine"]["name"] == "replay"
     lost = counts.asked - counts.valid
@@ -111,42 +112,42 @@ def _facts(row: Row, counts: Counts, numbers: Mapping[str, Number]) -> Facts:
         numbers=numbers,
         chance=row["chance"],
         variants=row["variants"],
-        repeat=_repeating(row, definition, recorded=recorded),
+        repeat=_repeat_command(row, definition, recorded=recorded),
         evaluation=row["id"],
     )
 
 
-def _repeating(row: Row, definition: Mapping[str, Any], *, recorded: bool) -> str | None:
-    """Return the command that runs each prompt twice; None if a prompt has one answer, or for imports."""
+def _repeat_command(row: Row, definition: Mapping[str, Any], *, recorded: bool) -> str | None:
+    """Return the command that runs each prompt twice; None for imports and for models that do not sample."""
     if recorded or not samples(definition) or row["variant_kind"] == "imported":
         return None
     variants = parse_variants(row["variants"]).asked(2).name
     return asking(row | {"question_filter": row["specification"]["questions"]}, variants=variants)
 
 
-def _varies(kind: str) -> str | None:
+def _varied_part(kind: str) -> str | None:
     return VARIANT_KINDS[kind].varies if kind in VARIANT_KINDS else None
 
 
 def find_varied_part(kind: str, definition: Mapping[str, Any]) -> str | None:
-    """Return which part of a protocol's prompts variants of a kind vary: `order`, `labels` or `wording`; None: none.
+    """Return the part of a protocol's prompts that this kind of variants changes: `order`, `labels`, `wording` or None.
 
     >>> find_varied_part("divergent", {"format": "recorded"}), find_varied_part("cyclic", {"format": "cloze"})
     ('order', None)
     """
-    found = {"options": "order", "question": None}.get(_varies(kind) or "", _varies(kind))
-    return found if found != "order" or lists_options(definition) else None
+    part = {"options": "order", "question": None}.get(_varied_part(kind) or "", _varied_part(kind))
+    return part if part != "order" or lists_options(definition) else None
 
 
-def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, Counts]:
-    """Map each seal to the counts of its answers, of prompts with the question's own options.
+def _load_counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, Counts]:
+    """Return the counts of each evaluation by seal.
 
-    If prompts are repeated, all answers count: the copies of scores have only the first.
+    They come from question scores, or from predictions if prompts were repeated: scores contain only the first answer.
     """
-    unknown = {number: seal for seal, number in by_seal.items() if seal not in _counted}
+    unknown = {number: seal for seal, number in by_seal.items() if seal not in _counts_by_seal}
     if unknown:
-        if len(_counted) > _KEPT:
-            _counted.clear()
+        if len(_counts_by_seal) > _MAX_CACHED:
+            _counts_by_seal.clear()
         score = QuestionScore
         read = case((score.original_answered.is_(True), 1), else_=0)
         right = case((score.original_answered.is_(True) & score.original_correct.is_(True), 1), else_=0)
@@ -160,16 +161,16 @@ def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, Counts]:
             .group_by(score.evaluation_id)
         )
         again = select(Evaluation.id).where(is_in(Evaluation.id, list(unknown)), Evaluation.repeats > 1)
-        repeated = {number: counts for number in session.scalars(again) if (counts := _answers(session, number))}
-        for number, *found in session.execute(query):
-            known = Counts(*(int(count or 0) for count in found))
-            _counted[unknown.pop(number)] = known._replace(**repeated.get(number, {}))
-        _counted.update(dict.fromkeys(unknown.values(), Counts(0, 0, 0, 0, 0, 0, 0)))
-    return {seal: _counted[seal] for seal in by_seal}
+        repeated = {number: counts for number in session.scalars(again) if (counts := _count_answers(session, number))}
+        for number, *sums_of_scores in session.execute(query):
+            counted = Counts(*(int(count or 0) for count in sums_of_scores))
+            _counts_by_seal[unknown.pop(number)] = counted._replace(**repeated.get(number, {}))
+        _counts_by_seal.update(dict.fromkeys(unknown.values(), Counts(0, 0, 0, 0, 0, 0, 0)))
+    return {seal: _counts_by_seal[seal] for seal in by_seal}
 
 
-def _answers(session: Session, evaluation_id: int) -> dict[str, int] | None:
-    """Count the answers of an evaluation by its predictions; None if it is archived."""
+def _count_answers(session: Session, evaluation_id: int) -> dict[str, int] | None:
+    """Count an evaluation's answers from its predictions; return None if it is archived."""
     prediction = Prediction
     tied = func.sum(case((prediction.tied, 1), else_=0))
     query = select(func.count(), func.count(prediction.chosen_option), tied).where(
@@ -182,20 +183,25 @@ def _answers(session: Session, evaluation_id: int) -> dict[str, int] | None:
 
 
 def missing_shares(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float | None]:
-    """Map each sealed evaluation to the share of its answers that are missing, in [0, 1]; None if none was requested.
+    """Return the share of each sealed evaluation's answers that are missing, in [0, 1]; None if it requested none.
 
     Missing answers are unread, unfinished, empty or refused.
     """
     ids = list(dict.fromkeys(evaluation_ids))
     query = select(Evaluation.seal, Evaluation.id).where(is_in(Evaluation.id, ids), Evaluation.seal.is_not(None))
     by_seal = {str(row[0]): row[1] for row in session.execute(query)}
-    counts = _counts(session, by_seal)
-    found = {number: counts[seal] for seal, number in by_seal.items()}
-    return {number: 1 - known.valid / known.asked if known.asked else None for number, known in found.items()}
+    counts = _load_counts(session, by_seal)
+    counts_by_id = {number: counts[seal] for seal, number in by_seal.items()}
+    return {
+        number: 1 - answers.valid / answers.asked if answers.asked else None for number, answers in counts_by_id.items()
+    }
 
 
-def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict[str, Number]]:
-    """Map each evaluation to its defined metrics of NUMBERS over a scope; an upper bound has no lower end."""
+def _load_numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict[str, Number]]:
+    """Return each evaluation's defined metrics of NUMBERS over a scope.
+
+    An interval that is only an upper bound has no lower end.
+    """
     stored: Any = EvaluationMetric
     query = (
         select(
@@ -215,14 +221,14 @@ def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict
         )
         .order_by(stored.definition_version)
     )
-    found: dict[int, dict[str, Number]] = {}
+    numbers: dict[int, dict[str, Number]] = {}
     for number, metric, value, n, low, high, method in session.execute(query):
-        found.setdefault(number, {})[metric] = Number(value, n, None if method == UPPER_BOUND else low, high)
-    return found
+        numbers.setdefault(number, {})[metric] = Number(value, n, None if method == UPPER_BOUND else low, high)
+    return numbers
 
 
 def noise_facts(document: Mapping[str, Any] | None) -> Noise | None:
-    """Return the result of `registry.studies.noise.repeat_noise` for sentences; None if nothing was repeated."""
+    """Convert the result of `registry.studies.noise.repeat_noise` to Noise; None if no prompt was repeated."""
     if document is None or document["repeat_disagreement"] is None:
         return None
 

@@ -1,4 +1,4 @@
-"""Reports of an evaluation's metrics."""
+"""Report of one evaluation's metrics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,12 +23,12 @@ def evaluation_metrics(
     per_question: bool = False,
     papers: bool = False,
 ) -> dict[str, Any]:
-    """Return the metrics of an evaluation by name, None if undefined, also while it is incomplete.
+    """Return the JSON document with an evaluation's metrics, which need not be complete.
 
-    questions, scored: of the requested scope; a question is scored when all of its variants are stored.
-    intervals: as stored at sealing. chance: the accuracy of guessing. sample: `questions`, `of` and `seed` of the
-    sample that its questions are; None without one. undefined: metric to the reason why it has no value.
-    papers: also the metrics that exist for papers alone.
+    metrics: by name, None if undefined. questions, scored: counts in the requested scope; a question is scored when all
+    of its variants are stored. intervals: as stored at sealing. chance: the accuracy of guessing. sample: `questions`,
+    `of` and `seed` if the questions are a sample, else None. undefined: the reason for each metric without a value.
+    papers: whether to include the metrics that exist for papers alone.
     """
     evaluation = find_evaluation(session, evaluation_id)
     scope = "unflagged" if without_flagged else "all"
@@ -41,7 +41,7 @@ def evaluation_metrics(
     document: dict[str, Any] = {
         "evaluation": evaluation_id,
         "metrics": _pick_values(row, shown),
-        "intervals": _intervals(session, evaluation_id, scope, shown),
+        "intervals": _load_intervals(session, evaluation_id, scope, shown),
         "questions": 0 if row is None else int(row["questions"]),
         "scored": 0 if row is None else int(row["scored"]),
         "complete": evaluation.seal is not None,
@@ -64,13 +64,15 @@ def evaluation_metrics(
 
 
 def _explain_undefined(row: Mapping[Any, Any] | None, how: Mapping[str, Any], shown: Sequence[str]) -> dict[str, str]:
-    """Map each of these metrics that has no value to the reason."""
+    """Return the reason for each shown metric that has no value."""
     values = _pick_values(row, shown)
     return {name: why_undefined(name, {**values, **how}) for name in shown if values[name] is None}
 
 
-def _intervals(session: Session, evaluation_id: int, scope: str, shown: Sequence[str]) -> dict[str, list[float] | None]:
-    """Map each of these metrics to its stored interval; None if none is stated, and before sealing."""
+def _load_intervals(
+    session: Session, evaluation_id: int, scope: str, shown: Sequence[str]
+) -> dict[str, list[float] | None]:
+    """Return the stored interval of each shown metric; None before sealing, or if none is stated."""
     metric_row = EvaluationMetric
     stored = (
         select(metric_row.metric, metric_row.interval_low, metric_row.interval_high)
@@ -78,12 +80,12 @@ def _intervals(session: Session, evaluation_id: int, scope: str, shown: Sequence
         .order_by(metric_row.definition_version)
     )
     # The newest definition comes last and stays, with an interval or without.
-    found: dict[str, list[float] | None] = {}
+    intervals: dict[str, list[float] | None] = {}
     for name, low, high in session.execute(stored):
-        found[name] = None if low is None or high is None else [low, high]
-    return {name: found.get(name) for name in shown}
+        intervals[name] = None if low is None or high is None else [low, high]
+    return {name: intervals.get(name) for name in shown}
 
 
 def _pick_values(row: Mapping[Any, Any] | None, shown: Sequence[str]) -> dict[str, float | None]:
-    """Map these metrics to their values; None for metrics that are missing from the row."""
+    """Return the values of the shown metrics in a row; None for missing ones."""
     return {name: None if row is None or row.get(name) is None else float(row[name]) for name in shown}

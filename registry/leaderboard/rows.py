@@ -1,8 +1,8 @@
-"""The leaderboard a page at a time: its evaluations, their order and their ranks.
+"""Pages of the leaderboard: the evaluations, their order and their ranks.
 
-The view `leaderboard` pivots every metric of every evaluation, which takes seconds over thousands of them. Here the
-database counts groups, orders one page, and ranks only its rows, which equal those in the view. Functions take the
-session first.
+The view `leaderboard` pivots every metric of every evaluation, which takes seconds for thousands of them. These
+functions let the database count groups and sort one page, and rank only the rows of that page. The rows equal those of
+the view. Functions take the session first.
 """
 
 import json
@@ -64,20 +64,20 @@ TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
 SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
 """The keys by which the leaderboard can be sorted."""
 FALLBACK: Final = "accuracy"
-"""The metric that ranks a group if the chosen one needs two orders and its questions have only one."""
+"""The metric for ranks if the chosen one needs two orders and a group's questions have only one."""
 AT_ONCE: Final = 2000
-"""Rows per batch when all are read: some twenty megabytes, and few enough statements."""
+"""Rows per batch when all rows are read: about 20 MB, and few statements."""
 GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
 """The columns that the members of a group share."""
 
 
 def default_sort(metrics: Sequence[str]) -> str:
-    """Return right in two orders if it is shown, else the first that is in the catalogue's order, not the columns'."""
+    """Return the default metric to sort by: the headline if it is shown, else the first in catalogue order."""
     return HEADLINES[0] if HEADLINES[0] in metrics else min(metrics, key=ALL_NAMES.index)
 
 
 def natural_order(sort: str) -> str:
-    """Return the direction that puts the best, or the start of the alphabet, on top."""
+    """Return the default direction of a column: the best values, or the start of the alphabet, on top."""
     if sort in METRICS:
         return "asc" if METRICS[sort].better == "lower" else "desc"
     return "asc" if sort in TEXT_COLUMNS else "desc"
@@ -89,8 +89,8 @@ class Ordering:
 
     metrics: the shown metrics. order: `asc` or `desc`. grouped: whether evaluations of the same group are listed
     together.
-    above_chance: whether rows also have the metrics of CORRECTED on the scale with guessing at 0, which then sort a
-    single list; ranks remain by the plain metrics, among rows with the same chance.
+    above_chance: whether rows also have the metrics of CORRECTED on the scale with guessing at 0. A list that is not
+    grouped is then sorted by them; ranks still use the plain metrics.
     """
 
     metrics: tuple[str, ...] = HEADLINES[:1]
@@ -101,14 +101,14 @@ class Ordering:
 
     @property
     def rank_metric(self) -> str:
-        """Return the metric of the ranks: the metric that sorts, or the default one if another column sorts."""
+        """Return the metric of the ranks: the sorted metric, or the default one if another column is sorted."""
         return self.sort if self.sort in METRICS else default_sort(self.metrics)
 
 
 def group_key(row: Row) -> tuple[Any, ...]:
-    """Return the key of rows with the same questions in the same conditions; only they are ranked together.
+    """Return the key of a row's group: only rows with the same questions in the same conditions are ranked together.
 
-    The whole benchmark sorts before parts of it.
+    Sorted by it, the whole benchmark comes before parts of it.
     """
     return (
         row["benchmark"],
@@ -130,37 +130,39 @@ def _group(row: Row) -> tuple[str, int]:
 
 
 def _has_repeats(evaluation: Any) -> ColumnElement[int]:
-    """Return 1 if prompts were repeated, else 0: imported sets of both kinds have the same name but differ in content.
+    """Return the SQL expression that is 1 if prompts were repeated, else 0.
 
-    of: Evaluation, or an alias of it.
+    Imported variant sets with and without repeats can have the same name.
+    evaluation: Evaluation, or an alias of it.
     """
     asked_again = and_(evaluation.variants_max > evaluation.distinct_prompts_max, evaluation.lists_options)
     return case((asked_again, literal_column("1", Integer)), else_=literal_column("0", Integer))
 
 
 def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
-    """Split rows into groups of neighbours with the same key."""
+    """Split rows into lists of neighbours from the same group."""
     return [list(group) for _, group in groupby(rows, key=group_key)]
 
 
 @cache
 def _select_superseded() -> Select[Any]:
-    """Select evaluations hidden behind a replicate: all but the newest sealed one, or the newest if none is sealed.
+    """Select the evaluations that another replicate of the same specification hides.
 
-    A withdrawn evaluation hides none, and imported sets with repeats and without never hide one another.
+    The newest sealed replicate hides all others; if none is sealed, the newest does. Withdrawn and cancelled
+    evaluations hide nothing, and sealed ones with and without repeats do not hide each other.
 
     The query starts at replicates other than the first, which are few: comparing every evaluation with its siblings
     costs more than the rest of a page.
     """
-    again, loser, winner = aliased(Evaluation), aliased(Evaluation), aliased(Evaluation)
+    replicate, loser, winner = aliased(Evaluation), aliased(Evaluation), aliased(Evaluation)
     later_winner = and_(winner.seal.is_not(None) == loser.seal.is_not(None), winner.replicate > loser.replicate)
     return (
         select(loser.id)
-        .select_from(again)
-        .join(loser, loser.specification_digest == again.specification_digest)
-        .join(winner, winner.specification_digest == again.specification_digest)
+        .select_from(replicate)
+        .join(loser, loser.specification_digest == replicate.specification_digest)
+        .join(winner, winner.specification_digest == replicate.specification_digest)
         .where(
-            again.replicate > 0,
+            replicate.replicate > 0,
             winner.state != "cancelled",
             not_withdrawn(winner),
             or_(and_(winner.seal.is_not(None), loser.seal.is_(None)), later_winner),
@@ -169,7 +171,7 @@ def _select_superseded() -> Select[Any]:
     )
 
 
-_MOST_NAMED: Final = 100
+_MAX_LISTED: Final = 100
 _SEALED: Final = Evaluation.seal.is_not(None)
 _WHOLE: Final = Evaluation.questions >= BenchmarkVersion.questions
 _FILTER: Final = type_coerce(Evaluation.specification, JSON())["questions"]
@@ -185,21 +187,22 @@ _NAMES: Final = (
 )
 
 
-def _standing(session: Session, *columns: Any) -> Select[Any]:
-    """Select these columns of the evaluations that represent their specification."""
-    standing = (
+def _select_current(session: Session, *columns: Any) -> Select[Any]:
+    """Select columns of the evaluations that are neither withdrawn nor superseded."""
+    query = (
         select(*columns)
         .select_from(Evaluation)
         .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
         .where(not_withdrawn())
     )
-    # Listed by id while they are few: planning the comparison again in every statement takes longer than running it.
+    # Superseded evaluations are listed by id while they are few: planning a subquery in every statement takes longer
+    # than running it.
     if "superseded" not in session.info:
-        session.info["superseded"] = session.scalars(_select_superseded().distinct().limit(_MOST_NAMED + 1)).all()
-    named = session.info["superseded"]
-    if not named:
-        return standing
-    return standing.where(Evaluation.id.not_in(named if len(named) <= _MOST_NAMED else _select_superseded()))
+        session.info["superseded"] = session.scalars(_select_superseded().distinct().limit(_MAX_LISTED + 1)).all()
+    superseded = session.info["superseded"]
+    if not superseded:
+        return query
+    return query.where(Evaluation.id.not_in(superseded if len(superseded) <= _MAX_LISTED else _select_superseded()))
 
 
 def _join_names(query: Select[Any]) -> Select[Any]:
@@ -212,20 +215,20 @@ def _join_names(query: Select[Any]) -> Select[Any]:
 
 
 def count_groups(session: Session, asked: Selection) -> list[Row]:
-    """Count evaluations by group: its names, and how many evaluations are sealed and selected.
+    """Return a row for each group of selected sealed evaluations, with its names and its number of evaluations.
 
     part: the question filter if it leaves questions out, None for the whole benchmark.
     """
-    known: dict[Selection, list[Row]] = session.info.setdefault("groups", {})
-    if asked not in known:
+    cached: dict[Selection, list[Row]] = session.info.setdefault("groups", {})
+    if asked not in cached:
         conditions = (_SEALED, *evaluation_conditions(session, asked))
         counted = (
-            _standing(session, func.max(Evaluation.id).label("newest"), func.count().label("evaluations"))
+            _select_current(session, func.max(Evaluation.id).label("newest"), func.count().label("evaluations"))
             .where(*conditions)
             .group_by(_SAME, _REPEATED)
             .subquery()
         )
-        # From one evaluation of each group: the specifications are most of the table's bytes.
+        # Specifications are most of the table's bytes, so only one evaluation of each group is read.
         query = (
             select(
                 _SAME,
@@ -241,17 +244,17 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
             .join(counted, counted.c.newest == Evaluation.id)
             .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
         )
-        known[asked] = rows_of(session, _join_names(query))
-    return known[asked]
+        cached[asked] = rows_of(session, _join_names(query))
+    return cached[asked]
 
 
 def filter_measured_groups(session: Session, groups: Iterable[Row], metric: str) -> list[Row]:
     """Return the groups in which some evaluation has a value of the metric over all questions."""
     stored = EvaluationMetric
     measured = (
-        _standing(session, _SAME, _REPEATED)
+        _select_current(session, _SAME, _REPEATED)
         .join(stored, stored.evaluation_id == Evaluation.id)
-        .where(_SEALED, _scope(stored, "all"), stored.metric == metric, stored.value.is_not(None))
+        .where(_SEALED, _match_scope(stored, "all"), stored.metric == metric, stored.value.is_not(None))
         .distinct()
     )
     found = {tuple(row) for row in session.execute(measured)}
@@ -259,8 +262,8 @@ def filter_measured_groups(session: Session, groups: Iterable[Row], metric: str)
 
 
 def filter_choices(session: Session) -> dict[str, list[str]]:
-    """Return the values for filters: each benchmark, variant set, protocol and number of shots on the leaderboard."""
-    waiting = _join_names(_standing(session, *_NAMES).where(Evaluation.state.in_(UNFINISHED)))
+    """Return the choices of the filters: the leaderboard's benchmarks, variant sets, protocols and numbers of shots."""
+    waiting = _join_names(_select_current(session, *_NAMES).where(Evaluation.state.in_(UNFINISHED)))
     unfinished = rows_of(session, waiting.distinct())
     rows = count_groups(session, Selection()) + unfinished
     return {key: sorted({str(row[key]) for row in rows}) for key in ("benchmark", "variants", "protocol", "shots")}
@@ -279,14 +282,14 @@ def complete_rows(
     metrics: Sequence[str] = ALL_NAMES,
     ranked: bool = True,
 ) -> tuple[list[Row], int]:
-    """Return a page of the sealed evaluations with their ranks, in the requested order, and their number in all.
+    """Return a page of sealed evaluations with their ranks, in the requested order, and their total number.
 
-    metrics: the metrics in rows, with `counts`: metric to n and interval. ranked: whether rows have a rank, for which
-    all other evaluations of their groups are read.
+    metrics: the metrics in each row; its `counts` maps metric to n and interval. ranked: whether to compute ranks, for
+    which all other evaluations of the groups are read.
     """
     ids, total = _complete_ids(session, asked, ordering, limit, offset)
     if not ranked:
-        rows = _rows(session, ids, asked.scope, metrics)
+        rows = _load_rows(session, ids, asked.scope, metrics)
         return [rows[evaluation_id] for evaluation_id in ids], total
     return _rank_rows(session, ids, asked.scope, ordering, metrics), total
 
@@ -294,16 +297,16 @@ def complete_rows(
 def _complete_ids(
     session: Session, asked: Selection, ordering: Ordering, limit: int | None, offset: int
 ) -> tuple[list[int], int]:
-    """Return the ids of a page's evaluations, and their number in all."""
-    found = count_groups(session, asked)
-    total = sum(group["evaluations"] for group in found)
+    """Return the ids of one page of sealed evaluations, and their total number."""
+    groups = count_groups(session, asked)
+    total = sum(group["evaluations"] for group in groups)
     last = total if limit is None else min(total, offset + limit)
     if ordering.grouped:
-        ids = _page_ids_by_group(session, asked, ordering, found, offset, last)
+        ids = _page_ids_by_group(session, asked, ordering, groups, offset, last)
     elif ordering.above_chance and ordering.sort in CORRECTED:
         ids = _ids_above_chance(session, asked, ordering)[offset:last]
     else:
-        query = _members(session, asked, ordering).limit(last - offset).offset(offset) if last > offset else None
+        query = _select_members(session, asked, ordering).limit(last - offset).offset(offset) if last > offset else None
         ids = [] if query is None else [row[0] for row in session.execute(query)]
     return ids, total
 
@@ -313,11 +316,11 @@ def _rank_rows(
 ) -> list[Row]:
     metric = ordering.rank_metric
     wanted = tuple(dict.fromkeys((*metrics, metric, FALLBACK)))
-    rows = _rows(session, ids, scope, wanted)
-    ranks = _ranks(session, rows.values(), metric, scope)
-    instead = _find_asked_once(session, rows, metric, scope)
-    if instead:
-        ranks |= _ranks(session, [rows[evaluation_id] for evaluation_id in instead], FALLBACK, scope)
+    rows = _load_rows(session, ids, scope, wanted)
+    ranks = _compute_ranks(session, rows.values(), metric, scope)
+    by_fallback = _find_fallback_ranked(session, rows, metric, scope)
+    if by_fallback:
+        ranks |= _compute_ranks(session, [rows[evaluation_id] for evaluation_id in by_fallback], FALLBACK, scope)
     missing = missing_shares(session, ids)
     if ordering.above_chance:
         guessed = chances(session, ids, scope)
@@ -325,7 +328,7 @@ def _rank_rows(
             row["above_chance"] = compute_above_chance(row, guessed.get(evaluation_id))
     for evaluation_id, row in rows.items():
         unreadable = (missing.get(evaluation_id) or 0.0) > NO_VERDICT
-        row["ranked_by"] = FALLBACK if evaluation_id in instead else metric
+        row["ranked_by"] = FALLBACK if evaluation_id in by_fallback else metric
         row["rank"] = None if unreadable else ranks.get(evaluation_id)
         row["missing_answers"] = missing.get(evaluation_id)
         row["alone"] = row["rank"] is None and not unreadable and row[row["ranked_by"]] is not None
@@ -333,8 +336,8 @@ def _rank_rows(
     return [rows[evaluation_id] for evaluation_id in ids]
 
 
-def _find_asked_once(session: Session, rows: dict[int, Row], metric: str, scope: str) -> set[int]:
-    """Return evaluations ranked by FALLBACK: the metric needs two orders, and none in their group has a value."""
+def _find_fallback_ranked(session: Session, rows: dict[int, Row], metric: str, scope: str) -> set[int]:
+    """Return the evaluations to rank by FALLBACK: the metric needs two orders and has no value in their group."""
     if not METRICS[metric].needs_two_prompts:
         return set()
     lacking = {
@@ -352,7 +355,7 @@ def _find_asked_once(session: Session, rows: dict[int, Row], metric: str, scope:
 def all_rows(
     session: Session, asked: Selection, ordering: Ordering, metrics: Sequence[str] = ALL_NAMES
 ) -> Iterator[list[Row]]:
-    """Yield all rows, the complete ones first, at most AT_ONCE at a time: only the ids of the rest are in memory."""
+    """Yield all rows in batches of AT_ONCE, complete evaluations first. Only the ids of the rest are in memory."""
     ids, _ = _complete_ids(session, asked, ordering, None, 0)
     rows: list[Row] = []
     for start in range(0, len(ids), AT_ONCE):
@@ -372,123 +375,125 @@ def all_rows(
 
 
 def _page_ids_by_group(
-    session: Session, asked: Selection, ordering: Ordering, found: list[Row], first: int, last: int
+    session: Session, asked: Selection, ordering: Ordering, groups: list[Row], first: int, last: int
 ) -> list[int]:
-    """Return the evaluations from `first` up to `last` in the order by group, reading only groups in between."""
-    kept, skipped, passed = [], 0, 0
-    for group in _largest_first(found, ordering):
+    """Return the ids from `first` up to `last` in the order by group, reading only the groups in between."""
+    on_page, skipped, passed = [], 0, 0
+    for group in _sort_groups(groups, ordering):
         if passed + group["evaluations"] <= first:
             skipped += group["evaluations"]
         elif passed < last:
-            kept.append(group)
+            on_page.append(group)
         passed += group["evaluations"]
-    query = _members(session, asked, ordering, _SAME, _REPEATED.label("repeated"))
-    if len(kept) < len(found):  # a long list would only mislead the planner
-        query = query.where(_SAME.in_([group["asked_digest"] for group in kept]))
+    query = _select_members(session, asked, ordering, _SAME, _REPEATED.label("repeated"))
+    if len(on_page) < len(groups):  # a long list would only mislead the planner
+        query = query.where(_SAME.in_([group["asked_digest"] for group in on_page]))
     members: dict[tuple[str, int], list[int]] = {}
-    for row in session.execute(query) if kept else ():
+    for row in session.execute(query) if on_page else ():
         members.setdefault((row.asked_digest, row.repeated), []).append(row.id)
-    ids = [evaluation_id for group in kept for evaluation_id in members.get(_group(group), ())]
+    ids = [evaluation_id for group in on_page for evaluation_id in members.get(_group(group), ())]
     return ids[first - skipped : last - skipped]
 
 
 def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) -> list[int]:
-    """Return all selected sealed evaluations, sorted by a metric above chance; without a value last."""
-    values = _values(ordering.sort, asked.scope)
-    query = _members(session, asked, ordering, values.c.value).outerjoin(
+    """Return the ids of all selected sealed evaluations, sorted by a metric above chance, undefined ones last."""
+    values = _select_values(ordering.sort, asked.scope)
+    query = _select_members(session, asked, ordering, values.c.value).outerjoin(
         values, values.c.evaluation_id == Evaluation.id
     )
-    found = [(row[0], row[1]) for row in session.execute(query)]
-    guessed = chances(session, [evaluation_id for evaluation_id, _ in found], asked.scope)
+    members = [(row[0], row[1]) for row in session.execute(query)]
+    guessed = chances(session, [evaluation_id for evaluation_id, _ in members], asked.scope)
     sign = -1.0 if ordering.order == "desc" else 1.0
 
     def key(member: tuple[int, float | None]) -> tuple[bool, float]:
         value = correct_for_guessing(member[1], guessed.get(member[0]))
         return value is None, sign * (value or 0.0)
 
-    return [evaluation_id for evaluation_id, _ in sorted(found, key=key)]
+    return [evaluation_id for evaluation_id, _ in sorted(members, key=key)]
 
 
-def _largest_first(found: list[Row], ordering: Ordering) -> list[Row]:
-    """Sort groups by their answers: the benchmark with the largest group first, and its largest group first in it.
+def _sort_groups(groups: list[Row], ordering: Ordering) -> list[Row]:
+    """Sort groups by their number of answers, the benchmark with the largest group first.
 
-    Sorting by a column that a group shares moves whole groups.
-    found: from `count_groups`.
+    If the requested column is one of GROUP_COLUMNS, it is sorted by first.
     """
     largest: dict[str, int] = {}
-    for group in found:
-        largest[group["benchmark"]] = max(_answers(group), largest.get(group["benchmark"], 0))
-    in_order = sorted(found, key=group_key)
-    in_order.sort(key=lambda group: (-largest[group["benchmark"]], group["benchmark"], -_answers(group)))
+    for group in groups:
+        largest[group["benchmark"]] = max(_count_answers(group), largest.get(group["benchmark"], 0))
+    in_order = sorted(groups, key=group_key)
+    in_order.sort(key=lambda group: (-largest[group["benchmark"]], group["benchmark"], -_count_answers(group)))
     if ordering.sort in GROUP_COLUMNS:
         in_order.sort(key=lambda row: _comparable(row[ordering.sort]), reverse=ordering.order == "desc")
     return in_order
 
 
-def _answers(group: Row) -> int:
-    """Return how many questions all evaluations of a group answer together."""
+def _count_answers(group: Row) -> int:
+    """Return the number of questions that all evaluations of a group answer together."""
     answers: int = group["evaluations"] * group["questions"]
     return answers
 
 
 def _comparable(value: Any) -> Any:
-    """Return a value to sort by: letter case does not count."""
+    """Return the sort key of a value: letter case does not count."""
     return value.casefold() if isinstance(value, str) else value
 
 
-def _members(session: Session, asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
-    """Select sealed evaluations by the column that sorts; NULL last, equal ones by model, then evaluation.
+def _select_members(session: Session, asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
+    """Select the sealed evaluations of a selection in the requested order: NULL last, ties by model, then id.
 
-    If a metric needs two orders, evaluations without it are sorted by FALLBACK.
+    If the metric needs two orders, evaluations without a value are sorted by FALLBACK.
     """
     base = (
-        _join_names(_standing(session, Evaluation.id, *columns))
+        _join_names(_select_current(session, Evaluation.id, *columns))
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(Model, Model.id == ModelRevision.model_id)
         .where(_SEALED, *evaluation_conditions(session, asked))
     )
-    column, query = _sorting(ordering.sort, asked.scope, base)
+    column, query = _sort_column(ordering.sort, asked.scope, base)
     direction = column.desc() if ordering.order == "desc" else column.asc()
-    instead = []
+    tie_breaks = []
     if ordering.sort in METRICS and METRICS[ordering.sort].needs_two_prompts:
-        fallback, query = _sorting(FALLBACK, asked.scope, query)
-        instead = [fallback.desc().nulls_last()]
-    return query.order_by(direction.nulls_last(), *instead, func.lower(Model.name), Evaluation.id)
+        fallback, query = _sort_column(FALLBACK, asked.scope, query)
+        tie_breaks = [fallback.desc().nulls_last()]
+    return query.order_by(direction.nulls_last(), *tie_breaks, func.lower(Model.name), Evaluation.id)
 
 
-def _sorting(sort: str, scope: str, query: Select[Any]) -> tuple[ColumnElement[Any], Select[Any]]:
+def _sort_column(sort: str, scope: str, query: Select[Any]) -> tuple[ColumnElement[Any], Select[Any]]:
     texts = {
         "model": func.lower(Model.name),
         "benchmark": func.lower(Benchmark.name),
         "variants": func.lower(VariantSet.name),
         "protocol": func.lower(Protocol.name),
         "shots": Protocol.shots,
-        "scored": Evaluation.questions,  # of a sealed evaluation, all are
+        "scored": Evaluation.questions,  # all questions of a sealed evaluation are scored
         "sealed_at": Evaluation.sealed_at,
     }
     if sort in texts:
         return texts[sort], query  # type: ignore[return-value]
-    values = _values(sort, scope)
+    values = _select_values(sort, scope)
     return values.c.value, query.outerjoin(values, values.c.evaluation_id == Evaluation.id)
 
 
-def _values(metric: str, scope: str) -> Any:
+def _select_values(metric: str, scope: str) -> Any:
     """Select each evaluation's value of one metric over one scope."""
     c = evaluation_metrics.c
-    return select(c.evaluation_id, c.value).where(_scope(c, scope), c.metric == metric).subquery()
+    return select(c.evaluation_id, c.value).where(_match_scope(c, scope), c.metric == metric).subquery()
 
 
-def _scope(columns: Any, scope: str) -> ColumnElement[bool]:
-    """Return the condition that a stored metric is over a scope. columns: of EvaluationMetric, or of its view."""
-    # Literally, so that an index of this scope alone serves prepared statements too.
-    found: ColumnElement[bool] = columns.scope == (literal_column("'all'") if scope == "all" else scope)
-    return found
+def _match_scope(columns: Any, scope: str) -> ColumnElement[bool]:
+    """Return the condition that a stored metric is over a scope.
+
+    columns: EvaluationMetric, or the columns of its view.
+    """
+    # As a literal, so that prepared statements too can use the index of this scope.
+    condition: ColumnElement[bool] = columns.scope == (literal_column("'all'") if scope == "all" else scope)
+    return condition
 
 
-def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> dict[int, int]:
-    """Map each evaluation to 1 + the number of its group's members that are better by RANK_TOLERANCE or more.
+def _compute_ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> dict[int, int]:
+    """Return each evaluation's rank: 1 + the number of its group's members that are better by RANK_TOLERANCE or more.
 
-    A group of one model has no ranks. Values in another definition of the metric are ignored.
+    A group with a single model has no ranks. Values under another definition of the metric are ignored.
     """
     if METRICS[metric].better == "neither":
         return {}
@@ -514,16 +519,18 @@ def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> di
 
 
 def _select_measured(session: Session, metric: str, scope: str, groups: Collection[str]) -> Select[Any]:
-    """Select the members of these groups with a value of a metric, in its current definition, and their models."""
+    """Select the evaluations of these groups that have a value under the metric's current definition."""
     stored = EvaluationMetric
     return (
-        _standing(session, Evaluation.id, _SAME, _REPEATED.label("repeated"), stored.value, ModelRevision.model_id)
+        _select_current(
+            session, Evaluation.id, _SAME, _REPEATED.label("repeated"), stored.value, ModelRevision.model_id
+        )
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(stored, stored.evaluation_id == Evaluation.id)
         .where(
             _SEALED,
             _SAME.in_(set(groups)),
-            _scope(stored, scope),
+            _match_scope(stored, scope),
             stored.metric == metric,
             stored.definition_version == METRICS[metric].definition_version,
             stored.value.is_not(None),
@@ -560,8 +567,8 @@ COLUMNS: Final = ("rank", *leaderboard.c.keys())
 """The rank, and the columns of the view `leaderboard`."""
 
 
-def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[str]) -> dict[int, Row]:
-    """Map each evaluation to its row of `leaderboard` with these metrics, and the columns that ranking needs."""
+def _load_rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[str]) -> dict[int, Row]:
+    """Return each evaluation's leaderboard row with these metrics, and the columns that ranking needs."""
     if not ids:
         return {}
     query = with_names(
@@ -582,12 +589,12 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
         row["evaluation_id"]: row | dict.fromkeys(metrics) | {"counts": {}} | flags[row["evaluation_id"]]
         for row in rows_of(session, query)
     }
-    # Not through the view, which looks for a newer definition of each row: for many evaluations at once that reads the
-    # metrics of all. There are few definitions; the newest comes last and stays.
+    # The table is read rather than its view, which looks for a newer definition of each row: for many evaluations at
+    # once that reads the metrics of all. Rows of newer definitions come later and replace older ones.
     stored = EvaluationMetric
     measured = (
         select(stored.evaluation_id, stored.metric, stored.value, stored.n, stored.interval_low, stored.interval_high)
-        .where(is_in(stored.evaluation_id, ids), _scope(stored, scope), stored.metric.in_(metrics))
+        .where(is_in(stored.evaluation_id, ids), _match_scope(stored, scope), stored.metric.in_(metrics))
         .order_by(stored.definition_version)
     )
     for evaluation_id, metric, value, n, low, high in session.execute(measured):
@@ -601,7 +608,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
 
 
 def doubts(session: Session, ids: Collection[int]) -> dict[int, Row]:
-    """Map evaluations to a reader's warnings: scored by several engines; copies of results withdrawn since."""
+    """Return for each evaluation whether several engines scored it, and whether it copies results withdrawn since."""
     changed = type_coerce(EngineFingerprint.document, JSON)["served_model_changed"].as_string()
     mixed = (
         select(Shard.evaluation_id)
@@ -619,15 +626,15 @@ def doubts(session: Session, ids: Collection[int]) -> dict[int, Row]:
 def incomplete_rows(
     session: Session, asked: Selection, *, limit: int | None, offset: int = 0, metrics: Sequence[str] = ALL_NAMES
 ) -> tuple[list[Row], int]:
-    """Return a page of the evaluations that are not sealed yet, newest first, and their number in all."""
-    kept = _standing(session, Evaluation.id).where(
+    """Return a page of the evaluations that are not sealed yet, newest first, and their total number."""
+    query = _select_current(session, Evaluation.id).where(
         ~_SEALED, Evaluation.state.in_(UNFINISHED), *evaluation_conditions(session, asked)
     )
-    total = session.scalar(select(func.count()).select_from(kept.subquery())) or 0
+    total = session.scalar(select(func.count()).select_from(query.subquery())) or 0
     if total == 0 or limit == 0:
         return [], total
-    ids = list(session.scalars(kept.order_by(Evaluation.id.desc()).limit(limit).offset(offset)))
-    rows = _rows(session, ids, asked.scope, metrics)
+    ids = list(session.scalars(query.order_by(Evaluation.id.desc()).limit(limit).offset(offset)))
+    rows = _load_rows(session, ids, asked.scope, metrics)
     for evaluation_id, scored in _count_scored(session, ids).items():
         rows[evaluation_id]["scored"] = scored
     unknown = dict.fromkeys(("rank", "not_ranked", "ranked_by", "missing_answers")) | {"alone": False}
@@ -647,23 +654,26 @@ def _count_scored(session: Session, ids: Iterable[int]) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the leaderboard, the incomplete evaluations behind the complete ones; total: of both."""
+    """A page of the leaderboard, complete evaluations before incomplete ones.
+
+    total: the number of both on all pages.
+    """
 
     rows: list[Row]
     total: int
 
     def documents(self, metrics: Collection[str] = ()) -> list[Row]:
-        """Return the rows as JSON: COLUMNS, the protocol, and `n` and interval of every metric.
+        """Return the rows for JSON, with `n` and interval of every metric.
 
-        metrics: the shown metrics that exist for papers.
+        metrics: metrics that exist for papers, to show in addition to SHOWN.
         """
         return [_document(row, {*SHOWN, *metrics}) for row in self.rows]
 
 
 def _document(row: Row, metrics: Collection[str]) -> Row:
     counts = row["counts"]
-    kept = [name for name in METRICS if name in metrics]
-    bounds = {name: [one["interval_low"], one["interval_high"]] for name, one in counts.items()}
+    names = [name for name in METRICS if name in metrics]
+    bounds = {name: [count["interval_low"], count["interval_high"]] for name, count in counts.items()}
     return {
         **{key: row[key] for key in (*COLUMNS, "prompts", "question_filter") if key not in METRICS or key in metrics},
         "asked": describe_orders(row),
@@ -672,8 +682,8 @@ def _document(row: Row, metrics: Collection[str]) -> Row:
         "missing_answers": row["missing_answers"],
         "cost": row["cost"],
         **({"above_chance": row["above_chance"]} if "above_chance" in row else {}),
-        "n": {name: counts[name]["n"] if name in counts else None for name in kept},
-        "intervals": {name: bounds[name] if None not in bounds.get(name, [None]) else None for name in kept},
+        "n": {name: counts[name]["n"] if name in counts else None for name in names},
+        "intervals": {name: bounds[name] if None not in bounds.get(name, [None]) else None for name in names},
     }
 
 
@@ -689,10 +699,10 @@ def leaderboard_page(
     limit: int | None = None,
     offset: int = 0,
 ) -> Page:
-    """Return the rows from `offset` on, at most `limit`, with every metric, and the costs of providers."""
+    """Return the page of at most `limit` rows from `offset` on, with every metric and the costs of providers."""
     rows, sealed = complete_rows(session, asked, ordering, limit=limit, offset=offset)
-    room = None if limit is None else limit - len(rows)
-    more, waiting = incomplete_rows(session, asked, limit=room, offset=max(0, offset - sealed))
-    found = rows + more
-    costs = costs_of(session, [row["evaluation_id"] for row in found])
-    return Page([row | {"cost": costs.get(row["evaluation_id"])} for row in found], sealed + waiting)
+    left = None if limit is None else limit - len(rows)
+    more, waiting = incomplete_rows(session, asked, limit=left, offset=max(0, offset - sealed))
+    shown = rows + more
+    costs = costs_of(session, [row["evaluation_id"] for row in shown])
+    return Page([row | {"cost": costs.get(row["evaluation_id"])} for row in shown], sealed + waiting)

@@ -1,4 +1,4 @@
-"""The selection of evaluations by their questions, protocol, model and time of sealing."""
+"""Filters of evaluations by their questions, protocol, model and time of sealing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ ASKED_HOW: Final = {
     "repeats": and_(_ONE_PROMPT, Evaluation.variants_max > 1, Evaluation.lists_options),
     "several-orders": Evaluation.distinct_prompts_max > 1,
 }
-"""Repetition of questions: once; several times by the same prompt; in different prompts."""
+"""Conditions on how often a question was asked: once, repeatedly with one prompt, or with different prompts."""
 
 LOADED: Final = ("huggingface", "gguf")
-"""Kinds of revisions whose weights are here."""
+"""Kinds of revisions whose weights a worker loads."""
 CLOSED: Final = ("proprietary", "closed", "commercial")
 """Licences that keep the weights from the public."""
 _CLOSED: Final = func.coalesce(func.lower(func.trim(Model.licence)), "").in_(CLOSED)
@@ -43,11 +43,11 @@ OPENNESS: Final = {
     "open": and_(~_CLOSED, or_(Model.licence.is_not(None), ModelRevision.kind.in_(LOADED))),
     "closed": or_(_CLOSED, and_(Model.licence.is_(None), ModelRevision.kind == "openai")),
 }
-"""By openness: the SQL condition of models whose weights anyone, or not everyone, may download; see `openness_of`."""
+"""SQL conditions on models with open and with closed weights, as in `openness_of`."""
 
 
 def openness_of(kind: str, licence: str | None) -> str | None:
-    """Return whether anyone may download a model's weights, `open` or `closed`; None if neither is known.
+    """Return `open` if anyone may download a model's weights, `closed` if not, None if unknown.
 
     >>> openness_of("external", "Apache-2.0"), openness_of("openai", None), openness_of("external", None)
     ('open', 'closed', None)
@@ -61,10 +61,11 @@ def openness_of(kind: str, licence: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Selection:
-    """A filter of evaluations; None selects all. q: part of the model's name. Times are inclusive.
+    """A filter of evaluations; a field that is None selects all.
 
-    openness: a key of OPENNESS. released_from, released_to: days.
-    subject: only benchmarks that have it, with metrics over its questions alone. asked: a key of ASKED_HOW.
+    q: part of the model's name. Times are inclusive. openness: a key of OPENNESS. released_from, released_to: days.
+    subject: select only benchmarks with this subject, and compute metrics over its questions alone. asked: a key of
+    ASKED_HOW.
     """
 
     benchmark: str | None = None
@@ -88,43 +89,42 @@ class Selection:
 
     @property
     def scope(self) -> str:
-        """Return the scope of questions that the metrics are over."""
+        """Return the scope of questions over which metrics are computed."""
         return "all" if self.subject is None else f"subject:{self.subject}"
 
 
 def evaluation_conditions(session: Session, asked: Selection) -> list[ColumnElement[bool]]:
     """Return a selection's conditions on columns of `evaluation` alone, so that counting needs no join."""
-    of_protocol = _equal({Protocol.name: asked.protocol, Protocol.shots: asked.shots})
-    found: list[ColumnElement[bool]] = []
-    revisions = _revisions(session, asked)
+    of_protocol = _match_values({Protocol.name: asked.protocol, Protocol.shots: asked.shots})
+    conditions: list[ColumnElement[bool]] = []
+    revisions = _load_revision_ids(session, asked)
     if revisions is not None:
-        found.append(is_in(Evaluation.model_revision_id, revisions))
+        conditions.append(is_in(Evaluation.model_revision_id, revisions))
     if of_protocol:
-        found.append(Evaluation.protocol_id.in_(select(Protocol.id).where(*of_protocol)))
+        conditions.append(Evaluation.protocol_id.in_(select(Protocol.id).where(*of_protocol)))
     if asked.variants is not None:
-        found.append(Evaluation.variant_set_id.in_(select(VariantSet.id).where(VariantSet.name == asked.variants)))
+        conditions.append(Evaluation.variant_set_id.in_(select(VariantSet.id).where(VariantSet.name == asked.variants)))
     if asked.benchmark is not None:
         versions = select(BenchmarkVersion.id).join(Benchmark).where(Benchmark.name == asked.benchmark)
-        found.append(Evaluation.benchmark_version_id.in_(versions))
+        conditions.append(Evaluation.benchmark_version_id.in_(versions))
     if asked.subject is not None:
         having = select(Question.benchmark_version_id).where(Question.subject == asked.subject, ~Question.few_shot)
-        found.append(Evaluation.benchmark_version_id.in_(having))
+        conditions.append(Evaluation.benchmark_version_id.in_(having))
     if asked.sealed_from is not None:
-        found.append(Evaluation.sealed_at >= asked.sealed_from)
+        conditions.append(Evaluation.sealed_at >= asked.sealed_from)
     if asked.sealed_to is not None:
-        found.append(Evaluation.sealed_at <= asked.sealed_to)
+        conditions.append(Evaluation.sealed_at <= asked.sealed_to)
     if asked.asked is not None:
-        found.append(ASKED_HOW[asked.asked])
-    return found
+        conditions.append(ASKED_HOW[asked.asked])
+    return conditions
 
 
-def _revisions(session: Session, asked: Selection) -> Sequence[int] | None:
-    """Return the revisions of the selected models; None for all.
+def _load_revision_ids(session: Session, asked: Selection) -> Sequence[int] | None:
+    """Return the ids of the selected models' revisions; None if all models are selected.
 
-    A list of ids: for a subquery PostgreSQL expects so many evaluations that it reads all of them to find a model's
-    dozen.
+    It is a list because PostgreSQL overestimates a subquery: it would read all evaluations to find a model's dozen.
     """
-    of_model = _equal(
+    of_model = _match_values(
         {
             Model.family: asked.family,
             Model.licence: asked.licence,
@@ -147,12 +147,12 @@ def _revisions(session: Session, asked: Selection) -> Sequence[int] | None:
         of_model.append(Model.released <= asked.released_to.date().isoformat())
     if not of_model:
         return None
-    known: dict[Selection, Sequence[int]] = session.info.setdefault("revisions", {})
-    if asked not in known:
+    cached: dict[Selection, Sequence[int]] = session.info.setdefault("revisions", {})
+    if asked not in cached:
         revisions = select(ModelRevision.id).join(Model, Model.id == ModelRevision.model_id).where(*of_model)
-        known[asked] = session.scalars(revisions).all()
-    return known[asked]
+        cached[asked] = session.scalars(revisions).all()
+    return cached[asked]
 
 
-def _equal(wanted: Mapping[Any, Any]) -> list[ColumnElement[bool]]:
-    return [column == value for column, value in wanted.items() if value is not None]
+def _match_values(values: Mapping[Any, Any]) -> list[ColumnElement[bool]]:
+    return [column == value for column, value in values.items() if value is not None]

@@ -1,8 +1,8 @@
 """Accounts, passwords, tokens, and their rights. Functions take the session first and never commit.
 
-A **role** is a step of a ladder: reader, submitter, maintainer, admin. A **scope** is one right; a role includes the
-scopes of its step and of all lower steps, and a token has those it was given, as long as its account's role still has
-them.
+A **role** is a step of a ladder: reader, submitter, maintainer, admin. A **scope** is one right. A role includes the
+scopes of its step and of all lower steps. A token has the scopes it was issued with, as long as its account's role
+still includes them.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from registry.schema.audiences import Audience
 from registry.tables.accounts import Account, ApiToken, AuditEvent, BrowserSession
 
 ROLES: Final = ("reader", "submitter", "maintainer", "admin")
-"""From the least to the most that may be done."""
+"""Roles, from the fewest rights to the most."""
 
 SCOPES: Final[dict[str, str]] = {
     "read": "Read what members may see.",
@@ -49,22 +49,22 @@ MIN_PASSWORD: Final = 12
 MAX_PASSWORD: Final = 1024
 TOKEN_PREFIX: Final = "shb_"  # noqa: S105 - not a secret: what secrets begin with
 TOKEN_BYTES: Final = 32
-"""256 random bits: no shorter than the stored digest."""
+"""256 random bits, as many as the stored digest has."""
 MAX_TOKEN_DAYS: Final = 3650
 USED_AGAIN_SECONDS: Final = 60
-"""`last_used_at` is written at most this often, so that reading by token is not a write each time."""
+"""`last_used_at` is updated at most this often, so that not every request with a token writes to the database."""
 
 _TOKEN: Final = re.compile(re.escape(TOKEN_PREFIX) + r"[A-Za-z0-9_-]{43}")
 
 
 def scopes_of(role: str) -> frozenset[str]:
-    """Return every scope that an account of a role has."""
+    """Return the scopes that a role includes."""
     return frozenset(scope for scope, lowest in _LOWEST_ROLE.items() if ROLES.index(lowest) <= ROLES.index(role))
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """The caller and their rights. `account_id` None: not signed in."""
+    """The person who makes a request, and their rights. account_id: None if they are not signed in."""
 
     name: str
     scopes: frozenset[str]
@@ -74,22 +74,25 @@ class Viewer:
 
     @property
     def audience(self) -> Audience:
-        """Return the audience whose benchmarks they see."""
+        """Return the audience to which this viewer belongs; it decides which benchmarks are visible."""
         if self.account_id is None or "read" not in self.scopes:
             return "all" if self.role == "operator" else "public"
         return "all" if "maintain" in self.scopes else "members"
 
     @property
     def signed_in(self) -> bool:
-        """Return whether it is an account."""
+        """Return whether the viewer is signed in to an account."""
         return self.account_id is not None
 
     def may(self, scope: str) -> bool:
-        """Return whether they have the right."""
+        """Return whether the viewer has a scope."""
         return scope in self.scopes
 
     def require(self, scope: str) -> None:
-        """Raise AuthenticationError when nobody is signed in, ForbiddenError when they may not."""
+        """Check that the viewer has a scope.
+
+        Raises AuthenticationError if they lack it and are not signed in, ForbiddenError if they are.
+        """
         if self.may(scope):
             return
         needed = f"this needs the scope {scope!r}, which {_LOWEST_ROLE[scope]!r} and higher roles have"
@@ -105,7 +108,7 @@ OPERATOR: Final = Viewer("command line", frozenset(SCOPES), role="operator")
 
 
 def anonymous(*, reading: bool, sql: bool) -> Viewer:
-    """Return an anonymous visitor."""
+    """Return the viewer for visitors who are not signed in. reading, sql: whether they may read, and run queries."""
     return Viewer("anonymous", frozenset(["read"] * reading + ["sql"] * (reading and sql)))
 
 
@@ -120,12 +123,12 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _nobodys_hash() -> str:
-    """Return a hash to verify against if there is no such account, so that the answer takes as long."""
+    """Return a hash to verify passwords of unknown accounts against, so that their sign-in takes as long."""
     return _hasher().hash(secrets.token_urlsafe(16))
 
 
 def check_password(password: str) -> str:
-    """Return the password if it is acceptable. Raises UsageError, which never contains it."""
+    """Return the password if it is acceptable. Raises UsageError, whose message never contains it."""
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise UsageError(
             f"a password of {len(password)} characters; use one of {MIN_PASSWORD} to {MAX_PASSWORD:,} characters"
@@ -136,14 +139,14 @@ def check_password(password: str) -> str:
 
 
 def check_role(role: str) -> str:
-    """Return the role if there is one of that name. Raises UsageError."""
+    """Return the role if it exists. Raises UsageError if it does not."""
     if role not in ROLES:
         raise UsageError(f"role {role!r}: no such role; use one of {', '.join(ROLES)}")
     return role
 
 
 def create_account(session: Session, name: str, role: str, password: str | None = None) -> Account:
-    """Create an account. password None: it cannot sign in, only use tokens.
+    """Create an account. Without a password it cannot sign in, only use tokens.
 
     Raises UsageError for an invalid name, role or password, or a name that is taken.
     """
@@ -159,12 +162,12 @@ def create_account(session: Session, name: str, role: str, password: str | None 
 
 
 def has_account(session: Session, name: str) -> bool:
-    """Return whether an account has that name."""
+    """Return whether an account has this name."""
     return session.scalar(select(Account.id).filter_by(name=name)) is not None
 
 
 def find_account(session: Session, name: str) -> Account:
-    """Return the account of that name. Raises NotFoundError."""
+    """Return the account with this name. Raises NotFoundError if there is none."""
     account = session.scalar(select(Account).filter_by(name=name))
     if account is None:
         raise NotFoundError(f"no account {name!r}; `{propose('accounts list')}` lists the existing ones")
@@ -178,7 +181,7 @@ def set_password(account: Account, password: str) -> None:
 
 
 def set_role(session: Session, account: Account, role: str) -> None:
-    """Change the role. Raises UsageError when it would leave no admin who can sign in."""
+    """Change the role. Raises UsageError if no admin who can sign in would be left."""
     check_role(role)
     if account.role == "admin" and role != "admin":
         _require_another_admin(session, account)
@@ -210,26 +213,26 @@ def _require_another_admin(session: Session, account: Account) -> None:
 
 
 def sign_in(session: Session, name: str, password: str) -> Account:
-    """Return the account of that name and password.
+    """Check a name and a password, and return the account.
 
     Raises AuthenticationError, with the same message and after the same time for every cause.
     """
     account = session.scalar(select(Account).filter_by(name=name))
-    known = account.password_hash if account is not None and account.disabled_at is None else None
+    password_hash = account.password_hash if account is not None and account.disabled_at is None else None
     try:
-        _hasher().verify(known or _nobodys_hash(), password[:MAX_PASSWORD])
+        _hasher().verify(password_hash or _nobodys_hash(), password[:MAX_PASSWORD])
     except (VerificationError, InvalidHashError):
-        known = None
-    if account is None or known is None:
+        password_hash = None
+    if account is None or password_hash is None:
         raise AuthenticationError("wrong name or password; check both, or ask an admin to set a new password")
-    if _hasher().check_needs_rehash(known):
+    if _hasher().check_needs_rehash(password_hash):
         account.password_hash = _hasher().hash(password)
     account.last_login_at = session.scalar(select(database_now()))
     return account
 
 
 def signed_in_from(session: Session, name: str, days: int) -> set[str]:
-    """Return the addresses from which the account of that name signed in within this many days."""
+    """Return the addresses from which an account signed in during the last days."""
     query = (
         select(AuditEvent.address)
         .join(Account, Account.id == AuditEvent.account_id)
@@ -254,7 +257,7 @@ def viewer_of_account(account: Account) -> Viewer:
 def begin_session(session: Session, account: Account, hours: float) -> str:
     """Sign a browser in; return the secret for its cookie, of which only the SHA-256 is stored.
 
-    hours: how long sessions last. Sessions of all accounts that began earlier are removed.
+    hours: the lifetime of a session. Expired sessions of all accounts are removed.
     """
     session.execute(delete(BrowserSession).where(BrowserSession.created_at < database_now(-3600 * hours)))
     secret = secrets.token_urlsafe(TOKEN_BYTES)
@@ -263,7 +266,7 @@ def begin_session(session: Session, account: Account, hours: float) -> str:
 
 
 def account_of_session(session: Session, secret: str, hours: float) -> Account | None:
-    """Return the account of a cookie's secret; None if the session was ended, is older than `hours` or is unknown."""
+    """Return the account of a session cookie; None if the session is unknown, has ended or is older than `hours`."""
     return session.scalar(
         select(Account)
         .join(BrowserSession, BrowserSession.account_id == Account.id)
@@ -276,7 +279,7 @@ def account_of_session(session: Session, secret: str, hours: float) -> Account |
 
 
 def end_session(session: Session, secret: str) -> None:
-    """Sign one browser out, and every copy of its cookie with it."""
+    """End one browser's session, so that copies of its cookie stop working too."""
     session.execute(delete(BrowserSession).where(BrowserSession.digest == _digest(secret)))
 
 
@@ -295,14 +298,14 @@ def issue_token(
 ) -> tuple[ApiToken, str]:
     """Issue a token; return it with its secret, of which only the SHA-256 is stored.
 
-    days: until it expires; None: never.
+    days: days until it expires; None: never.
     Raises UsageError for unknown scopes, or scopes that the account's role does not have.
     """
-    asked = sorted(set(scopes), key=[*SCOPES, *sorted(set(scopes))].index)
-    unknown = [scope for scope in asked if scope not in SCOPES]
-    if unknown or not asked:
+    requested = sorted(set(scopes), key=[*SCOPES, *sorted(set(scopes))].index)
+    unknown = [scope for scope in requested if scope not in SCOPES]
+    if unknown or not requested:
         raise UsageError(f"scopes {', '.join(unknown) or '(none)'}: use some of {', '.join(SCOPES)}")
-    missing = [scope for scope in asked if scope not in scopes_of(account.role)]
+    missing = [scope for scope in requested if scope not in scopes_of(account.role)]
     if missing:
         raise UsageError(f"{account.name} is {account.role} and may not {', '.join(missing)}; leave out that scope")
     if days is not None and not 1 <= days <= MAX_TOKEN_DAYS:
@@ -311,7 +314,7 @@ def issue_token(
     if not label or len(label) > 100 or not label.isprintable():
         raise UsageError("a token needs a name of 1 to 100 printable characters that says where it will be used")
     secret = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
-    token = ApiToken(account_id=account.id, name=label, hint=secret[:8], digest=_digest(secret), scopes=asked)
+    token = ApiToken(account_id=account.id, name=label, hint=secret[:8], digest=_digest(secret), scopes=requested)
     if days is not None:
         now = session.scalar(select(database_now()))
         assert now is not None
@@ -327,9 +330,9 @@ def _digest(secret: str) -> str:
 
 
 def viewer_of_token(session: Session, secret: str) -> Viewer:
-    """Return the viewer of a token.
+    """Return the viewer for a token's secret.
 
-    Raises AuthenticationError if it is malformed, unknown, expired, revoked, or of a disabled account.
+    Raises AuthenticationError if the token is malformed, unknown, expired, revoked, or of a disabled account.
     """
     if not _TOKEN.fullmatch(secret):
         raise AuthenticationError(f"this is not a token of this registry: they begin with {TOKEN_PREFIX}")
@@ -386,7 +389,7 @@ def record(
     address: str | None = None,
     details: dict[str, Any] | None = None,
 ) -> None:
-    """Add an event to the audit trail. details must not contain a secret."""
+    """Add an event to the audit trail. `details` must not contain a secret."""
     session.add(
         AuditEvent(
             account_id=viewer.account_id,

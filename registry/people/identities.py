@@ -19,7 +19,7 @@ from registry.people.role_rules import RoleRules
 from registry.tables.accounts import Account, AccountIdentity
 
 MAX_SUBJECT: Final = 255
-"""Characters of a subject, as OpenID Connect has it."""
+"""The most characters that OpenID Connect allows in a subject."""
 
 ANONYMOUS: Final = accounts.anonymous(reading=False, sql=False).name
 """The audit trail's name for visitors who are not signed in: no account may have it."""
@@ -27,7 +27,7 @@ ANONYMOUS: Final = accounts.anonymous(reading=False, sql=False).name
 
 @dataclass(frozen=True)
 class Identity:
-    """A person at a provider."""
+    """A person, as a provider identifies them."""
 
     issuer: str
     subject: str
@@ -35,9 +35,10 @@ class Identity:
 
 @dataclass(frozen=True)
 class Arrival:
-    """The outcome of a sign-in. before: the account's role until now; None for a new account.
+    """The outcome of a sign-in through a provider.
 
-    refusal: why the person may not sign in; None if they may.
+    before: the account's role until now; None for a new account. refusal: why the person may not sign in; None if they
+    may.
     """
 
     account: Account | None
@@ -46,7 +47,7 @@ class Arrival:
 
 
 def check_subject(subject: Any) -> str:
-    """Return the subject if it is valid. Raises UsageError."""
+    """Return the subject if it is valid. Raises UsageError if it is not."""
     if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT or not subject.isprintable():
         raise UsageError(
             f"the subject is not a text of 1 to {MAX_SUBJECT} printable characters; take the provider's own"
@@ -55,7 +56,7 @@ def check_subject(subject: Any) -> str:
 
 
 def account_of(session: Session, identity: Identity) -> Account | None:
-    """Return the account that a person signs in to."""
+    """Return the account that is linked to a person; None if there is none."""
     return session.scalar(
         select(Account)
         .join(AccountIdentity, AccountIdentity.account_id == Account.id)
@@ -64,15 +65,15 @@ def account_of(session: Session, identity: Identity) -> Account | None:
 
 
 def arrive(session: Session, identity: Identity, claims: Mapping[str, Any], rules: RoleRules) -> Arrival:
-    """Find or create the account of a person whom the provider has signed in, with the role from the rules.
+    """Find or create the account of a person who signed in at a provider, and give it the role from the rules.
 
-    The rules set the role at each sign-in, also to a lower one. A person who no longer fits a rule is refused and
-    signed out everywhere, and their account falls to the lowest role.
+    Each sign-in sets the role again, even to a lower one. A person who no longer fits a rule is refused and signed out
+    everywhere, and their account falls to the lowest role.
     """
     role = rules.role_of(claims)
     account = account_of(session, identity)
     if account is None:
-        return _first(session, identity, claims, role, rules.name_claim)
+        return _create_account(session, identity, claims, role, rules.name_claim)
     before = account.role
     if account.disabled_at is not None:
         return Arrival(account, before, f"the account {account.name} is disabled; ask an admin")
@@ -80,17 +81,17 @@ def arrive(session: Session, identity: Identity, claims: Mapping[str, Any], rule
     if role is None:
         account.role = accounts.ROLES[0]
         accounts.end_sessions(account)
-        return Arrival(account, before, _no_role())
+        return Arrival(account, before, _describe_missing_role())
     account.role = role
     account.last_login_at = session.scalar(select(database_now()))
     return Arrival(account, before)
 
 
-def _first(
+def _create_account(
     session: Session, identity: Identity, claims: Mapping[str, Any], role: str | None, name_claim: str
 ) -> Arrival:
     if role is None:
-        return Arrival(None, refusal=_no_role())
+        return Arrival(None, refusal=_describe_missing_role())
     claimed = claims.get(name_claim)
     try:
         name = check_name("account", claimed if isinstance(claimed, str) else "")
@@ -101,15 +102,15 @@ def _first(
         )
     if name == ANONYMOUS or accounts.has_account(session, name):
         # Never signed in as that account: people may choose their names at the provider.
-        own = "if it is yours, sign in with its password and link it on its page; else ask an admin"
-        return Arrival(None, refusal=f"another account has the name {name!r}; {own}")
+        remedy = "if it is yours, sign in with its password and link it on its page; else ask an admin"
+        return Arrival(None, refusal=f"another account has the name {name!r}; {remedy}")
     account = accounts.create_account(session, name, role)
     link(session, account, identity)
     account.last_login_at = session.scalar(select(database_now()))
     return Arrival(account)
 
 
-def _no_role() -> str:
+def _describe_missing_role() -> str:
     return "nothing that the provider says of you gives you a role here; ask an admin"
 
 
@@ -128,13 +129,13 @@ def link(session: Session, account: Account, identity: Identity) -> None:
 
 
 def unlink(account: Account) -> list[Identity]:
-    """Remove the link of an account to a person and sign its browsers out; return the removed identities.
+    """Remove an account's links to people and sign its browsers out; return the removed identities.
 
-    Raises UsageError if there was none.
+    Raises UsageError if it has none.
     """
-    had = [Identity(one.issuer, one.subject) for one in account.identities]
-    if not had:
+    removed = [Identity(one.issuer, one.subject) for one in account.identities]
+    if not removed:
         raise UsageError(f"account {account.name!r} is not linked to a person at a provider; nothing to unlink")
     account.identities.clear()
     accounts.end_sessions(account)
-    return had
+    return removed

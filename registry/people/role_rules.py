@@ -28,7 +28,7 @@ from registry.files.toml import read_toml
 from registry.people.accounts import ROLES
 
 VERIFIED: Final = {"email": "email_verified", "phone_number": "phone_number_verified"}
-"""Claims that people may write themselves, with the claim that confirms the provider's check."""
+"""Claims that people can edit at their provider, each with the claim that says whether the provider has verified it."""
 
 
 class _Rule(BaseModel):
@@ -40,7 +40,7 @@ class _Rule(BaseModel):
 
     @field_validator("claim")
     @classmethod
-    def _path(cls, claim: str | tuple[str, ...]) -> tuple[str, ...]:
+    def _check_path(cls, claim: str | tuple[str, ...]) -> tuple[str, ...]:
         path = (claim,) if isinstance(claim, str) else claim
         if not path or not all(path):
             message = "names no claim"
@@ -54,7 +54,7 @@ class _Rule(BaseModel):
 
     @field_validator("values")
     @classmethod
-    def _not_blank(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_values(cls, values: tuple[str, ...]) -> tuple[str, ...]:
         if not all(value.strip() for value in values):
             message = "a value is blank, and would fit a claim that says nothing"
             raise ValueError(message)
@@ -86,9 +86,9 @@ def _check_role_name(role: str) -> str:
 
 @dataclass(frozen=True)
 class RoleRules:
-    """The content of a mapping file.
+    """The rules of a mapping file.
 
-    name_claim: the claim that names an account at its first sign-in. grants: path to a claim, and a value of it → role.
+    name_claim: the claim that names an account at its first sign-in. grants: path to a claim, and its value → role.
     otherwise: the role of people who fit no rule; None: they are refused.
     """
 
@@ -97,28 +97,28 @@ class RoleRules:
     otherwise: str | None = None
 
     def role_of(self, claims: Mapping[str, Any]) -> str | None:
-        """Return the highest role for the claims; None: they may not sign in.
+        """Return the highest role that a person's claims grant; None: they may not sign in.
 
-        A value counts only as a whole: a claim that equals this text, or a list that contains it.
+        A rule fits if its claim equals the rule's value, or is a list that contains it.
         """
-        held = [role for (path, value), role in self.grants.items() if value in _texts(claims, path)]
-        return max(held, key=ROLES.index, default=self.otherwise)
+        granted = [role for (path, value), role in self.grants.items() if value in _read_texts(claims, path)]
+        return max(granted, key=ROLES.index, default=self.otherwise)
 
 
-def _texts(claims: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
+def _read_texts(claims: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
     """Return the texts in a claim; none if the provider has not verified it."""
-    found: Any = claims
+    value: Any = claims
     for key in path:
-        if not isinstance(found, Mapping) or key not in found:
+        if not isinstance(value, Mapping) or key not in value:
             return []
-        if key in VERIFIED and found.get(VERIFIED[key]) is not True:
+        if key in VERIFIED and value.get(VERIFIED[key]) is not True:
             return []
-        found = found[key]
-    return [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, str)]
+        value = value[key]
+    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
 
 
 def load_role_rules(path: str) -> RoleRules:
-    """Load the rules of a file. Raises UsageError that names the setting, the place in the file, and the problem."""
+    """Load the rules of a file. Raises UsageError naming the setting, the place in the file, and the problem."""
     setting = f"SHUFFLEBOARD_OIDC_ROLES={path}"
     try:
         document = _File.model_validate(read_toml(Path(path).expanduser()))
@@ -126,7 +126,7 @@ def load_role_rules(path: str) -> RoleRules:
         raise UsageError(f"{setting}: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = _place(first["loc"])
+        place = _describe_place(first["loc"])
         raise UsageError(
             f"{setting}: {place}: {first['msg'].removeprefix('Value error, ')}; correct the file"
         ) from None
@@ -146,7 +146,7 @@ def load_role_rules(path: str) -> RoleRules:
     return RoleRules(document.name_claim, grants, document.otherwise)
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
+def _describe_place(loc: tuple[int | str, ...]) -> str:
     """Return a place in the file, counted from 1: `rule 2, role`."""
     if loc[:1] == ("rule",) and len(loc) > 1 and isinstance(loc[1], int):
         return ", ".join([f"rule {loc[1] + 1}", *(str(key) for key in loc[2:3])])

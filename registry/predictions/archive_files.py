@@ -1,12 +1,12 @@
-"""Predictions and texts of a sealed evaluation: a file of its folder (`registry/sealed/folder.py`).
+"""The file with the predictions and texts of a sealed evaluation, in its folder (`registry/sealed/folder.py`).
 
-One row for each prediction, by question and variant, with the columns of the table `prediction`, names that identify
-it, and, named `generation_…`, the model's text. `question_id` and `reused_from_evaluation_id` are numbers of the
-registry that wrote it. Row groups contain whole questions, so that a question's rows are found by the groups'
-statistics and read without the rest. Every page has a checksum.
+It has one row for each prediction, sorted by question and variant: the columns of the table `prediction`, names that
+identify it, and the model's text in columns `generation_…`. `question_id` and `reused_from_evaluation_id` are ids in
+the registry that wrote the file. Row groups contain whole questions, so that one question's rows can be found by the
+groups' statistics and read without the rest. Every page has a checksum.
 """
 
-# Names of tables and columns, which are ours.
+# SQL is built from our own names of tables and columns alone.
 # ruff: noqa: S608
 
 import json
@@ -39,17 +39,19 @@ from registry.untrusted import decode
 
 PREDICTIONS: Final = "predictions.parquet"
 EVALUATION: Final = "evaluation.json"
-"""Files of an evaluation's folder. The second lists all others with their digests, and is written last: a folder
-without it is not there."""
+"""Files of an evaluation's folder.
+
+EVALUATION lists all others with their digests and is written last: a folder without it is incomplete, and ignored.
+"""
 PART: Final = ".part"
-"""Ending of a folder until it is whole."""
+"""Suffix of a folder's name until it is complete."""
 
 QUESTION: Final = "question"
 METADATA: Final = "shuffleboard"
 """The key of the schema's metadata under which the file is described."""
 TEXT: Final = "generation_"
 GROUP: Final = 4096
-"""Rows from which on a row group ends with its question: a page of one question reads one group."""
+"""Rows after which a row group ends with its current question: a page about one question reads one group."""
 
 _KEYS: Final = frozenset({"evaluation_id", "question_id", "variant"})
 
@@ -78,7 +80,10 @@ SCHEMA: Final = pa.schema(
 
 
 def _value_before(column: Any) -> Any:
-    """Return the value of a column in files from before it: NULL, or its default. Raises LookupError without any."""
+    """Return the value that a column has in files older than it: None, or its default.
+
+    Raises LookupError if it is neither nullable nor has a default.
+    """
     if column.nullable:
         return None
     if column.default is None or not column.default.is_scalar:
@@ -92,25 +97,25 @@ ABSENT: Final[Mapping[str, Any]] = {
     for column in table.__table__.columns
     if column.info.get(formats.SEALED_SINCE, 1) > 1
 }
-"""The columns that a file may lack because they are newer than it, with their value then."""
+"""Columns that an older file may lack, with their values for it."""
 
 _MEASURED: Final = tuple(
     f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
     for field in SCHEMA
     if field.type in (pa.float64(), pa.list_(pa.float64()))
 )
-"""Columns of numbers, which compress better by byte position."""
+"""Columns of floating-point numbers, which compress better by byte position."""
 
-_UNLIKE: Final = (*_MEASURED, *(field.name for field in SCHEMA if field.type == pa.binary(32)))
-"""Columns whose values hardly repeat: a dictionary would be as long as they are."""
+_RARELY_REPEATED: Final = (*_MEASURED, *(field.name for field in SCHEMA if field.type == pa.binary(32)))
+"""Columns whose values rarely repeat: a dictionary would be as long as they are."""
 
 
-def _path(field: pa.Field) -> str:
+def _leaf_path(field: pa.Field) -> str:
     return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
 
 
 def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any]) -> tuple[int, int]:
-    """Write an archive; return its numbers of predictions and texts.
+    """Write a file of predictions; return its numbers of predictions and texts.
 
     groups: tables of whole questions, each a row group. description: goes into the schema's metadata.
     """
@@ -121,7 +126,7 @@ def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any
         SCHEMA.with_metadata(metadata),
         compression="zstd",
         compression_level=9,
-        use_dictionary=[_path(field) for field in SCHEMA if _path(field) not in _UNLIKE],
+        use_dictionary=[_leaf_path(field) for field in SCHEMA if _leaf_path(field) not in _RARELY_REPEATED],
         use_byte_stream_split=list(_MEASURED),
         write_page_checksum=True,
         write_statistics=[SCHEMA.names[0]],
@@ -136,11 +141,11 @@ def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any
 
 @contextmanager
 def open_predictions(store: Store, name: str, *, checked: bool = True) -> Iterator[pq.ParquetFile]:
-    """Open the predictions of a folder. name: of folder and file.
+    """Open a file of predictions.
 
-    checked: refuse a page that does not match its checksum, and a file of another evaluation than its name, which
-    begins with the seal. Raises ArchiveError if it is missing or damaged, lacks a column that every file has, or has
-    one that this version does not know.
+    name: FOLDER/FILE, where the folder's name begins with the seal. checked: whether to refuse pages that do not match
+    their checksum, and a file of another evaluation than the seal's. Raises ArchiveError if the file is missing or
+    damaged, lacks a required column, or has one that this version does not know.
     """
     # The columns of a group in a remote store are requested together, not one after the other.
     far = store.folder is None
@@ -152,7 +157,7 @@ def open_predictions(store: Store, name: str, *, checked: bool = True) -> Iterat
                 stream = pa.BufferReader(stream.read_buffer())
             reader = pq.ParquetFile(stream, page_checksum_verification=checked, pre_buffer=far)
             file = stack.enter_context(reader)
-            description = _description_in(file)
+            description = _read_description(file)
             number = description.get(formats.NUMBER)
             formats.require_known(store.url_of(name), "folder", number, formats.FOLDER, ArchiveError)
             _require_columns(file.schema_arrow.names, store.url_of(name))
@@ -166,11 +171,11 @@ def open_predictions(store: Store, name: str, *, checked: bool = True) -> Iterat
         raise damage_error(store, name, error) from None
 
 
-def _description_in(file: pq.ParquetFile) -> dict[str, Any]:
+def _read_description(file: pq.ParquetFile) -> dict[str, Any]:
     """Return the description in a file's metadata; empty if it has none."""
     with suppress(ValueError):
-        found = decode((file.metadata.metadata or {}).get(METADATA.encode(), b"{}"))
-        return found if isinstance(found, dict) else {}
+        document = decode((file.metadata.metadata or {}).get(METADATA.encode(), b"{}"))
+        return document if isinstance(document, dict) else {}
     return {}
 
 
@@ -181,7 +186,7 @@ def damage_error(store: Store, name: str, error: Exception) -> ArchiveError:
 
 
 def _require_columns(names: Sequence[str], url: str) -> None:
-    """Raise ArchiveError unless a file has the columns of every file, and no others than SCHEMA."""
+    """Raise ArchiveError if a file lacks a required column, or has one that is not in SCHEMA."""
     if unknown := sorted(set(names) - set(SCHEMA.names)):
         raise ArchiveError(
             f"{url}: has columns that this version does not know ({', '.join(unknown)}); read it with the version that "
@@ -192,7 +197,7 @@ def _require_columns(names: Sequence[str], url: str) -> None:
 
 
 def complete_columns(table: pa.Table) -> pa.Table:
-    """Return a table of a file with the columns of SCHEMA, in its order; missing ones are as in ABSENT."""
+    """Return a file's table with all columns of SCHEMA, in its order; missing ones get their value in ABSENT."""
     present = set(table.column_names)
     arrays = [
         table.column(field.name)
@@ -204,14 +209,14 @@ def complete_columns(table: pa.Table) -> pa.Table:
 
 
 def groups(store: Store, name: str) -> Iterator[pa.Table]:
-    """Yield the archive's row groups, one after the other, as `complete_columns`."""
+    """Yield the row groups of a file of predictions, each with all columns of SCHEMA."""
     with open_predictions(store, name) as file:
         for number in range(file.num_row_groups):
             yield complete_columns(file.read_row_group(number))
 
 
 def copy_completed(store: Store, name: str, path: Path) -> None:
-    """Put an archive's file at a place of this disk, by a link if it can; with all columns if it lacks some."""
+    """Copy a file of predictions to a local path, or link it; if it lacks columns, rewrite it with all of SCHEMA."""
     with open_predictions(store, name) as file:
         if file.schema_arrow.names == SCHEMA.names:
             store.copy(name, path)
@@ -221,9 +226,9 @@ def copy_completed(store: Store, name: str, path: Path) -> None:
 
 
 def salvage(store: Store, name: str) -> Iterator[pa.Table]:
-    """Yield the readable groups of a damaged archive, ignoring checksums of pages.
+    """Yield the readable groups of a damaged file of predictions, ignoring checksums of pages.
 
-    For naming the changed questions. Raises ArchiveError if the file cannot be opened.
+    Call it to find the changed questions. Raises ArchiveError if the file cannot be opened.
     """
     with open_predictions(store, name, checked=False) as file:
         for number in range(file.num_row_groups):
@@ -236,15 +241,15 @@ def salvage(store: Store, name: str) -> Iterator[pa.Table]:
 
 
 def values(table: pa.Table, column: str) -> list[Any]:
-    """Return the values of a column in the registry's form: digests in hexadecimal digits."""
-    found: list[Any] = table.column(column).to_pylist()
+    """Return the values of a column as the registry stores them: digests in hexadecimal digits."""
+    listed: list[Any] = table.column(column).to_pylist()
     if table.schema.field(column).type == pa.binary(32):
-        return [None if value is None else value.hex() for value in found]
-    return found
+        return [None if value is None else value.hex() for value in listed]
+    return listed
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of any such file with digests as the registry gives them, and with the columns that it lacks."""
+    """Return a file's row with hexadecimal digests, and with the columns that older files lack."""
     row = {**ABSENT, **row}
     return {name: value.hex() if name in _DIGESTS and value is not None else value for name, value in row.items()}
 
@@ -282,7 +287,7 @@ def describe_file(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:
-    """Yield an evaluation's rows in the database's tables as row groups of whole questions."""
+    """Yield an evaluation's predictions from the database as row groups of whole questions."""
     asked = select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants).filter_by(evaluation_id=evaluation_id)
     ids: list[int] = []
     rows = 0
@@ -296,7 +301,7 @@ def tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:
 
 
 def rows_of(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterator[pa.Table]:
-    """Yield the rows of these questions as a row group; nothing if there are none."""
+    """Yield the predictions of these questions as one row group; nothing if there are none."""
     prediction, text, option = Prediction, Generation, QuestionOption
     columns = [
         *NAMED.values(),
@@ -330,13 +335,13 @@ def rows_of(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterato
     if connection.dialect.name == "postgresql":
         from registry.predictions import binary_copy  # loads numpy, which the website does without
 
-        found = binary_copy.read(connection, query, SCHEMA)
+        table = binary_copy.read(connection, query, SCHEMA)
     else:
         rows = session.execute(query).all()
         arrays = map(_convert_from_sqlite, zip(*rows, strict=True) if rows else [()] * len(SCHEMA), SCHEMA.types)
-        found = pa.Table.from_arrays(list(arrays), schema=SCHEMA)
-    if len(found):
-        yield found.sort_by([("question_id", "ascending"), ("variant", "ascending")])
+        table = pa.Table.from_arrays(list(arrays), schema=SCHEMA)
+    if len(table):
+        yield table.sort_by([("question_id", "ascending"), ("variant", "ascending")])
 
 
 def _convert_from_sqlite(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -350,7 +355,7 @@ def _convert_from_sqlite(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def no_rows() -> str:
-    """Return a SELECT of no rows that has the columns of SCHEMA, which older files lack some of."""
+    """Return a SELECT of no rows with all columns of SCHEMA, for a union with older files that lack some."""
     return f"SELECT {', '.join(f'NULL::{_duckdb_type(field.type)} AS {field.name}' for field in SCHEMA)} WHERE false"
 
 
@@ -373,7 +378,7 @@ _DUCKDB: Final[Mapping[pa.DataType, str]] = {
 
 
 def relation(name: str, source: str) -> str:
-    """Return the SELECT of `prediction`, `generation` or `prediction_detail` over files, as its columns are documented.
+    """Return the SELECT that reads `prediction`, `generation` or `prediction_detail` from files.
 
     source: a relation with the columns of SCHEMA and `evaluation_id`.
     """
@@ -385,11 +390,11 @@ def relation(name: str, source: str) -> str:
         listed = [_cast_column(one, given) for one, given in names.items()]
         return f"SELECT evaluation_id, {', '.join(listed)} FROM {source} WHERE {TEXT}text IS NOT NULL"
     state = "coalesce(state, CASE WHEN chosen_position IS NULL THEN 'unread' ELSE 'answered' END) AS state"
-    listed = [state if one == "state" else _cast_column(_in_file(one), one) for one in columns_of(name)]
+    listed = [state if one == "state" else _cast_column(_find_file_column(one), one) for one in columns_of(name)]
     return f"SELECT {', '.join(listed)} FROM {source}"
 
 
-def _in_file(column: str) -> str:
+def _find_file_column(column: str) -> str:
     """Return the file's column for a column of `prediction_detail`."""
     renamed = {"external_id": QUESTION, "generation": f"{TEXT}text", "evaluation_id": "evaluation_id"}
     return renamed.get(column) or (column if column in SCHEMA.names else f"{TEXT}{column}")
@@ -398,7 +403,7 @@ def _in_file(column: str) -> str:
 def _cast_column(column: str, name: str) -> str:
     kind = None if column == "evaluation_id" else SCHEMA.field(column).type
     default = ABSENT.get(column)
-    value = column if default is None else f"coalesce({column}, {_literal(default)})"
+    value = column if default is None else f"coalesce({column}, {_format_literal(default)})"
     if kind == pa.binary(32):
         value = f"lower(hex({column}))"
     elif kind in (pa.int16(), pa.int32()):
@@ -408,6 +413,6 @@ def _cast_column(column: str, name: str) -> str:
     return value if value == name else f"{value} AS {name}"
 
 
-def _literal(value: Any) -> str:
-    """Return a column's default as DuckDB reads it."""
+def _format_literal(value: Any) -> str:
+    """Return a column's default as a literal of DuckDB's SQL."""
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)

@@ -1,4 +1,4 @@
-"""The place of a sealed evaluation's folder."""
+"""Location of a sealed evaluation's folder."""
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -10,15 +10,15 @@ from registry.tables import Archive, Evaluation
 
 
 def folder_name(seal: str, digest: str) -> str:
-    """Return the name of the folder of the evaluation with this seal. digest: of its JSON, unlike that of any other."""
+    """Return the name of a sealed evaluation's folder.
+
+    digest: of its file EVALUATION, which differs for each folder.
+    """
     return f"{seal}-{digest[:12]}"
 
 
 def place_of(archive: Archive, seal: str) -> tuple[Store, str]:
-    """Return the store and the name of an evaluation's folder: as it was written, else in the store of the settings.
-
-    Raises ArchiveError if it is in neither.
-    """
+    """Find an evaluation's folder in the store it was written to, else in the configured one; return store and name."""
     name = folder_name(seal, archive.digest)
     written, configured = store_at(archive.location), store_at()
     for store in (written, configured):
@@ -32,7 +32,7 @@ def place_of(archive: Archive, seal: str) -> tuple[Store, str]:
 
 
 def archive_of(session: Session, evaluation_id: int) -> tuple[Store, str] | None:
-    """Return the store and the name of the file that an archived evaluation's predictions are in; None: they are rows.
+    """Return the store and file name of an archived evaluation's predictions; None if they are still rows.
 
     Raises ArchiveError if the file is missing.
     """

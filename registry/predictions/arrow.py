@@ -24,5 +24,5 @@ _ARROW: Final[tuple[tuple[type[TypeEngine[Any]], pa.DataType], ...]] = (
 
 
 def arrow_type(sql_type: TypeEngine[Any]) -> pa.DataType:
-    """Return the Arrow type of values of a type of the database."""
+    """Return the Arrow type for a column's SQL type."""
     return next(arrow for kind, arrow in _ARROW if isinstance(sql_type, kind))

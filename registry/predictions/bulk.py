@@ -13,7 +13,7 @@ from registry.schema.planner import BY_EVALUATION, analyze
 from registry.tables import Prediction
 
 MANY_ROWS: Final = 2000
-"""From so many on, a plan made without statistics costs more than collecting them."""
+"""From this many rows on, a plan made without statistics costs more than collecting them."""
 
 
 def insert_predictions(session: Session, rows: Sequence[dict[str, Any]]) -> None:
@@ -22,16 +22,16 @@ def insert_predictions(session: Session, rows: Sequence[dict[str, Any]]) -> None
 
 
 def insert_rows(session: Session, mapped: type[Base], rows: Sequence[dict[str, Any]]) -> None:
-    """Insert rows of a table without generated columns, given as column name to value; absent columns are NULL.
+    """Insert rows, each a mapping of column name to value, into a table without generated columns.
 
-    Past SQLAlchemy's own insert, which spends more on each row than the database does.
-    Raises the database's IntegrityError when a key is there already or a constraint is broken.
+    Absent columns are NULL. SQLAlchemy's own insert is bypassed: it spends more on each row than the database does.
+    Raises the database's IntegrityError for an existing key or a broken constraint.
     """
     insert_columns(session, mapped, {name: [row.get(name) for row in rows] for name in mapped.__table__.columns.keys()})  # noqa: SIM118
 
 
 def insert_columns(session: Session, mapped: type[Base], columns: Mapping[str, Any]) -> None:
-    """Insert rows given as columns of one length: values, or Arrow arrays of a file."""
+    """Insert rows given as columns of equal length, each a list of values or an Arrow array."""
     table = mapped.__table__
     assert isinstance(table, Table)
     if not (length := len(next(iter(columns.values())))):
@@ -42,17 +42,17 @@ def insert_columns(session: Session, mapped: type[Base], columns: Mapping[str, A
 
         binary_copy.write(connection, table, columns)
         return
-    listed, marks = ", ".join(table.columns.keys()), ", ".join("?" * len(table.columns))
-    statement = f"INSERT INTO {table.name} ({listed}) VALUES ({marks})"  # noqa: S608 - our own columns
-    of_driver = [
+    listed, placeholders = ", ".join(table.columns.keys()), ", ".join("?" * len(table.columns))
+    statement = f"INSERT INTO {table.name} ({listed}) VALUES ({placeholders})"  # noqa: S608 - our own columns
+    converted = [
         _convert_for_driver(column.type, columns.get(column.name), length, connection.dialect)
         for column in table.columns
     ]
     # exec_driver_sql hands the rows to executemany and turns the driver's errors into SQLAlchemy's.
-    connection.exec_driver_sql(statement, list(zip(*of_driver, strict=True)))
+    connection.exec_driver_sql(statement, list(zip(*converted, strict=True)))
 
 
-_UNKNOWN: Final = text("""
+_POORLY_ESTIMATED: Final = text("""
 SELECT relname
 FROM (
     SELECT
@@ -70,28 +70,28 @@ FROM (
 WHERE unseen IS NULL OR relname = 'prediction' AND unseen < :rows / 100.0
 ORDER BY relname
 """)
-"""The tables in which PostgreSQL expects no rows of an evaluation that it has not seen, or far too few predictions."""
+"""Tables for which PostgreSQL expects no rows of a new evaluation, or far too few predictions."""
 
 
-_GIVEN: Final = text("SELECT to_regprocedure('public.shuffleboard_renew_statistics(text[])') IS NOT NULL")
+_HAS_FUNCTION: Final = text("SELECT to_regprocedure('public.shuffleboard_renew_statistics(text[])') IS NOT NULL")
 
 
 def renew_statistics(session: Session, rows: int) -> None:
     """Renew PostgreSQL's statistics after an insert of this many predictions; do nothing for few rows.
 
-    Until statistics are renewed, plans expect hardly a row of a new evaluation, and joins of ten thousand questions
-    take half a minute. A table with more evaluations than its list of common values (a hundred or so) plans the usual
-    number for an unknown one, so only a far larger one needs this: ANALYZE makes other seals wait, and takes longer the
-    larger the tables are. If most evaluations are archived, that applies to all tables but `prediction`.
+    With old statistics, PostgreSQL expects hardly a row of a new evaluation, and joins of ten thousand questions take
+    half a minute. Once a table has more evaluations than its list of common values (a hundred or so), PostgreSQL
+    expects an average number of rows for a new one, so that only a far larger evaluation needs new statistics. They are
+    renewed only if needed: ANALYZE makes other seals wait, and takes longer the larger the tables are.
     """
     if rows < MANY_ROWS or session.get_bind().dialect.name != "postgresql":
         return
-    tables = session.scalars(_UNKNOWN, {"tables": list(BY_EVALUATION), "rows": rows}).all()
+    tables = session.scalars(_POORLY_ESTIMATED, {"tables": list(BY_EVALUATION), "rows": rows}).all()
     if not tables:
         return
-    # ANALYZE passes by the tables of others; who works without owning them is given a function by `db roles`.
-    given = session.scalar(_GIVEN)
-    statement = "SELECT public.shuffleboard_renew_statistics(:tables)" if given else analyze(tables)
+    # ANALYZE skips tables that the role does not own; `db roles` gives such a role a function that runs it.
+    has_function = session.scalar(_HAS_FUNCTION)
+    statement = "SELECT public.shuffleboard_renew_statistics(:tables)" if has_function else analyze(tables)
     session.execute(text(statement), {"tables": tables})
 
 
@@ -102,9 +102,9 @@ def _convert_for_driver(kind: TypeEngine[Any], values: Any, length: int, dialect
     if hasattr(values, "to_pylist"):
         listed: list[Any] = values.to_pylist()
         if isinstance(kind, (DoubleArray, SmallIntArray)):
-            # All at once: a text of its own for each takes longer than storing it.
-            known = json.dumps([value for value in listed if value is not None], separators=(",", ":"))
-            texts = (f"[{text}]" for text in known[2:-2].split("],["))
+            # Encoding all lists at once is cheaper: one call for each would take longer than storing it.
+            encoded = json.dumps([value for value in listed if value is not None], separators=(",", ":"))
+            texts = (f"[{text}]" for text in encoded[2:-2].split("],["))
             return [None if value is None else next(texts) for value in listed]
         return listed
     if not isinstance(kind, TypeDecorator):

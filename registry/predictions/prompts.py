@@ -24,7 +24,7 @@ from registry.tables import Evaluation, Question
 
 @dataclass(frozen=True)
 class ShardPrompt:
-    """One prompt of a shard with everything needed to store its result. question: in the shown texts."""
+    """One prompt of a shard, with everything needed to store its result."""
 
     evaluation_id: int
     question_id: int
@@ -35,13 +35,16 @@ class ShardPrompt:
     inserted: dict[int, str]
 
     def row(self, logprobs: Sequence[float], without_question: Sequence[float] | None = None) -> dict[str, object]:
-        """Return the prediction for log-probabilities by position, with and without the question."""
+        """Return the prediction's row for log-probabilities by position.
+
+        without_question: those without the question.
+        """
         return self._row(logprobs=logprobs, logprobs_without_question=without_question)
 
     def build_stated_row(
         self, position: int | None, extraction_rule: str | None = None, state: str | None = None
     ) -> dict[str, object]:
-        """Return the prediction for an answer without probabilities; position None: there is no valid answer."""
+        """Return the prediction's row for an answer without probabilities; position None: there is no valid answer."""
         return self._row(position=position, answered=True, extraction_rule=extraction_rule, state=state)
 
     def _row(self, **answer: Any) -> dict[str, object]:
@@ -83,20 +86,20 @@ def prompts_of(session: Session, evaluation: Evaluation, questions: list[Questio
 def prompts_of_question(
     session: Session, definition: Mapping[str, Any], variant_set: VariantSetDefinition, question: Question
 ) -> list[tuple[VariantShown, Prompt]]:
-    """Yield each variant of a stored question with the prompt that a model would read; nothing is stored."""
-    asked = question_text(question)
-    shape = QuestionShape(asked.external_id, len(asked.options), asked.answer)
+    """Return each variant of a stored question with the prompt that a model would read; store nothing."""
+    shown = question_text(question)
+    shape = QuestionShape(shown.external_id, len(shown.options), shown.answer)
     pool = few_shot_pool(session, question.benchmark_version_id) if definition["shots"] else []
-    examples = few_shot_examples(pool, asked.subject, definition["shots"])
+    examples = few_shot_examples(pool, shown.subject, definition["shots"])
     inserted = variant_set.inserted()
     return [
-        (variant, build_prompt(definition, asked, variant, examples, inserted))
+        (variant, build_prompt(definition, shown, variant, examples, inserted))
         for variant in variant_set.variants(shape)
     ]
 
 
 def few_shot_pool(session: Session, benchmark_version_id: int) -> list[QuestionText]:
-    """Return the examples of a benchmark, in their order."""
+    """Return the few-shot examples of a benchmark version, in order."""
     query = (
         select(Question)
         .where(Question.benchmark_version_id == benchmark_version_id, Question.few_shot)
@@ -107,7 +110,7 @@ def few_shot_pool(session: Session, benchmark_version_id: int) -> list[QuestionT
 
 
 def variants_of(evaluation: Evaluation, question: Question) -> dict[int, VariantShown]:
-    """Return the variants of a question by ordinal; none if the orders were recorded by others."""
+    """Return the variants of a question by ordinal; empty if its orders were imported."""
     if evaluation.variant_set.kind == "imported":
         return {}
     variants = load_variants(evaluation.variant_set).variants(question_shape(question))
@@ -117,13 +120,14 @@ def variants_of(evaluation: Evaluation, question: Question) -> dict[int, Variant
 def list_shown(
     evaluation: Evaluation, question: Question, variant: VariantShown | None, row: Any
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the options' texts and the labels by which an answer can name them, if any, by position.
+    """Return the texts of the shown options and the labels by which an answer can name them, by position.
 
-    row: of a prediction, with `variant` and `shown`. variant: None if the orders were recorded by others.
+    Labels are empty if there are none, or if two are the same. row: a prediction's, with `variant` and `shown`.
+    variant: None if the orders were imported.
     """
-    own = [option.text for option in question.options]
+    own_texts = [option.text for option in question.options]
     inserted = evaluation.variant_set.inserted
-    options = tuple(own[option] if option >= 0 else inserted[str(option)] for option in row.shown)
+    options = tuple(own_texts[option] if option >= 0 else inserted[str(option)] for option in row.shown)
     plain = variant or VariantShown(row.variant, "", tuple(row.shown))
     labels = labels_shown(evaluation.protocol.definition, plain, len(options), question.external_id) or ()
     return options, labels if len(set(labels)) == len(labels) else ()

@@ -11,7 +11,7 @@ from registry.prompting.variants import VariantShown
 from registry.tables import UNANSWERED_STATES
 
 MASS_SLACK: Final = 1.000001
-"""Probabilities that sum to more than this were no shares of one whole, so their sum is no mass on the labels."""
+"""If probabilities sum to more than this, they are not shares of one whole, and have no mass on the labels."""
 
 
 def prediction_row(
@@ -32,16 +32,16 @@ def prediction_row(
     extraction_rule: str | None = None,
     state: str | None = None,
 ) -> dict[str, Any]:
-    """Return the columns of one prediction. Sequences run by position.
+    """Return the columns of one prediction. Sequences are indexed by position.
 
     options: the question's own, in the benchmark's order; answer: ordinal of the right one.
-    prompt_key: of `PromptKeys`.
+    prompt_key: from `PromptKeys`.
     logprobs: log-probabilities (nats) over the whole vocabulary; weights: probabilities of any sum, preferred if both
     are given. logprobs_without_question: log P(x|C).
-    answered: the answer is stated, by `position` (None: no valid answer); otherwise it is the highest of weights or
-    logprobs, the lowest position on a tie.
-    extraction_rule: the rule that found a stated answer in a text. state: of the output (`registry.prompting.reading`);
-    None if unknown.
+    answered: whether the model stated its answer, at `position` (None: no valid answer); if not, the answer is the
+    highest of weights or logprobs, the lowest position on a tie.
+    extraction_rule: the rule that found a stated answer in a text. state: the output's state
+    (`registry.prompting.reading`); None if unknown.
     """
     order = variant.order
     values = weights if weights is not None else logprobs
@@ -82,7 +82,8 @@ def compute_keyed_columns(
 ) -> dict[str, Any]:
     """Return the columns of a prediction that depend on which option is right.
 
-    row: its other columns. options: texts of the question's own options; inserted: of inserted ones, by ordinal.
+    row: its other columns. options: texts of the question's own options. inserted: texts of inserted options by
+    ordinal.
     """
     order = row["shown"]
     right = order.index(answer) if answer in order else None
@@ -93,15 +94,15 @@ def compute_keyed_columns(
     if (logprobs := row["label_logprobs"]) is not None:
         lengths = [len((options[o] if o >= 0 else inserted[o]).encode()) for o in order]
         columns["accuracy_normalized"] = highest(per_byte(logprobs, lengths)) == right
-        if (without := row.get("logprobs_without_question")) is not None:
-            columns |= asdict(choice_scores(logprobs, without, lengths, right))
+        if (without_question := row.get("logprobs_without_question")) is not None:
+            columns |= asdict(choice_scores(logprobs, without_question, lengths, right))
     return columns
 
 
 def probabilities_of(
     weights: Sequence[float] | None, logprobs: Sequence[float] | None, exp: Callable[[float], float] = math.exp
 ) -> list[float] | None:
-    """Return the probabilities, renormalised over the positions; None if there are none, or all weights are zero."""
+    """Return the probabilities of the positions, with sum 1; None if there are none, or all weights are zero."""
     if weights is not None:
         return renormalise(weights)
     if logprobs is None:
@@ -113,7 +114,7 @@ def probabilities_of(
 def mass_of(
     weights: Sequence[float] | None, logprobs: Sequence[float] | None, exp: Callable[[float], float] = math.exp
 ) -> float | None:
-    """Return the sum of weights or of the probabilities of logprobs, in [0, 1]; None if not shares of a whole."""
+    """Return the probability mass on the labels, in [0, 1]; None if unknown, or if the values sum to more than 1."""
     total = math.fsum(weights if weights is not None else map(exp, logprobs or ()))
     if (weights is None and logprobs is None) or total > MASS_SLACK:
         return None

@@ -1,4 +1,4 @@
-"""Which evaluations have their predictions and texts as rows, and which only in their folders."""
+"""Checks of where an evaluation's predictions and texts are stored: as rows, or only in its folder."""
 
 from collections.abc import Iterable
 
@@ -11,14 +11,14 @@ from registry.tables import Archive, Evaluation
 
 
 def filter_archived(session: Session, evaluation_ids: Iterable[int]) -> list[int]:
-    """Return the archived ones among these evaluations, by id."""
+    """Return the archived evaluations among these, sorted by id."""
     ids = set(evaluation_ids)
     query = select(Archive.evaluation_id).where(is_in(Archive.evaluation_id, ids), Archive.state == "archived")
     return list(session.scalars(query.order_by(Archive.evaluation_id))) if ids else []
 
 
 def require_rows(session: Session, *evaluation_ids: int) -> None:
-    """Raise ArchivedError, which names the command that restores them, if any of these evaluations is archived.
+    """Raise ArchivedError if any of these evaluations is archived; it names the command that restores them.
 
     Call it before a query over predictions, texts or views of them: an archived evaluation has no rows there.
     """
@@ -27,7 +27,7 @@ def require_rows(session: Session, *evaluation_ids: int) -> None:
 
 
 def unwritten(session: Session) -> list[int]:
-    """Return the sealed evaluations without a recorded folder."""
+    """Return the ids of sealed evaluations for which no folder is recorded."""
     query = select(Evaluation.id).where(
         Evaluation.seal.is_not(None), Evaluation.id.not_in(select(Archive.evaluation_id))
     )

@@ -13,9 +13,9 @@ from registry.prompting.thoughts import Finish, Output, divide, load_markers
 from registry.proposals import propose
 from registry.settings import get_settings
 
-_LEVEL: Final = 6
+_COMPRESSION_LEVEL: Final = 6
 MAX_THOUGHT: Final = 64 << 20
-"""Bytes of a thought that is unpacked: more than a million tokens."""
+"""The most bytes that a thought may unpack to: more than a million tokens."""
 
 
 class StoredText(Protocol):
@@ -64,12 +64,12 @@ def text_columns(
         columns["thought_characters"] = len(reading.divided.thought or "")
         columns["thought_apart"] = apart
         if get_settings().keep_thoughts:
-            columns["thought"] = zlib.compress(thought.encode("utf-8", "surrogatepass"), _LEVEL)
+            columns["thought"] = zlib.compress(thought.encode("utf-8", "surrogatepass"), _COMPRESSION_LEVEL)
     return columns
 
 
 def build_imported_text(text: str, reasoning: str | None = None, *, opened: bool = False) -> dict[str, Any]:
-    """Return the columns of an imported output; the reason for its end and its cost are unknown."""
+    """Return the columns of an imported output; the reason why it ended and its cost are unknown."""
     output = Output(text, reasoning, opened=opened)
     columns = text_columns(output, Reading("unread", divide(output, load_markers())))
     return columns | {"finished": None}
@@ -81,12 +81,12 @@ def storable(text: str) -> str:
 
 
 def thought_of(packed: bytes | None) -> str | None:
-    """Return the text of a stored thought; None if none is kept. Raises ValueError for a damaged one."""
+    """Return the text of a compressed thought; None if none is stored. Raises ValueError for a damaged one."""
     if packed is None:
         return None
-    unpacking = zlib.decompressobj()
+    decompressor = zlib.decompressobj()
     try:
-        content = unpacking.decompress(packed, MAX_THOUGHT)
+        content = decompressor.decompress(packed, MAX_THOUGHT)
     except zlib.error as error:
         message = f"a stored thought is damaged ({error}); see what is affected with: {propose('verify', '--all')}"
         raise ValueError(message) from None
@@ -94,7 +94,7 @@ def thought_of(packed: bytes | None) -> str | None:
 
 
 def digest_of(packed: bytes) -> str | None:
-    """Return the digest of a stored thought; None for a damaged one."""
+    """Return the digest of a compressed thought; None if it is damaged or missing."""
     try:
         thought = thought_of(packed)
     except ValueError:

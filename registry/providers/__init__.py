@@ -1,1 +1,1 @@
-"""Models that others serve for money: rate limits, prices, calls, batches, budgets."""
+"""Models of paid providers: rate limits, prices, calls, batches, budgets."""

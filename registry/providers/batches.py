@@ -1,7 +1,7 @@
 """Batches: many calls sent to a provider together, cheaper and answered within a day.
 
-A batch is stored with its calls before anything is sent, and has a tag that the provider stores: the next worker of the
-shard finds it there, whatever its state at the previous worker's death.
+A batch is stored with its calls before anything is sent. The provider stores the batch's tag, so that the shard's next
+worker finds the batch there even if the previous one died while sending it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,38 +27,38 @@ class Failure:
 
 
 Result = Mapping[str, Any] | Failure
-"""The values that `calls.record_answer` stores of an answer, or why there is none."""
+"""The values that `calls.record_answer` stores for a call, or the reason why it has no answer."""
 
 
 def write_down(
     session: Session, journal: calls.Journal, tag: str, wanted: Sequence[tuple[calls.Key, float | None]]
 ) -> tuple[int, list[int]]:
-    """Store a batch with calls for as many of the first prompts as budgets allow.
+    """Store a batch with calls for as many prompts, in order, as the budgets allow; return its id and the calls' ids.
 
-    wanted: prompts, each with the most that its answer can cost. Returns the numbers of the batch and of its calls.
-    Raises LostClaimError, and the errors of `budgets.hold`.
+    wanted: prompts, each with the most that its answer can cost. Raises LostClaimError, and the errors of
+    `budgets.hold`.
     """
     calls.check_claim(session, journal)
     count = budgets.hold(session, journal.subjects, [most for _, most in wanted])
     batch = ProviderBatch(evaluation_id=journal.evaluation_id, shard_id=journal.shard_id, tag=tag, requests=count)
-    begun = [
+    new_calls = [
         ProviderCall(evaluation_id=journal.evaluation_id, question_id=key[0], variant=key[1], cost_limit=most)
         for key, most in wanted[:count]
     ]
-    session.add_all([batch, *begun])
+    session.add_all([batch, *new_calls])
     session.flush()
-    return batch.id, [call.id for call in begun]
+    return batch.id, [call.id for call in new_calls]
 
 
 def begin_sending(session: Session, journal: calls.Journal, batch_id: int) -> None:
-    """Record that a request that makes a batch is about to be sent. Raises LostClaimError."""
+    """Record that the request that creates a batch is about to be sent. Raises LostClaimError."""
     calls.check_claim(session, journal)
     if not _move(session, batch_id, ("written", "sent"), state="sent", sent_at=database_now()):
         raise calls.LostClaimError
 
 
 def record_submitted(session: Session, batch_id: int, remote_id: str) -> bool:
-    """Store the provider's name for a batch; return False if it was given up in the meantime."""
+    """Store the provider's id of a batch; return False if the batch was given up in the meantime."""
     if _move(session, batch_id, ("sent",), state="submitted", remote_id=remote_id):
         return True
     return session.get_one(ProviderBatch, batch_id).remote_id == remote_id
@@ -76,9 +76,9 @@ def end(
     results: Mapping[int, Result],
     otherwise: Failure,
 ) -> int:
-    """Store the results of a whole batch and end it; return how many calls were answered.
+    """Store the results of a batch and end it; return the number of answered calls.
 
-    results: by number of the call. otherwise: for calls that are not among them. Raises LostClaimError.
+    results: by call id. otherwise: the result of calls that are missing from `results`. Raises LostClaimError.
     """
     calls.check_claim(session, journal)
     batch = session.get_one(ProviderBatch, batch_id, with_for_update=True)
@@ -114,7 +114,7 @@ def waits(session: Session, evaluation_id: int) -> bool:
 
 
 def list_known(session: Session) -> tuple[frozenset[str], datetime]:
-    """Return the providers' names of all batches that have one, and the database's time before the query."""
+    """Return the provider's ids of all batches that have one, and the database's time before the query."""
     now = session.scalars(select(database_now())).one()
-    found = session.scalars(select(ProviderBatch.remote_id).where(ProviderBatch.remote_id.is_not(None)))
-    return frozenset(name for name in found if name is not None), now
+    ids = session.scalars(select(ProviderBatch.remote_id).where(ProviderBatch.remote_id.is_not(None)))
+    return frozenset(name for name in ids if name is not None), now

@@ -1,7 +1,7 @@
 """Budgets: the most that an evaluation, a submission or an account's evaluations may cost.
 
 A call is made only if the budget covers the most it can cost, in addition to past costs and the most that open calls
-can cost. So a budget is kept whatever the answers cost.
+can cost. So no answer can exceed a budget.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from registry.tables.accounts import Account, Submission, SubmissionEvaluation
 from registry.tables.providers import BUDGET_KINDS, Budget, ProviderCall
 
 MOST: Final = 1e12
-"""No budget is larger."""
+"""The largest amount of a budget."""
 
 Subject = tuple[str, str]
 """Kind and subject of a budget."""
@@ -26,7 +26,7 @@ Subject = tuple[str, str]
 
 @dataclass(frozen=True)
 class Full:
-    """A budget that has no room for a call that can cost `most`. Amounts are in the price list's currency."""
+    """A budget that does not cover a call that can cost `most`. Amounts are in the price list's currency."""
 
     kind: str
     subject: str
@@ -36,7 +36,7 @@ class Full:
 
     @classmethod
     def of(cls, row: Budget, most: float) -> "Full | None":
-        """Return the full budget; None if it covers the call."""
+        """Return `row` as a full budget; None if it covers a call that can cost `most`."""
         full = row.spent + most > row.amount
         return cls(row.kind, row.subject, row.spent, row.amount, most) if full else None
 
@@ -49,7 +49,7 @@ class Full:
 
 
 class BudgetReachedError(QueueError):
-    """A budget has no room for a call, even once all calls under way have ended. The evaluation is paused."""
+    """A budget does not cover a call, even once all open calls have ended. The evaluation is paused."""
 
     def __init__(self, full: Full) -> None:
         super().__init__(str(full))
@@ -57,15 +57,15 @@ class BudgetReachedError(QueueError):
 
 
 class BudgetHeldError(Exception):
-    """A budget may have room for a call once calls under way have ended."""
+    """A budget does not cover a call now, but may once open calls have ended."""
 
 
 class UnpricedError(UsageError):
-    """A budget cannot be kept, because the model has no price."""
+    """A budget cannot be enforced because the model has no price."""
 
 
 def set_budget(session: Session, kind: str, subject: str, amount: float | None) -> Budget | None:
-    """Set a budget; None removes it. Past costs count.
+    """Set a budget, or remove it if `amount` is None. Past costs count.
 
     Raises UsageError for an unknown kind or an amount below 0, NotFoundError if the subject does not exist.
     """
@@ -80,7 +80,7 @@ def set_budget(session: Session, kind: str, subject: str, amount: float | None) 
             session.delete(row)
         return None
     if row is None:
-        spent, held = _so_far(session, kind, subject)
+        spent, held = _sum_calls(session, kind, subject)
         row = Budget(kind=kind, subject=subject, amount=amount, spent=spent, held=held)
         session.add(row)
     row.amount = amount
@@ -99,8 +99,8 @@ def _check_subject(session: Session, kind: str, subject: str) -> str:
     return str(int(subject))
 
 
-def _so_far(session: Session, kind: str, subject: str) -> tuple[float, float]:
-    """Return (spent, held) from the existing calls."""
+def _sum_calls(session: Session, kind: str, subject: str) -> tuple[float, float]:
+    """Return the amounts (spent, held) that existing calls add up to."""
     begun = ProviderCall.state == "begun"
     ended = func.coalesce(ProviderCall.cost, ProviderCall.cost_limit)
     spent, held = session.execute(
@@ -116,16 +116,16 @@ def _match_subject(kind: str, subject: str) -> ColumnElement[bool]:
     if kind == "evaluation":
         return ProviderCall.evaluation_id == int(subject)
     if kind == "submission":
-        among: Any = select(SubmissionEvaluation.evaluation_id).where(
+        evaluations: Any = select(SubmissionEvaluation.evaluation_id).where(
             SubmissionEvaluation.submission_id == int(subject)
         )
     else:
-        among = select(Evaluation.id).where(Evaluation.requester == subject)
-    return ProviderCall.evaluation_id.in_(among)
+        evaluations = select(Evaluation.id).where(Evaluation.requester == subject)
+    return ProviderCall.evaluation_id.in_(evaluations)
 
 
 def subjects_of(session: Session, evaluation_id: int) -> tuple[Subject, ...]:
-    """Return every budget that an evaluation can count in, whether it is set or not."""
+    """Return the subjects of all budgets to which an evaluation's costs count, whether a budget is set or not."""
     evaluation = session.get_one(Evaluation, evaluation_id)
     submissions = session.scalars(
         select(SubmissionEvaluation.submission_id).where(SubmissionEvaluation.evaluation_id == evaluation_id)
@@ -141,11 +141,11 @@ def _is_one_of(subjects: Sequence[Subject]) -> ColumnElement[bool]:
 
 
 def hold(session: Session, subjects: Sequence[Subject], limits: Sequence[float | None]) -> int:
-    """Reserve the most that calls can cost, for as many of the first as the budgets cover; return how many.
+    """Reserve the most that calls can cost, for as many of them, in order, as the budgets cover; return how many.
 
-    limits: of each call, at least one; None if the model has no price.
-    Raises BudgetHeldError if open calls may leave enough for the first, BudgetReachedError if nothing will, and
-    UnpricedError if there is a budget but no price.
+    limits: the most that each call can cost, for at least one call; None if the model has no price.
+    Raises BudgetHeldError if the first call may fit once open calls have ended, BudgetReachedError if it never will,
+    and UnpricedError if there is a budget but no price.
     """
     # In one order, so that two workers never wait for each other.
     rows = session.scalars(
@@ -174,7 +174,7 @@ def hold(session: Session, subjects: Sequence[Subject], limits: Sequence[float |
 
 
 def replace_hold(session: Session, subjects: Sequence[Subject], was_held: float, spent: float) -> None:
-    """Replace a call's reservation by its cost."""
+    """Replace a call's reservation by its real cost."""
     # A budget that was set while the call was open began with the call's reservation.
     session.execute(
         update(Budget)
@@ -185,7 +185,7 @@ def replace_hold(session: Session, subjects: Sequence[Subject], was_held: float,
 
 
 def full_budget(session: Session, evaluation_id: int) -> Full | None:
-    """Return the budget that cannot cover its last refused call, or the evaluation's dearest; None if there is none."""
+    """Return a budget that does not cover its last refused call, or the evaluation's dearest call; None if all do."""
     dearest = session.scalar(
         select(func.max(ProviderCall.cost_limit)).where(ProviderCall.evaluation_id == evaluation_id)
     )
@@ -194,7 +194,7 @@ def full_budget(session: Session, evaluation_id: int) -> Full | None:
 
 
 def pause(session: Session, evaluation_id: int, full: Full) -> None:
-    """Pause an evaluation whose budget is used up, and record the call that used it up."""
+    """Pause an evaluation whose budget is used up, and record the cost of the call that was refused."""
     # The budget's row first, in the same order as setting a budget and resuming: neither waits for the other's lock.
     session.execute(update(Budget).where(_is_one_of([(full.kind, full.subject)])).values(refused=full.most))
     session.execute(

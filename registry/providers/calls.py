@@ -1,7 +1,7 @@
-"""Calls: each is stored before it is made, with the most it can cost, and updated when it has ended.
+"""Calls to a provider: each is stored before it is made, with the most it can cost, and updated when it has ended.
 
-So an answer is stored as soon as it arrives, the next worker of a shard requests only missing answers, and the requests
-of a killed worker are known.
+Thus an answer is stored as soon as it arrives, a shard's next worker requests only missing answers, and the requests of
+a killed worker are known.
 """
 
 from collections.abc import Iterable
@@ -23,14 +23,15 @@ DIED: Final = "its worker ended before the answer came"
 
 
 class LostClaimError(Exception):
-    """The shard is another worker's by now."""
+    """Another worker has claimed the shard in the meantime."""
 
 
 @dataclass(frozen=True)
 class Journal:
     """A worker's record of the calls of one shard, valid as long as its claim.
 
-    held: the condition on `shard` that the claim is valid. subjects: the budgets in which its calls count.
+    held: SQL condition on `shard` that is true while the claim is valid. subjects: the budgets to which its calls
+    count.
     """
 
     shard_id: int
@@ -42,9 +43,9 @@ class Journal:
 def open_journal(
     session: Session, shard_id: int, held: ColumnElement[bool], evaluation_id: int, keys: Iterable[Key]
 ) -> Journal:
-    """Open the journal of a shard. Calls of its prompts that an earlier worker never ended count as failed.
+    """Open the journal of a shard, and mark calls that an earlier worker left open as failed.
 
-    Calls of a batch continue without a worker.
+    Calls of an open batch stay open: they continue without a worker.
     """
     journal = Journal(shard_id, held, evaluation_id, budgets.subjects_of(session, evaluation_id))
     check_claim(session, journal)
@@ -61,7 +62,7 @@ def open_journal(
 
 
 def open_batch(session: Session, shard_id: int) -> ProviderBatch | None:
-    """Return the batch that a shard waits for."""
+    """Return the batch that a shard waits for; None if it waits for none."""
     return session.scalar(
         select(ProviderBatch).where(ProviderBatch.shard_id == shard_id, ProviderBatch.state != "ended")
     )
@@ -70,18 +71,18 @@ def open_batch(session: Session, shard_id: int) -> ProviderBatch | None:
 def answers(session: Session, evaluation_id: int, keys: Iterable[Key]) -> dict[Key, ProviderCall]:
     """Return the answered calls of an evaluation for these prompts."""
     wanted = set(keys)
-    found = session.scalars(
+    calls = session.scalars(
         select(ProviderCall).where(
             ProviderCall.evaluation_id == evaluation_id,
             ProviderCall.state == "answered",
             ProviderCall.question_id.in_({question_id for question_id, _ in wanted}),
         )
     )
-    return {key: call for call in found if (key := (call.question_id, call.variant)) in wanted}
+    return {key: call for call in calls if (key := (call.question_id, call.variant)) in wanted}
 
 
 def begin(session: Session, journal: Journal, key: Key, cost_limit: float | None) -> int:
-    """Store the beginning of a call for a prompt; return its number.
+    """Store a call for a prompt before it is made, and reserve its cost; return its id.
 
     Raises LostClaimError, and the errors of `budgets.hold`.
     """
@@ -96,7 +97,7 @@ def begin(session: Session, journal: Journal, key: Key, cost_limit: float | None
 def record_answer(session: Session, journal: Journal, call_id: int, **values: Any) -> None:
     """Store an answer: its text, outcome, tokens, cost and source.
 
-    If the shard's new worker got an answer in the meantime, only the cost counts.
+    If another worker has stored an answer to the same prompt, only the cost counts.
     """
     call = session.get_one(ProviderCall, call_id, with_for_update=True)
     others = select(ProviderCall.id).where(
@@ -112,7 +113,7 @@ def record_answer(session: Session, journal: Journal, call_id: int, **values: An
 
 
 def record_failure(session: Session, journal: Journal, call_id: int, error: str, cost: float | None) -> None:
-    """Store that a call had no answer. cost: 0 if the provider refused it; None if unknown."""
+    """Record that a call got no answer. cost: 0 if the provider refused it; None if unknown."""
     call = session.get_one(ProviderCall, call_id, with_for_update=True)
     _end(session, journal, call, state="failed", error=error, cost=cost)
 
@@ -120,8 +121,8 @@ def record_failure(session: Session, journal: Journal, call_id: int, error: str,
 def _end(session: Session, journal: Journal, call: ProviderCall, *, cost: float | None = None, **values: Any) -> None:
     most = call.cost_limit or 0.0
     was_held = most if call.state == "begun" else 0.0
-    counted = 0.0 if call.state == "begun" else most if call.cost is None else call.cost
-    budgets.replace_hold(session, journal.subjects, was_held, (most if cost is None else cost) - counted)
+    already_counted = 0.0 if call.state == "begun" else most if call.cost is None else call.cost
+    budgets.replace_hold(session, journal.subjects, was_held, (most if cost is None else cost) - already_counted)
     for name, value in values.items():
         setattr(call, name, value)
     call.cost, call.ended_at = cost, database_now()

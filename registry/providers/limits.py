@@ -1,8 +1,8 @@
 """Rate limits of a key, shared by all workers through the database.
 
-The generic cell rate algorithm: each limit is one time, until when the requests that were let through use it up. A
-request waits for its place, and places are given out in one transaction each, by the database's clock. A worker that is
-killed while it waits leaves a place unused and nothing else.
+This is the generic cell rate algorithm: a limit is stored as the time until which the requests admitted so far use it
+up. Each request reserves a slot in a transaction of its own, by the database's clock, and waits until the slot begins.
+If a worker is killed while it waits, only its slot is lost.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from registry.tables.providers import RateLimit
 
 WINDOW_SECONDS: Final = 60.0
 BURST_SECONDS: Final = 1.0
-"""How much of a limit that was not used may be used later, so that a short pause costs nothing."""
+"""Seconds of unused limit that can be used later, so that a short pause costs nothing."""
 SLACK_SECONDS: Final = BURST_SECONDS + 1.5
 """Additional seconds over which a minute's requests are spread, since a provider counts arrivals and travel times vary:
 a limit of 600 a minute becomes 576.
@@ -43,14 +43,14 @@ def _least(*values: int | None) -> int | None:
 def reserve(session: Session, key: str, limits: Limits, tokens: int) -> float:
     """Reserve a slot for a request of this many tokens; return the seconds until it may begin.
 
-    tokens: of the prompt and the longest answer; `refund` returns the unused ones.
+    tokens: the prompt's tokens and those of the longest possible answer; `refund` returns unused tokens.
     """
     row, now = _lock(session, key)
     return place(row, limits, tokens, now)
 
 
 def place(row: RateLimit, limits: Limits, tokens: int, now: datetime) -> float:
-    """Reserve as `reserve` does, on a locked row; return the seconds until the request may begin."""
+    """Reserve a slot in a locked row, as `reserve` does; return the seconds until the request may begin."""
     start = waits_until(row, now) or now
     if limits.requests_per_minute is not None:
         row.requests_free_at = max(row.requests_free_at, start) + _share(limits.requests_per_minute, 1)
@@ -60,21 +60,24 @@ def place(row: RateLimit, limits: Limits, tokens: int, now: datetime) -> float:
 
 
 def waits_until(row: RateLimit, now: datetime) -> datetime | None:
-    """Return when a new request could begin; None: at once."""
+    """Return the time from which a new request may begin; None: at once."""
     burst = timedelta(seconds=BURST_SECONDS)
     start = max(row.not_before or now, row.requests_free_at - burst, row.tokens_free_at - burst)
     return start if start > now else None
 
 
 def _share(limit: int, amount: int) -> timedelta:
-    """Return the time that an amount uses of a limit. Sizes that do not fill a minute evenly leave the rest free."""
+    """Return the time for which an amount uses up a limit.
+
+    The number of such amounts per minute is rounded down, so that part of the limit can stay unused.
+    """
     if amount <= 0:
         return timedelta()
     return timedelta(seconds=(WINDOW_SECONDS + SLACK_SECONDS) / max(1, limit // amount))
 
 
 def refund(session: Session, key: str, limits: Limits, reserved: int, used: int) -> None:
-    """Replace the tokens reserved for an answer by its real tokens."""
+    """Correct a reservation when the real number of an answer's tokens is known."""
     if limits.tokens_per_minute is not None and used != reserved:
         row, _ = _lock(session, key)
         row.tokens_free_at += _share(limits.tokens_per_minute, used) - _share(limits.tokens_per_minute, reserved)
@@ -90,11 +93,11 @@ def hold(session: Session, key: str, seconds: float) -> None:
 
 
 def seconds_held(session: Session, key: str) -> float:
-    """Return the seconds for which no request with a key may begin."""
-    found = session.execute(select(RateLimit.not_before, database_now()).where(RateLimit.key == key)).one_or_none()
-    if found is None or found[0] is None:
+    """Return the seconds until a blocked key may be used again; 0 if it is not blocked."""
+    row = session.execute(select(RateLimit.not_before, database_now()).where(RateLimit.key == key)).one_or_none()
+    if row is None or row[0] is None:
         return 0.0
-    return max(0.0, (found[0] - found[1]).total_seconds())
+    return max(0.0, (row[0] - row[1]).total_seconds())
 
 
 def _lock(session: Session, key: str) -> tuple[RateLimit, datetime]:

@@ -1,4 +1,4 @@
-"""The price list: the cost of a million tokens, by provider and model. Data, dated, and overridable by a file."""
+"""The price list: the cost of a million tokens by provider and model. A file can override it."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -14,15 +14,16 @@ from registry.errors import IngestError, UsageError
 from registry.files.toml import read_toml
 
 SHIPPED: Final = Path(__file__).with_name("prices.toml")
-_A_MILLION: Final = 1_000_000
+_MILLION: Final = 1_000_000
 TURN_TOKENS: Final = 64
-"""More than any provider adds to a conversation of a few turns."""
+"""An upper bound of the tokens that a provider adds to a conversation of a few turns."""
 
 
 class Price(BaseModel):
-    """Prices of a million tokens. cached_prompt: for tokens in the provider's cache; None: the usual price.
+    """Prices of a million tokens.
 
-    batch: factor for calls in a batch.
+    cached_prompt: the price of prompt tokens in the provider's cache; None: the usual price. batch: factor for calls in
+    a batch.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,13 +34,13 @@ class Price(BaseModel):
     batch: float = Field(1.0, ge=0, le=1)
 
     def of(self, prompt_tokens: int, cached_tokens: int, written_tokens: int) -> float:
-        """Return the cost of an answer. prompt_tokens: with the cached ones; written_tokens: with the hidden ones."""
+        """Return the cost of an answer. Prompt tokens include cached ones; written tokens include hidden ones."""
         cached = self.prompt if self.cached_prompt is None else self.cached_prompt
         uncached = (prompt_tokens - cached_tokens) * self.prompt
-        return (uncached + cached_tokens * cached + written_tokens * self.written) / _A_MILLION
+        return (uncached + cached_tokens * cached + written_tokens * self.written) / _MILLION
 
     def in_batch(self) -> "Price":
-        """Return the price in a batch."""
+        """Return the prices for calls in a batch."""
         cached = None if self.cached_prompt is None else self.batch * self.cached_prompt
         return Price(
             prompt=self.batch * self.prompt, written=self.batch * self.written, cached_prompt=cached, batch=1.0
@@ -52,7 +53,7 @@ class Price(BaseModel):
 
 @dataclass(frozen=True)
 class PriceList:
-    """Prices by provider and pattern of model names; of several that fit, the longest counts."""
+    """Prices by provider and pattern of model names; of several matching patterns, the longest counts."""
 
     currency: str
     as_of: dt.date
@@ -74,31 +75,31 @@ def load_prices(path: str = "") -> PriceList:
     """
     file = Path(path).expanduser() if path else None
     try:
-        return _load(file, None if file is None else file.stat().st_mtime_ns)
+        return _load_cached(file, None if file is None else file.stat().st_mtime_ns)
     except OSError as error:
         raise UsageError(f"SHUFFLEBOARD_PRICES={path}: cannot be read ({error.strerror}); check the path") from None
 
 
 @lru_cache(maxsize=4)
-def _load(file: Path | None, _changed: int | None) -> PriceList:
+def _load_cached(file: Path | None, _changed: int | None) -> PriceList:
     shipped = _read(SHIPPED)
     if file is None:
         return shipped
-    own = _read(file)
-    if own.currency != shipped.currency:  # there is one currency
-        return own
+    override = _read(file)
+    if override.currency != shipped.currency:  # a list has one currency
+        return override
     joined = {
         provider: {
             **{
                 pattern: price
                 for pattern, price in shipped.prices.get(provider, {}).items()
-                if not any(fnmatchcase(pattern, other) for other in own.prices.get(provider, {}))
+                if not any(fnmatchcase(pattern, other) for other in override.prices.get(provider, {}))
             },
-            **own.prices.get(provider, {}),
+            **override.prices.get(provider, {}),
         }
-        for provider in (*shipped.prices, *own.prices)
+        for provider in (*shipped.prices, *override.prices)
     }
-    return PriceList(own.currency, own.as_of, joined)
+    return PriceList(override.currency, override.as_of, joined)
 
 
 def _read(file: Path) -> PriceList:
@@ -116,5 +117,5 @@ def _read(file: Path) -> PriceList:
         return PriceList(currency, as_of, _PRICES.validate_python(document))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"SHUFFLEBOARD_PRICES={file}: {where}: {first['msg']}; correct the file") from None
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(f"SHUFFLEBOARD_PRICES={file}: {place}: {first['msg']}; correct the file") from None

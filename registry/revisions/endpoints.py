@@ -9,8 +9,8 @@ A deployment lists them in a TOML file that SHUFFLEBOARD_ENDPOINTS names, one ta
     url_prefix = "https://api.example.org/v1"
     key_env = "EXAMPLE_API_KEY"
 
-A model of kind `openai` is at a location that one of them covers. The registry stores an endpoint's name and URL but
-never its key: only a worker reads that, and sends it only to URLs of that endpoint.
+The location of a model of kind `openai` must belong to one of them. The registry stores an endpoint's name and URL but
+never its key: only a worker reads the key, and sends it only to URLs of that endpoint.
 """
 
 import ipaddress
@@ -28,23 +28,24 @@ from registry.names import check_name
 from registry.settings import Settings
 
 BATCH_PROVIDERS: Final = ("openai", "anthropic")
-"""Whose batch service is known here."""
+"""Providers whose batch service is supported."""
 _PORTS: Final = {"http": 80, "https": 443}
-_UNWISE: Final = frozenset('%\\"<>^`{|}')
-"""Characters that servers and proxies read differently, so that a prefix would not mean one place."""
+_AMBIGUOUS: Final = frozenset('%\\"<>^`{|}')
+"""Characters that servers and proxies read differently, so that a prefix with them would be ambiguous."""
 
 
 class Endpoint(BaseModel):
     """One table of the file.
 
     url_prefix: scheme, host, port and beginning of the path; a location below it belongs to this endpoint. key_env,
-    key_file: the place of the key, if there is one. allow_http: plain HTTP beyond this machine. top_logprobs: number of
-    log-probabilities to request, instead of the setting's. openai_parameters_only: leave out parameters that OpenAI's
-    own service refuses: top_k, min_p, and requests for chosen tokens. requests_per_minute, tokens_per_minute: limits of
-    its key, over all workers; None: no limit. provider: the provider whose own library is used, for written answers
-    alone. reasoning_models: names, or patterns such as o3*, of models that think before they answer; reasoning_tokens:
-    their tokens in addition to the protocol's; adaptive_thinking: those models that decide this by themselves
-    (Anthropic's). batch: use the provider's batch service, for less money and within a day.
+    key_file: the environment variable or file with the key, if there is one. allow_http: allow plain HTTP to other
+    machines. top_logprobs: number of log-probabilities to request, instead of the setting's. openai_parameters_only:
+    leave out parameters that OpenAI's own service refuses: top_k, min_p, and requests for chosen tokens.
+    requests_per_minute, tokens_per_minute: limits of its key, over all workers; None: no limit. provider: the provider
+    whose own library is used, for written answers alone. reasoning_models: names, or patterns such as o3*, of models
+    that think before they answer; reasoning_tokens: tokens that they may use in addition to the protocol's;
+    adaptive_thinking: names or patterns of reasoning models that decide themselves how long to think (Anthropic's).
+    batch: use the provider's batch service, which is cheaper and answers within a day.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,7 +66,7 @@ class Endpoint(BaseModel):
     batch: bool = False
 
     @model_validator(mode="after")
-    def _is_sound(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.key_env is not None and self.key_file is not None:
             message = "has both key_env and key_file; keep one"
             raise ValueError(message)
@@ -75,13 +76,13 @@ class Endpoint(BaseModel):
         return self
 
     def limits_key(self) -> str:
-        """Return the owner of its limits: the place of its key, or the endpoint if it has none."""
+        """Return the key of its rate limits: the source of its API key, or the endpoint if it has none."""
         if self.key_env is not None:
             return f"env:{self.key_env}"
         return f"endpoint:{self.name}" if self.key_file is None else f"file:{self.key_file}"
 
     def thinking_tokens(self, model: str) -> int | None:
-        """Return the tokens that a model may think; None if it is no reasoning model."""
+        """Return the number of tokens that a model may use to think; None if it is not a reasoning model."""
         reasons = any(fnmatchcase(model, pattern) for pattern in self.reasoning_models)
         return self.reasoning_tokens if reasons else None
 
@@ -106,7 +107,7 @@ def load_endpoints(path: str) -> dict[str, Endpoint]:
         tables = read_toml(file)
     except IngestError as error:  # its message has a line number and no content
         raise UsageError(f"SHUFFLEBOARD_ENDPOINTS: {error}") from None
-    endpoints = {name: _endpoint(name, table, path) for name, table in tables.items()}
+    endpoints = {name: _parse_endpoint(name, table, path) for name, table in tables.items()}
     owners: dict[str, str] = {}
     for name, endpoint in endpoints.items():
         other = owners.setdefault(endpoint.url_prefix, name)
@@ -118,7 +119,7 @@ def load_endpoints(path: str) -> dict[str, Endpoint]:
     return endpoints
 
 
-def _endpoint(name: str, table: Any, path: str) -> Endpoint:
+def _parse_endpoint(name: str, table: Any, path: str) -> Endpoint:
     where = f"SHUFFLEBOARD_ENDPOINTS={path}, [{name}]"
     check_name("endpoint", name)
     if not isinstance(table, dict):
@@ -157,15 +158,15 @@ def canonical_url(url: str) -> str:
         raise ModelError(f"URL on {parts.hostname}: contains a user name or password; use a named key instead")
     if "?" in url or "#" in url:
         raise ModelError(f"URL on {parts.hostname}: has a query or fragment; leave out what follows ? or #")
-    if not parts.hostname or any(not "!" <= character <= "~" or character in _UNWISE for character in url):
+    if not parts.hostname or any(not "!" <= character <= "~" or character in _AMBIGUOUS for character in url):
         raise ModelError(f"{url!r}: has no host, or characters that a URL cannot have; correct it")
     path = parts.path.rstrip("/")
     if any(segment in ("", ".", "..") for segment in path.split("/")[1:]):
         raise ModelError(f"{url}: has empty segments or dots in its path; remove them")
-    return f"{parts.scheme}://{_host(parts, port)}{path}"
+    return f"{parts.scheme}://{_format_host(parts, port)}{path}"
 
 
-def _host(parts: SplitResult, port: int | None) -> str:
+def _format_host(parts: SplitResult, port: int | None) -> str:
     host = str(parts.hostname)
     shown = f"[{host}]" if ":" in host else host
     return shown if port in (None, _PORTS[parts.scheme]) else f"{shown}:{port}"
@@ -213,7 +214,7 @@ def find_endpoint(endpoints: Mapping[str, Endpoint], location: str, reference: s
 
 
 def endpoint_of(location: str, settings: Settings) -> Endpoint | None:
-    """Return the endpoint of a stored location; None if this process has none for it."""
+    """Return the endpoint of a stored location; None if this process knows none for it."""
     try:
         return find_endpoint(load_endpoints(settings.endpoints), location)
     except ModelError:
@@ -221,17 +222,16 @@ def endpoint_of(location: str, settings: Settings) -> Endpoint | None:
 
 
 def provider_of(location: str, settings: Settings) -> str | None:
-    """Return the provider of a stored location; None if it is a server's, or on no endpoint of this process."""
+    """Return the provider of a stored location; None if its endpoint names none, or is unknown to this process."""
     endpoint = endpoint_of(location, settings)
     return None if endpoint is None else endpoint.provider
 
 
 def choose_from_partial(logprobs: Sequence[float | None]) -> tuple[int | None, bool]:
-    """Return (position of the answer, whether all is known) from log-probabilities, some of which may be unknown.
+    """Return the most probable position, None if unknown, and whether all log-probabilities are known.
 
     logprobs: by position; None if a label is not among the most probable tokens that an endpoint lists. Such a label is
-    no more probable than any listed one, so the highest known one is the answer; the lowest position on a tie. The
-    probabilities are known only if all are.
+    no more probable than any listed one, so the highest known value decides; on a tie, the lowest position.
     """
     known = [(value, position) for position, value in enumerate(logprobs) if value is not None]
     if not known:

@@ -21,25 +21,25 @@ from registry.tables import MODEL_KINDS, Model, ModelRevision
 DTYPES: Final = ("float32", "bfloat16", "float16")
 QUANTISATIONS: Final = ("int8-weight-only",)
 _REVISION: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9_])?")
-_SERVED: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/@+-]{0,198}[A-Za-z0-9])?")
-_MOST_SAID: Final = 200
-"""Characters of the revision of an external model, which is whatever its makers call it."""
+_SERVED_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/@+-]{0,198}[A-Za-z0-9])?")
+_MAX_EXTERNAL_REVISION: Final = 200
+"""The most characters of an external model's revision, which is free text."""
 PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt")
 
 
 def check_revision(kind: str, revision: str) -> str:
-    """Return the revision of a model of that kind if it is valid, for every interface that registers models.
+    """Return the revision if it is valid for a model of this kind, for every interface that registers models.
 
-    On the hub it is a branch, a tag or a commit, on an endpoint the model's name there: never a path. Raises
-    UsageError.
+    On the hub it is a branch, a tag or a commit, on an endpoint the model's name there: never a path. Raises UsageError
+    if it is invalid.
     """
     shown = f"revision {revision[:100]!r}"
     if kind == "external":
-        if len(revision) > _MOST_SAID or not revision.isprintable():
-            raise UsageError(f"{shown}: give up to {_MOST_SAID} printable characters")
+        if len(revision) > _MAX_EXTERNAL_REVISION or not revision.isprintable():
+            raise UsageError(f"{shown}: give up to {_MAX_EXTERNAL_REVISION} printable characters")
         return revision
-    known = _SERVED if kind == "openai" else _REVISION
-    if not known.fullmatch(revision) or ".." in revision or (kind != "openai" and "//" in revision):
+    pattern = _SERVED_NAME if kind == "openai" else _REVISION
+    if not pattern.fullmatch(revision) or ".." in revision or (kind != "openai" and "//" in revision):
         if kind == "openai":
             raise UsageError(f"{shown} on an endpoint: give its name there, of up to 200 letters, digits and ._:/@+-")
         raise UsageError(f"{shown}: give a branch, a tag or a commit, such as main")
@@ -119,12 +119,13 @@ class RevisionRequest:
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """The identity of a revision's files. commit: of the hub, or None for local files.
+    """The digests of a revision's files, with facts from the model's card and the hub.
 
-    The digests of a model on an endpoint are None: its files are not accessible. With an adapter weights_digest is made
-    of base_digest and adapter_digest, so that no other model has the same. thinking: the settings of thinking that a
-    server supports; None: none. licence, parameters: from the card and the weights of the folder; None if they lack it.
-    developer, released: the owner of the hub's repository, and the day on which it was created.
+    commit: of the hub, or None for local files. The digests of a model on an endpoint are None: its files are not
+    accessible. With an adapter, weights_digest combines base_digest and adapter_digest. thinking: the settings of
+    thinking that a server supports, None if it has none. licence, parameters: from the card and the weights of the
+    folder; None if they lack it. developer, released: the owner of the hub's repository, and the day on which it was
+    created.
     """
 
     weights_digest: str | None
@@ -141,9 +142,9 @@ class ModelFiles:
     released: str | None = None
 
     def record(self, revision: ModelRevision) -> None:
-        """Write the digests into a revision, which can be used from then on.
+        """Store the digests in a revision and mark it ready.
 
-        Facts of the card and the hub become the model's if nobody gave others.
+        Facts of the card and the hub are stored with the model unless it has values already.
         """
         model = revision.model
         model.licence = model.licence or self.licence
@@ -222,7 +223,7 @@ def _refuse_pickles(location: str, path: Path, remedy: str) -> None:
 def check_adapter(adapter: str) -> str:
     """Return the adapter in its stored form: an absolute path, or a hub name with `@REVISION` as given.
 
-    Raises ModelError if a local folder is not that of one PEFT adapter in safetensors.
+    Raises ModelError unless a local folder contains one PEFT adapter in safetensors.
     """
     if not is_local(adapter):
         name, revision = split_reference(adapter)
@@ -252,10 +253,10 @@ def add_revision(
     description: Mapping[str, Any] | None = None,
     files: ModelFiles | None = None,
 ) -> tuple[ModelRevision, bool]:
-    """Register a revision under `name` and return it, with whether it is new.
+    """Register a revision under `name`; return it, and whether it is new.
 
-    An identical request is the existing revision; a different one under the same name, in whatever case, is its next
-    revision. Without `files` it waits for a worker to hash them.
+    An identical request returns the existing revision; another request under the same name, in whatever case, becomes
+    the model's next revision. Without `files` the revision waits for a worker to hash them.
     description: family, developer, parameters, licence, released (YYYY-MM-DD), url; given values replace those of the
     model.
     """
@@ -294,15 +295,15 @@ def add_revision(
 
 
 def rename(session: Session, model: Model, name: str) -> None:
-    """Give a model another name. Its specifications keep the first one, by which it is still found.
+    """Rename a model. Its specifications keep the first name, and it is still found by earlier ones.
 
     Raises UsageError if the name belongs to another model.
     """
     one_at_a_time(session, "add model revision")
     other = model_named(session, check_name("model", name))
     if other is not None and other.id != model.id:
-        called = "is" if other.name.lower() == name.lower() else "was"
-        raise UsageError(f"model {other.name!r}: {called} called {name!r} already; choose another name")
+        verb = "is" if other.name.lower() == name.lower() else "was"
+        raise UsageError(f"model {other.name!r}: {verb} called {name!r} already; choose another name")
     if model.name != name:
         model.name, model.earlier_names = name, [*(model.earlier_names or ()), model.name]
 
@@ -321,9 +322,9 @@ def twins(session: Session, revision: ModelRevision) -> list[str]:
 
 
 def describe(model: Model, description: Mapping[str, Any]) -> list[str]:
-    """Give a model the values of a description that are not None; return the keys of changed values.
+    """Update a model with the values of a description that are not None; return the names of changed fields.
 
-    Raises UsageError if `released` is no day.
+    Raises UsageError if `released` is not a day.
     """
     if (released := description.get("released")) is not None:
         check_day("released", released)
@@ -334,7 +335,7 @@ def describe(model: Model, description: Mapping[str, Any]) -> list[str]:
 
 
 def request_of(revision: ModelRevision) -> RevisionRequest:
-    """Return the request that made a stored revision."""
+    """Return the request that a stored revision was registered with."""
     return RevisionRequest(
         revision.kind,
         revision.location,

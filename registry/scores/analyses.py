@@ -1,4 +1,4 @@
-"""Analyses: further results computed from a sealed evaluation, kept with parameters and seed."""
+"""Analyses: further results computed from a sealed evaluation, stored with their parameters."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ from registry.tables import Analysis
 def store_analysis(
     session: Session, evaluation_id: int, kind: str, parameters: dict[str, Any], result: dict[str, Any]
 ) -> bool:
-    """Store a result, and return whether it is new; the same analysis with the same parameters is stored once."""
+    """Store a result and return whether it is new. A kind of analysis is stored once for the same parameters."""
     digest = specification_digest(parameters)
     one_at_a_time(session, f"analysis {evaluation_id}")
-    known = session.scalars(
+    existing = session.scalars(
         select(Analysis.id).filter_by(evaluation_id=evaluation_id, kind=kind, parameters_digest=digest)
     ).first()
-    if known is None:
+    if existing is None:
         session.execute(
             insert(Analysis).values(
                 evaluation_id=evaluation_id,
@@ -29,4 +29,4 @@ def store_analysis(
                 result=result,
             )
         )
-    return known is None
+    return existing is None

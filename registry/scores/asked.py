@@ -32,12 +32,12 @@ ASKED: Final = (
 
 
 def compute_asked(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """Return the columns in `ASKED` for an evaluation, computed from its stored questions.
+    """Compute the columns of `ASKED` for an evaluation from its stored questions.
 
     distinct_prompts_min, distinct_prompts_max: different prompts that show a question. variants_max: the most prompts
-    for a question. orders_only: no prompt alters options, labels or words. chance: accuracy of guessing, the mean of
-    1 / number of options. Each is None if nothing is stored. sampled_from, sample_seed, lists_options: as in the
-    specification. samples: whether the model draws its answers, which probabilities of imported answers exclude.
+    for a question. orders_only: no prompt alters options, labels or words. chance: accuracy of guessing, the mean of 1
+    / number of options. Each is None if nothing is stored. sampled_from, sample_seed, lists_options: as in the
+    specification. samples: whether the model draws its answers; False for imported answers with probabilities.
     """
     score = QuestionScore
     row = (
@@ -67,17 +67,17 @@ def compute_asked(session: Session, evaluation_id: int) -> dict[str, Any]:
         .join(Evaluation, Evaluation.variant_set_id == VariantSet.id)
         .where(Evaluation.id == evaluation_id)
     ).one()
-    found = dict(row)
-    own_only, probable = found.pop("own_only"), bool(found.pop("probable"))
+    columns = dict(row)
+    own_only, probable = columns.pop("own_only"), bool(columns.pop("probable"))
     orders_only = None if own_only is None else bool(own_only) and only_orders(kind or "")
     if _is_recorded(specification):
         samples = are_drawn(specification["protocol"], recorded=True, probable=probable)
-    said = {"orders_only": orders_only, "lists_options": listed, "samples": samples}
-    return found | said | sample_columns(specification)
+    specified = {"orders_only": orders_only, "lists_options": listed, "samples": samples}
+    return columns | specified | sample_columns(specification)
 
 
 def as_specified(specification: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a new evaluation that repeat its specification for views."""
+    """Return the columns of a new evaluation that copy parts of its specification for use in views."""
     protocol = specification["protocol"]
     return {
         "lists_options": lists_options(protocol),
@@ -93,7 +93,7 @@ def _is_recorded(specification: Mapping[str, Any]) -> bool:
 
 
 def sample_columns(specification: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return the columns of an evaluation that describe the sample of questions; None without one."""
+    """Return the columns of an evaluation that describe its sample of questions; None if it has no sample."""
     sample = specification.get("questions", {}).get("sample") or {}
     return {"sampled_from": sample.get("of"), "sample_seed": sample.get("seed")}
 
@@ -103,21 +103,21 @@ def compute_asked_digest(specification: Mapping[str, Any], questions: int, drawn
 
     It is the digest of the specification without model and engine. A filter that keeps all of the benchmark's questions
     counts as none; a sample of questions is another set for each size and seed. questions: number of questions in the
-    evaluation. of: number in the benchmark version.
+    evaluation. drawn_from: number in the benchmark version.
     """
-    same = {name: specification[name] for name in ("benchmark", "protocol", "variants")}
+    shared = {name: specification[name] for name in ("benchmark", "protocol", "variants")}
     part = None if questions >= drawn_from else specification["questions"]
-    return specification_digest(same | {"questions": part})
+    return specification_digest(shared | {"questions": part})
 
 
 def first_answers(session: Session, evaluation_id: int) -> ColumnElement[bool]:
-    """Return the condition for the predictions that the papers' metrics use: the first answer to each prompt."""
+    """Return the condition that selects the first answer to each prompt, which the papers' metrics use."""
     repeats = session.scalar(select(Evaluation.repeats).where(Evaluation.id == evaluation_id))
     return Prediction.variant % repeats == 0 if repeats is not None and repeats > 1 else true()
 
 
 def distinct_prompts(row: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return `{"min": …, "max": …}` over the questions, from a row with the columns of `compute_asked`."""
+    """Return the fewest and most different prompts of a question, from a row with the columns of `compute_asked`."""
     return {"min": row["distinct_prompts_min"], "max": row["distinct_prompts_max"]}
 
 
@@ -176,11 +176,11 @@ PROPOSED: Final = "cyclic"
 
 
 def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
-    """Return the command that runs a model on a benchmark in these variants, and otherwise in the same way.
+    """Return the command that runs an evaluation's model on its benchmark in other variants.
 
     row: `model`, `revision`, `kind` of the revision, `benchmark`, `protocol` and `shots`, and `question_filter` if only
-    some questions are used. Outputs of other programs are imported. A protocol that lists no options shows no orders:
-    `hybrid` scores the same texts, after a list.
+    some questions are used. For external models the command is an import. A protocol that lists no options cannot vary
+    their order; `hybrid` replaces it, which scores the same texts after a list of them.
 
     >>> row = {"model": "m", "revision": 2, "kind": "gguf", "benchmark": "arc", "protocol": "symbols", "shots": 5}
     >>> asking(row)
@@ -199,22 +199,22 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
         parts += ["--protocol", protocol]
     if row["shots"]:
         parts += ["--shots", str(row["shots"])]
-    kept = {} if imported else row.get("question_filter") or {}
-    for subject in kept.get("subjects") or ():
+    selected = {} if imported else row.get("question_filter") or {}
+    for subject in selected.get("subjects") or ():
         parts += ["--subject", subject]
     for key in ("options", "limit"):
-        if kept.get(key) is not None:
-            parts += [f"--{key}", str(kept[key])]
-    if (sample := kept.get("sample")) is not None:
+        if selected.get(key) is not None:
+            parts += [f"--{key}", str(selected[key])]
+    if (sample := selected.get("sample")) is not None:
         parts += ["--sample", str(sample["questions"]), "--seed", str(sample["seed"])]
     return propose("evaluations import" if imported else "evaluations submit", *parts)
 
 
 def not_ranked(row: Mapping[str, Any], metric: str, unread: str | None = None) -> dict[str, str] | None:
-    """Explain why a complete row has no rank by a metric that needs two orders: `reason` and `command`.
+    """Return the reason why a complete row has no rank, and the command that would give it one.
 
-    unread: why too many answers are missing for a rank by any metric. Returns None for rows with a rank, and for rows
-    that lack something else.
+    unread: the reason if too many answers are missing for a rank by any metric. Returns None for rows with a rank, and
+    for rows that have two orders but lack something else.
     """
     if unread is not None:
         return {"reason": unread, "command": asking(row, row["variants"])}

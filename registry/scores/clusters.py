@@ -1,7 +1,7 @@
-"""Questions that belong together, such as those on one passage: they are no independent samples.
+"""Clusters of questions that are not independent samples, such as questions about the same passage.
 
-A benchmark's file names a question's cluster under `cluster`; without it, questions with equal contexts are one. For
-their effect on intervals: docs/decisions/0057-clusters-of-questions.md.
+A benchmark's file names a question's cluster under `cluster`; without it, questions with the same context are a
+cluster. docs/decisions/0057-clusters-of-questions.md describes their effect on intervals.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from registry.tables import EvaluationQuestion, Question
 Clusters = NDArray[np.intp]
 
 COMMON: Final = 0.5
-"""A context that more than this share of the questions have is an instruction, not a passage: it groups nothing."""
+"""If more than this share of the questions have the same context, it is an instruction, not a passage: no cluster."""
 AT_ONCE: Final = 10_000
 """Questions read with one statement."""
 
@@ -30,24 +30,24 @@ AT_ONCE: Final = 10_000
 def clusters_of(session: Session, question_ids: Sequence[int], *, by_subject: bool = False) -> Clusters | None:
     """Return the cluster of each question, shape (questions,), numbered from 0; None if no two share one.
 
-    by_subject: questions of one subject are a cluster, whatever else they share.
+    by_subject: make the questions of each subject a cluster, whatever else they share.
     """
-    found: dict[int, Any] = {}
+    labels_by_id: dict[int, Any] = {}
     for start in range(0, len(question_ids), AT_ONCE):
         query = select(
             Question.id, Question.benchmark_version_id, Question.subject, Question.context, Question.extra
         ).where(Question.id.in_(question_ids[start : start + AT_ONCE]))
         for question_id, version, subject, context, extra in session.execute(query):
-            named = (extra or {}).get("cluster")
+            name = (extra or {}).get("cluster")
             if by_subject:
-                found[question_id] = (version, "subject", subject or "")
-            elif named not in (None, ""):
-                found[question_id] = (version, "cluster", str(named))
+                labels_by_id[question_id] = (version, "subject", subject or "")
+            elif name not in (None, ""):
+                labels_by_id[question_id] = (version, "cluster", str(name))
             elif context:
-                found[question_id] = (version, "context", context)
-    sizes = Counter(found.values())
+                labels_by_id[question_id] = (version, "context", context)
+    sizes = Counter(labels_by_id.values())
     most = COMMON * len(question_ids)
-    labels = [found.get(question_id, question_id) for question_id in question_ids]
+    labels = [labels_by_id.get(question_id, question_id) for question_id in question_ids]
     labels = [
         question_id if label in sizes and label[1] == "context" and sizes[label] > most else label
         for question_id, label in zip(question_ids, labels, strict=True)
@@ -60,11 +60,11 @@ def clusters_of(session: Session, question_ids: Sequence[int], *, by_subject: bo
 def compute_clustered_intervals(
     session: Session, evaluation_id: int, *, by_subject: bool = False
 ) -> dict[str, Any] | None:
-    """Return intervals of an evaluation's metrics over resampled clusters; None if no two questions share one.
+    """Compute intervals of an evaluation's metrics by resampling clusters; return None if no two questions share one.
 
-    `questions`, `clusters`, `largest` (questions of the largest cluster), and for each metric `interval`, None if none
-    is stated, and `design_effect`: the variance relative to that over resampled questions. RANK_RESAMPLES draws.
-    by_subject: as for `clusters_of`.
+    The result has `questions`, `clusters`, `largest` (the number of questions in the largest cluster), and for each
+    metric `interval`, None if none is stated, and `design_effect`: the variance relative to resampling questions. It
+    uses RANK_RESAMPLES draws. by_subject: as for `clusters_of`.
     """
     evaluation = find_evaluation(session, evaluation_id)
     query = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation.id)
@@ -74,26 +74,27 @@ def compute_clustered_intervals(
         return None
     values = question_values(session, evaluation.id, ids)
     factor = factor_of(evaluation)
-    alone, together = (
-        column_samples(values, resamples=RANK_RESAMPLES, clusters=given, factor=factor) for given in (None, clusters)
+    by_question, by_cluster = (
+        column_samples(values, resamples=RANK_RESAMPLES, clusters=resampled, factor=factor)
+        for resampled in (None, clusters)
     )
     return {
         "questions": len(ids),
         "clusters": int(clusters.max()) + 1,
         "largest": int(np.bincount(clusters).max()),
         "metrics": {
-            name: _describe_metric(name, samples, alone[name][0], clusters[defined])
-            for name, (samples, defined) in together.items()
+            name: _describe_metric(name, samples, by_question[name][0], clusters[defined])
+            for name, (samples, defined) in by_cluster.items()
         },
     }
 
 
-def _describe_metric(name: str, samples: Array, alone: Array, clusters: Clusters) -> dict[str, Any]:
+def _describe_metric(name: str, samples: Array, by_question: Array, clusters: Clusters) -> dict[str, Any]:
     number = np.unique(clusters).size
     interval = percentile_interval(samples, number)
     if interval is not None and name == ORDER_LOSS:
         interval = limit_order_loss(interval, number, lift=lift_of_means(samples))
     return {
         "interval": None if interval is None else [interval.low, interval.high],
-        "design_effect": design_effect(samples, alone),
+        "design_effect": design_effect(samples, by_question),
     }

@@ -1,4 +1,4 @@
-"""Names of methods of intervals that other modules compare, without the libraries that compute them."""
+"""Names of interval methods for modules that compare them without importing the libraries that compute intervals."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Stored answers as metrics see them, by the keys that are given."""
+"""Stored answers in the form that metrics read, judged by the answer keys that a caller passes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -24,8 +24,8 @@ def load_outcomes(
     evaluation: Evaluation,
     answers: Mapping[int, int],
 ) -> dict[int, list[VariantOutcome]]:
-    """Return each question's outcomes, by question. answers: the right option of each question."""
-    ids, found = sorted(answers), dict[int, list[VariantOutcome]]()
+    """Return the outcomes of each question by question id. answers: the right option of each question."""
+    ids, outcomes_by_id = sorted(answers), dict[int, list[VariantOutcome]]()
     inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
     lengths: dict[int, dict[int, int]] = {}
     option, prediction = QuestionOption, Prediction
@@ -56,7 +56,7 @@ def load_outcomes(
     )
     require_rows(session, evaluation.id)
     for row in session.execute(query):
-        found.setdefault(row.question_id, []).append(
+        outcomes_by_id.setdefault(row.question_id, []).append(
             VariantOutcome(
                 variant=row.variant,
                 option=row.chosen_option,
@@ -76,12 +76,13 @@ def load_outcomes(
         )
     repeats, samples, recorded = evaluation.repeats, evaluation.samples, evaluation.recorded
     return {
-        question_id: as_asked(outcomes, repeats, samples, recorded=recorded) for question_id, outcomes in found.items()
+        question_id: as_asked(outcomes, repeats, samples, recorded=recorded)
+        for question_id, outcomes in outcomes_by_id.items()
     }
 
 
 class RunAnswer(NamedTuple):
-    """An answer that counts in the run of its variant. unchanged: its prompt is the benchmark's question as it is."""
+    """An answer that counts in the run of its variant. unchanged: whether its prompt shows the question unchanged."""
 
     question_id: int
     variant: int
@@ -90,11 +91,11 @@ class RunAnswer(NamedTuple):
 
 
 def answers_in_runs(session: Session, evaluation: Evaluation, question_ids: Sequence[int]) -> Iterator[RunAnswer]:
-    """Yield the answers of the runs over these questions.
+    """Yield the answers to these questions that count in runs.
 
     Questions with fewer than two distinct prompts are in no run.
     """
-    wanted, p = set(question_ids), Prediction
+    ids, p = set(question_ids), Prediction
     query = (
         select(p.question_id, p.variant, p.correct, p.unchanged)
         .join(
@@ -106,12 +107,12 @@ def answers_in_runs(session: Session, evaluation: Evaluation, question_ids: Sequ
     )
     require_rows(session, evaluation.id)
     for question_id, variant, correct, unchanged in session.execute(query):
-        if question_id in wanted:
+        if question_id in ids:
             yield RunAnswer(question_id, variant, correct, unchanged)
 
 
 def runs_over(answers: Iterable[RunAnswer]) -> tuple[Runs, int]:
-    """Return the runs of some answers, and the number of their questions."""
+    """Compute the runs that some answers form; return them and the number of questions answered."""
     hits: dict[int, list[int]] = {}
     unchanged: dict[int, bool] = {}
     tested: set[int] = set()

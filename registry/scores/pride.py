@@ -1,4 +1,4 @@
-"""PriDe of stored evaluations: its answers are written when an evaluation is sealed, with their inputs."""
+"""PriDe of stored evaluations. Its answers are written with their inputs when an evaluation is sealed."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -37,7 +37,8 @@ class _Question(NamedTuple):
 def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) -> Pride:
     """Compute PriDe over all questions of a complete evaluation.
 
-    Reads every order of the estimation set and the original of the rest, which is all that PriDe looks at.
+    Only the predictions that PriDe uses are read: every order of the estimation set, and the original order of the
+    rest.
     """
     scored = session.execute(
         select(Question.id, Question.external_id, Question.n_options, Question.answer)
@@ -51,9 +52,9 @@ def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) ->
         groups.setdefault(row.n_options, []).append(row.external_id)
     chosen = {name for names in groups.values() for name in estimation_set(names, alpha)}
     by_id = {row.id: row for row in questions}
-    # Without an original there is no answer; the placeholder keeps the question in its group, whose size decides K.
+    # Without an original there is no answer; the placeholder keeps the question in its group, whose size determines K.
     outcomes: dict[int, list[VariantOutcome]] = {
-        row.id: [_outcome(row, -1, range(row.n_options), None, None, original=False)] for row in questions
+        row.id: [_create_outcome(row, -1, range(row.n_options), None, None, original=False)] for row in questions
     }
     original = (
         select(Prediction.question_id, func.min(Prediction.variant).label("variant"))
@@ -91,12 +92,12 @@ def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) ->
 
 
 def _build_outcome(question: Any, row: Any) -> VariantOutcome:
-    return _outcome(
+    return _create_outcome(
         question, row.variant, row.shown, row.chosen_option, row.label_probabilities, original=bool(row.unchanged)
     )
 
 
-def _outcome(
+def _create_outcome(
     question: Any,
     variant: int,
     order: Sequence[int],
@@ -117,18 +118,19 @@ def _outcome(
 
 
 def write_question_pride(session: Session, evaluation_id: int) -> None:
-    """Store PriDe's answers of a complete evaluation with their estimation set and prior; do nothing the second time.
+    """Store PriDe's answers for a complete evaluation with their estimation set and prior, unless already stored.
 
-    Nothing is stored if no group of questions has a prior, such as without probabilities: the metric is then undefined.
+    Nothing is stored if no group of questions has a prior, for example without probabilities: the metric is then
+    undefined.
     """
-    known = session.scalars(select(QuestionPride.question_id).filter_by(evaluation_id=evaluation_id).limit(1)).first()
+    stored = session.scalars(select(QuestionPride.question_id).filter_by(evaluation_id=evaluation_id).limit(1)).first()
     probable = select(Prediction.question_id).where(
         Prediction.evaluation_id == evaluation_id, Prediction.label_probabilities.is_not(None)
     )
-    if known is not None or session.scalars(probable.limit(1)).first() is None:
+    if stored is not None or session.scalars(probable.limit(1)).first() is None:
         return
-    found = compute_pride(session, evaluation_id)
-    if not found.priors:
+    result = compute_pride(session, evaluation_id)
+    if not result.priors:
         return
     of_evaluation = (
         select(Question.external_id, Question.id)
@@ -145,10 +147,10 @@ def write_question_pride(session: Session, evaluation_id: int) -> None:
                 "estimation": answer.estimation,
                 "correct": answer.correct,
             }
-            for name, answer in found.answers.items()
+            for name, answer in result.answers.items()
         ],
     )
-    store_analysis(session, evaluation_id, PRIDE, pride_parameters(ALPHA), pride_result(found))
+    store_analysis(session, evaluation_id, PRIDE, pride_parameters(ALPHA), pride_result(result))
 
 
 def pride_parameters(alpha: float) -> dict[str, Any]:
@@ -157,7 +159,7 @@ def pride_parameters(alpha: float) -> dict[str, Any]:
 
 
 def pride_result(found: Pride) -> dict[str, Any]:
-    """Return PriDe's result as an analysis: the metric, the estimation set and the prior for each number of options."""
+    """Return PriDe's result for an analysis: the metric, the estimation set and the prior for each option count."""
     correct = [answer.correct for answer in found.answers.values() if answer.correct is not None]
     return {
         "pride_accuracy": sum(correct) / len(correct) if correct else None,

@@ -1,4 +1,4 @@
-"""Unread and unfinished answers and the length of texts, stored with the evaluation when it is sealed."""
+"""Unread and unfinished answers and the length of texts: facts that are stored with an evaluation when it is sealed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,19 +22,19 @@ from registry.tables import (
 WRITTEN: Final = ("unread", "unfinished", "tokens_per_answer", "thought_tokens_per_answer")
 """Columns of `evaluation` with facts about written answers."""
 SAID: Final = 0.01
-"""Above this share of unread or unfinished answers, pages state it next to every accuracy."""
+"""If the share of unread or unfinished answers is above this, pages state it next to every accuracy."""
 
 
 def compute_written(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """Return the columns WRITTEN of an evaluation, from its stored predictions and texts.
+    """Compute the columns of WRITTEN for an evaluation from its stored predictions and texts.
 
-    unread, unfinished: number of answers in these states. tokens_per_answer: mean of thought and answer;
-    thought_tokens_per_answer: of the thought alone. Means are None if no tokens were counted.
+    unread, unfinished: numbers of answers in these states. tokens_per_answer: mean number for thought and answer;
+    thought_tokens_per_answer: for the thought alone. Means are None if no tokens were counted.
     """
     prediction = Prediction
-    nothing = and_(prediction.state.is_(None), prediction.chosen_position.is_(None))
+    is_unread = and_(prediction.state.is_(None), prediction.chosen_position.is_(None))
     states: Any = select(
-        func.coalesce(func.sum(case((nothing, 1), else_=0)), 0),
+        func.coalesce(func.sum(case((is_unread, 1), else_=0)), 0),
         func.coalesce(func.sum(case((prediction.state == "unfinished", 1), else_=0)), 0),
     ).where(prediction.evaluation_id == evaluation_id)
     tokens: Any = select(
@@ -70,14 +70,14 @@ class Lost:
 
     @property
     def by_themselves(self) -> float:
-        """Return the share of prompts whose text ended by itself, within its thought; 0 if no tokens were counted."""
+        """Return the share of prompts whose text ended by itself within its thought; 0 if no tokens were counted."""
         if self.at_limit is None or self.cut_short is None:
             return 0.0
         return max(0.0, self.unfinished - self.at_limit - self.cut_short)
 
 
 def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
-    """Return the evaluations whose share of unread or unfinished answers is above `SAID`, the highest first."""
+    """Return the evaluations whose share of unread or unfinished answers is above `SAID`, the worst first."""
     query = with_names(
         select(
             Evaluation.id,
@@ -93,19 +93,19 @@ def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
         is_in(Evaluation.id, list(evaluation_ids)),
         Evaluation.unread + Evaluation.unfinished > SAID * Evaluation.prompts,
     )
-    found = []
+    losses = []
     for row in session.execute(query).mappings():
         unread, unfinished = (row[name] / row["prompts"] for name in ("unread", "unfinished"))
         if max(unread, unfinished) > SAID:
-            found.append(_lost(session, row, unread, unfinished))
-    return sorted(found, key=lambda lost: -(lost.unread + lost.unfinished))
+            losses.append(_describe_lost(session, row, unread, unfinished))
+    return sorted(losses, key=lambda lost: -(lost.unread + lost.unfinished))
 
 
-def _lost(session: Session, row: Any, unread: float, unfinished: float) -> Lost:
+def _describe_lost(session: Session, row: Any, unread: float, unfinished: float) -> Lost:
     generation = row["definition"].get("generation", {})
     limit, recorded = generation.get("max_tokens"), row["specification"]["engine"]["name"] == "replay"
     limits = [most for most in (limit, generation.get("max_thought_tokens")) if most is not None]
-    ends = None if recorded or not limits or not unfinished else _ends(session, row["id"], min(limits))
+    ends = None if recorded or not limits or not unfinished else _count_ends(session, row["id"], min(limits))
     at_limit, cut_short = (None, None) if ends is None else (count / row["prompts"] for count in ends)
     reached = not recorded and (at_limit is None or at_limit > 0)
     again = None
@@ -126,10 +126,10 @@ def _lost(session: Session, row: Any, unread: float, unfinished: float) -> Lost:
     )
 
 
-def _ends(session: Session, evaluation_id: int, limit: int) -> tuple[int, int] | None:
-    """Return how many unfinished texts reached the limit, and how many were cut off before.
+def _count_ends(session: Session, evaluation_id: int, limit: int) -> tuple[int, int] | None:
+    """Return how many unfinished texts reached the limit, and how many were cut off before it.
 
-    None if a text lacks its number of tokens, or the texts are archived.
+    Returns None if a text's number of tokens is unknown, or the texts are archived.
     """
     cut, reached = Generation.finished.is_(False), Generation.tokens >= limit
     counted: Any = (
@@ -148,7 +148,7 @@ def _ends(session: Session, evaluation_id: int, limit: int) -> tuple[int, int] |
 
 
 def tokens_over(session: Session, evaluation_ids: Iterable[int]) -> dict[int, tuple[float, int]]:
-    """Map evaluation to its tokens per answer and its prompts; evaluations without counted tokens are absent."""
+    """Return each evaluation's tokens per answer and number of prompts, if its tokens were counted."""
     evaluation = Evaluation
     query = select(evaluation.id, evaluation.tokens_per_answer, evaluation.prompts).where(
         is_in(evaluation.id, list(evaluation_ids))

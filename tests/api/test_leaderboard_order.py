@@ -81,7 +81,7 @@ def test_pages_are_cut_from_the_order_that_is_defined(varied):
 @pytest.mark.parametrize("named", [100, 0])
 def test_rows_and_choices_are_those_of_the_view(varied, monkeypatch, named):
     """With any number of superseded evaluations named one by one: beyond it, the database compares them."""
-    monkeypatch.setattr("registry.leaderboard.rows._MOST_NAMED", named)
+    monkeypatch.setattr("registry.leaderboard.rows._MAX_LISTED", named)
     with read_session(varied) as session:
         of_the_view = oracle.rows_of_the_view(session)
         assert filter_choices(session) == {
