@@ -1,6 +1,6 @@
-"""Auditing logs of evaluations without a registry: nothing is written, no database is opened.
+"""Audits of evaluation logs without a registry: nothing is written, no database is opened.
 
-A reader per format (`readers`) yields records; `gathered` keeps columns of numbers from them, with the findings in
-their prompts (`prompts`) and texts (`rereading`); `checks` examines one log, `across` several, and `catalogue` lists
-every finding.
+A reader for each format (`readers`) yields records. `gathered` stores columns of numbers from them, with the findings
+in their prompts (`prompts`) and texts (`rereading`). `checks` examines one log, `across` compares several, and
+`catalogue` lists every finding.
 """

@@ -1,4 +1,4 @@
-"""Several logs of the same questions: which models differ, and which answers flip between two versions of a model."""
+"""Comparison of logs with the same questions: models that differ, and answers that flip between two versions of one."""
 
 import re
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from registry.statistics.power import smallest_difference_of_differing
 from registry.statistics.simultaneous import compare_all
 
 IN_COMMON: Final = 0.5
-"""Of the smaller log's questions that another must share to be compared with it."""
+"""The share of the smaller log's questions that two logs must have in common to be compared."""
 LEAST: Final = 30
 MOST: Final = 60
-"""Logs that are compared with each other at once."""
+"""The most logs that are compared with each other."""
 RESAMPLES: Final = 2_000
 SAME: Final = 0.99
 _DATED: Final = re.compile(r"(?:[@:_-](?:v?\d[\w.-]*|main|latest|rev\w*|[0-9a-f]{7,40}))+$", re.IGNORECASE)
@@ -29,11 +29,11 @@ _DATED: Final = re.compile(r"(?:[@:_-](?:v?\d[\w.-]*|main|latest|rev\w*|[0-9a-f]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two logs over the questions that both have.
+    """Comparison of two logs over the questions that both have.
 
-    difference: accuracy of the first less the second's; interval: its
-    95 % interval; p_value: McNemar's mid-p; seen: the smallest difference that these questions would show with 80 %
-    power; only_first, only_second: questions that only one has right; changed: share of chosen options that differ.
+    difference: accuracy of the first less the second's; interval: its 95 % interval; p_value: McNemar's mid-p; seen:
+    the smallest difference that these questions would show with 80 % power; only_first, only_second: questions that
+    only one has right; changed: share of questions with different chosen options.
     """
 
     first: str
@@ -51,7 +51,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Compared:
-    """Logs of the same questions. ranks: by log, the 95 % interval of its rank, all at once; only for three or more."""
+    """Comparison of a group of logs with the same questions.
+
+    ranks: the 95 % interval of each log's rank, simultaneous over all logs; only for three or more.
+    """
 
     logs: tuple[str, ...]
     questions: int
@@ -65,7 +68,7 @@ class Compared:
 
 
 def compare(logs: Sequence[Checked]) -> tuple[list[Compared], list[Finding]]:
-    """Compare the logs of each group that share their questions."""
+    """Compare the logs within each group that shares its questions; return the comparisons and findings."""
     findings: list[Finding] = []
     compared = []
     for group in _groups([log for log in logs if len(log.right) >= LEAST]):
@@ -98,7 +101,7 @@ def _groups(logs: Sequence[Checked]) -> list[list[Checked]]:
 
 
 def _by_question(log: Checked, name: str, numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return a column's value at each question's first record."""
+    """Return a column's values at the first record of each of these questions."""
     question = log.gathered.column("question")
     unique, first = np.unique(question, return_index=True)
     return log.gathered.column(name)[first[np.searchsorted(unique, numbers)]]
@@ -202,7 +205,7 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
 
 @dataclass(frozen=True)
 class _Test:
-    """Two logs, question by question. only_first, only_second: questions on which one log does better."""
+    """The test of a difference between two logs. only_first, only_second: questions on which one log does better."""
 
     p_value: float
     only_first: int
@@ -212,9 +215,10 @@ class _Test:
 def _test_pairs(
     first: NDArray[Any], second: NDArray[Any], pairs: Paired, places: tuple[int, int], *, whole: bool
 ) -> _Test:
-    """Return McNemar's test; for shares, from several answers to a question, the test of their mean difference.
+    """Test whether two logs differ: McNemar's test, or the test of the mean difference if answers are shares.
 
-    pairs: the result of `paired` for all logs; places: the positions of the two among them.
+    Answers are shares if a question has several. whole: whether they are all right or wrong. pairs: the result of
+    `paired` for all logs. places: the positions of the two logs among them.
     """
     if whole:
         exact = mcnemar((first > 0.5).tolist(), (second > 0.5).tolist())

@@ -1,6 +1,6 @@
-"""Every finding that an audit can report: number, name, severity, meaning, an example and the remedy.
+"""Every kind of finding that an audit can report: number, name, severity, condition, example and remedy.
 
-`docs/findings.md` is made from this table.
+`docs/findings.md` is generated from this table.
 """
 
 from dataclasses import dataclass
@@ -11,15 +11,16 @@ from registry.proposals import propose
 Severity = Literal["error", "warning", "note"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
-"""error: a number in the log is wrong or cannot be trusted. warning: it needs a remark wherever it is shown.
+"""Severities, the gravest first.
 
-note: a fact that a reader should know.
+error: a number in the log is wrong or cannot be trusted. warning: it needs a remark wherever it is shown. note: a fact
+that a reader should know.
 """
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of finding. when: the condition in words. example: its appearance in a log."""
+    """A kind of finding. when: its condition in words. example: how it appears in a log."""
 
     id: str
     name: str
@@ -445,7 +446,7 @@ assert len({kind.id for kind in KINDS.values()}) == len(KINDS) == sum(len(kinds)
 class Finding:
     """A finding in a log, or in several.
 
-    count: affected places, out of `of` places checked, both 0 if it is about the whole log. places: the first three.
+    count: affected places, out of `of` places checked, both 0 if it is about the log as a whole. places: the first few.
     """
 
     kind: Kind

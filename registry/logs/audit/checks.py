@@ -1,4 +1,4 @@
-"""The results of one log, and its faults."""
+"""Results and faults of a single log."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -26,12 +26,12 @@ from registry.statistics.proportions import score_interval
 
 FEW: Final = 100
 LEAST: Final = 20
-"""With fewer answers, distributions and guessing are not judged."""
+"""The fewest answers for judging distributions and guessing."""
 FEWEST: Final = 5
-"""Questions below which equal ones under several ids are no design."""
+"""The fewest questions that can be repeated on purpose: among fewer, equal ones under several ids are a fault."""
 CLEARLY: Final = 1e-3
 ABOVE: Final = 1.959964
-"""Standard errors by which orders must differ more than repeats do."""
+"""How many standard errors orders must differ more than repeats do."""
 OVER_ORDERS: Final = (
     "average_accuracy",
     "worst_accuracy",
@@ -47,7 +47,10 @@ OVER_ORDERS: Final = (
 
 @dataclass
 class Orders:
-    """Results over several orders of the same questions. metrics: by name, over `questions`."""
+    """Results over several orders of the same questions.
+
+    metrics: by name, over `questions`. repeats: the share of pairs of repeats that differ; None without repeats.
+    """
 
     questions: int
     orders: int
@@ -57,10 +60,10 @@ class Orders:
 
 @dataclass
 class Checked:
-    """A log with its numbers. Shares are in [0, 1]; None if unknown.
+    """A log with its results. Shares are in [0, 1]; None if unknown.
 
-    questions: different ones. keys, chosen: how often each position is right, and is chosen. letter: the position that
-    would score best as a constant answer, and its share. right: by question number, the mean of its answers.
+    questions: number of different ones. keys, chosen: how often each position is right, and is chosen. letter: the
+    position that would score best as a constant answer, and its share. right: question number → mean of its answers.
     """
 
     gathered: Gathered
@@ -80,7 +83,7 @@ class Checked:
     orders: Orders | None
     right: dict[int, float]
     again: Column
-    """By record: whether it is a prompt that is there before with the same answer, which counts once."""
+    """For each record, whether it repeats an earlier prompt with the same answer; the two count once."""
     findings: list[Finding] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
@@ -122,7 +125,7 @@ class _Checker:
         )
 
     def rows(self, name: str, detail: str, mask: Column, of: int) -> None:
-        """Add a finding at each row of the mask."""
+        """Add a finding with the rows of the mask as its places."""
         if mask.any():
             rows = np.flatnonzero(mask)
             self.add(
@@ -135,7 +138,7 @@ class _Checker:
 
 
 def check(gathered: Gathered) -> Checked:
-    """Check one log that was read to its end."""
+    """Check one log that has been read completely."""
     c = _Checker(gathered)
     source, total = gathered.source, len(gathered)
     key, right, question = gathered.column("key"), gathered.column("right"), gathered.column("question")
@@ -237,7 +240,7 @@ def _add_noted(c: _Checker, total: int) -> None:
 
 
 def _as_variants(g: Gathered) -> bool:
-    """Return whether the log repeats its questions on purpose: at least half of them are there more than once."""
+    """Return whether the log repeats its questions on purpose: at least half of them occur more than once."""
     if not len(g):
         return False
     counts = np.bincount(g.column("question"))
@@ -247,16 +250,16 @@ def _as_variants(g: Gathered) -> bool:
 
 
 def _records(c: _Checker, *, variants: bool) -> Column:
-    """Check records with the same id: one prompt twice, or two questions.
+    """Check records with the same id: they are the same prompt twice, or two questions.
 
-    Returns by row whether it is an earlier prompt's again, with the same answer: these count once.
+    Returns for each row whether it repeats an earlier prompt with the same answer: the two count once.
     """
     g = c.gathered
     again = np.zeros(len(g), dtype=bool)
     if not len(g):
         return again
     ids, question = g.column("row_id"), g.column("question")
-    # Variants may take options away, or add some: two questions are two texts.
+    # Variants may remove or add options, so only different texts are different questions.
     texts = np.frombuffer(g.questions.text, dtype=np.dtype("q"))[question]
     pairs = np.unique(np.stack([ids, texts], axis=1)[texts != 0], axis=0)
     twice = np.flatnonzero(np.bincount(pairs[:, 0]) > 1) if len(pairs) else np.zeros(0, int)
@@ -336,11 +339,11 @@ SIMILAR: Final = 0.75
 
 
 def find_near_pairs(questions: Questions, numbers: Column) -> list[tuple[int, int]]:
-    """Return pairs of questions, by number, whose words are nearly the same.
+    """Return the pairs of question numbers whose words are nearly the same.
 
-    Similar: three quarters of the smallest digests of their words, three in a row, are common to both (bottom-k sketch;
-    Broder, *On the resemblance and containment of documents*, 1997), and the parts that distinguish near texts, numbers
-    and negations, are equal.
+    Two texts are near if they share three quarters of the smallest digests of their words, three in a row (bottom-k
+    sketch; Broder, *On the resemblance and containment of documents*, 1997), and have the same numbers and negations,
+    which distinguish near texts.
     """
     buckets: dict[tuple[int, int], list[int]] = {}
     found: list[tuple[int, int]] = []
@@ -381,7 +384,8 @@ def _scores(
     g, source = c.gathered, c.gathered.source
     stated, right = g.column("stated"), g.column("right")
     written = ~np.isnan(stated) & scored
-    # Of two equal options, a comparison of texts accepts both, and a reference by text does not show which is meant.
+    # If two options are equal, a comparison of texts accepts both, and a reference by text does not show which is
+    # meant.
     wrong = written & (np.abs(stated - right) > 0.5 + 1e-6) & ~g.column("repeated").astype(bool)
     c.rows("score-contradicts-answer", "", wrong, int(written.sum()))
     left_out = ("unusable-answer", "unreadable-file", "failed-samples")
@@ -412,7 +416,7 @@ def _scores(
 
 
 def _is_mean_over_a_field(g: Gathered, scored: Column, overall: float) -> bool:
-    """Return whether an overall score is the mean over the values of a field that all records have."""
+    """Return whether an overall score is a mean over the values of a field that all records have."""
     means, right, stated = Means(), g.column("right"), g.column("stated")
     for row in np.flatnonzero(scored).tolist():
         own = float(stated[row])
@@ -493,18 +497,18 @@ def _benchmark(c: _Checker) -> Benchmark | None:
         places = [_row(g, number) for number in found.other_keys[: g.most_places]]
         c.add("key-differs-from-benchmark", f"published as {found.name}", len(found.other_keys), found.matched, places)
     whole = found.count_expected(g.source.task)
-    # As many ids as the benchmark has are no subset: questions repeat there, or are read otherwise than published.
+    # A log with as many ids as the benchmark is no subset: its questions repeat, or are read otherwise than published.
     if max(found.matched, len(g.ids)) < whole and not g.source.declared:
         c.add("undeclared-subset", f"of the questions of {found.name}", found.matched, whole)
     return found
 
 
 MOST_ORDERED: Final = 200_000
-"""The most answers used for metrics over orders: the first questions' answers, and their number is reported."""
+"""The most answers used for metrics over orders; if there are more, the first questions' are used and counted."""
 
 
 def _orders(c: _Checker) -> Orders | None:
-    """Return robustness metrics if questions have several orders, and the noise if prompts were repeated."""
+    """Compute robustness metrics if questions have several orders, and the noise if prompts were repeated."""
     g = c.gathered
     question, order = g.column("question"), g.column("order")
     if not len(g) or not _as_variants(g):

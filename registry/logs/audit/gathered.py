@@ -34,26 +34,26 @@ from registry.untrusted import LARGEST
 
 Column = NDArray[Any]
 Sketch = tuple[int, NDArray[np.uint32], NDArray[np.uint32]]
-"""A question's digests: of numbers and negations, which distinguish near texts, and the smallest of three words each.
+"""Digests of a question: of its numbers and negations, and the smallest digests of three words in a row.
 
-The latter are from all its words and from its last line, with its options: questions about one passage differ only in
-the last line.
+The latter are taken from all its words and again from its last line with its options: questions about one passage
+differ only in the last line.
 """
 
 SKETCHED: Final = 100_000
-"""Questions that are compared for near duplicates."""
+"""The most questions that are compared for near duplicates."""
 SKETCH: Final = 24
 REREAD: Final = 4_000
-"""Texts of a log that are read again before every second is passed over, then three of four, and so on."""
+"""The number of texts after which only every second one is read again, then every fourth, and so on."""
 BEGINNING: Final = 1_000
-"""Records that show how labels are read, and, if no prompt does, whether a template opened the thoughts."""
+"""Records at the beginning that show how labels are read, and whether a template opened the thoughts."""
 STATES: Final = ("answered", "unread", "unfinished", "empty", "refused")
 PLACES: Final = 3
 """Places listed per finding, by default."""
 SECONDS: Final = 600.0
-"""Time limit for reading a log."""
+"""Time limit for reading a log, in seconds."""
 LONGEST_TEXT: Final = 1 << 20
-"""The most characters of an answer or a prompt that are read: a second of work."""
+"""The most characters of an answer or a prompt that are read: about a second of work."""
 
 
 @lru_cache(maxsize=50_000)
@@ -63,7 +63,7 @@ def _content(text: str) -> int:
 
 @lru_cache(maxsize=20_000)
 def _contents(options: tuple[str, ...]) -> tuple[tuple[int, ...], int, int, str | None]:
-    """Return (digest of each option, of the set of options, of their order, the problem with them)."""
+    """Return (digest of each option, of the set of options, of their order, the problem with them or None)."""
     found = tuple(map(_content, options))
     problem = None
     if not all(map(str.strip, options)):
@@ -75,10 +75,10 @@ def _contents(options: tuple[str, ...]) -> tuple[tuple[int, ...], int, int, str 
 
 @dataclass
 class Questions:
-    """All questions of all logs.
+    """The questions of all logs, numbered from 0.
 
-    text: digest of each text, 0 if unknown. known: its digest among known benchmarks, likewise. sketches: of its words,
-    None if they are too few. told: findings already reported, with their questions.
+    text: digest of each text, 0 if unknown. known: its digest among known benchmarks, 0 if unknown. sketches: digests
+    of its words, None if they are too few. told: findings already reported, with their questions.
     """
 
     index: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Questions:
     told: set[tuple[str, int]] = field(default_factory=set)
 
     def first_told(self, what: str, which: bytes) -> bool:
-        """Return whether a finding is new: facts about questions are reported once, not for each log."""
+        """Return whether a finding has not been reported yet: facts about questions are reported once for all logs."""
         key = what, hash(which)
         if key in self.told:
             return False
@@ -97,7 +97,7 @@ class Questions:
         return True
 
     def of(self, seen: Seen, options: int) -> int:
-        """Return the number of a question; the same for the same text and options in any order."""
+        """Return the number of a record's question; it is the same for equal texts and options in any order."""
         text = _content(seen.text) if seen.text is not None else digest(seen.question_id)
         key = text, options if seen.texts else 0
         found = self.index.get(key)
@@ -169,7 +169,7 @@ _NEGATIONS: Final = frozenset(
 
 
 def _settle_labels(seen: Seen, conventions: tuple[int, int]) -> Seen | Unusable:
-    """Return the record with its labels read under one convention each; its key must name an option."""
+    """Return a record with its key and answer read under these conventions; Unusable if its key names no option."""
     if seen.keyed is not None:
         seen.key = seen.keyed.positions[conventions[0]]
         if seen.key is None:
@@ -182,7 +182,7 @@ def _settle_labels(seen: Seen, conventions: tuple[int, int]) -> Seen | Unusable:
 
 
 def _check_numbers(seen: Seen | Unusable) -> Seen | Unusable:
-    """Check a record's numbers: readers take them as the log has them."""
+    """Return a record if its numbers are valid, else Unusable: readers do not check them."""
     if isinstance(seen, Unusable):
         return seen
     shown = len(seen.options)
@@ -199,7 +199,7 @@ def _check_numbers(seen: Seen | Unusable) -> Seen | Unusable:
 
 
 def _too_long(seen: Seen) -> str | None:
-    """Return the reason why a record's texts take too long to read; None if they do not."""
+    """Return the reason why a record's texts take too long to read; None if they are short enough."""
     for name, text in (("output", seen.output), ("reasoning", seen.reasoning), ("prompt", seen.prompt)):
         if text is not None and len(text) > LONGEST_TEXT:
             return f"its {name} has {len(text):,} characters, over the limit of {LONGEST_TEXT:,}"
@@ -207,10 +207,10 @@ def _too_long(seen: Seen) -> str | None:
 
 
 class Gathered:
-    """A log: its columns, a row an answer, and the findings in its texts and prompts.
+    """The columns of a log, with a row for each answer, and the findings in its texts and prompts.
 
     question: number among all questions. order: digest of the order shown. chosen: digest of the option chosen, 0 for
-    none. keyed: of the right option, 0 if unknown. position, key: −1 for none. right: 1, 0, or −1 if unknown.
+    none. keyed: digest of the right option, 0 if unknown. position, key: −1 for none. right: 1, 0, or −1 if unknown.
     stated: NaN if the log states none. row_id: number of the record's id. repeated: whether two options are equal.
     """
 
@@ -253,7 +253,7 @@ class Gathered:
         return " ".join([f"{source.model} · {source.task}", *(f"[{part}]" for part in parts)])
 
     def read(self) -> "Gathered":
-        """Read the log to its end."""
+        """Read the log to its end and return it."""
         records = self._records()
         first = list(islice(records, BEGINNING))
         texts = [record.output for record in first if isinstance(record, Seen) and record.output]
@@ -272,7 +272,7 @@ class Gathered:
         return self
 
     def _records(self) -> Iterator[Seen | Unusable]:
-        """Yield the records; a reader may fail at content that no program writes."""
+        """Yield the records; if a reader fails at damaged content or takes too long, end with an Unusable record."""
         name = self.source.path.name
         end = time.monotonic() + self.seconds
         last = "its beginning"
@@ -293,7 +293,7 @@ class Gathered:
             yield record
 
     def note(self, name: str, place: str, detail: str) -> None:
-        """Count a finding at a place."""
+        """Count a finding and remember its first places."""
         self.counts[name] += 1
         places = self.found.setdefault(name, [])
         if len(places) < self.most_places:
@@ -351,7 +351,7 @@ class Gathered:
                 self.note(name, where, detail)
 
     def _state(self, seen: Seen) -> int:
-        """Return the state of an answer; read its text by other rules if its turn has come."""
+        """Return the state of an answer, reading a sample of the texts again by other rules."""
         if seen.output is None:
             return STATES.index("refused" if seen.refused else "answered" if seen.position is not None else "unread")
         self.texts += 1

@@ -1,4 +1,4 @@
-"""An audit's report as a GitHub workflow shows it: annotations of files and lines, and a table for the run's summary.
+"""An audit's report for a GitHub workflow: annotations of files and lines, and a table for the run's summary.
 
 Workflow commands: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 """
@@ -17,9 +17,9 @@ _LINE: Final = re.compile(r"line (\d+)")
 
 
 def annotations(report: Report, workspace: Path) -> Iterator[str]:
-    """Yield a workflow command for each place of each finding. Paths are relative to the workspace, if they are in it.
+    """Yield a workflow command for each place of each finding. Paths in the workspace are relative to it.
 
-    A finding without a line is about its file, and one about several logs about none.
+    The annotation of a finding without lines is for its whole file; a finding about several logs has no file.
     """
     paths = {log.gathered.label: log.gathered.source.path for log in report.logs}
     paths |= {log.gathered.source.path.name: log.gathered.source.path for log in report.logs}
@@ -44,14 +44,14 @@ def _command(finding: Finding, path: str, line: str) -> str:
 
 
 def _escape(text: str, more: str = "") -> str:
-    """Return a text in which the signs that end a command, and those in `more`, are written as their codes."""
+    """Return a text with the characters that end a command, and those in `more`, written as codes."""
     for sign in "%\r\n" + more:
         text = text.replace(sign, f"%{ord(sign):02X}")
     return text
 
 
 def summary(report: Report) -> str:
-    """Return Markdown: how many findings there are, a row for each log, and a row for each finding."""
+    """Return a summary in Markdown: the number of findings, a row for each log, and a row for each finding."""
     counts = ", ".join(plural(report.count(severity), severity) for severity in SEVERITIES)
     lines = [
         f"## Audit: {counts}",
@@ -77,5 +77,5 @@ def summary(report: Report) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text as a cell of Markdown: on one line, and nothing in it is markup."""
+    """Return a text as one line for a cell of a Markdown table, with markup escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(text.split()))

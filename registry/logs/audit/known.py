@@ -1,8 +1,8 @@
-"""Finding the known benchmark that a log's questions are from, by digests: no question is shipped.
+"""Recognition of the benchmark that a log's questions are from, by digests: no question is shipped.
 
-`known.bin` has eight bytes a question: six of a digest of its options and the end of its text, two of a digest of its
-right option. `known.toml` maps stretches to benchmarks. `python -m registry.logs.audit.known NAME=FILE …` writes both
-from files of questions.
+`known.bin` has eight bytes for each question: six are a digest of its options and the end of its text, two a digest of
+its right option. `known.toml` maps ranges of it to benchmarks. `python -m registry.logs.audit.known NAME=FILE …` writes
+both from files of questions.
 """
 
 import sys
@@ -24,22 +24,25 @@ HERE: Final = Path(__file__).parent
 LEAST: Final = 20
 """The fewest questions that identify a benchmark."""
 SHARE: Final = 0.8
-"""Of a log's questions that must be."""
+"""The share of a log's questions that must be in a benchmark to identify it."""
 _END: Final = 60
 _Digests = NDArray[np.uint64]
 
 
 def compute_short_digest(text: str, options: tuple[int, ...]) -> int:
-    """Return 48 bits for a question: from its options in any order, by their digests, and its last 60 characters."""
+    """Return a 48-bit digest of a question, from its options in any order and its last 60 characters.
+
+    options: digests of the options.
+    """
     return digest(f"{normal(text)[-_END:]}|{sorted(options)}") & 0xFFFF_FFFF_FFFF
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The source of a log's questions.
+    """The benchmark that a log's questions are from.
 
-    subjects: questions of each. matched: number of the log's questions found in it. other_keys: numbers of questions
-    whose right option differs from the published one.
+    subjects: subject → number of its questions. matched: number of the log's questions found in it. other_keys: numbers
+    of questions whose right option differs from the published one.
     """
 
     name: str
@@ -49,7 +52,7 @@ class Benchmark:
     other_keys: tuple[int, ...]
 
     def count_expected(self, task: str) -> int:
-        """Return how many questions a task of this name should have: the questions of its subjects, else all."""
+        """Return how many questions a task of this name should have: those of the subjects in its name, else all."""
         name = _plain(task)
         named = [subject for subject in map(_plain, self.subjects) if subject in name]
         longest = {subject for subject in named if not any(subject in other for other in named if other != subject)}
@@ -66,7 +69,7 @@ def _plain(name: str) -> str:
 
 @cache
 def _load_known() -> list[tuple[str, Mapping[str, int], _Digests, _Digests]]:
-    """Return (name, subjects, digests of the questions, sorted, with their keys, and the questions alone)."""
+    """Return (name, subjects, sorted digests of questions with keys, digests of questions alone) of each benchmark."""
     whole = np.fromfile(HERE / "known.bin", dtype=">u8").astype(np.uint64)
     found, start = [], 0
     for entry in read_toml(HERE / "known.toml")["benchmark"]:
@@ -78,12 +81,12 @@ def _load_known() -> list[tuple[str, Mapping[str, int], _Digests, _Digests]]:
 
 
 def benchmark_of(digests: _Digests, numbers: NDArray[Any], keyed: NDArray[Any]) -> Benchmark | None:
-    """Return the benchmark that a log's questions are from; None for none.
+    """Return the benchmark that a log's questions are from; None if it is not known.
 
-    Of several it is the benchmark with the most of them, of these the one with the most of their keys, then the
+    If several fit, the one with the most of the questions is returned, then with the most of their keys, then the
     smallest.
 
-    digests: `compute_short_digest` of each, 0 if unknown. numbers: of the questions; keyed: digests of
+    digests: `compute_short_digest` of each question, 0 if unknown. numbers: the questions' numbers. keyed: digests of
     their right options.
     """
     if len(digests) < LEAST:

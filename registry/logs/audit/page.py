@@ -1,7 +1,7 @@
-"""The report of an audit as one HTML page, without scripts and without anything from elsewhere.
+"""The report of an audit as one HTML page without scripts or external resources.
 
-Marks are the site's: a dot at accuracy with its interval, a light span from worst to best order, a tick at the accuracy
-of guessing, a grey end piece for unread answers.
+Its charts use the site's marks: a dot at accuracy with its interval, a light span from worst to best order, a tick at
+the accuracy of guessing, a grey end piece for unread answers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ _WIDTH = 280
 
 
 def page_of(report: Report) -> str:
-    """Return the page."""
+    """Return the report as an HTML page."""
     return "\n".join(_page(report))
 
 

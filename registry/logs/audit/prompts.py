@@ -1,4 +1,4 @@
-"""Faults of a prompt, as far as its text shows them."""
+"""Faults of prompts that can be seen in their text."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ _RANGE: Final = re.compile(
     r"(?<![\w])\(?A\)?\s*(?:-|–|—|\.\.\.?|…|\bto\b|\bthrough\b)\s*\(?([B-Z])\)?(?![\w])", re.IGNORECASE
 )
 _GAPPED: Final = 4
-"""Letters that a list with a gap must have: shorter ones may be about figures or persons."""
+"""The fewest letters of a list with a gap that counts: shorter ones may be about figures or persons."""
 _EDGE: Final = 12
 _MOST_EDGES: Final = 2_000
 _ENDING: Final = re.compile(r"(?:answer|answer is|response)\s*(?:[:=]\s*)?[\"'(*]*([A-Z])[\"').*]*\s*$", re.IGNORECASE)
@@ -40,12 +40,12 @@ _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n\s*\n")
 
 
 def count_named_labels(instruction: str) -> int:
-    """Count the labels from A on in an instruction, as "A, B, C or D", "ABCD" or "A to D"; 0 if it names none."""
+    """Count the labels from A on that an instruction names, as "A, B, C or D", "ABCD" or "A to D"; 0 if none."""
     return max((_count_named(part) for part in _SENTENCE.split(instruction) if CUE.search(part)), default=0)
 
 
 def label_gap(instruction: str) -> str | None:
-    """Return the labels of a list that leaves some out, such as "A, B and D"; None if none does."""
+    """Return the labels of a list with a gap in an instruction, such as "A, B and D"; None if there is none."""
     for part in filter(CUE.search, _SENTENCE.split(instruction)):
         for match in _LISTED.finditer(part):
             letters = re.findall(r"[A-Z]", re.sub(r"\b(?:or|and)\b", " ", match[0]))
@@ -99,10 +99,10 @@ def problems(seen: Seen) -> Iterator[tuple[str, str]]:
 
 
 def _as_example(seen: Seen, flat: str, text: str, *, lists: bool) -> bool:
-    """Return whether the first of two places has the options or an answer, so that it is not a mere repetition.
+    """Return whether options or an answer are between a question's first and last place in a prompt.
 
-    lists: whether the prompt lists options. Then two of them must be there: different questions may have the same
-    ending.
+    Then the first place is an example, not a mere repetition.
+    lists: whether the prompt lists options; then two of them must be there, since questions may have the same ending.
     """
     first = flat.find(text)
     between = flat[first + len(text) : flat.rfind(text)]
@@ -111,7 +111,7 @@ def _as_example(seen: Seen, flat: str, text: str, *, lists: bool) -> bool:
 
 
 def _lists_options(seen: Seen, flat: str) -> bool:
-    """Return whether the prompt lists options behind labels: it has at least two of this question's."""
+    """Return whether the prompt lists options behind labels: at least two of this question's are found there."""
     if not seen.texts:
         return False
     found = 0
@@ -144,17 +144,17 @@ def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]
 
 
 def beginning(prompt: str) -> str:
-    """Return the first characters of a prompt."""
+    """Return the beginning of a prompt, for comparison with other prompts."""
     return prompt.lstrip()[:_EDGE]
 
 
 def ending(prompt: str) -> str:
-    """Return the last characters of a prompt's last line."""
+    """Return the end of a prompt's last line, for comparison with other prompts."""
     return prompt.rstrip().rpartition("\n")[2][-_EDGE:]
 
 
 class Edges:
-    """The beginnings, or endings, of prompts, to find those few that differ from nearly all others."""
+    """Counts of the beginnings, or endings, of prompts, to find the few that differ from nearly all others."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -169,7 +169,10 @@ class Edges:
                 places.append(place)
 
     def odd(self) -> tuple[int, list[str]]:
-        """Return how many prompts lack the edge that at least 90 % have, and the first three places; 0 without one."""
+        """Return how many prompts lack the edge that at least 90 % have, and their first three places.
+
+        The number is 0 if there is no such edge.
+        """
         total = sum(self._counts.values())
         if total < 10:
             return 0, []

@@ -1,7 +1,7 @@
-"""The files that may be logs, and the logs in them.
+"""Search for the files that may be logs, and for the logs in them.
 
-If an import refuses a record or a line, an audit names it and goes on. Lines are streamed; a log of one document is in
-memory while it is read.
+An import refuses a file for one bad record or line; an audit reports it and goes on. Lines are streamed; a log that is
+one document is in memory while it is read.
 """
 
 import os
@@ -20,11 +20,11 @@ from registry.logs.record import Known, Source
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".eval", ".parquet", *TABLES)
 MOST_FILES: Final = 10_000
-"""Files of a folder that are looked at."""
+"""The most files of a folder that are examined."""
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the files at `path` that may be logs: itself, or a folder's files. Raises IngestError if there is none."""
+    """Return the files that may be logs: `path` itself, or a folder's files. Raises IngestError if there is none."""
     if not path.is_dir():
         if not path.exists():
             raise no_such_file(path)
@@ -48,7 +48,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def sources_of(path: Path, known: Known) -> list[Source]:
-    """Return the logs in a file; none if no import reads its format. Raises IngestError for a damaged file."""
+    """Return the logs in a file; empty if no import reads its format. Raises IngestError for a damaged file."""
     name = path.name
     if not path.is_file():
         path.stat()
@@ -76,7 +76,7 @@ def sources_of(path: Path, known: Known) -> list[Source]:
 
 
 _UNREADABLE: Final = 100
-"""Lines at the beginning of a file that may all be damaged before it is taken for none of lines."""
+"""If this many lines at the beginning of a file are damaged, it is not a file of lines."""
 
 
 def _keys(form: str) -> str:
@@ -89,4 +89,4 @@ READ_FORMATS: Final = (
     "predictions numbered from 0 (OpenCompass); an archive .eval (Inspect); Parquet with the columns "
     f"{_keys(LIGHTEVAL)}; or CSV whose first column is question_id"
 )
-"""The mark of each format, for a message about a file of another format."""
+"""How each format is recognised, for the message about a file of another format."""

@@ -1,4 +1,4 @@
-"""The result of an audit: for people, for programs and for CI."""
+"""Reports of audits: for people, for programs and for CI."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -23,19 +23,23 @@ from registry.prompting.labels import letter
 WIDTH = 80
 SHOWN_LOGS = 12
 DETAILED = 3
-"""Logs up to which each has a paragraph, and not a line."""
+"""Up to this many logs, each has a paragraph in the summary; more have a line each."""
 
 
 @dataclass
 class Report:
-    """logs: those read, with their numbers. findings: the gravest first. compared: groups of logs of one task."""
+    """The result of an audit.
+
+    logs: the logs that were read, with their results. findings: the gravest first. compared: groups of logs of one
+    task.
+    """
 
     logs: list[Checked]
     findings: list[Finding]
     compared: list[Compared] = field(default_factory=list)
 
     def worst(self) -> Severity | None:
-        """Return the gravest severity found; None for nothing."""
+        """Return the gravest severity found; None if nothing was found."""
         return next((severity for severity in SEVERITIES if self.count(severity)), None)
 
     def count(self, severity: Severity) -> int:
@@ -43,7 +47,7 @@ class Report:
         return sum(finding.severity == severity for finding in self.findings)
 
     def fails(self, level: str) -> bool:
-        """Return whether anything of `level` (error, warning or note) or graver was found; never for "never"."""
+        """Return whether there is a finding of `level` (error, warning or note) or graver; False for "never"."""
         return level != "never" and any(self.count(severity) for severity in SEVERITIES[: SEVERITIES.index(level) + 1])
 
     def document(self) -> dict[str, Any]:
@@ -55,7 +59,7 @@ class Report:
         }
 
     def text(self, width: int = WIDTH) -> str:
-        """Return a summary that is read in a minute. Control characters and half characters of logs are replaced."""
+        """Return a summary in lines of at most `width` characters, with unprintable characters replaced."""
         return "\n".join("".join(c if c.isprintable() else "\ufffd" for c in line) for line in self._lines(width))
 
     def _lines(self, width: int) -> Iterator[str]:
@@ -144,12 +148,12 @@ def _cut(line: str, width: int) -> str:
 
 
 def _middle_cut(name: str, width: int) -> str:
-    """Shorten a name but keep its end, which often distinguishes it."""
+    """Shorten a name in the middle: its end often distinguishes it."""
     return name if len(name) <= width else f"{name[: width - width // 2 - 1]}…{name[-(width // 2) :]}"
 
 
 def cut_apart(names: Sequence[str], width: int) -> list[str]:
-    """Return the names no longer than `width`, and as different as they were.
+    """Shorten names to at most `width` characters so that different names stay different.
 
     Names that would be cut to the same text keep the part in which they differ.
     """
@@ -164,7 +168,7 @@ def cut_apart(names: Sequence[str], width: int) -> list[str]:
 
 
 def _common(names: Sequence[str]) -> int:
-    """Return the length of the beginning that all names share."""
+    """Return the length of the names' longest common beginning."""
     different = (at for at, each in enumerate(zip(*names, strict=False)) if len(set(each)) > 1)
     return next(different, min(map(len, names)))
 
@@ -226,12 +230,12 @@ def audit(
     places: int = PLACES,
     seconds: float = SECONDS,
 ) -> Report:
-    """Read the logs at `paths`, files or folders, and report their faults. Writes nothing.
+    """Read the logs at `paths`, files or folders, and return a report of their faults. Nothing is written.
 
-    places: how many are listed for a finding. seconds: the limit for reading each log; the rest is left out and
-    reported.
+    places: how many places are listed for a finding. seconds: the time limit for reading each log; its rest is left
+    out, and the report says so.
 
-    Files of questions among them lend their texts and keys to logs that have none. Raises IngestError for a path that
+    Files of questions among them provide texts and keys for logs that have none. Raises IngestError for a path that
     does not exist or has no log; a damaged log among others is a finding.
     """
     known: Known = {}
@@ -276,7 +280,7 @@ def audit(
 
 
 def _tell_apart(logs: Sequence[Gathered]) -> None:
-    """Add places to the labels of logs with the same model and task, as far as the places differ."""
+    """Add paths or numbers to the labels of logs with the same model and task, so that labels differ."""
     same: dict[str, list[Gathered]] = {}
     for log in logs:
         same.setdefault(log.label, []).append(log)
