@@ -76,13 +76,13 @@ _PAGES: Final = (
 
 
 class _Id(IntegerConverter):
-    """A number in a path that fits 64 bits; any other is a 404."""
+    """A converter for numbers in a path that fit 64 bits; for any other value the route does not match (404)."""
 
     regex = r"[0-9]{1,18}"
 
 
 class _Website(APIFlask):
-    """Static files are read whole: a file that is sent piece by piece stays open when its client goes away."""
+    """The application. It reads static files whole: a file sent in pieces would stay open if its client goes away."""
 
     def send_static_file(self, filename: str) -> Response:
         """Return the file from memory; all our files are small."""
@@ -102,7 +102,7 @@ class _Website(APIFlask):
 
 
 def create_app(settings: Settings | None = None, *, database_url: str | None = None, keep_pages: bool = True) -> Flask:
-    """Return the WSGI application, over `database_url` or the database of the settings.
+    """Return the WSGI application for `database_url` or, without one, for the database in the settings.
 
     It connects at the first request. keep_pages: cache rendered pages while nothing is written.
     """
@@ -145,7 +145,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     if keep_pages:
         page_cache.install(app)
     apart = (api.blueprint, frame.blueprint, prometheus.blueprint, reference.blueprint)
-    # Without a provider its addresses do not exist.
+    # Without a provider its routes do not exist.
     for_provider = () if app.extensions["shuffleboard_provider"] is None else (sign_on.blueprint,)
     for blueprint in (*apart, *for_provider, *dict.fromkeys(page.blueprint for page in _PAGES)):
         app.register_blueprint(blueprint)
@@ -153,7 +153,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
 
 
 def _static_urls(app: Flask) -> Any:
-    """Map file name → address with the content's digest, so that browsers may keep a file for good."""
+    """Map file name → address with the content's digest, so that browsers may cache a file forever."""
     folder = Path(str(app.static_folder))
     digests = {
         file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()[:12]

@@ -68,7 +68,7 @@ def tested_in(row: Row) -> str | None:
     return describe_orders(row) if "distinct_prompts_max" in row else None
 
 
-@lru_cache(1024, typed=True)  # markup equals the text that it is written as, and is not escaped
+@lru_cache(1024, typed=True)  # markup equals its source text, but is not escaped
 def null(reason: str) -> Markup:
     """Return a dash with its reason, as a tooltip and for screen readers."""
     return Markup(
@@ -138,7 +138,7 @@ def chosen_questions(question_filter: Row | None) -> str | None:
 
 
 def telling_names(left: Row, right: Row) -> tuple[str, str]:
-    """Return distinct names for two evaluations: of their models or, for one model, with the first difference."""
+    """Return distinct names for two evaluations: their models or, for one model, with the first difference."""
     tellers: tuple[Callable[[Row], str], ...] = (
         lambda row: row["model"],
         lambda row: f"{row['model']} revision {row['revision']}",
@@ -173,8 +173,8 @@ def scope_name(scope: str) -> tuple[str, str]:
 def brief_cell(metric: str, row: Row, url: str) -> Markup:
     """Return a value in a leaderboard row as a link to its evaluation, with its interval as a tooltip.
 
-    Below it is a note if it may be guessing, or the number of questions if that is not all.
-    url: safe in HTML. In Python, since a page has hundreds of these.
+    A note below says if it may be guessing, or how many questions it covers if not all.
+    url: safe in HTML. This is Python, since a page has hundreds of these.
     """
     found = row["counts"].get(metric)
     scaled_value = row.get("above_chance", {}).get(metric)
@@ -198,21 +198,24 @@ def brief_cell(metric: str, row: Row, url: str) -> Markup:
 
 
 def bound_note(metric: str, value: float | None, ends: tuple[float, float] | None) -> str:
-    """Return the note below an order loss that is not above 0: its upper bound; empty for all else. ends: interval."""
+    """Return the upper bound to note below an order loss that is not above 0; empty for all else.
+
+    ends: its interval.
+    """
     if value is None:
         return ""
     return bound(metric, Number(value, 0, *(ends or (None, None))))
 
 
 def guessing(metric: str, row: Row, found: Row) -> str:
-    """Return the note below an accuracy near guessing; empty for others. found: its n and interval."""
+    """Return the note below an accuracy near guessing; empty for other values. found: its n and interval."""
     if metric != "accuracy" or row["accuracy"] is None:
         return ""
     return note_guessing(row["chance"], row["accuracy"], found["n"], found["interval_low"], found["interval_high"])
 
 
 def linked(text: str, links: Mapping[str, str]) -> Markup:
-    """Link the names in a sentence to their URLs; if several names match, the longest wins."""
+    """Link the names in a sentence to their URLs; if several names match, the longest is linked."""
     if not links:
         return escape(text)
     names = "|".join(re.escape(name) for name in sorted(links, key=len, reverse=True))

@@ -30,7 +30,7 @@ class Place:
 
     @property
     def current(self) -> str | None:
-        """Return the value of its `aria-current`: `page` on its own page, `true` on a page below it."""
+        """Return the value of its `aria-current`: `page` on its own page, `true` on a subpage."""
         return "page" if request.endpoint == self.endpoint else "true" if request.endpoint in self.below else None
 
 
@@ -62,7 +62,7 @@ MENU: Final = {
         Place("administration.audit", "Audit trail", scope="admin"),
     ),
 }
-"""All pages of the menu, by group. Visitors see only the first group, of seven: the footer has the rest."""
+"""All pages of the menu, by group. Visitors see only the first group, with seven pages; the footer has the rest."""
 BAR: Final = MENU["Results"][:-1]
 """Entries that a wide window also shows next to the menu."""
 

@@ -1,4 +1,4 @@
-"""Work in separate processes, because it takes long or reads strangers' files."""
+"""Work in separate processes, because it takes long or reads untrusted files."""
 
 import os
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from registry.settings import ENVIRONMENT
 from web.who.identity import client, engine, settings_of, viewer
 
 WAIT_SECONDS: Final = 30.0
-"""Longest time that an order waits for others."""
+"""Longest wait of an order for other orders, in seconds."""
 
 _PLACES: Final = Places("files", at_once=count_places(), of_a_client=2, of_all=2 * count_places())
-"""Each order that waits occupies a thread of the server."""
+"""Limits how many orders wait, since each occupies a thread of the server."""
 
 
 def run_order(function: str, order: Mapping[str, Any]) -> Any:
-    """Return the answer of a function of `registry.exchange.uploads`, which runs in a separate process.
+    """Run a function of `registry.exchange.uploads` in a separate process and return its answer.
 
     Raises that function's errors, OverLimitError, and TooManyRequests if other uploads take too long.
     """

@@ -59,7 +59,7 @@ def wants_json() -> bool:
 
 
 def problem(status: HTTPStatus, detail: str, members: Mapping[str, Any] | None = None, **more: Any) -> AnyResponse:
-    """Return an error as an RFC 9457 document under the API, as a page elsewhere.
+    """Return an error as an RFC 9457 document under the API, and as a page elsewhere.
 
     members: more members of the document. more: variables of the page.
     """
@@ -80,7 +80,10 @@ def problem(status: HTTPStatus, detail: str, members: Mapping[str, Any] | None =
 
 
 def _registry_error(error: ShuffleboardError) -> AnyResponse:
-    """Turn an error of the registry into a response: the only place that does; other errors are the client's."""
+    """Turn an error of the registry into a response.
+
+    No other function does; the client's errors have other handlers.
+    """
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         # The message names the database or a file: for the operator, not for the public.
@@ -99,7 +102,7 @@ def _incomplete(error: ModuleNotFoundError) -> AnyResponse:
 
 
 def _busy(error: BusyError | NotReadyError) -> AnyResponse:
-    """Return 503 with the reason: nothing is wrong, too much work waits or the files of the SQL page are written."""
+    """Return 503 with the reason: too much work waits, or the files of the SQL page are being written."""
     response = problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     response.headers["Retry-After"] = "3"
     return response
@@ -110,7 +113,7 @@ def _answer_refused(error: RefusedError) -> AnyResponse:
 
 
 def database_error(error: Exception) -> AnyResponse:
-    """Return 503 for a failing database, with a line in the log."""
+    """Return 503 for a failing database, and log the error."""
     current_app.logger.error("database: %s", str(error).splitlines()[0])
     return _unavailable()
 

@@ -1,4 +1,4 @@
-"""The reference of the API for people to read: Swagger UI over the OpenAPI document."""
+"""The reference of the API for readers: Swagger UI over the OpenAPI document."""
 
 from flask import Blueprint, render_template
 from flask.typing import ResponseReturnValue

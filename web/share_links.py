@@ -1,4 +1,4 @@
-"""Sharing a page: links, tables and citations."""
+"""The links for sharing a page: its address, tables and citations."""
 
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ FORMS: Final[dict[str, tuple[str, str]]] = {
 
 
 def cited_snapshot(document: Row) -> str:
-    """Return the citation of a snapshot, from its document as shown."""
+    """Return the citation of a snapshot, given its document."""
     return snapshot_entry(
         document,
         addresses.public(url_for("boards.snapshot", digest=document["digest"])),
@@ -37,7 +37,7 @@ def cited_evaluation(row: Row) -> str:
 
 @pass_context
 def share_of_page(context: Context) -> Row | None:
-    """Return the link, tables and citation of the page; None for pages that have none."""
+    """Return the link, tables and citation of the page; None for pages without them."""
     arguments = request.view_args or {}
     if request.endpoint == "pages.leaderboard" and "asked" in context:
         asked = context["asked"]

@@ -1,4 +1,4 @@
-"""The same rows as JSON, under /api/v1/. Numbers are as stored; null means undefined or not known yet."""
+"""The rows of the pages as JSON, under /api/v1/. Numbers are as stored; null means undefined or not known yet."""
 
 from web.api import boards, listed, openapi, people, proof, results, submissions, writing
 from web.api.operations import OPERATIONS, blueprint

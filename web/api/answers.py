@@ -5,7 +5,7 @@ in predictions. Keys are only ever added.
 """
 
 # mypy: disable-error-code="misc"
-# (columns of a view are a class that is made at run time)
+# (the class for the columns of a view is made at run time)
 
 from typing import Annotated, Any, Literal
 
@@ -96,7 +96,7 @@ class ScopeMetric(columns_of("evaluation_metrics", but=("evaluation_id",))):
 
 
 class MetricDefinition(Answer):
-    """A metric. `low` and `high`: its range, null if it is unbounded."""
+    """A metric. `low` and `high`: the ends of its range, null if it is unbounded."""
 
     label: str
     better: Literal["higher", "lower", "neither"]
@@ -118,7 +118,7 @@ class MetricList(Answer):
 
 
 class Wait(Answer):
-    """A wait of an evaluation that no worker can shorten; kind: `batch`, `rate-limit` or `budget`.
+    """An obstacle that no worker can shorten; kind: `batch`, `rate-limit` or `budget`.
 
     since: null if unknown. until: time of the event in `ends`; null if unknown, or if somebody must act.
     """
@@ -132,7 +132,7 @@ class Wait(Answer):
 
 
 class Progress(Answer):
-    """How far an evaluation is. Rate and time left are null until something was measured."""
+    """The progress of an evaluation. Rate and time left are null until something was measured."""
 
     state: str
     complete: bool
@@ -251,7 +251,7 @@ class ShardProvenance(
 
 
 class PromptDigests(Answer):
-    """Number of known prompt digests, and one digest over them; null if the prompts are unknown."""
+    """Number of known prompt digests, and one digest over all of them; null if the prompts are unknown."""
 
     count: int
     digest: Digest | None
@@ -275,7 +275,7 @@ class CopySource(Answer):
 
 
 class Copies(Answer):
-    """Results that were copied from other evaluations. copied_by: evaluations with copies of these results."""
+    """Results that were copied from other evaluations. copied_by: evaluations that copied these results."""
 
     predictions: int
     sources: list[CopySource]
@@ -295,7 +295,7 @@ class Withdrawn(Answer):
 
 
 class PlaceInChain(Answer):
-    """The link with an evaluation's seal."""
+    """The link of the chain that contains an evaluation's seal."""
 
     position: int
     digest: Digest
@@ -305,7 +305,7 @@ class PlaceInChain(Answer):
 
 
 class Link(columns_of("chain_links")):
-    """A link of the chain: `digest` is taken over all else, and through `previous` over every link before."""
+    """A link of the chain. `digest` covers all other fields and, through `previous`, every earlier link."""
 
     kind: Literal["seal", "folder", "withdrawal", "snapshot"]
     subject: Digest = Field(description="The seal, the snapshot's digest, or that of a withdrawal.")
@@ -330,9 +330,9 @@ class SignaturePage(Page):
 
 
 class ChainPage(Page):
-    """A page of the chain, the newest link first. head: the digest of the last link, which identifies all.
+    """A page of the chain, the newest link first. head: the digest of the last link, which identifies the whole chain.
 
-    signature: the newest; null if nothing was signed.
+    signature: the newest signature; null if nothing was signed.
     """
 
     head: Digest | None
@@ -341,7 +341,7 @@ class ChainPage(Page):
 
 
 class ProvenanceDifference(Answer):
-    """Differences and common facts of two provenances: group to fact to value, or to both values."""
+    """Differences and common facts of two provenances: group → fact → the value, or both values."""
 
     evaluations: list[int]
     same: dict[str, dict[str, Any]]
@@ -349,7 +349,7 @@ class ProvenanceDifference(Answer):
 
 
 class McNemarTest(Answer):
-    """Questions that only one of the two has right, and the two-sided probability of a split as uneven."""
+    """Questions that only one of the two has right, and the two-sided probability of a split at least as uneven."""
 
     only_first: int
     only_second: int
@@ -358,7 +358,7 @@ class McNemarTest(Answer):
 
 
 class MetricDifference(Answer):
-    """A metric of two evaluations over the `n` questions with a value in both, and the first minus the second."""
+    """A metric of two evaluations over the `n` questions with a value in both; the difference is first minus second."""
 
     first: float | None
     second: float | None
@@ -423,7 +423,7 @@ class Causes(Answer):
 
 
 class Comparison(Answer):
-    """Two evaluations of one benchmark, question by question; metrics that neither has are absent."""
+    """Two evaluations of one benchmark, question by question. Metrics that neither evaluation has are absent."""
 
     first: ComparedEvaluation
     second: ComparedEvaluation
@@ -470,10 +470,10 @@ class Provenance(Answer):
 
 
 class RepeatNoise(Answer):
-    """Shares of pairs of answers to a question that differ if nothing changed, and if only the order did.
+    """Shares of pairs of answers to a question that differ if nothing changed, and if only the order changed.
 
-    order_effect: order minus repeat disagreement, over the `questions` that have both kinds of pairs; `interval` is its
-    own. Intervals are 95 %, from one bootstrap over questions; null if none is stated.
+    order_effect: order minus repeat disagreement, over the `questions` that have both kinds of pairs; `interval`
+    belongs to it. Intervals are 95 %, from one bootstrap over questions; null if none is stated.
     """
 
     repeat_disagreement: float | None
@@ -494,7 +494,7 @@ class RepeatNoise(Answer):
 
 
 class ServedModel(Answer):
-    """A name under which a model answered. first, last: when."""
+    """A name under which a model answered. first, last: times of its first and its last answer."""
 
     served_model: str | None
     system_fingerprint: str | None
@@ -507,7 +507,7 @@ class Cost(columns_of("evaluation_costs", but=("evaluation_id",))):
     """Cost of an evaluation's answers, in `currency`, and how many were refused, filtered or cut off.
 
     cost: null if unknown; cost_unresolved: the most that calls of unknown cost can add to it. models: names under which
-    the model answered, with the number of prompts; several: it changed in between.
+    the model answered, with the number of prompts; several if the name changed in between.
     """
 
     complete: int
@@ -516,14 +516,17 @@ class Cost(columns_of("evaluation_costs", but=("evaluation_id",))):
 
 
 class ClusteredInterval(Answer):
-    """A metric's 95 % interval over resampled clusters, and how many times the variance that makes."""
+    """A metric's 95 % interval over resampled clusters, and the factor by which clusters increase the variance."""
 
     interval: Interval | None
     design_effect: float | None
 
 
 class Clustered(Answer):
-    """Intervals if questions belong together, such as those on one passage; `largest`: questions of one cluster."""
+    """Intervals if questions belong together, such as questions on one passage.
+
+    `largest`: size of the largest cluster.
+    """
 
     questions: int
     clusters: int
@@ -532,7 +535,7 @@ class Clustered(Answer):
 
 
 class EvaluationDocument(EvaluationHeader):
-    """One evaluation with progress, metrics and provenance. noise: null if no prompt was repeated.
+    """An evaluation with progress, metrics and provenance. noise: null if no prompt was repeated.
 
     cost: null if no provider served the model.
     """
@@ -547,10 +550,10 @@ class EvaluationDocument(EvaluationHeader):
 
 
 class QuestionResult(columns_of("question_metrics")):
-    """A question's metrics in an evaluation and their counts. `stored` below `expected`: not scored completely.
+    """A question's metrics in an evaluation and their counts. If `stored` is below `expected`, it is not fully scored.
 
-    variants: those with exactly the question's own options; valid, correct: with a valid and with the right answer;
-    agreeing: with the answer of the first.
+    variants: number of variants with exactly the question's own options; valid, correct, agreeing: number of them with
+    a valid answer, with the right answer, and with the same answer as the first.
     """
 
     variants: int
@@ -566,14 +569,17 @@ class EvaluationQuestion(QuestionResult):
 
 
 class EvaluationQuestions(Page):
-    """A page of an evaluation's questions, in the benchmark's order. `counts`: how many each filter keeps."""
+    """A page of an evaluation's questions, in the benchmark's order.
+
+    `counts`: number of questions that pass each filter.
+    """
 
     counts: dict[str, int]
     items: list[EvaluationQuestion]
 
 
 class Prediction(columns_of("prediction_detail")):
-    """One prompt's result. `shown[p]` is the option at position p; inserted options are negative."""
+    """The result of one prompt. `shown[p]` is the option at position p; inserted options are negative."""
 
 
 class PredictionPage(Answer):
@@ -614,7 +620,7 @@ class EvaluationQuestionDocument(Answer):
 
 
 class QuestionOutcome(EvaluationHeader):
-    """A question's outcome in one evaluation."""
+    """The outcome of a question in one evaluation."""
 
     priority: int
     outcome: QuestionResult
@@ -628,7 +634,7 @@ class QuestionDocument(Page):
 
 
 class ListedModel(Answer):
-    """A model, with its revisions and public evaluations counted."""
+    """A model, with the numbers of its revisions and public evaluations."""
 
     model: str
     family: str | None
@@ -686,7 +692,7 @@ class ModelDocument(Answer):
 
 
 class BenchmarkVersion(Answer):
-    """One content of a benchmark."""
+    """A version of a benchmark, with its content."""
 
     benchmark: str
     benchmark_version_id: int
@@ -707,7 +713,7 @@ class BenchmarkVersion(Answer):
 
 
 class BenchmarkList(Answer):
-    """Every benchmark version that may be seen, newest first within each name."""
+    """Every benchmark version that the viewer may see, newest first within each name."""
 
     items: list[BenchmarkVersion]
 
@@ -721,7 +727,7 @@ class BenchmarkDocument(Answer):
 
 
 class Protocol(Answer):
-    """A protocol: the form of prompts and the reading of answers. `digest` names the definition for good."""
+    """A protocol: the form of prompts and the reading of answers. `digest` identifies the definition permanently."""
 
     shots: int
     digest: Digest
@@ -737,7 +743,10 @@ class ProtocolList(Answer):
 
 
 class PublishedResult(columns_of("published_results")):
-    """A number that a paper prints, as printed. `registry_metric`: ours of the same meaning, or null."""
+    """A number that a paper prints, as printed.
+
+    `registry_metric`: the registry's metric with the same meaning, or null.
+    """
 
 
 class PublishedList(Page):
@@ -747,7 +756,7 @@ class PublishedList(Page):
 
 
 class Overall(Answer):
-    """All that is queued or running, together."""
+    """Totals over everything that is queued or running."""
 
     evaluations: int
     prompts: int
@@ -761,7 +770,7 @@ class Overall(Answer):
 
 
 class LiveWorker(Answer):
-    """A worker that has shown a sign of life lately."""
+    """A worker with a recent heartbeat."""
 
     host: str
     device: str
@@ -775,7 +784,7 @@ class LiveWorker(Answer):
 
 
 class Queue(Page):
-    """A page of unfinished evaluations, newest first, and who works."""
+    """A page of unfinished evaluations, newest first, and the live workers."""
 
     overall: Overall
     queues_without_worker: list[str]
@@ -802,7 +811,7 @@ class NamedSuite(Answer):
 
 
 class ListedSuite(NamedSuite):
-    """A suite: the tasks of every model."""
+    """A suite: the tasks that every model has to complete."""
 
     title: str
     created_at: Time
@@ -815,7 +824,7 @@ class SuiteList(Answer):
 
 
 class SuiteDocument(ListedSuite):
-    """A suite with its definition, as its file has it."""
+    """A suite with its definition, as in its file."""
 
     definition: dict[str, Any]
 
@@ -875,7 +884,7 @@ class BoardEvaluation(Answer):
 
 
 class BoardNeighbour(Answer):
-    """A model compared with the one ranked next above it. Null: not compared, such as on few questions.
+    """A model compared with the next better ranked model. Null if not compared, such as on few questions.
 
     `told_apart` is true for all pairs of the column at once, `p_holm` is corrected for all of them, `p_value` for none.
     """
@@ -892,9 +901,9 @@ class BoardNeighbour(Answer):
 class BoardValue(Answer):
     """A model's value in one column. Models of one `tier` do not differ measurably; only complete rows have ranks.
 
-    `rank_interval` and `tier` are for this model by itself, `all_rank_interval` and `all_tier` for all models at once.
-    If questions form clusters, `clusters` is the number of independent groups, `cluster_interval` and the ranks are
-    over resampled clusters, and `design_effect` is the factor by which this increases the variance.
+    `rank_interval` and `tier` hold for this model alone, `all_rank_interval` and `all_tier` for all models at once. If
+    questions form clusters, `clusters` is the number of independent groups, `cluster_interval` and the ranks are over
+    resampled clusters, and `design_effect` is the factor by which this increases the variance.
     """
 
     value: float | None
@@ -912,7 +921,7 @@ class BoardValue(Answer):
 
 
 class BoardUncertainty(Answer):
-    """A small task that most of the uncertainty of a column's means comes from."""
+    """A small task that causes most of the uncertainty of a column's means."""
 
     task: str
     questions: int
@@ -938,7 +947,7 @@ class BoardPairs(Answer):
 
 
 class SelectedRow(Answer):
-    """A model revision of a selection. `evaluations` runs along the entries; null: not sealed yet."""
+    """A model revision of a selection. `evaluations` are in the order of the entries; null: not sealed yet."""
 
     family: str | None
     parameters: int | None
@@ -953,9 +962,10 @@ class SelectedRow(Answer):
 
 
 class BoardRow(SelectedRow):
-    """A model revision on a board. `evaluations` runs along the board's entries; null: not sealed yet.
+    """A model revision on a board. `evaluations` are in the order of the board's entries; null: not sealed yet.
 
-    cost: the providers' charges for them, as far as known. tokens_per_answer: of thought and answer, the mean.
+    cost: the providers' charges for the evaluations, as far as known. tokens_per_answer: mean number of tokens,
+    thoughts included.
     """
 
     cost: float | None
@@ -974,7 +984,10 @@ class Bootstrap(Answer):
 
 
 class Unranked(Answer):
-    """A model without a rank in a column, why, and the commands that add the missing data; column null: all columns."""
+    """A model without a rank in a column, with the reason and the commands that add the missing data.
+
+    column: null for all columns.
+    """
 
     model: str
     reason: str
@@ -984,7 +997,7 @@ class Unranked(Answer):
 
 
 class BoardRules(Answer):
-    """A board's rules for submissions; null and empty lists: not limited. `sentences`: the enforced rules in words."""
+    """A board's rules for submissions; null and empty lists: no limit. `sentences`: the enforced rules in words."""
 
     text: str
     accounts: list[str]
@@ -1000,9 +1013,10 @@ class BoardRules(Answer):
 
 
 class Board(Answer):
-    """A board at a time. `digest` is its permanent name, `sql` reads the same rows from the database.
+    """A board at a time. `digest` identifies it permanently; `sql` reads the same rows from the database.
 
-    currency: of the providers' charges; null: there are none. submissions: its rules; null: it sets none.
+    currency: currency of the providers' charges; null if there are none. submissions: the board's rules; null if it has
+    none.
     """
 
     snapshot_version: int
@@ -1033,9 +1047,10 @@ class Board(Answer):
 
 
 class SelectedBoard(Answer):
-    """Tasks, weights, columns and models that were chosen from a board, with ranks and tiers of these alone.
+    """Tasks, weights, columns and models that were chosen from a board, with ranks and tiers among these alone.
 
-    digest: the SHA-256 of `selection`, which is canonical JSON. snapshot: the source of the choice. url: its page.
+    digest: the SHA-256 of `selection`, which is canonical JSON. snapshot: the snapshot that the choices are from. url:
+    the selection's page.
     """
 
     board: str
@@ -1085,7 +1100,7 @@ class RegisteredModel(Answer):
 
 
 class ImportedBenchmark(Answer):
-    """A benchmark version that was sent. `imported`: whether it is new."""
+    """An imported benchmark version. `imported`: whether it is new."""
 
     benchmark: str
     version: str
@@ -1097,7 +1112,7 @@ class ImportedBenchmark(Answer):
 
 
 class ChangedVisibility(Answer):
-    """Who may see a benchmark from now on, and in which versions that was set."""
+    """The new visibility of a benchmark, and the versions that it applies to."""
 
     benchmark: str
     visibility: str
@@ -1120,21 +1135,21 @@ class EvaluationState(Answer):
 
 
 class ImportedOutputs(Answer):
-    """The evaluation made from outputs. `stated`: the file's own score, compared with ours."""
+    """The evaluation created from outputs. `stated`: the file's own score, compared with ours."""
 
     evaluation: int
     stated: dict[str, Any] | None
 
 
 class Replay(Answer):
-    """An evaluation that was made from the stored answers of another, its source."""
+    """An evaluation that was created from the stored answers of another, its source."""
 
     evaluation: int
     source: int
 
 
 class DistinctPrompts(Answer):
-    """Fewest and most different prompts that show a question; null if nothing is stored."""
+    """Smallest and largest number of different prompts per question; null if nothing is stored."""
 
     min: int | None
     max: int | None
@@ -1173,7 +1188,7 @@ class EvaluationMetrics(Answer):
 
 
 class Verification(Answer):
-    """Problems of a sealed evaluation; `ok`: none. `questions`: those with a wrong leaf."""
+    """Problems of a sealed evaluation. `ok`: whether there are none. `questions`: questions with a wrong leaf."""
 
     evaluation: int
     seal: Digest | None
@@ -1185,7 +1200,7 @@ class Verification(Answer):
 
 
 class ImportedSuite(Answer):
-    """A suite that was sent. `new`: whether it is a new version."""
+    """A loaded suite. `new`: whether it is a new version."""
 
     suite: str
     version: int
@@ -1194,7 +1209,7 @@ class ImportedSuite(Answer):
 
 
 class ImportedBoard(Answer):
-    """A board that was sent. `new`: whether it is a new version."""
+    """A loaded board. `new`: whether it is a new version."""
 
     board: str
     version: int
@@ -1247,7 +1262,10 @@ class EstimatedEvaluation(Answer):
 
 
 class NeededForMetric(Answer):
-    """The sample that one metric needs. variance: of its values in the `pilot`; without one, the largest possible."""
+    """The sample that one metric needs.
+
+    variance: variance of its values in the `pilot`; without one, the largest possible.
+    """
 
     metric: str
     sample: int
@@ -1257,11 +1275,11 @@ class NeededForMetric(Answer):
 
 
 class Estimate(Answer):
-    """Estimated cost of some evaluations together; null if a part is unknown. `workers`: number of live ones.
+    """Estimated cost of some evaluations together; null if a part is unknown. `workers`: number of live workers.
 
-    If a precision was given, `sample` of `of` questions is the smallest whose 95 % intervals reach at most this far to
-    either side. pilot: the evaluation of the same model, benchmark and protocol that it follows from; null: none.
-    half_width: the widest of the metrics' with that sample.
+    If a precision was given, `sample` of `of` questions is the smallest sample whose 95 % intervals reach at most this
+    far to either side. pilot: the evaluation of the same model, benchmark and protocol from which it is estimated;
+    null: none. half_width: the widest interval of the metrics with that sample, to either side.
     """
 
     prompts: int
@@ -1283,7 +1301,7 @@ class Estimate(Answer):
 
 
 class SubmittedModel(Answer):
-    """A requested model. `location`: on the hub; `endpoint`: the name of one."""
+    """A requested model. `location`: its name on the hub; `endpoint`: the name of an endpoint."""
 
     name: str
     kind: str
@@ -1294,7 +1312,7 @@ class SubmittedModel(Answer):
 
 
 class Submission(Answer):
-    """A request to run a test suite on a model. `revision`: the registered one; `problem`: why it failed."""
+    """A request to run a test suite on a model. `revision`: its registered revision; `problem`: why it failed."""
 
     state: str
     suite: str
@@ -1324,7 +1342,7 @@ class SubmissionList(Page):
 class SubmissionEstimate(Answer):
     """Estimated cost of a submission. `problem`: why it could not be queued; then nothing else is known.
 
-    currency: of a provider's charge; null if there is no provider.
+    currency: currency of a provider's charge; null if there is no provider.
     """
 
     questions: int = absent()
@@ -1344,7 +1362,7 @@ class SubmissionEstimate(Answer):
 class QueryAnswer(Answer):
     """The rows of a query, or the first of them; columns may repeat. Times are UTC text, bytes hexadecimal digits.
 
-    types: DuckDB's, by column. as_of: the time of the data.
+    types: DuckDB's types, by column. as_of: the time of the data.
     """
 
     columns: list[str]
@@ -1357,7 +1375,7 @@ class QueryAnswer(Answer):
 
 
 class SavedQuery(Answer):
-    """A query under a permanent address: `slug` is its name there."""
+    """A saved query with a permanent address, which ends in `slug`."""
 
     slug: str
     name: str
@@ -1391,7 +1409,7 @@ class AccountList(Answer):
 
 
 class Token(Answer):
-    """A token, but not its secret: only its first letters are known."""
+    """A token without its secret: only the first letters are known."""
 
     id: int
     name: str
@@ -1405,7 +1423,7 @@ class Token(Answer):
 
 
 class NewToken(Token):
-    """A token with its secret: shown this once."""
+    """A token with its secret, which is shown only this once."""
 
     token: str
 
@@ -1417,7 +1435,7 @@ class TokenList(Answer):
 
 
 class AuditEvent(Answer):
-    """An action or its refusal, with its actor."""
+    """An action that was done or refused, with its actor."""
 
     id: int
     at: Time

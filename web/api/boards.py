@@ -79,7 +79,7 @@ def board(board: BoardName, query: BoardQuery) -> Response:
 
 @get("/boards/<board>/selection", answers.SelectedBoard, tag="boards")
 def board_selection(board: BoardName, query: Chosen) -> Response:
-    """Compute a board of chosen tasks, weights, columns and models, with their ranks, intervals and tiers."""
+    """Compute a board from chosen tasks, weights, columns and models, with ranks, intervals and tiers."""
     return answer(build_selected(find_shown_board(board), query)[0])
 
 
@@ -100,7 +100,7 @@ def snapshots(board: BoardName) -> Response:
 
 
 def signature_of(digest: str) -> dict[str, Any] | None:
-    """Return the first signature that covers a snapshot, as JSON; None while there is none."""
+    """Return the first signature that covers a snapshot, as JSON; None if there is none yet."""
     link = link_document(session(), digest, kind="snapshot")
     found = None if link is None else covering(session(), link["position"])
     return None if found is None else signature_document(found)

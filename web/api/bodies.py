@@ -1,4 +1,4 @@
-"""Bodies of requests as types: the schemas of the OpenAPI document, and the check of bodies."""
+"""Bodies of requests as types, which give the OpenAPI document its schemas and check the bodies."""
 
 from typing import Annotated, Any, Final, Self
 
@@ -18,7 +18,7 @@ HubName = Annotated[str, Field(min_length=3, max_length=200, description="owner/
 Url = Annotated[str, Field(min_length=1, max_length=2000)]
 Dtype = Annotated[str, OneOf(DTYPES)]
 Kind = Annotated[str, OneOf(tuple(kind for kind in MODEL_KINDS if kind != "gguf"))]
-"""A file is registered on the machine that has it."""
+"""A kind of model. A GGUF file can only be registered on the machine that has it."""
 Visibility = Annotated[str, OneOf(VISIBILITIES)]
 Role = Annotated[str, OneOf(ROLES)]
 Scope = Annotated[str, OneOf(tuple(SCOPES))]
@@ -31,12 +31,12 @@ class _Body(BaseModel):
 
 
 def _such_as(**example: Any) -> ConfigDict:
-    """Return an example of a body, for the OpenAPI document and its page."""
+    """Return the configuration with an example of a body, for the OpenAPI document and its page."""
     return ConfigDict(json_schema_extra={"examples": [example]})
 
 
 class ReplayBody(_Body):
-    """The change in a replay: the benchmark version whose keys count, the protocol whose rules read, or both."""
+    """The changes in a replay: the benchmark version with the answer keys, the protocol that reads answers, or both."""
 
     model_config = _such_as(benchmark="mmlu@corrected")
 
@@ -73,7 +73,7 @@ class SubmissionBody(_Body):
 
 
 class ApprovalBody(_Body):
-    """How an approved submission is queued."""
+    """The settings for queueing an approved submission."""
 
     model_config = _such_as(reason="Welcome.", queue="cpu")
 
@@ -84,7 +84,7 @@ class ApprovalBody(_Body):
 
 
 class RejectionBody(_Body):
-    """Why a submission is rejected: its submitter reads it."""
+    """The reason for rejecting a submission, which its submitter reads."""
 
     model_config = _such_as(reason="This model is on the boards already.")
 
@@ -120,7 +120,7 @@ class ModelBody(_Body):
 
 
 class VisibilityBody(_Body):
-    """Who may see a benchmark: all of its versions, or one."""
+    """The visibility of all versions of a benchmark, or of one version."""
 
     model_config = _such_as(visibility="members")
 
@@ -137,13 +137,13 @@ class _Query(_Body):
 
 
 class QueryBody(_Query):
-    """A question in SQL: one SELECT over the documented views, in DuckDB's dialect."""
+    """A query in SQL: one SELECT over the documented views, in DuckDB's dialect."""
 
     model_config = _such_as(query="SELECT model, accuracy, worst_accuracy FROM leaderboard")
 
 
 class SavedQueryBody(_Query):
-    """A query to keep. public: everyone who may use the SQL page may open it."""
+    """A query to save. public: whether everyone who may use the SQL page may open it."""
 
     model_config = _such_as(query="SELECT model, accuracy FROM leaderboard", name="Accuracies", public=True)
 
@@ -162,7 +162,7 @@ class AccountBody(_Body):
 
 
 class AccountChangeBody(_Body):
-    """Changes of an account; omitted fields stay."""
+    """Changes of an account; omitted fields stay unchanged."""
 
     model_config = _such_as(role="maintainer")
 

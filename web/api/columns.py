@@ -27,13 +27,13 @@ _TYPES: Final[tuple[tuple[Any, Any], ...]] = (
 
 
 class Answer(BaseModel):
-    """A JSON object that the API answers with."""
+    """The base class of all JSON objects in the API's answers."""
 
 
 def columns_of(view: str, *, but: tuple[str, ...] = ()) -> Any:
     """Return a class with a key for each column of a view, typed and described as in `columns.toml`.
 
-    but: columns that it leaves out. Metrics that are there for papers alone may be absent.
+    but: columns to leave out. Metrics that only papers define may be absent.
     """
     fields: dict[str, Any] = {}
     for column in view_of(view, whole=False).c:

@@ -75,7 +75,7 @@ def metrics() -> Response:
 
 
 class PublishedQuery(Paged):
-    """Which printed numbers."""
+    """Filters for printed numbers."""
 
     paper: Text | None = Field(None, description="Only this paper: part of its label, such as cavalin.")
     metric: Text | None = Field(None, description="Only this metric: the paper's name for it, or this registry's.")
@@ -86,7 +86,7 @@ def published_results(query: PublishedQuery) -> Response:
     """Return numbers that papers print, as printed. None of them was measured here."""
     try:
         rows = list_published(session(), paper=query.paper, metric=query.metric)
-    except NotFoundError:  # filters that fit nothing leave nothing, as in every list
+    except NotFoundError:  # filters without a match give an empty list, as in every list
         rows = []
     return page(rows[query.offset :][: query.per_page], len(rows), query)
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the API, which APIFlask makes of the routes: problems, headers and uploads are added here."""
+"""The OpenAPI document of the API: APIFlask builds it from the routes; problems, headers and uploads are added here."""
 
 import inspect
 import json
@@ -64,7 +64,7 @@ public takes no token, unless the registry is closed to anonymous visitors.
 
 
 def describe(app: APIFlask) -> None:
-    """Give the application the parts of its OpenAPI document that no single route has."""
+    """Configure the application with the parts of its OpenAPI document that belong to no single route."""
     app.config.update(
         OPENAPI_VERSION="3.1.0",
         AUTO_404_RESPONSE=False,
@@ -87,7 +87,7 @@ def describe(app: APIFlask) -> None:
 
 
 def document() -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of the application that answers this request."""
+    """Return the OpenAPI 3.1 document of the application."""
     app = current_app
     assert isinstance(app, APIFlask)
     if "shuffleboard_openapi" not in app.extensions:
@@ -129,19 +129,19 @@ def _complete_operation(operation: Operation, said: dict[str, Any]) -> None:
 
 
 def _parameter(said: dict[str, Any]) -> dict[str, Any]:
-    """Return a parameter without null, which means its absence and cannot be given."""
+    """Return a parameter without null in its schema: a URL can only omit the parameter."""
     schema = dict(said["schema"])
     description = schema.pop("description")
     return said | {"description": description, "schema": schema.get("anyOf", [schema])[0]}
 
 
 def _comes_late(parameter: dict[str, Any]) -> bool:
-    """Return whether it is about paging, which comes last."""
+    """Return whether a parameter is about paging; these come last."""
     return parameter["name"] in Paged.model_fields
 
 
 def _successes(operation: Operation, made: dict[str, Any]) -> dict[str, Any]:
-    """Return the answers to a valid request, from APIFlask's answer."""
+    """Return the responses for a valid request, built from APIFlask's response."""
     if operation.answers is None:
         return {str(status): {"description": text} for status, text in operation.statuses.items()}
     content = next(iter(made.values()))["content"]
@@ -157,7 +157,7 @@ def _successes(operation: Operation, made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flatten(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with one schema for each class: APIFlask names a class by the answer that it is within."""
+    """Return the document with one schema per class: APIFlask names a class after the answer that contains it."""
     schemas = spec["components"]["schemas"]
     spec["components"]["schemas"] = {name.rpartition(".")[2]: schema for name, schema in sorted(schemas.items())}
     text = json.dumps(spec)
@@ -174,7 +174,7 @@ def _path(operation: Operation) -> str:
 
 
 def _file(upload: Upload) -> dict[str, Any]:
-    """Return the body of a request that sends a file."""
+    """Return the schema of the body of a request that sends a file."""
     file = {"type": "string", "format": "binary"}
     form = {
         "type": "object",
@@ -188,7 +188,7 @@ def _file(upload: Upload) -> dict[str, Any]:
 
 
 def _problems(operation: Operation, *, named: bool) -> list[HTTPStatus]:
-    """Return the problems that an operation may answer with. named: whether its address names something."""
+    """Return the problems that an operation may answer with. named: whether its path contains a name or id."""
     reads = operation.method == "GET"
     left_out = {
         HTTPStatus.NOT_FOUND: reads and not named,
@@ -202,5 +202,5 @@ def _problems(operation: Operation, *, named: bool) -> list[HTTPStatus]:
 @blueprint.get("/openapi.json")
 @blueprint.doc(hide=True)
 def openapi() -> Response:
-    """Answer with this document."""
+    """Return this document."""
     return answer(document())

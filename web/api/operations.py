@@ -1,7 +1,8 @@
 """Routes of the API, on APIFlask: a view's signature states its input, its decorator its answer and its scope.
 
-A view names the parts of its path, a model of its query string as `query`, one of its JSON document as `body`, and
-uploaded files as `files`. All are checked before it runs; `web.api.openapi` completes the document about them.
+A view's arguments are the parts of its path, `query` for a model of its query string, `body` for a model of its JSON
+document, and `files` for uploaded files. All are checked before the view runs. `web.api.openapi` completes the OpenAPI
+document.
 """
 
 import re
@@ -34,10 +35,10 @@ View = Callable[..., Response]
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """A route of the API. answers: the class of its document; None: nothing (204).
+    """A route of the API. answers: the class of its document; None if there is no document (204).
 
-    scope: the scope that a viewer needs. statuses: each status of a change that succeeds, with its meaning.
-    conflicts: whether it may answer 409. path, query, body: the models that its view reads.
+    scope: the scope that a viewer needs. statuses: each status of a change that succeeds, with its meaning. conflicts:
+    whether it may answer 409. path, query, body: the models that its view reads.
     """
 
     method: str
@@ -64,7 +65,7 @@ OPERATIONS: Final[list[Operation]] = []
 
 
 class Schemas(GenerateJsonSchema):
-    """Schemas without titles, which would repeat the names of keys."""
+    """Generates schemas without titles, which would repeat the names of keys."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         """Return False for every key."""
@@ -72,10 +73,10 @@ class Schemas(GenerateJsonSchema):
 
 
 class _Models(PydanticAdapter):
-    """Reads requests with messages that name the parameter, its value and the remedy."""
+    """Reads requests; its error messages name the parameter, its value and the remedy."""
 
     def validate_input(self, request: Request, location: str, **_: Any) -> BaseModel:
-        """Read part of a request as the model.
+        """Return a part of a request as the model.
 
         Raises UsageError for a query or path, HTTPException for a body.
         """
@@ -85,7 +86,7 @@ class _Models(PydanticAdapter):
         return read(self.model_class, given)
 
     def get_openapi_schema(self, **_: Any) -> dict[str, Any]:
-        """Return the schema; classes within it are referenced by their own names, see `web.api.openapi`."""
+        """Return the schema; it refers to other classes by their own names, see `web.api.openapi`."""
         template = f"#/components/schemas/{self.get_schema_name()}.{{model}}"
         return self.model_class.model_json_schema(ref_template=template, schema_generator=Schemas)
 
@@ -140,7 +141,7 @@ def _registering(method: str, rule: str, **said: Any) -> Callable[[View], View]:
 
 
 def _receiving(operation: Operation) -> View:
-    """Wrap the view so that it gets each part of the path and the uploaded files as arguments."""
+    """Wrap the view so that it receives each part of the path and the uploaded files as arguments."""
     view, upload = operation.view, operation.upload
 
     @wraps(view)
@@ -167,7 +168,7 @@ def _reading(operation: Operation) -> Callable[[View], View]:
 
 
 def _require_scope(operation: Operation) -> Callable[[View], View]:
-    """Refuse a viewer without the scope before anything is read."""
+    """Refuse a viewer without the scope before anything of the request is read."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -191,7 +192,7 @@ def _document(operation: Operation) -> Callable[[View], View]:
         return blueprint.doc(
             operation_id=operation.name,
             tags=[operation.tag],
-            # Of the two ways to read, the one without a token comes first.
+            # Reading works with and without a token; the form without one comes first.
             security=[{}, scoped] if operation.scope == "read" else [scoped],
             extensions={"x-scope": operation.scope},
         )(view)
@@ -225,7 +226,7 @@ def _read_body(kind: type[BaseModel]) -> BaseModel:
 
 
 def answer(document: Any, *, unchanging: bool = False, status: int = HTTPStatus.OK) -> Response:
-    """Return a document as JSON. unchanging: only a withdrawal can change it, so clients may keep it for a day."""
+    """Return a document as JSON. unchanging: whether only a withdrawal can change it, so that clients may cache it."""
     response = make_response(jsonify(document), int(status))
     if unchanging:
         response.headers["Cache-Control"] = "max-age=86400, immutable"
@@ -233,7 +234,7 @@ def answer(document: Any, *, unchanging: bool = False, status: int = HTTPStatus.
 
 
 def nothing() -> Response:
-    """Return an answer without a document: the request is done."""
+    """Return an answer without a document."""
     return Response(status=HTTPStatus.NO_CONTENT)
 
 
@@ -255,7 +256,7 @@ def page(
 
 
 def address_with(**changes: Any) -> str:
-    """Return this request's address with some parameters changed."""
+    """Return the URL of this request with some parameters changed."""
     assert request.endpoint is not None
     kept = {key: values for key, values in request.args.lists() if key not in changes}
     return url_for(request.endpoint, **{**kept, **(request.view_args or {}), **changes})

@@ -27,14 +27,14 @@ from web.who.identity import engine
 @change("POST", "/sql", answers.QueryAnswer, tag="sql", scope="sql", statuses={200: "The rows."})
 def query(body: bodies.QueryBody) -> Response:
     """Run one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page."""
-    # Its own writer handles values that JSON cannot represent.
+    # Its writer handles values that JSON cannot represent.
     found = sql.run(body.query)
     return answer(json.loads(as_json(found.result)) | {"as_of": utc_text(found.listed.as_of)})  # noqa: TID251 - our own
 
 
 @get("/queries", answers.SavedQueryList, tag="sql", scope="sql")
 def queries() -> Response:
-    """Return saved queries: the viewer's own, and public ones."""
+    """Return the saved queries that the viewer may open: their own, and public ones."""
     with read_session(engine()) as database:
         items = [_describe_saved(found, owner) for found, owner in sql.readable(database)]
     return answer({"items": items})
@@ -58,7 +58,7 @@ def save_query(body: bodies.SavedQueryBody) -> Response:
 
 @change("DELETE", "/queries/<slug>", None, tag="sql", scope="sql", statuses={204: "Deleted."})
 def delete_query(slug: Slug) -> Response:
-    """Delete one of the viewer's own saved queries; an admin deletes any that is public."""
+    """Delete one of the viewer's own saved queries; an admin may delete any public one."""
     sql.delete(slug)
     return nothing()
 
@@ -85,7 +85,7 @@ def add_account(body: bodies.AccountBody) -> Response:
 
 @change("PATCH", "/accounts/<account>", answers.Account, tag="accounts", scope="admin", statuses={200: "Changed."})
 def alter_account(account: AccountName, body: bodies.AccountChangeBody) -> Response:
-    """Change an account's role or password, or enable or disable it. A new password signs its browsers out."""
+    """Change an account's role or password, or enable or disable it. A new password ends its browsers' sessions."""
     with write_session(engine()) as database:
         found = accounts.find_account(database, account)
         if body.role is not None:
@@ -149,7 +149,7 @@ def delete_token(account: AccountName, token_id: TokenId) -> Response:
 
 
 class AuditQuery(Paged):
-    """Which events of the audit trail."""
+    """Filters for the audit trail."""
 
     outcome: Annotated[str, OneOf(OUTCOMES)] | None = Field(
         None, description="Only what was done, or only what was refused."

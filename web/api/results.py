@@ -40,7 +40,7 @@ from web.who.identity import settings_of
 
 
 class LeaderboardQuery(Paged, Filters):
-    """Which part of the leaderboard, in which order."""
+    """The part of the leaderboard to return, and its order."""
 
     metrics: Annotated[
         MetricNames,
@@ -85,21 +85,21 @@ def leaderboard(query: LeaderboardQuery) -> Response:
 
 
 def _selection(query: Filters) -> Selection:
-    """Return the evaluations that the filters keep."""
+    """Return the selection that the filters describe."""
     return Selection(**{name: getattr(query, name) for name in Filters.model_fields})
 
 
 def with_progress(found: Page, metrics: Collection[str] = ()) -> list[Row]:
-    """Return a page's rows as documents, with the progress of incomplete ones, and the cost of answers.
+    """Return a page's rows as documents, with the progress of incomplete ones and the cost of answers.
 
-    metrics: those requested by name.
+    metrics: metrics that the request names.
     """
     progress = queries.progress(session(), [row["evaluation_id"] for row in found.rows if not row["complete"]])
     return [document | {"progress": progress.get(document["evaluation_id"])} for document in found.documents(metrics)]
 
 
 def rows_of_board(selection: Selection) -> list[Row]:
-    """Return a model's or a benchmark's rows of the leaderboard, by right in two orders within each group."""
+    """Return the leaderboard rows of a selection, sorted within each group by accuracy in two orders."""
     return with_progress(leaderboard_page(session(), selection))
 
 
@@ -107,7 +107,7 @@ def rows_of_board(selection: Selection) -> list[Row]:
 
 
 class EvaluationsQuery(Paged, Filters):
-    """Which evaluations."""
+    """Filters for the list of evaluations."""
 
     state: Annotated[str, OneOf(EVALUATION_STATES)] | None = Field(None, description="Only evaluations in this state.")
 
@@ -133,7 +133,7 @@ def _find(evaluation_id: int) -> Row:
 
 
 class EvaluationQuery(Query):
-    """Whose repeats an evaluation's repeat noise is taken from, and which metrics are shown."""
+    """The source of an evaluation's repeat noise, and the metrics to return."""
 
     noise_from: NoiseFrom = None
     papers: Papers = "no"
@@ -178,14 +178,14 @@ def provenance(evaluation_id: EvaluationId) -> Response:
 
 
 class QuestionsQuery(Paged):
-    """Which questions of an evaluation."""
+    """Filters for an evaluation's questions."""
 
     only: Annotated[str, OneOf(tuple(queries.QUESTION_FILTERS)), Field(description="Which questions to keep.")] = "all"
 
 
 @get("/evaluations/<evaluation_id>/questions", answers.EvaluationQuestions, tag="results")
 def evaluation_questions(evaluation_id: EvaluationId, query: QuestionsQuery) -> Response:
-    """List an evaluation's questions in the benchmark's order; `only` keeps some."""
+    """List an evaluation's questions in the benchmark's order; `only` filters them."""
     row = _find(evaluation_id)
     counts = queries.question_counts(session(), evaluation_id)
     items = queries.questions(session(), evaluation_id, only=query.only, limit=query.per_page, offset=query.offset)
@@ -249,11 +249,11 @@ class PredictionsQuery(Query):
 def predictions(evaluation_id: EvaluationId, query: PredictionsQuery) -> Response:
     """List every stored prediction of an evaluation, by question and variant; arrays run by position.
 
-    Follow `next` to the end: each page begins after the last prediction of the previous one, so that pages stay
-    complete and quick however many there are.
+    Follow `next` to the end: each page begins after the last prediction of the previous one, so that no page misses a
+    prediction and all are fast.
     """
     row = _find(evaluation_id)
-    # One more than requested shows whether another page follows.
+    # One more than requested, to find out whether another page follows.
     rows = queries.predictions_after(session(), evaluation_id, query.cursor, limit=query.limit + 1)
     items = rows[: query.limit]
     last: dict[str, Any] = items[-1] if items else {}

@@ -30,14 +30,14 @@ from web.who.identity import engine, settings_of, viewer
 
 
 def document_of(database: Any, submission: Any) -> dict[str, Any]:
-    """Return a submission as its viewer may read it."""
+    """Return a submission as JSON, with its problem as far as the viewer may read it."""
     return submission_document(database, submission) | {
         "problem": problem_of(database, submission, whole=viewer().may("maintain")),
     }
 
 
 class SubmissionsQuery(Paged):
-    """Which submissions."""
+    """Filters for submissions."""
 
     state: Annotated[str, OneOf(SUBMISSION_STATES)] | None = Field(None, description="Only submissions in this state.")
     mine: Annotated[YesOrNo, Field(description="Only those of the token's own account.")] = "no"
@@ -96,7 +96,7 @@ def submission(submission_id: SubmissionId) -> Response:
 
 @get("/submissions/<submission_id>/estimate", answers.SubmissionEstimate, tag="submissions", scope="submit")
 def submission_cost(submission_id: SubmissionId) -> Response:
-    """Estimate the cost of a submission now, in tokens, time and money; `problem` explains why it cannot be queued.
+    """Estimate the current cost of a submission, in tokens, time and money; `problem` explains why it cannot be queued.
 
     Unknown values are null. A submitter sees only the benchmarks that they may see.
     """

@@ -18,9 +18,9 @@ from registry.files.storage import writing
 from web.urls.parameters import shorten
 
 MAX_UPLOAD: Final = 64 * 1024 * 1024
-"""Bytes of an uploaded file."""
+"""Largest uploaded file, in bytes."""
 MULTIPART_ROOM: Final = 64 * 1024
-"""Bytes that a form may add to its files: names, boundaries."""
+"""Bytes that a form may have in addition to its files: names, boundaries."""
 CHUNK: Final = 1 << 20
 PREFIX: Final = "shuffleboard-upload-"
 
@@ -29,8 +29,8 @@ PREFIX: Final = "shuffleboard-upload-"
 class Upload:
     """A file as the body of a request, plain or in a form.
 
-    types: content type of a plain body → the file name ending of its kind. optional: names of further files that a form
-    may have besides `file`.
+    types: content type of a plain body → the file name suffix for it. optional: names of further files that a form may
+    have besides `file`.
     """
 
     types: Mapping[str, str]
@@ -39,9 +39,12 @@ class Upload:
 
 @contextmanager
 def receive(upload: Upload) -> Iterator[dict[str, Path]]:
-    """Store the request's files in a folder of their own, by name: `file`, and a form's others; deleted at the end."""
+    """Store the request's files in a new folder and yield their paths: `file`, and a form's others.
+
+    The folder is deleted at the end.
+    """
     request.max_content_length = MAX_UPLOAD + MULTIPART_ROOM
-    # As many parts as there are names, and a few that are refused by name.
+    # One part for each name, and a few more, so that unknown names can be refused by name.
     request.max_form_parts = 1 + len(upload.optional) + 8
     with upload_folder() as folder:
         with writing(folder):
@@ -63,7 +66,7 @@ def _plain(upload: Upload, folder: Path) -> dict[str, Path]:
 
 @contextmanager
 def upload_folder() -> Iterator[Path]:
-    """Make a folder that is locked while it is used: an unlocked one is a killed process's."""
+    """Yield a new folder that is locked while it is in use: an unlocked folder belongs to a killed process."""
     folder, lock = _make_locked_folder()
     try:
         yield folder
@@ -75,7 +78,7 @@ def upload_folder() -> Iterator[Path]:
 def _make_locked_folder() -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        with suppress(FileNotFoundError):  # swept before it was locked
+        with suppress(FileNotFoundError):  # deleted by `sweep` before it was locked
             lock = _open_folder(folder)
             fcntl.flock(lock, fcntl.LOCK_EX)
             if folder.exists():
@@ -90,7 +93,7 @@ def _open_folder(folder: Path) -> int:
 def sweep() -> None:
     """Delete uploads of killed processes from the folder for temporary files."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):  # another user's, a link, or one in use
+        with suppress(OSError):  # another user's folder, a link, or one in use
             lock = _open_folder(folder)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,7 +119,7 @@ def _from_form(upload: Upload, folder: Path) -> dict[str, Path]:
         shown = secure_filename(file.filename or "")[-100:]
         if not shown.endswith(endings):
             raise UnprocessableEntity(f"{name}={shorten(shown)}: give a file whose name ends in {' or '.join(endings)}")
-        # A folder each: the names of two files may be the same.
+        # A separate folder for each file, since two files may have the same name.
         (folder / name).mkdir()
         found[name] = folder / name / shown
         file.save(found[name])

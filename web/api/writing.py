@@ -99,7 +99,7 @@ def _model(row: ModelRevision) -> dict[str, Any]:
 
 
 class BenchmarkQuery(Query):
-    """The description of a benchmark's file."""
+    """The description of an uploaded benchmark file."""
 
     name: Annotated[Name, Field(description="Name in the registry.")]
     version: Text | None = Field(None, description="Name of this content. Default: the start of its digest.")
@@ -198,7 +198,7 @@ def submit_evaluations(body: Wanted) -> Response:
 def estimate_evaluations(body: ToEstimate) -> Response:
     """Estimate the cost of the same evaluations; nothing is queued. Unknown values are null, with the reason.
 
-    With a precision, the sample that reaches it comes first, and the cost is of that sample.
+    With a precision, the smallest sample that reaches it is found first, and the cost is that of the sample.
     """
     with read_session(engine()) as database:
         wanted, needed = body.with_sample(database)
@@ -243,7 +243,7 @@ for _action, (_done, _) in _MOVES.items():
 
 
 class OutputsQuery(Query):
-    """The description of recorded outputs."""
+    """The description of uploaded outputs."""
 
     model: Annotated[
         Text, Field(min_length=1, description="Model NAME that the outputs are of, registered as external.")
@@ -272,7 +272,7 @@ class OutputsQuery(Query):
     conflicts=True,
 )
 def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response:
-    """Import recorded outputs; a repeated import makes a new replicate. The whole file is checked first.
+    """Import recorded outputs; a repeated import creates a new replicate. The whole file is checked first.
 
     A log that contradicts its own scores, or the benchmark's key, is refused; the error has its `contradictions`, or
     the `keys`.
@@ -291,14 +291,14 @@ def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response
     conflicts=True,
 )
 def replay_evaluation(evaluation_id: EvaluationId, body: bodies.ReplayBody) -> Response:
-    """Make a new evaluation from stored answers, under other keys or another reading; no model is called."""
+    """Create a new evaluation from stored answers, with other keys or another reading; no model is called."""
     order = {"evaluation": evaluation_id, **body.model_dump(), "requester": viewer().name}
     document = run_order("replay", order)
     return answer({key: document[key] for key in ("evaluation", "source")}, status=201 if document["new"] else 200)
 
 
 class MetricsQuery(Query):
-    """Which metrics of an evaluation."""
+    """Options for an evaluation's metrics."""
 
     per_question: Annotated[YesOrNo, Field(description="Also the metrics of each question, by its external id.")] = "no"
     without_flagged: Annotated[
@@ -330,7 +330,7 @@ def verification(evaluation_id: EvaluationId) -> Response:
 
     The time grows with the size of the evaluation.
     """
-    # numpy comes with it.
+    # It imports numpy.
     from registry.sealed.verification import verify_evaluation
 
     return answer(verify_evaluation(session(), evaluation_id))
@@ -348,7 +348,7 @@ def verification(evaluation_id: EvaluationId) -> Response:
     statuses={201: "Loaded.", 200: "The same definition is there already."},
 )
 def load_suite(body: SuiteDefinition) -> Response:
-    """Load a suite: the keys of its TOML file as JSON. A changed definition is a new version of its name."""
+    """Load a suite: the keys of its TOML file as JSON. A changed definition creates a new version of the suite."""
     with write_session(engine()) as database:
         row, new = import_suite(database, body)
         document = {"suite": row.name, "new": new} | pick(row, ("version", "digest"))
@@ -370,7 +370,7 @@ def load_board(body: BoardDefinition) -> Response:
         row, new = import_board(database, body)
         document = {"board": row.name, "new": new} | pick(row, ("version", "digest"))
         audit_change(database, "board.import", f"{row.name}@{row.version}", new=new)
-    # numpy comes with it, which nothing else here needs.
+    # It imports numpy, which nothing else here needs.
     from registry.boards.snapshots import refresh_boards
 
     refresh_boards(engine())

@@ -1,7 +1,7 @@
-"""Charts as Vega-Lite specifications: pure functions over rows, drawn in the browser by web/static/charts.js.
+"""Charts as Vega-Lite specifications: pure functions over rows. web/static/charts.js draws them in the browser.
 
-Colours are the page's own custom properties, so that a chart follows the light or dark scheme without being redrawn.
-A chart is never the only place for its numbers: the page also has a table of them.
+Colours are the page's custom properties, so that a chart follows the light or dark scheme without being redrawn. A
+chart is never the only place for its numbers: the page also has a table of them.
 """
 
 from web.charts.answers import PART_METRICS, adversarial, flip_bins, flips, history, parts, positions

@@ -1,4 +1,4 @@
-"""One evaluation's answers: adversarial options, positions, parts of the benchmark, flips."""
+"""Charts of one evaluation's answers: adversarial options, positions, parts of the benchmark, flips."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -25,7 +25,7 @@ from web.charts.drawing import (
 def adversarial(rows: Sequence[Row]) -> Chart:
     """Draw two bars per inserted text: how often it is chosen as the protocol reads the answer, and by NPSQ.
 
-    rows: of the view `adversarial_effects`.
+    rows: rows of the view `adversarial_effects`.
     """
     names = {"flipped": "As the protocol reads the answer", "npsq_flipped": "By NPSQ"}
     values = [
@@ -109,7 +109,7 @@ def positions(rows: Sequence[Row], prompts: int) -> Chart:
 
 PART_METRICS: Final = ("accuracy", "worst_accuracy", "retest_accuracy")
 MOST_PARTS: Final = 30
-"""With more lines the chart would be unreadable; the table has them all."""
+"""Most lines of a chart, so that it stays readable; the table has all parts."""
 
 
 def parts(rows: Sequence[Row]) -> Chart:
@@ -162,7 +162,7 @@ def parts(rows: Sequence[Row]) -> Chart:
                     "tooltip": tooltip,
                 },
             }
-            # The last is on top: without a loss, the dot of accuracy hides the others.
+            # The last mark is on top: without a loss, the dot of accuracy hides the others.
             for field, (name, shape, _) in reversed(points.items())
         ),
         *line_labels(),
@@ -178,11 +178,11 @@ def parts(rows: Sequence[Row]) -> Chart:
 # Flips
 
 MOST_COUNTS: Final = 13
-"""With more bars than these, labels would not fit on a phone; shares replace them."""
+"""Most bars whose labels fit on a phone; with more, shares replace the counts."""
 
 
 def flip_bins(rows: Sequence[Row]) -> list[Row]:
-    """Count questions by the number of orders they are right in, from none to all: `label`, `steady`, `flips`.
+    """Count questions by the number of orders in which they are right, from none to all: `label`, `steady`, `flips`.
 
     rows: from `chart_data.right_in`. Bins are counts if all questions have the same few orders, else percentages.
     """
@@ -207,11 +207,10 @@ def flip_bins(rows: Sequence[Row]) -> list[Row]:
 
 
 def flips(bins: Sequence[Row], orders: str = "orders") -> Chart:
-    """Draw a bar per number of orders answered right: the number of questions, split by whether the answer changes.
+    """Draw a bar per number of right orders: the number of questions, split by whether the answer changes.
 
-    bins: from `flip_bins`; orders: the name for a question's prompts: `repeats` if all are the same prompt, `answers`
-    if
-    some were repeated.
+    bins: from `flip_bins`. orders: the name for a question's prompts: `repeats` if all are the same prompt, `answers`
+    if some were repeated.
     """
     mixed = orders == "answers"
     names = {"steady": "Same answer in all", "flips": "Answers differ" if orders == "repeats" else "Answer flips"}

@@ -8,13 +8,13 @@ from markupsafe import Markup
 from registry.schema.selectables import Row
 
 HEIGHT: Final = 18
-"""In pixels."""
+"""Height in pixels."""
 _EDGES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Ends of the scale, as fractions: the first that all intervals fit into."""
+"""Possible ends of the scale, as fractions; the first that fits all intervals is used."""
 
 
 def reach(rows: Iterable[Row]) -> float:
-    """Return the end of the scale for these differences. rows: `difference` and `interval`, or None."""
+    """Return the end of the scale for these differences. rows: `difference` and `interval`, either may be None."""
     values = [
         abs(value) for row in rows for value in (row["difference"], *(row["interval"] or ())) if value is not None
     ]
@@ -22,7 +22,7 @@ def reach(rows: Iterable[Row]) -> float:
 
 
 def difference_svg(row: Row, edge: float) -> Markup:
-    """Draw a difference as a dot in its interval, right of the middle if it is positive; the table has the numbers."""
+    """Draw a difference as a dot in its interval, right of the middle if it is positive. edge: end of the scale."""
     drawn = '<line class="zero" x1="50%" x2="50%" y2="18"/>'
     if row["interval"]:
         low, high = (_at(end, edge) for end in row["interval"])

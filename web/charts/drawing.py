@@ -17,7 +17,7 @@ LOST: Final = "var(--lost)"
 MASS: Final = "var(--mass)"
 
 CONFIG: Final[dict[str, Any]] = {
-    # The container describes the chart in words; reading out single marks would be noise.
+    # The container describes the chart in words; reading every mark aloud would be noise.
     "aria": False,
     "background": None,
     "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
@@ -45,7 +45,7 @@ AXIS: Final = 48
 
 @dataclass(frozen=True)
 class Chart:
-    """A specification, and its description in words. compact: no wider than a square."""
+    """A specification, and its description in words. compact: whether it is at most as wide as high."""
 
     label: str
     spec: dict[str, Any]
@@ -55,12 +55,12 @@ class Chart:
 def figure(label: str, values: Sequence[Row], layers: Sequence[Layer], *, height: int) -> Chart:
     """Return a chart that fills its container's width.
 
-    label: its description; values: the data of the layers; height: of the plot, in pixels.
+    label: description of the chart. values: data of the layers. height: height of the plot, in pixels.
     """
     spec: dict[str, Any] = {
         "$schema": SCHEMA,
         "width": "container",
-        # The whole height, so that the page can reserve the space before anything is drawn.
+        # Including axis and legend, so that the page can reserve the space before anything is drawn.
         "height": height + AXIS + _legend(layers),
         "autosize": {"type": "fit", "contains": "padding"},
         # Space for the label of 100 %, which would be cut off at the right end.
@@ -73,7 +73,7 @@ def figure(label: str, values: Sequence[Row], layers: Sequence[Layer], *, height
 
 
 def _legend(layers: Sequence[Layer]) -> int:
-    """Return the pixels that the legend above a plot takes."""
+    """Return the height of the legend above a plot, in pixels."""
     colours = [layer["encoding"].get("color", {}) for layer in layers]
     shown = [colour for colour in colours if colour.get("legend", True) and "domain" in colour.get("scale", {})]
     if not shown:
@@ -83,7 +83,7 @@ def _legend(layers: Sequence[Layer]) -> int:
 
 
 def share_axis(field: str, title: str) -> dict[str, Any]:
-    """Return a channel of fractions, shown as percentages from 0 to 100."""
+    """Return the channel of fractions, shown as percentages from 0 to 100."""
     return {
         "field": field,
         "type": "quantitative",
@@ -94,7 +94,7 @@ def share_axis(field: str, title: str) -> dict[str, Any]:
 
 
 def line(band: float) -> dict[str, Any]:
-    """Return the channel of a chart's lines, which have a label above their marks.
+    """Return the channel of a chart's lines; each line has a label above its marks.
 
     band: vertical position within the line, from 0 to 1.
     """
@@ -108,9 +108,9 @@ def line(band: float) -> dict[str, Any]:
 
 
 def line_labels() -> list[Layer]:
-    """Return labels above the marks, from the left edge: names of any length fit a narrow screen.
+    """Return the layers of labels above the marks, from the left edge, so that long names fit a narrow screen.
 
-    Grid lines keep clear of them.
+    A halo separates them from grid lines.
     """
     mark = {"type": "text", "align": "left", "baseline": "top", "dy": 4, "limit": {"expr": "width"}}
     encoding = {"x": {"value": 0}, "y": line(0), "text": {"field": "label"}}
@@ -119,7 +119,7 @@ def line_labels() -> list[Layer]:
 
 
 def upright(length: int, width: float, colour: str) -> dict[str, Any]:
-    """Return the mark of a short upright line: ticks do not follow `bandPosition`."""
+    """Return a short upright line as a mark; Vega-Lite's ticks do not follow `bandPosition`."""
     return {
         "type": "point",
         "shape": "stroke",
@@ -132,7 +132,7 @@ def upright(length: int, width: float, colour: str) -> dict[str, Any]:
 
 
 def percentages(*fields: tuple[str, str]) -> list[dict[str, Any]]:
-    """Return a tooltip of fractions. fields: with their titles."""
+    """Return a tooltip of fractions. fields: pairs of field and title."""
     return [{"field": field, "title": title, "format": ".1%", "type": "quantitative"} for field, title in fields]
 
 
@@ -140,13 +140,13 @@ def percentages(*fields: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 def tenths_around(values: Sequence[float]) -> tuple[float, float]:
-    """Return the tenths around all values, which are fractions; the two tenths always differ."""
+    """Return the tenths below and above all values, which are fractions; the two tenths always differ."""
     low = max(0.0, math.floor(10 * min(values, default=0.0)) / 10)
     high = min(1.0, math.ceil(10 * max(values, default=1.0)) / 10)
     return (low, high) if high > low else (max(0.0, low - 0.1), min(1.0, low + 0.1))
 
 
 def tenths_between(low: float, high: float) -> list[float]:
-    """Return the tenths from `low` to `high`, or every second if they are many."""
+    """Return the tenths from `low` to `high`, or every second tenth if there are many."""
     first, last = round(10 * low), round(10 * high)
     return [tenth / 10 for tenth in range(first, last + 1, 2 if last - first > 6 else 1)]

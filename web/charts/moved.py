@@ -28,10 +28,10 @@ SPREAD_COLUMNS: Final = ("label", "original", "median_moved", "sd_moved", "lowes
 def spread(accuracies: Sequence[Row]) -> Row:
     """Return the spread of the runs of an answer-moving evaluation, as `answer_moving` draws it.
 
-    accuracies: the runs by variant: 0 is the original order, t has the right option at position t - 1.
-    sd_moved: population standard deviation of the moved runs' accuracies, a fraction. Median and deviation are None
-    without a moved run. lowest, highest: over all runs, as accuracy_min and accuracy_max.
-    Source: Nowak et al., *ABCD: All Biases Come Disguised*.
+    accuracies: the runs by variant: 0 is the original order, t has the right option at position t - 1. Keys: `sd_moved`
+    is the population standard deviation of the moved runs' accuracies, a fraction. Median and deviation are None
+    without a moved run. `lowest` and `highest` are over all runs, as accuracy_min and accuracy_max. Source: Nowak et
+    al., *ABCD: All Biases Come Disguised*.
     """
     original = next((run["accuracy"] for run in accuracies if run["variant"] == 0), None)
     moved = [run["accuracy"] for run in accuracies if run["variant"] > 0]
@@ -48,9 +48,9 @@ def spread(accuracies: Sequence[Row]) -> Row:
 def answer_moving(rows: Sequence[Row], guessing: float | None) -> Chart:
     """Draw a box per evaluation: how accuracy varies with the position of the right option.
 
-    rows: `label` and the columns of `spread`, in the order of the lines. guessing: accuracy of guessing; None: no line.
-    The box is the median of the moved runs ± their standard deviation, the whiskers reach from the worst to the best
-    run, the dot is the original order.
+    rows: `label` and the columns of `spread`, in the order of the lines. guessing: accuracy of guessing; None for no
+    line. The box is the median of the moved runs ± their standard deviation, the whiskers reach from the worst to the
+    best run, the dot is the original order.
     """
     values = [
         {

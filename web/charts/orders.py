@@ -27,11 +27,11 @@ SHARES: Final = (50, 60, 70, 80, 90, 100)
 
 
 def bmca_curve(metrics: Mapping[str, Row]) -> Chart | None:
-    """Draw the share of right questions (y) if at least a share of their variants must be right (x).
+    """Draw the share of questions (y) that are right in at least a share of their variants (x).
 
-    metrics: name to `value`, `interval_low` and `interval_high` of bmca_50 … bmca_100 and of accuracy, the dashed line.
-    None if fewer than two points are defined, or if none differs from the accuracy: a single order has no curve.
-    Source: Cavalin et al., *Improving Score Reliability of Multiple Choice Benchmarks*, BMCA.
+    metrics: name → `value`, `interval_low` and `interval_high`, for bmca_50 … bmca_100 and for accuracy, the dashed
+    line. None if fewer than two points are defined, or if all equal the accuracy: a single order has no curve. Source:
+    Cavalin et al., *Improving Score Reliability of Multiple Choice Benchmarks*, BMCA.
     """
     values = [
         {
@@ -143,8 +143,7 @@ def noise(found: Mapping[str, Any]) -> Chart | None:
     """Draw how often two answers differ for the same prompt (the noise floor, dashed) and for another order.
 
     found: from `registry.studies.noise`. The distance from the floor to the other dot is the order effect. None unless
-    both
-    are known.
+    both are known.
     """
     floor, order = found["repeat_disagreement"], found["order_disagreement"]
     if floor is None or order is None:

@@ -18,7 +18,7 @@ _BAR_HEIGHT: Final = 22
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen chart; none if kind is empty. x, y: names of columns."""
+    """The chosen chart, no chart if kind is empty. x, y: names of columns."""
 
     kind: str = ""
     x: str = ""
@@ -26,11 +26,11 @@ class Choice:
 
 
 def choice(result: QueryResult, kind: str, x: str, y: str) -> Choice:
-    """Return the requested chart; choose the columns that the request does not name.
+    """Return the requested chart, choosing the columns that the request does not name.
 
-    The height is the first column with fractions, else the first with numbers; an id only if there is nothing else.
-    The other axis is the text column with the most different values; for a scatter plot, another column of numbers.
-    Raises UsageError for an unknown kind, a missing column, or a result without numbers.
+    y is the first column with fractions, else the first with numbers; an id only if there is nothing else. x is the
+    text column with the most different values; for a scatter plot, another column of numbers. Raises UsageError for an
+    unknown kind, a missing column, or a result without numbers.
     """
     if not kind:
         return Choice()
@@ -79,7 +79,7 @@ def _kind_of(result: QueryResult, name: str) -> str:
 
 
 def draw_result(result: QueryResult, drawn: Choice) -> Chart | None:
-    """Draw the chosen chart; None if there is none. Rows without a value are omitted."""
+    """Draw the chosen chart; None without a chart. Rows without a value are omitted."""
     if not drawn.kind:
         return None
     rows = [
@@ -95,7 +95,7 @@ def draw_result(result: QueryResult, drawn: Choice) -> Chart | None:
     if drawn.kind == "bar":
         up["stack"] = None
     if drawn.kind == "bar" and kind == "nominal":
-        # Each row has its own bar, though names may repeat. They are read from left to right, whatever their length.
+        # Each row has its own bar, though names may repeat. Long names stay readable from left to right.
         before = Counter[str]()
         for row in rows:
             before[name := row["x"]] += 1

@@ -1,7 +1,7 @@
 """Ranks of a board's models over time.
 
-The server draws them as SVG, so that every line is a link that a keyboard reaches, without scripts. Horizontal
-positions are percentages of the width, which the server does not know; docs/decisions/0044-charts-of-links.md.
+The server draws them as SVG, so that every line is a link that a keyboard can reach, without scripts. Horizontal
+positions are percentages of the width, which the server does not know; see docs/decisions/0044-charts-of-links.md.
 """
 
 import math
@@ -27,7 +27,7 @@ Segment = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Line:
-    """A model's ranks: segments (x1, y1, x2, y2), ends of its line and its name; x in percent, y in pixels.
+    """A model's line. segments: (x1, y1, x2, y2), and the place of its name; x in percent, y in pixels.
 
     dots: the points at which its rank begins or changes.
     """
@@ -41,7 +41,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Lines in the order of their last rank. height: in pixels; times, ranks: ticks, in percent and in pixels."""
+    """The chart: lines in the order of their last rank. height: in pixels.
+
+    times, ranks: ticks, in percent and in pixels.
+    """
 
     lines: list[Line]
     height: int
@@ -52,9 +55,9 @@ class Ranks:
 
 
 def ranks_over_time(rows: Sequence[Row], begin: datetime, end: datetime) -> Ranks | None:
-    """Draw a line per model over real time, for the best MOST_LINES that have a rank at the end; None if none has.
+    """Draw a line per model over time, for the best MOST_LINES that have a rank at the end; None without a line.
 
-    rows: `ranks`: (time, rank or None) at every moment of the board, oldest first.
+    rows: `ranks` is (time, rank or None) at every moment of the board, oldest first.
     """
     ranked = sorted((row for row in rows if row["ranks"][-1][1] is not None), key=lambda row: row["ranks"][-1][1])
     ranked = ranked[:MOST_LINES]
@@ -115,7 +118,7 @@ def _line(row: Row, places: Sequence[tuple[float, float | None]], name_at: float
 
 
 def _hold(segments: list[Segment], since: tuple[float, float], until: float) -> None:
-    """Add a level segment, or lengthen the previous segment if it ends there."""
+    """Add a horizontal segment, or lengthen the previous segment if it ends there."""
     x, y = since
     if segments and segments[-1][1:] == (y, x, y):
         segments[-1] = (segments[-1][0], y, until, y)
@@ -124,7 +127,7 @@ def _hold(segments: list[Segment], since: tuple[float, float], until: float) -> 
 
 
 def _apart(places: Sequence[float], bottom: float, room: float = 16.0) -> list[float]:
-    """Return positions for names next to these ends of lines, in order.
+    """Return positions for names next to the ends of lines, in order.
 
     They are at least `room` apart, and none is below `bottom`.
     """

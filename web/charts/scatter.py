@@ -1,7 +1,7 @@
-"""Scatter plots: one number of models against another, drawn by the server, so that every point is a link.
+"""Scatter plots: one number of each model against another, drawn by the server, so that every point is a link.
 
 The plot next to the leaderboard has a fixed size, in pixels. A board's plot is as wide as its page, which the server
-does not know, so its positions are in percent: docs/decisions/0044-charts-of-links.md.
+does not know, so its positions are in percent; see docs/decisions/0044-charts-of-links.md.
 """
 
 import math
@@ -27,7 +27,7 @@ Ticks = list[tuple[float, str]]
 
 @dataclass(frozen=True)
 class Axis:
-    """title; low, high: its ends, as `position` of a value; ticks: shares of the axis."""
+    """An axis. low, high: ends of the axis as `position` returns them. ticks: positions from 0 to 1, with labels."""
 
     title: str
     low: float
@@ -55,7 +55,7 @@ def _logarithmic(title: str, ticks: Sequence[float], words: Callable[[float], st
 
 
 def _sizes_axis(title: str, parameters: Sequence[float]) -> Axis:
-    """Return an axis of round numbers around all values: 1, 3, 10, …, or only powers of ten if those are many."""
+    """Return a logarithmic axis with ticks at 1, 3, 10, … around all values; only powers of ten if there are many."""
     steps = [factor * 10**power for power in range(19) for factor in (1, 3)]
     first = max((place for place, size in enumerate(steps) if size <= min(parameters, default=10**9)), default=0)
     last = min((place for place, size in enumerate(steps) if size > max(parameters, default=10**9)), default=-1)
@@ -71,7 +71,7 @@ def _costs_axis(title: str, costs: Sequence[float]) -> Axis:
 
 
 def _days_axis(title: str, days: Sequence[float]) -> Axis:
-    """Return an axis from the first of a month to the first of another, with at most seven ticks. days: ordinals."""
+    """Return an axis from the first day of a month to that of another, with at most seven ticks. days: ordinals."""
     months = [12 * day.year + day.month - 1 for day in (date.fromordinal(round(value)) for value in days)] or [0]
     step = next(step for step in (1, 3, 6, 12, 24, 60, 120, 1200, 12000) if (max(months) - min(months)) / step < 6)
     first, last = min(months) // step * step, (max(months) // step + 1) * step
@@ -86,9 +86,9 @@ def _days_axis(title: str, days: Sequence[float]) -> Axis:
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a row.
+    """A number that rows have.
 
-    key: its name in rows; words: formats it; axis: builds an axis from a title and the numbers.
+    key: its name in rows. words: formats it. axis: builds an axis from a title and the numbers.
     """
 
     key: str
@@ -97,7 +97,7 @@ class Measure:
     axis: Callable[[str, Sequence[float]], Axis]
 
     def of(self, row: Row) -> float | None:
-        """Return the number; None if it is undefined, or 0 on a logarithmic axis, which has no place for it."""
+        """Return the number; None if it is undefined, or 0 on a logarithmic axis, which cannot show it."""
         value: float | None = row.get(self.key)
         return value if value or self.axis is _tenths_axis else None
 
@@ -114,7 +114,10 @@ TOKENS: Final = Measure("tokens_per_answer", "Tokens per answer", "{:,.0f}".form
 
 @dataclass(frozen=True)
 class Plot:
-    """The contents of a picture. reading: how to read it. On the diagonal, if there is one, both numbers are equal."""
+    """The two measures of a plot. reading: how to read it.
+
+    diagonal: whether to draw the line on which both are equal.
+    """
 
     x: Measure
     y: Measure
@@ -155,7 +158,7 @@ PLOTS: Final = {
 
 @dataclass(frozen=True)
 class Frame:
-    """The edges of a plot in its picture, and the decimals of a position in it."""
+    """The edges of a plot within its image, and the decimals of a position in it."""
 
     left: int
     right: int
@@ -173,17 +176,17 @@ class Frame:
 
 
 BESIDE: Final = Frame(54, 324, 12, 264, 1)
-"""Pixels of a picture 340 by 310."""
+"""In pixels of an image of 340 by 310."""
 WIDE: Final = Frame(2, 98, 7, 88, 2)
-"""Percent."""
+"""In percent of the image."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A row's point. x, y: its position; up: the diagonal's position above it, None without a diagonal.
+    """The point of a row. x, y: its position; up: the diagonal's position above it, None without a diagonal.
 
-    cells: both numbers; words: the full text of the point. names: by width of the page, its name if it fits: (text,
-    whether it is on the left).
+    cells: both numbers; words: the full text of the point. names: by width of the page, its name if there is space:
+    (text, whether it is on the left).
     """
 
     row: Row
@@ -197,9 +200,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Scatter:
-    """Points in the order of the rows, and ticks of both axes: place and text.
+    """A drawn plot: points in the order of the rows, and ticks of both axes as (position, text).
 
-    missing: why some rows have no point, and which. others: places of rows that are drawn to compare with.
+    missing: rows without a point, by reason. others: positions of further rows, drawn for comparison.
     """
 
     plot: Plot
@@ -216,7 +219,7 @@ class Scatter:
 
     @property
     def lifted(self) -> set[tuple[float, float]]:
-        """Return the positions of points whose names go above a step, so that the step does not cross them out."""
+        """Return the positions of points whose names are above a step, so that the step does not cross them out."""
         return {(x1, y1) for x1, y1, _, y2 in self.front if y1 == y2}
 
 
@@ -236,7 +239,7 @@ def pareto(plot: Plot, rows: Sequence[Row]) -> list[Row]:
 def with_front(chart: Scatter, rows: Sequence[Row]) -> Scatter:
     """Return the chart with the steps of `pareto` through its points.
 
-    rows: as given to `draw_board`, without others.
+    rows: as passed to `draw_board`, without others.
     """
     on = [id(row) for row in pareto(chart.plot, rows)]
     places = sorted((point.x, point.y) for point in chart.points if id(point.row) in on)
@@ -246,12 +249,12 @@ def with_front(chart: Scatter, rows: Sequence[Row]) -> Scatter:
 
 
 def draw_leaderboard(plot: Plot, rows: Sequence[Row]) -> Scatter:
-    """Draw the picture next to a leaderboard. rows: `evaluation_id`, `model` and the plot's numbers."""
+    """Draw the plot next to a leaderboard. rows: `evaluation_id`, `model` and the plot's numbers."""
     return _draw(plot, rows, BESIDE)
 
 
 def draw_board(plot: Plot, rows: Sequence[Row], currency: str | None = None, others: Sequence[Row] = ()) -> Scatter:
-    """Draw a board's picture; names are shown if there is space for them, and earlier rows choose first.
+    """Draw a board's plot. Names are shown if there is space for them, earlier rows first.
 
     rows: `model` and the plot's numbers. currency: of costs. others: rows to draw without a name.
     """
@@ -333,7 +336,7 @@ def _why(lacking: Measure, row: Row) -> str:
 
 @dataclass(frozen=True)
 class Room:
-    """A size of the plot that names are placed for: width and height in pixels, and the letters of the longest name."""
+    """Size of the plot for which names are placed: width and height in pixels, and the letters of the longest name."""
 
     width: int
     height: int
@@ -341,20 +344,20 @@ class Room:
 
 
 ROOMS: Final = {"narrow": Room(300, 280, 20), "wide": Room(880, 420, 40)}
-"""A style sheet shows the names of one or the other, by the width of the window."""
+"""By width of the window: a style sheet shows the names placed for one or the other."""
 LETTER: Final = 7.0
-"""Width of a letter of a name, in pixels, on average."""
+"""Average width of a letter in a name, in pixels."""
 
 
 def lines_of(name: str, letters: int = 36) -> list[str]:
-    """Split a name into lines of at most so many letters."""
+    """Split a name into lines of at most this many letters."""
     return [name[start : start + letters] for start in range(0, len(name), letters)]
 
 
 def _place_names(
     shares: Sequence[tuple[float, float]], names: Sequence[str], room: Room, unnamed: Sequence[tuple[float, float]]
 ) -> dict[int, tuple[str, bool]]:
-    """Map the index of a row → its name and whether it is on the left, for names that cover no point or other name."""
+    """Map index of a row → its name and whether it is on the left, for names that cover no point or other name."""
     every = (*shares, *unnamed)
     taken = [(room.width * x - 6, room.width * x + 6, room.height * y - 6, room.height * y + 6) for x, y in every]
     found = {}
@@ -363,7 +366,7 @@ def _place_names(
         across, up, width = room.width * x, room.height * y, LETTER * len(text)
         for left, edge in ((False, across + 8), (True, across - 8 - width)):
             box = (edge, edge + width, up - 8, up + 8)
-            # The left edge has the labels of ticks.
+            # The labels of ticks are at the left edge.
             inside = box[0] >= 36 and box[1] <= room.width
             if inside and not any(
                 box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3] for other in taken

@@ -1,4 +1,4 @@
-"""The one drawing as SVG: positions in percent of its width, so that it fits any column without being stretched."""
+"""Draws a span of accuracies as SVG, with positions in percent of its width, so that it fits any column."""
 
 from collections.abc import Collection, Iterable
 from typing import Any, Final
@@ -8,12 +8,12 @@ from markupsafe import Markup, escape
 from registry.verdicts.spans import SEEN, Span, meaning_of_dot, span_of
 
 HEIGHT: Final = 18
-"""In pixels; the marks have the same size at any width."""
+"""Height in pixels; the marks have the same size at any width."""
 _MIDDLE: Final = HEIGHT / 2
 
 
 def span_svg(span: Span | None, classes: str = "span") -> Markup:
-    """Draw a span as an image with its words as alternative text; empty for None. It is styled in board.css."""
+    """Draw a span as an image with its words as alternative text; empty for None. board.css styles it."""
     if span is None:
         return Markup()
     words = escape(span.words)
@@ -48,23 +48,24 @@ _LEGEND: Final = (
     ("lost to the {}", f'<rect class="order" width="100%" y="{_MIDDLE - 4:g}" height="8"/>'),
     ("guessing", f'<line class="guess" x1="50%" x2="50%" y2="{HEIGHT}"/>'),
 )
-"""The four words, each with its mark alone."""
+"""Entries of the legend, each with its mark."""
 _UNSEPARATED: Final = (
     "lost to chance or the {}",
     f'<rect class="unknown" width="100%" y="{_MIDDLE - 0.75:g}" height="1.5"/>',
 )
-"""For losses that no drawing separates, or that no test shows to be the order's."""
+"""Entry for losses that the drawing cannot separate, or that no test attributes to the order."""
 _ASKED_ONCE: Final = (
     "right, asked in one {}",
     f'<rect class="interval" width="100%" y="{_MIDDLE - 1:g}" height="2"/><circle cx="50%" cy="{_MIDDLE:g}" r="4.5"/>',
 )
-"""For a dot with its interval, beside dots that are means."""
+"""Entry for a dot with its interval, if other dots are means."""
 
 
 def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
-    """Return the marks that are seen in these spans, each with its meaning.
+    """Return the marks that these spans use, each with its meaning.
 
-    If several parts of prompts vary, all are called prompts. A dot that is of one order has an entry beside means.
+    If several parts of prompts vary, all are called prompts. If the dots are means, a dot of one order has its own
+    entry.
     """
     spans = list(spans)
     level = _level_of(spans)
@@ -96,7 +97,7 @@ def _box(name: str, low: float, high: float, height: float) -> str:
 
 
 def _line(low: float, high: float) -> str:
-    """Draw a loss that nothing is blamed for."""
+    """Draw a loss without a known cause."""
     return _box("unknown", low, high, 1.5)
 
 

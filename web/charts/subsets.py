@@ -1,4 +1,4 @@
-"""Cheap sets of orders against all orders."""
+"""The chart that compares cheap sets of orders with all orders."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,13 +9,13 @@ from registry.verdicts.wording import lowered
 from web.charts.drawing import INK, KEPT, LOST, MASS, QUIET, Chart, Layer, figure, percentages, share_axis
 
 _LOOKS = ((KEPT, "circle"), (LOST, "triangle-up"), (MASS, "square"), (INK, "diamond"))
-"""Colours and shapes of sets, in turn: shapes distinguish them without colour."""
+"""Colours and shapes of sets, used in turn; shapes distinguish the sets without colour."""
 
 
 def agreement(rows: Sequence[Row], metric: str) -> Chart:
     """Draw a point per evaluation and set: a metric over all orders (x) and over the set (y).
 
-    On the diagonal they agree.
+    On the diagonal both are equal.
     rows: `subset`, `model`, `benchmark`, `protocol`, `full` and `value`; the last two are fractions, and rows with None
     are omitted. metric: its label.
     """
@@ -36,7 +36,7 @@ def agreement(rows: Sequence[Row], metric: str) -> Chart:
             "encoding": encoding,
         },
         {
-            # Not filled, so that marks beneath stay visible if sets agree.
+            # Not filled, so that marks underneath stay visible if sets agree.
             "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 0.85},
             "encoding": {
                 **encoding,

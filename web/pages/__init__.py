@@ -1,1 +1,1 @@
-"""The pages, a module for each subject. Every page reads and sorts without scripts; a script saves reloads."""
+"""The pages, a module for each subject. Every page works without scripts; a script only saves reloads."""

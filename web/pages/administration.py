@@ -18,7 +18,7 @@ blueprint = Blueprint("administration", __name__)
 
 EVENTS_PER_PAGE = 100
 _SAYS = {"role": "role", "link": "subject"}
-"""Change of an account → the field of its form that the audit trail keeps."""
+"""Change of an account → the form field that the audit trail records."""
 
 
 @blueprint.get("/accounts")
@@ -62,7 +62,7 @@ def make_account() -> ResponseReturnValue:
 
 @blueprint.post("/accounts/<name>")
 def change_account(name: str) -> ResponseReturnValue:
-    """Change one thing of an account: its role, its password, its activation, or its browsers' sessions."""
+    """Change an account's role or password, disable or enable it, or end its browsers' sessions."""
     viewer().require("admin")
     change = request.form.get("change", "")
     try:

@@ -28,19 +28,19 @@ ARGUMENTS: Final = ("benchmark", "model", "protocol", "tolerance")
 """The command's options. A URL with any of them shows the numbers; a URL without them shows the form."""
 
 MOST_PREDICTIONS: Final = 200_000
-"""Read in about five seconds."""
+"""Most predictions for a page; reading them takes about five seconds."""
 
 MOST_EVALUATIONS: Final = 60
-"""Each takes 20 ms however few predictions it has; leaving one out at a time takes longer the more there are."""
+"""Most evaluations for a page: each takes 20 ms even with few predictions, and more for each other when left out."""
 
 TOLERANCES: Final = ("0", "0.01", "0.02", "0.05", "0.1")
-"""Offered by the form; a URL may have any from 0 to 1."""
+"""Tolerances in the form; a URL may have any from 0 to 1."""
 
 KEPT: Final = 16
-"""Documents that each process caches: opening the page again must not recompute them."""
+"""Number of documents that each process caches, so that opening a page again does not recompute its document."""
 
 DRAWN: Final = "fluctuation_rate"
-"""The metric of the scatter plot: how often the answer changes with the order."""
+"""The metric in the scatter plot: how often the answer changes with the order."""
 
 TARGETS: Final = {
     "fluctuation_rate": "the fluctuation rate over all orders",
@@ -52,7 +52,7 @@ TARGETS: Final = {
 @blueprint.get("/protocol")
 def protocol() -> ResponseReturnValue:
     """Show how well each cheap set of orders predicts all orders (R² per metric), its stability, and advice."""
-    # Here rather than above: the website starts without numpy, and most of its pages never need it.
+    # Imported here, since the website starts without numpy, and most of its pages never need it.
     from registry.studies.assessment import assessable, check_tolerance, choose
 
     asked = any(key in request.args for key in ARGUMENTS)
@@ -116,7 +116,7 @@ def _command(benchmarks: Sequence[str], models: Sequence[str], way: str | None, 
 
 
 def _require_few(sources: Sequence["Source"], command: str) -> None:
-    """Raise UsageError for more than a request can read."""
+    """Raise UsageError if a request would have to read too many evaluations or predictions."""
     predictions = sum(source.predictions for source in sources)
     if len(sources) > MOST_EVALUATIONS or predictions > MOST_PREDICTIONS:
         raise UsageError(

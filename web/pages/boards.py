@@ -34,13 +34,13 @@ blueprint = Blueprint("boards", __name__)
 SNAPSHOTS: Final = 20
 """Number of past snapshots on a board's page."""
 _shown: Final[OfSealed[Row]] = OfSealed(16)
-"""A snapshot never changes, nor do the evaluations it names; documents are large."""
+"""Cached documents, which are large; a snapshot never changes, nor do its evaluations."""
 
 
 def find_shown_board(name: str) -> Board:
     """Return the newest version of a board.
 
-    Raises NotFoundError if the viewer may not see it: it would reveal its benchmarks.
+    Raises NotFoundError if the viewer may not see it, since it would reveal its benchmarks.
     """
     return find_board(session(), parameters.name("board", name))
 
@@ -61,7 +61,7 @@ def snapshot_sql(snapshot: BoardSnapshot) -> str:
 
 
 def addresses_of_tasks(document: Row, name: str) -> dict[str, str]:
-    """Map each task of a board to the URL of the visitor's own board on which it alone counts."""
+    """Map each task of a board to the URL of the visitor's own board with the weight on that task alone."""
     tasks = list(dict.fromkeys(entry["task"] for entry in document["entries"]))
     return {
         task: url_for("own.own", name=name, weight=[f"{other}:{int(other == task)}" for other in tasks])
@@ -95,7 +95,7 @@ def _with_values(document: Row) -> list[Row]:
 
 
 def paging_of_models(total: int) -> Paging:
-    """Return the current page of the board's models. A published site shows all on one page: it has no server."""
+    """Return the current page of the board's models. A published site has all on one page, since it has no server."""
     return find_page(total, max(1, total) if "site" in current_app.blueprints else ROWS_PER_PAGE)
 
 
@@ -157,7 +157,7 @@ def _extras(names: list[str]) -> list[tuple[str, dict[str, str]]]:
 
 
 _counts: Final[OfSealed[tuple[int, int]]] = OfSealed()
-"""Documents are large, and this is all that is shown of the other snapshots."""
+"""Numbers of models of the other snapshots: the page shows nothing else of them, and documents are large."""
 
 
 def _list_moments(known: list[Moment]) -> list[Row]:
@@ -179,9 +179,9 @@ def _list_moments(known: list[Moment]) -> list[Row]:
 
 
 _moves: Final[OfSealed[Row]] = OfSealed()
-"""A snapshot's history never changes."""
+"""Cached histories; a snapshot's history never changes."""
 _plots: Final[OfSealed[Scatter]] = OfSealed()
-"""Nor do its points."""
+"""Cached scatter plots; a snapshot's points never change."""
 
 
 def _list_moves(snapshot: BoardSnapshot, column: str) -> Row:
@@ -205,7 +205,7 @@ def _group_unranked(document: Row, column: str) -> list[Row]:
 
 
 _ways: Final[OfSealed[Ways]] = OfSealed(16)
-"""The evaluations that a snapshot names do not change."""
+"""Cached protocol groups; the evaluations of a snapshot do not change."""
 
 
 def _ways_of(document: Row) -> Ways:
@@ -216,7 +216,7 @@ def _ways_of(document: Row) -> Ways:
 def _scatters(effects: Sequence[OrderEffect], digest: str, listed: Collection[tuple[str, int]]) -> list[Row]:
     """Plot accuracy against worst accuracy, for each protocol group in which at least two models have both.
 
-    points: the `listed` models; the chart also shows the others, without their names.
+    listed: the models with names; the chart also shows the others, without names.
     """
     found = []
     for effect in effects:
@@ -232,7 +232,7 @@ def _scatters(effects: Sequence[OrderEffect], digest: str, listed: Collection[tu
 def standings_context(document: Row, way: Way, shown: Sequence[Row]) -> Row:
     """Return the variables of a board's table and of the sentences above it.
 
-    way: the protocol group that is drawn. shown: the rows of the page.
+    way: the protocol group in the chart. shown: the rows on the page.
     """
     spans = [span for row in shown if (span := way.spans.get(who(row))) is not None]
     printed = {"accuracy": f"{METRICS['accuracy'].label}, as printed"} if mean_right(spans) else {}

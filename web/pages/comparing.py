@@ -1,4 +1,4 @@
-"""Pages that compare evaluations: with moved answers, two of them question by question, several models at once."""
+"""Pages that compare evaluations: with moved answers, two of them question by question, and several models at once."""
 
 import json
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ def _in_order(row: Row) -> tuple[Any, ...]:
 def _spread_group(rows: Sequence[Row], runs: dict[int, list[Row]]) -> Row:
     """Return the evaluations of one chart with their runs.
 
-    They share their questions, so guessing is the same for all.
+    The evaluations share their questions, so guessing is the same for all.
     """
     # Labels stay short for narrow screens: they contain only the facts that differ between the lines.
     revisions = len({(row["model"], row["revision"]) for row in rows}) > len({row["model"] for row in rows})
@@ -139,12 +139,12 @@ RIGHT_OR_WRONG: Final = {
     "accuracy": ("right as printed", "wrong as printed"),
     "npsq_accuracy": ("right by NPSQ", "wrong by NPSQ"),
 }
-"""Metrics that are 0 or 1 for each question, so that questions can be listed by them: the meaning of 1 and of 0."""
+"""Metrics that are 0 or 1 for each question, so that questions can be listed by them; with the meanings of 1 and 0."""
 
 LISTED: Final = 200
-"""Evaluations offered to compare with, newest first."""
+"""Most evaluations to offer for a comparison, newest first."""
 MOST_MODELS: Final = 20
-"""Models side by side: more than a matrix can show."""
+"""Most models in a comparison; a matrix cannot show more."""
 STATED: Final = ("right_twice_across_orders", "accuracy")
 """Metrics for the verdict, in order of preference; it uses the first that both evaluations have."""
 
@@ -153,8 +153,8 @@ STATED: Final = ("right_twice_across_orders", "accuracy")
 def compare() -> ResponseReturnValue:
     """Compare evaluations of one benchmark: a verdict, paired differences, and the questions on which two differ.
 
-    They are given by two ids, `left` and `right`, or by models; then evaluations with the same questions, run in the
-    same way, are found.
+    The URL names two ids, `left` and `right`, or models; for models, evaluations with the same questions and way of
+    prompting are chosen.
     """
     models = parameters.names(request.args, "model", MOST_MODELS)
     left, right = (parameters.text(request.args, side) for side in ("left", "right"))
@@ -183,7 +183,7 @@ def compare() -> ResponseReturnValue:
 
 
 def _read_way() -> dict[str, str]:
-    """Return the way of prompting in the URL. Raises NotFoundError for a benchmark that the viewer cannot see."""
+    """Return the way of prompting in the URL. Raises NotFoundError for a benchmark that the viewer may not see."""
     named = {key: "version" if key == "benchmark_version" else key for key in WAY}
     wanted = {key: value for key, name in named.items() if (value := parameters.text(request.args, name)) is not None}
     if "benchmark" in wanted:
@@ -197,9 +197,9 @@ def _read_way() -> dict[str, str]:
 def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
     """Compare two evaluations.
 
-    shared: all ways in which both models were prompted, this one first; empty if the evaluations are given by id.
+    shared: all ways in which both models were prompted, this one first; empty if the URL gives ids.
     """
-    from registry.studies.comparing import describe_relation  # and numpy, which the website starts without
+    from registry.studies.comparing import describe_relation  # it imports numpy, which the website starts without
 
     document = comparison_of(left, right)
     differences = {name: row for name in COMPARED if (row := document["metrics"][name])["n"]}
@@ -245,12 +245,12 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
 
 
 def _prompting(row: Row) -> tuple[Any, ...]:
-    """Return the facts that determine an evaluation's prompts; the way its answers were read does not count."""
+    """Return the facts that determine an evaluation's prompts; the reading of its answers is not among them."""
     return row["variants"], asking_name(row["protocol"]), row["shots"]
 
 
 def _sentences(left: Row, right: Row, differences: dict[str, Row], known: dict[int, Facts]) -> tuple[Said, ...]:
-    """Return the sentences about two, by the first metric of STATED with a value; none if neither has one."""
+    """Return the sentences about two evaluations, by the first metric of STATED with a value; none if there is none."""
     metric = next((name for name in _filter_stated(differences) if differences[name]["difference"] is not None), None)
     if metric is None:
         return ()
@@ -284,7 +284,7 @@ def _filter_stated(differences: dict[str, Row]) -> list[str]:
 def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
     """Show a matrix of differences between models that were prompted in one way.
 
-    shared: all such ways, this one first.
+    shared: all ways in which these models were prompted, this one first.
     """
     document = _several_document(rows, STATED[0])
     known = [name for name in COMPARED if document["values"][name]["n"]]
@@ -339,7 +339,7 @@ def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
 
 
 def _cell(difference: Row | None, *, lower: bool) -> Row | None:
-    """Return a difference with its side: `ahead` or `behind` if the two are distinguished, else `level`."""
+    """Return a difference with its side: `ahead` or `behind` if the two models are distinguished, else `level`."""
     if difference is None:
         return None
     if not difference["distinguished"]:
@@ -359,7 +359,7 @@ def _choose_other(side: str) -> ResponseReturnValue:
         for row in found
         if row["evaluation_id"] != given["evaluation_id"] and row["benchmark_version"] == given["benchmark_version"]
     ]
-    # Evaluations run in the same way come first: only then is the model the only difference.
+    # Evaluations run in the same way come first: only for them is the model the only difference.
     offered.sort(key=lambda row: _way(row) != _way(given))
     return render_template("compare_with.html", given=given, offered=offered, way=_way)
 
@@ -370,9 +370,9 @@ def _way(row: Row) -> tuple[Any, ...]:
 
 
 def _choose(picked: list[str], wanted: dict[str, str]) -> ResponseReturnValue:
-    """Show the ways in which two or more models were prompted, and the models of one of them to choose from.
+    """Show the ways in which two or more models were prompted, and the models of one way to choose from.
 
-    picked: models that are chosen already; then only ways in which all of them were asked are offered.
+    picked: models that are already chosen; then only ways in which all of them were prompted are offered.
     """
     groups = [group for group in count_groups(session(), Selection()) if group["evaluations"] > 1]
     if picked:

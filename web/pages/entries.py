@@ -34,7 +34,7 @@ BENCHMARKS: Final[Mapping[str, Order]] = {
 
 
 def _matching(rows: Sequence[Row], q: str | None, columns: Sequence[str]) -> list[Row]:
-    """Return the rows that contain `q` in one of their columns; letter case does not count."""
+    """Return the rows that contain `q` in one of the columns, ignoring case."""
     wanted = (q or "").casefold()
     return [row for row in rows if any(wanted in (row[name] or "").casefold() for name in columns)]
 

@@ -36,7 +36,7 @@ from web.urls.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, find_page
 from web.who.identity import settings_of
 
 PLACES: Final = tuple(ascii_uppercase)
-"""Positions by their names in URLs."""
+"""Names of positions in URLs."""
 HEADLINES: Final = 5
 STAND_INS: Final = ("score", "best_accuracy")
 """Metrics that replace an undefined headline metric."""
@@ -114,7 +114,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
 
 
 def _headlines(over_all: Mapping[str, Row]) -> list[str]:
-    """Return the metrics at the top of the page: the defined headline metrics, or else others."""
+    """Return the metrics at the top of the page: the defined headline metrics, or else substitutes."""
     defined = [name for name, item in over_all.items() if item["value"] is not None]
     first: list[str] = [name for name in parameters.DEFAULT_METRICS if name in defined]
     chosen = [*first, *(name for name in STAND_INS if name in defined)][:HEADLINES]
@@ -124,7 +124,7 @@ def _headlines(over_all: Mapping[str, Row]) -> list[str]:
 
 
 def _families(by_scope: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-    """Return every family of metrics: `key`, `title`, and which are `defined` and `undefined` in either scope."""
+    """Return every family of metrics: `key`, `title`, and its `defined` and `undefined` metrics in either scope."""
     scopes = [by_scope.get(scope, {}) for scope in ("all", "unflagged")]
     known = {name for metrics in scopes for name, item in metrics.items() if item["value"] is not None}
     return [
@@ -178,7 +178,7 @@ def _parts_chart(by_scope: dict[str, dict[str, Row]]) -> charts.Chart | None:
 
 
 ROWS_KEPT: Final = 25_000
-"""Rows of one kind that are cached, 10 MB or so: the subjects of one evaluation in all orders are over a thousand."""
+"""Most cached rows of one kind, about 10 MB: an evaluation in all orders has over a thousand rows for subjects."""
 _positions: OfSealed[tuple[list[Row], Row]] = OfSealed(ROWS_KEPT, lambda found: 1 + len(found[0]))
 _adversarial: OfSealed[list[Row]] = OfSealed(ROWS_KEPT, lambda found: 1 + len(found))
 _written: OfSealed[list[Row]] = OfSealed(ROWS_KEPT, lambda found: 1 + len(found))
@@ -256,7 +256,7 @@ _by_subject: OfSealed[list[Row]] = OfSealed(ROWS_KEPT, lambda found: 1 + len(fou
 
 
 def _scorers(shards: Sequence[Row]) -> list[Row]:
-    """Sum shards by host, device and engine: an evaluation may have a thousand."""
+    """Sum the shards of each host, device and engine, since an evaluation may have a thousand."""
 
     def scorer(shard: Row) -> tuple[str, str, str]:
         return (shard["host"] or "", shard["device"] or "", shard["engine_fingerprint_digest"] or "")

@@ -48,7 +48,7 @@ def _answer(entries: list[Row]) -> ResponseReturnValue:
 
 
 def _evaluations() -> list[Row]:
-    """Return the newest seals, failures and withdrawals of evaluations that the session sees."""
+    """Return the newest seals, failures and withdrawals of evaluations that the viewer may see."""
     entries = []
     for kind, happened, events in (
         ("complete", "is complete", select(Evaluation.id, Evaluation.sealed_at.label("at"))),
@@ -79,7 +79,7 @@ def _evaluation(row: Row, at: datetime, kind: str, happened: str) -> Row:
 
 
 def _snapshots() -> list[Row]:
-    """Return the newest snapshots of boards that the session sees."""
+    """Return the newest snapshots of boards that the viewer may see."""
     newest = (
         select(BoardSnapshot.id, BoardSnapshot.as_of, BoardSnapshot.digest, Board.name)
         .join(Board)
@@ -101,7 +101,7 @@ def _snapshots() -> list[Row]:
 
 
 def _submissions() -> list[Row]:
-    """Return the newest requests, decisions and ends of submissions that the viewer may open."""
+    """Return the newest requests, decisions and outcomes of submissions that the viewer may open."""
     asking = viewer()
     if not asking.may("submit"):
         return []

@@ -1,4 +1,4 @@
-"""The page of the guide to the metrics: formulas as MathML, texts with their links."""
+"""The page with the guide to the metrics: formulas as MathML, texts with their links."""
 
 import re
 from functools import cache

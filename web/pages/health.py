@@ -9,7 +9,7 @@ from web.who.identity import engine
 
 @blueprint.get("/healthz")
 def healthz() -> ResponseReturnValue:
-    """Report that the process answers."""
+    """Report that the process is alive."""
     return {"status": "alive"}
 
 

@@ -47,7 +47,7 @@ MOST_PRINTED: Final = 200
 
 @blueprint.get("/")
 def leaderboard() -> ResponseReturnValue:
-    """Show the leaderboard: complete evaluations ranked within their group, incomplete ones apart."""
+    """Show the leaderboard: complete evaluations ranked within their group, then incomplete ones."""
     asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
     page, size = parameters.paging(request.args, per_page=ROWS_PER_PAGE, most=MAX_PER_PAGE)
     published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
@@ -110,13 +110,13 @@ def leaderboard() -> ResponseReturnValue:
 
 
 _OF_ONE_WAY: Final = ("variants", "protocol", "shots", "asked", "model", "q")
-"""Filters after which every way of asking a benchmark is shown, since the visitor looks for one of them."""
+"""Filters that unfold every way of prompting a benchmark, since the visitor looks for one of them."""
 
 
 def _columns(metrics: Sequence[str], pinned: Sequence[str], sort: str) -> list[dict[str, Any]]:
     """Return the shown columns with the URLs that move, pin or remove each; None for an impossible action.
 
-    Pinned columns move among themselves, the others after them.
+    Pinned columns move among the pinned ones, the others after them.
     """
 
     def address(names: Sequence[str], pins: Sequence[str], **more: Any) -> str:
@@ -181,7 +181,7 @@ def _in_force(selection: Selection) -> list[tuple[str, str, str]]:
 
 
 def _choices(selection: Selection) -> dict[str, list[str]]:
-    """Return the choices of each filter. Raises UsageError for a filter that matches nothing."""
+    """Return the options of each filter. Raises UsageError for a filter that matches nothing."""
     found = filter_choices(session()) | listings.model_choices(session()) | {"subject": []}
     if not found["benchmark"]:
         return found
@@ -300,10 +300,10 @@ def table_context(
     members: Mapping[tuple[str, int], int] | None = None,
     folded: bool = False,
 ) -> dict[str, Any]:
-    """Return the variables that the leaderboard's tables need besides their rows.
+    """Return the variables of the leaderboard's tables other than their rows.
 
-    members: asked digest and `repeated` of a group → its evaluations on all pages.
-    folded: whether only the largest way of asking a benchmark is unfolded.
+    members: asked digest and `repeated` of a group → number of its evaluations on all pages. folded: whether only the
+    most common way of prompting each benchmark is unfolded.
     """
     spans = [span for row in complete if row["facts"] and (span := span_of(row["facts"])) is not None]
     return {
@@ -326,7 +326,7 @@ def table_context(
 
 
 def _group_unranked(rows: Sequence[Row]) -> list[list[Row]]:
-    """Group rows without a rank by a robustness metric: the same questions, as many prompts, and one reason."""
+    """Group rows without a rank by questions, number of prompts and reason."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["not_ranked"]:
@@ -336,7 +336,7 @@ def _group_unranked(rows: Sequence[Row]) -> list[list[Row]]:
 
 @dataclass(frozen=True)
 class Part:
-    """One model's or one benchmark's part of the leaderboard, ranked among all."""
+    """The leaderboard rows of one model or benchmark, ranked among all."""
 
     asked: Ordering
     complete: list[Row]
@@ -344,7 +344,7 @@ class Part:
 
 
 def part_of_leaderboard(*, metrics: Sequence[str] = (), **of: str) -> Part:
-    """Return the part of a model or a benchmark. metrics: further metrics that its rows contain."""
+    """Return the leaderboard rows of a model or a benchmark. metrics: further metrics for the rows."""
     asked, selection = links.read_ordering(request.args), links.read_filters(request.args, **of)
     shown = (*_on_the_board(asked), *metrics)
     complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=shown)

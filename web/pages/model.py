@@ -18,7 +18,7 @@ from web.shown import listings, queries
 from web.urls import parameters
 
 PROFILE: Final = ("accuracy", "worst_accuracy", "score", "fluctuation_rate", "retest_accuracy")
-"""Metrics for the card and its chart."""
+"""Metrics in the card and its chart."""
 MOST_FLIPPING: Final = 8
 """Number of parts and of questions to list, most flips first."""
 HISTORY: Final = 20
@@ -49,7 +49,7 @@ def model(model: str) -> ResponseReturnValue:
 
 
 def _robust(row: Row) -> bool:
-    """Check that only the order can make the difference between accuracy and worst accuracy."""
+    """Return whether only the order can cause the difference between accuracy and worst accuracy."""
     facts = row["facts"]
     return not one_order(row) and not facts.guesses and facts.lost is not None and no_point(facts) is None
 

@@ -42,9 +42,9 @@ MOST: Final = 20_000
 
 @blueprint.get("/overview")
 def overview() -> ResponseReturnValue:
-    """Show models by benchmarks under one way of prompting: the most common, among ways with values for the metric.
+    """Show models by benchmarks under the most common way of prompting that has values for the metric.
 
-    The default metric is right in two orders, or accuracy if that way asks in one order.
+    The default metric is accuracy in two orders, or plain accuracy if that way of prompting has one order.
     """
     metric = parameters.choice(request.args, "metric", METRICS, HEADLINES[0])
     groups = count_groups(session(), Selection())
@@ -60,7 +60,7 @@ def overview() -> ResponseReturnValue:
         session(), Selection(**way), asked, limit=MOST, offset=0, metrics=(metric,), ranked=False
     )
     if total > len(found):
-        # The last benchmark was cut off by the limit: drop it rather than show models as not run.
+        # The limit cut off the last benchmark: drop it rather than show models as not run.
         found = [row for row in found if group_key(row) != group_key(found[-1])] or found
     columns = _columns(found, metric)
     natural: Order = "asc" if METRICS[metric].better == "lower" else "desc"
@@ -70,7 +70,7 @@ def overview() -> ResponseReturnValue:
     )
     rows, apart = _by_model(found, columns, metric), []
     if sorting.sort == "mean":
-        # Rows without a mean cannot be compared: they are listed apart, the most complete first.
+        # Rows without a mean cannot be compared: they are listed separately, the most complete first.
         apart = sorted((row for row in rows if row["mean"] is None), key=lambda row: len(row["lacking"]))
         rows = [row for row in rows if row["mean"] is not None]
     rows = in_order(rows, sorting, lambda row: row["numbers"].get(sorting.sort, row.get(sorting.sort)))
@@ -93,7 +93,7 @@ def overview() -> ResponseReturnValue:
 
 
 def _way(groups: list[Row], measured: list[Row]) -> dict[str, Any] | None:
-    """Return the way of prompting to show: the most common way that the URL allows; None if there is none.
+    """Return the way of prompting to show: the most common one that the URL allows; None if there is none.
 
     measured: the groups with numbers to show, which are preferred. Raises UsageError if the URL allows no existing way.
     """
@@ -149,8 +149,7 @@ def _columns(found: list[Row], metric: str) -> list[Row]:
     """Return the benchmarks by name: `key` for sorting, `label` for display, and whether the mean includes it.
 
     The mean covers benchmarks on which at least half of the models have a value; else a rarely used benchmark would
-    leave
-    most models without a mean.
+    leave most models without a mean.
     """
     groups = split_by_group(found)
     names = Counter(members[0]["benchmark"] for members in groups)
@@ -165,7 +164,7 @@ def _columns(found: list[Row], metric: str) -> list[Row]:
         if versions[name, version] > 1 and part is not None:
             label = f"{label} ({part})"
         valued = {_revision(row) for row in members if row[metric] is not None}
-        # Filters in other words can give two parts of a version the same name.
+        # Filters that differ only in their wording can give two parts of a version the same label.
         key = label if label not in {column["key"] for column in columns} else f"{label} {len(columns)}"
         columns.append(
             first
@@ -187,8 +186,8 @@ def _revision(row: Row) -> tuple[str, int]:
 def _by_model(found: list[Row], columns: list[Row], metric: str) -> list[Row]:
     """Return a row per model revision, by name, with a cell per benchmark, None if it was not run.
 
-    numbers: by column key. mean: unweighted over the averaged columns, None unless each has a value.
-    covered: how many have a value. lacking: the names of the others.
+    numbers: values by column key. mean: unweighted over the averaged columns, None unless each has a value. covered:
+    number of columns with a value. lacking: names of the other columns.
     """
     cells: dict[tuple[str, int], dict[Any, Row]] = {}
     for row in found:

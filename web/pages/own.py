@@ -39,12 +39,12 @@ from web.who.identity import engine, limit_rate, viewer
 blueprint = Blueprint("own", __name__)
 
 SELECTIONS: Final = "60 per minute"
-"""Selections that a client may have computed."""
+"""Most selections that a client may have computed."""
 MOST_SAVED: Final = 20
-"""Boards that an account without the right to maintain may save."""
+"""Most boards that an account may save without the right to maintain."""
 SAVED: Final = "board.save"
 KEPT_BYTES: Final = 200 * 2**20
-"""Total for values with their resamples, over all boards; at least the last are kept."""
+"""Most memory for cached values and resamples of all boards; the last ones are always cached."""
 
 _models: Final[OfSealed[Any]] = OfSealed(16)
 _documents: Final[OfSealed[Row]] = OfSealed(16)
@@ -53,7 +53,7 @@ _facts: Final[OfSealed[dict[int, Facts]]] = OfSealed(16)
 
 
 class Chosen(Query):
-    """A visitor's choices from a board; anything not given is as on the board."""
+    """A visitor's choices from a board; anything not chosen is as on the board."""
 
     column: Annotated[tuple[Text, ...], Field(max_length=20, description="Columns, such as accuracy@cyclic.")] = ()
     sort: Text | None = Field(None, description="The column that models are ranked by.")
@@ -114,10 +114,10 @@ def build_selected(
 ) -> tuple[Row, BoardSnapshot, BoardDefinition]:
     """Return a selection's document, its snapshot, and its definition.
 
-    all_compared: compare models in every column, with tiers and neighbours. Else the ranks of the column they are
-    ranked by have intervals, as the page shows.
+    all_compared: compare models in every column, with tiers and neighbours. Otherwise only the ranks of the ranking
+    column have intervals, as the page shows them.
     """
-    # Here rather than above: the website starts without numpy, and most of its pages never need it.
+    # Imported here, since the website starts without numpy, and most of its pages never need it.
     from registry.boards import selected as computed
 
     found = session()
@@ -127,7 +127,7 @@ def build_selected(
         raise UsageError(f"snapshot {chosen.snapshot} is of board {snapshot.board.name}, not of {board.name}")
     definition = computed.narrow_board(board_definition(snapshot.board), chosen.choice, "own")
     audience = f"{viewer().audience}:{snapshot.digest}"
-    # A megabyte for hundreds of models, which never changes and takes long to read.
+    # It is a megabyte for hundreds of models, never changes and takes long to read.
     set_committed_value(snapshot, "document", _documents.get(audience, lambda: snapshot.document))
     with limit_rate(SELECTIONS, "selections"):
         models = _models_of(snapshot)
@@ -146,11 +146,11 @@ def build_selected(
 
 
 def _models_of(snapshot: BoardSnapshot) -> Any:
-    """Return the descriptions of a snapshot's models, which may change later."""
+    """Return the descriptions of a snapshot's models, cached until the database changes."""
     from registry.boards.selected import models_of
 
     key = None
-    if "shuffleboard_state" in current_app.extensions:  # absent if the website keeps no pages
+    if "shuffleboard_state" in current_app.extensions:  # absent if the website caches no pages
         key = f"{viewer().audience}:{snapshot.digest}:{page_cache.database_state()}"
     return _models.get(key, lambda: models_of(session(), snapshot))
 
@@ -166,7 +166,7 @@ def _read_choices() -> Chosen:
 
 
 def _to_begin_with(board: Board) -> tuple[str, ...]:
-    """Return the initial columns: empty for all, or only the ranking column if all would be too many values."""
+    """Return the initial columns: empty for all, or only the ranking column if all would have too many values."""
     from registry.boards.selected import MOST_VALUES
 
     document = snapshot_as_of(session(), board.name).document
@@ -177,7 +177,7 @@ def _to_begin_with(board: Board) -> tuple[str, ...]:
 
 @blueprint.get("/boards/<name>/own")
 def own(name: str) -> ResponseReturnValue:
-    """Show a visitor's own board, chosen from a board, with the form to choose by."""
+    """Show a visitor's own board, chosen from a board, and the form for the choices."""
     board = find_shown_board(name)
     chosen = _read_choices()
     if not chosen.arguments:
@@ -237,7 +237,7 @@ def _columns(snapshot: BoardSnapshot) -> list[Row]:
 
 @blueprint.post("/boards/<name>/own")
 def save(name: str) -> ResponseReturnValue:
-    """Save the selection of the query string as a board, under a name that no board has."""
+    """Save the selection in the query string as a board, under a name that no board has."""
     if not viewer().may("maintain"):
         viewer().require("submit")
     board = find_shown_board(name)

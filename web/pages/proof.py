@@ -89,7 +89,7 @@ def chain() -> ResponseReturnValue:
 
 @blueprint.get("/chain/key.pem")
 def newest_key() -> ResponseReturnValue:
-    """Return the public key that signed the chain's head last, as PEM."""
+    """Return the newest public key that signed the chain's head, as PEM."""
     found = newest_signature(session())
     if found is None:
         raise NotFoundError("the chain of this registry is not signed, so there is no key to check it with")
@@ -111,7 +111,7 @@ def _pem(text: str) -> ResponseReturnValue:
 
 @blueprint.get("/proof")
 def explained() -> ResponseReturnValue:
-    """Explain in five sentences the proof that a signed board gives."""
+    """Explain in five sentences how a signed board is proof of its numbers."""
     return render_template("proof.html", signature=newest_signature(session()))
 
 

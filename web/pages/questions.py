@@ -20,12 +20,12 @@ from web.urls.paging import MAX_PER_PAGE, find_page
 
 VARIANTS_PER_PAGE: Final = 24
 MOST_IN_ORDER: Final = 24
-"""With more variants than these, the page groups them by the chosen option."""
+"""Most variants in their own order; if there are more, the page groups them by the chosen option."""
 
 
 @blueprint.get("/evaluations/<evaluation_id>/questions/<question_id>")
 def evaluation_question(evaluation_id: str, question_id: str) -> ResponseReturnValue:
-    """Show a question as one evaluation showed it: every variant with choice and probabilities."""
+    """Show a question in one evaluation: every variant with choice and probabilities."""
     asked = parameters.paging(request.args, per_page=VARIANTS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     question, expected = queries.find_question(
@@ -61,11 +61,9 @@ def evaluation_question(evaluation_id: str, question_id: str) -> ResponseReturnV
 def _matrix(predictions: Sequence[Row], question: Row, inserted: Mapping[str, str]) -> Row:
     """Return the choice in each variant: `columns`, one per option, and `groups` of lines, one per variant.
 
-    Columns have `option`, `name`, `text`, `answer` and `inserted`, and over the variants with the question's own
-    options
-    `chosen` (how often) and `probability` (the mean; None if any is unknown). Lines have the prediction and `cells`,
-    one
-    per column: None if the option was not shown, else `position`, `chosen` and `probability`.
+    Columns have `option`, `name`, `text`, `answer` and `inserted` and, over the variants with the question's own
+    options, `chosen` (how often) and `probability` (the mean; None if any is unknown). Lines have the prediction and
+    `cells`, one per column: None if the option was not shown, else `position`, `chosen` and `probability`.
     """
     options = question["options"]
     foreign = sorted({option for row in predictions for option in row["shown"] if option < 0}, reverse=True)
@@ -112,7 +110,7 @@ def _cell(row: Row, option: int) -> Row | None:
 
 
 def _groups(lines: Sequence[Row], columns: Sequence[Row]) -> list[tuple[str | None, list[Row]]]:
-    """Return the lines in order, or grouped by the chosen option if they are many; those without the question last."""
+    """Return the lines in order, or grouped by the chosen option if they are many; lines without the question last."""
     titles = {column["option"]: f"Chosen: {column['name']}" for column in columns} | {None: "No valid answer"}
     asked = [line for line in lines if line["question_shown"]]
     without = [line for line in lines if not line["question_shown"]]
@@ -130,7 +128,7 @@ def _groups(lines: Sequence[Row], columns: Sequence[Row]) -> list[tuple[str | No
 
 
 def _as_shown(prediction: Row, options: Sequence[str], inserted: dict[str, str]) -> Row:
-    """Return a prediction with its lines in the order in which the model saw them."""
+    """Return a prediction with its options in the order in which the model saw them."""
     probabilities = prediction["label_probabilities"]
     return prediction | {
         "lines": [

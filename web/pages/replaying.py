@@ -1,4 +1,4 @@
-"""Replays made by the form on an evaluation's page."""
+"""The form for replays on an evaluation's page."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def replay(evaluation_id: str) -> ResponseReturnValue:
 
 
 def replay_choices(row: Row) -> dict[str, Any] | None:
-    """Return the versions and protocols that the form offers; None for a viewer who may not make a replay."""
+    """Return the versions and protocols for the form; None for a viewer who may not create a replay."""
     if not row["complete"] or not viewer().may("maintain"):
         return None
     versions = [

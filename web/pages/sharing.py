@@ -31,7 +31,7 @@ blueprint = Blueprint("sharing", __name__)
 
 
 def _file(body: str | bytes, kind: str, name: str) -> Response:
-    """Return a download. name: of the file, in characters that need no quoting."""
+    """Return a download. name: name of the file, in characters that need no quoting."""
     return Response(body, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
@@ -45,7 +45,7 @@ def _today() -> str:
 def _table(
     form: str, name: str, table: tuple[Sequence[Row], Sequence[str]], shown: ShownTable, source: str
 ) -> Response:
-    """Return a table in one of FORMS: full numbers for programs, the shown ones for readers."""
+    """Return a table in one of FORMS: unrounded numbers for programs, the displayed ones for readers."""
     rows, columns = table
     body: str | bytes
     if form == "csv":

@@ -1,4 +1,4 @@
-"""Signing in through the settings' OpenID Connect provider, and linking an account with a person there."""
+"""Signing in with the OpenID Connect provider in the settings, and linking an account with a person there."""
 
 import hmac
 import time
@@ -26,7 +26,7 @@ blueprint = Blueprint("sign_on", __name__)
 
 _FLOW: Final = "sign_on"
 MAX_NEXT: Final = 1000
-"""The longest address to return to: it is in a cookie, which must be short."""
+"""Longest address to return to, in characters: it is stored in a cookie, which must be short."""
 
 
 @blueprint.get("/sign-in/provider")
@@ -68,13 +68,13 @@ def callback() -> ResponseReturnValue:
     try:
         came = _arrive(identity, claims)
     except IntegrityError:
-        # Another browser has already made the account, for this person or with this name.
+        # Another browser has already created the account, for this person or with this name.
         came = _arrive(identity, claims)
     return _finish_sign_in(identity, *came, kept["next"])
 
 
 def _check_flow(kept: Mapping[str, Any]) -> None:
-    """Raise AuthenticationError for an answer to another browser, or for a late one."""
+    """Raise AuthenticationError for an answer that belongs to another browser or is late."""
     name = provider().configuration.name
     if not hmac.compare_digest(request.args.get("state", "").encode(), kept.get("state", "\0").encode()):
         raise AuthenticationError(f"{name}: its answer does not belong to a sign-in that this browser began (state)")
@@ -83,7 +83,7 @@ def _check_flow(kept: Mapping[str, Any]) -> None:
 
 
 def _arrive(identity: Identity, claims: Mapping[str, Any]) -> tuple[Arrival, str | None, str | None, SignedIn | None]:
-    """Return the arrival, the account's name and role, and the new session, if there is one."""
+    """Return the arrival, the account's name and role, and the new session, as far as there are any."""
     with write_session(engine()) as database:
         arrival = identities.arrive(database, identity, claims, provider().rules)
         account = arrival.account
@@ -116,7 +116,7 @@ def _refuse(reason: str, status: HTTPStatus, name: str | None = None, **details:
 
 
 def _unavailable(error: ProviderUnavailableError) -> ResponseReturnValue:
-    """Answer 503. The provider's error is for the operator, so it goes only to the log."""
+    """Answer 503. The provider's error is only logged, since it is for the operator."""
     current_app.logger.error("single sign-on: %s", error)
     name = provider().configuration.name
     other = ", or sign in with your password" if settings_of().password_sign_in else ""

@@ -18,13 +18,13 @@ from web.who.identity import SignedIn, engine, limit_rate, record, settings_of, 
 blueprint = Blueprint("signing", __name__)
 
 PER_ADDRESS = "30 per minute"
-"""Attempts to sign in from one address; `web.who.throttle` slows guesses at one name."""
+"""Limit of attempts to sign in from one address; `web.who.throttle` slows guesses for one name."""
 PER_ACCOUNT = "10 per 5 minutes"
-"""Changes of an account's password."""
+"""Limit of password changes of one account."""
 
 
 BY_PROVIDER = "by_provider"
-"""In the browser's cookie: whether the session began at the provider of single sign-on."""
+"""Key in the cookie: whether the session began at the provider of single sign-on."""
 
 
 @blueprint.route("/sign-in", methods=["GET", "POST"])
@@ -61,7 +61,7 @@ def _next_page() -> str:
 
 
 def form(error: str | None = None, status: int = 200, name: str = "") -> ResponseReturnValue:
-    """Return the page to sign in on. error: why the last attempt failed."""
+    """Return the sign-in page. error: why the last attempt failed."""
     return render_template("sign_in.html", next=_next_page(), error=error, name=name), status
 
 
@@ -87,7 +87,7 @@ def enter(signed_in: SignedIn) -> None:
 
 @blueprint.post("/sign-out")
 def sign_out() -> ResponseReturnValue:
-    """End this browser's session, and every copy of its cookie with it; then redirect to sign out of the provider."""
+    """End this browser's session and every copy of its cookie; then sign out of the provider, if one was used."""
     record("sign-out")
     if current_user.is_authenticated:
         with write_session(engine()) as database:
@@ -103,7 +103,7 @@ def sign_out() -> ResponseReturnValue:
 
 
 def onward(url: str, text: str) -> ResponseReturnValue:
-    """Return a page that links to the provider: the form's policy forbids a redirect to another site."""
+    """Return a page that links to the provider, since the form's policy forbids a redirect to another site."""
     provider = sign_on()
     assert provider is not None
     name = provider.configuration.name
@@ -144,7 +144,7 @@ def account() -> ResponseReturnValue:
 
 
 def account_page(secret: str | None = None, error: str | None = None, status: int = 200) -> ResponseReturnValue:
-    """Return the account's own page. secret: of a token just created. error: why an action failed."""
+    """Return the account's own page. secret: secret of a new token. error: why an action failed."""
     with read_session(engine()) as database:
         own = own_account(database)
         tokens = database.scalars(select(ApiToken).filter_by(account_id=own.id).order_by(ApiToken.id.desc())).all()

@@ -1,7 +1,7 @@
 """The SQL page: read-only queries over the documented views, and saved queries with permanent links.
 
-Queries see the data that the viewer's audience sees. The form is a POST, which redirects to a URL with the query in it
-if that is short enough.
+Queries see the data that the viewer's audience may see. The form is a POST, which redirects to a URL that contains the
+query if that is short enough.
 """
 
 import secrets
@@ -28,11 +28,11 @@ from web.who.identity import QUERIES, client, engine, limit_rate, record, settin
 blueprint = Blueprint("sql", __name__)
 
 MAX_QUERY: Final = 20_000
-"""Characters of a query."""
+"""Longest query, in characters."""
 MAX_ADDRESS: Final = 3000
-"""Characters of a URL that servers and proxies accept by default."""
+"""Longest URL that servers and proxies accept by default, in characters."""
 MOST_SHOWN: Final = 500
-"""Rows on the page; the files have as many as the settings allow."""
+"""Most rows on the page; downloads have as many as the settings allow."""
 KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "csv": (as_csv, "text/csv; charset=utf-8"),
     "json": (as_json, "application/json; charset=utf-8"),
@@ -59,7 +59,7 @@ def read_query() -> str:
 
 
 def run(text: str) -> Answered:
-    """Run the query as the viewer, when it is their turn and within their limits; refusals are recorded."""
+    """Run the query as the viewer, after waiting for earlier queries and within their limits; record a refusal."""
     asking = viewer()
     asking.require("sql")
     with limit_rate(QUERIES, "sql"):
@@ -196,7 +196,7 @@ def save_query() -> ResponseReturnValue:
 
 @blueprint.get("/sql/<slug>")
 def saved(slug: str) -> ResponseReturnValue:
-    """Show a saved query, run again."""
+    """Run a saved query again and show it."""
     viewer().require("sql")
     with read_session(engine()) as database:
         found = find_saved(database, slug)

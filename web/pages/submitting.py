@@ -1,4 +1,4 @@
-"""Pages of submissions: requesting a model, deciding, following the outcome."""
+"""Pages of submissions: requesting a model, deciding on it, following the outcome."""
 
 from typing import Annotated, Any, Final
 
@@ -224,7 +224,7 @@ def submission(submission_id: str) -> ResponseReturnValue:
 
 @blueprint.post("/submissions/<submission_id>/decide")
 def decide(submission_id: str) -> ResponseReturnValue:
-    """Approve or reject a submission, whichever button was pressed."""
+    """Approve or reject a submission, depending on the button."""
     viewer().require("maintain")
     number = parameters.identifier("submission", submission_id)
     decision = parameters.choice(request.form, "decision", ("approve", "reject"), "")

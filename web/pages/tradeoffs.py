@@ -1,4 +1,4 @@
-"""The price of robustness: a board's models by size, cost, tokens and release date, and the best for each price."""
+"""The price of robustness: a board's models by size, cost, tokens and release date, and the best at each price."""
 
 from datetime import date
 from typing import Final

@@ -1,7 +1,7 @@
-"""A board with all its pages, as files that any web server can serve.
+"""Publishing: a board with all its pages, as files that any web server can serve.
 
-Every page is the website's own, as an anonymous visitor sees it. Parts that need a server are left out, links lead to
-files, and links to unpublished pages become text.
+Every page is the website's page for an anonymous visitor. Parts that need a server are left out, links lead to files,
+and links to unpublished pages become text.
 """
 
 import tempfile
@@ -45,7 +45,7 @@ Announce = Callable[[Expected], None]
 
 @dataclass(frozen=True)
 class Published:
-    """The result of a run. changed: files written again; removed: files without any link to them.
+    """The result of a run. changed: files written again; removed: files that no page links to any more.
 
     key: fingerprint of the key that signed the chain's head; None without a key.
     """
@@ -62,9 +62,8 @@ def publish(
 ) -> Published:
     """Write the board's site into a folder. The same board gives the same bytes.
 
-    Only data that anonymous visitors may see is written. A run that is killed leaves whole files, and the next run
-    completes
-    them. Raises NotFoundError for a board that the public does not have, UsageError for a folder with other files.
+    Only data that anonymous visitors may see is written. A run that is killed leaves complete files, and the next run
+    writes the rest. Raises NotFoundError for a board that is not public, UsageError for a folder with other files.
     """
     settings = _open_to_all(settings)
     document = board_document(settings, board)
@@ -97,13 +96,13 @@ def _open_to_all(settings: Settings) -> Settings:
 
 
 def board_document(settings: Settings, board: str) -> dict[str, Any]:
-    """Return a board as the API answers it to anonymous visitors.
+    """Return a board as the API returns it to anonymous visitors.
 
-    Raises NotFoundError for a board that the public does not have, UsageError for one without a complete evaluation,
-    DatabaseError if it cannot be read.
+    Raises NotFoundError for a board that is not public, UsageError for one without a complete evaluation, DatabaseError
+    if it cannot be read.
     """
     app = create_app(_open_to_all(settings), keep_pages=False)
-    app.config["PROPAGATE_EXCEPTIONS"] = True  # a bug is not a board that is missing
+    app.config["PROPAGATE_EXCEPTIONS"] = True  # a bug must not look like a missing board
     client = app.test_client()
     answer = client.get(f"/api/v1/boards/{board}")
     if answer.status_code != HTTPStatus.OK or answer.json is None:
@@ -121,7 +120,7 @@ def board_document(settings: Settings, board: str) -> dict[str, Any]:
 
 
 def write_tables(engine: Engine, part: Part, folder: Path) -> None:
-    """Write the relations of the site's queries, besides predictions, into a new folder: the public rows of a part."""
+    """Write the public rows of a part, for the site's queries, into a new folder; predictions are not among them."""
     left_out = frozenset(RELATIONS).difference(MORE)
     export(engine, ExportRequest("parquet", evaluations=part.evaluations, without=left_out), folder)
     with read_session(audience_engine(engine, "public")) as session:
@@ -130,14 +129,14 @@ def write_tables(engine: Engine, part: Part, folder: Path) -> None:
 
 
 def _sign(engine: Engine, settings: Settings) -> str | None:
-    """Sign the chain's head, if there is a key; return its fingerprint."""
+    """Sign the chain's head, if there is a key; return the key's fingerprint."""
     with write_session(engine) as session:
         signed = sign_if_possible(session, settings)
     return None if signed is None else signed.statement.key
 
 
 class _Site:
-    """Follows the links from the board, depth first, so that few pages are in memory at a time."""
+    """Follows the links from the board, depth first, so that few pages are in memory at once."""
 
     def __init__(self, app: Flask, scope: Scope, folder: Folder, report: Report) -> None:
         self._client = app.test_client()
@@ -151,7 +150,7 @@ class _Site:
         """File, media type and body of what was asked for and is not written yet."""
 
     def write(self, proof: Mapping[str, bytes]) -> Published:
-        """Write every file. proof: of `proof_files`."""
+        """Write every file. proof: files from `proof_files`."""
         start = f"/boards/{self._scope.board}"
         self._file(start)
         written = 0

@@ -1,6 +1,6 @@
-"""A board as a data set for Hugging Face's hub: Parquet files, and a card whose head names each as a configuration.
+"""A board as a data set for Hugging Face's hub: Parquet files, and a card that lists their configurations.
 
-The head follows https://huggingface.co/docs/hub/datasets-manual-configuration.
+The card's front matter follows https://huggingface.co/docs/hub/datasets-manual-configuration.
 """
 
 import json

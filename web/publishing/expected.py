@@ -1,4 +1,4 @@
-"""The size of a site and the time it takes, from a few files of each kind: said before anything is written."""
+"""Estimates the size of a site and the time to write it from a few files of each kind, before anything is written."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,12 +23,12 @@ from web.publishing.rewriting import rewrite
 from web.urls.paging import QUESTIONS_PER_PAGE
 
 SAMPLES: Final = 3
-"""Files of each kind that are made to measure them."""
+"""Number of files of each kind that are generated to measure them."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Estimated size of a site. seconds: the time to write all of it."""
+    """Estimated size of a site. seconds: the time to write the whole site."""
 
     files: int
     bytes: int
@@ -42,7 +42,7 @@ class _Sum:
     seconds: float = 0.0
 
     def add(self, files: int, bytes_: float, seconds: float) -> None:
-        """Add so many files of a mean size and time."""
+        """Add a number of files with their mean size and time."""
         self.files += files
         self.bytes += files * bytes_
         self.seconds += files * seconds
@@ -79,7 +79,7 @@ def estimate_site(app: Flask, session: Session, scope: Scope, evaluation_ids: Se
 
 
 def _measure(client: FlaskClient, address: str) -> tuple[float, float]:
-    """Return the bytes of a page as the site has it, and the seconds that it takes."""
+    """Return the size of a page on the site in bytes, and the seconds that it takes."""
     began = time.monotonic()
     with client.get(address) as response:
         body = response.get_data()
@@ -89,7 +89,7 @@ def _measure(client: FlaskClient, address: str) -> tuple[float, float]:
 
 
 def _choose(subjects: Sequence[object]) -> list[object]:
-    """Return a few of them, from the first to the last."""
+    """Return a few of the subjects, spread from the first to the last."""
     most = min(SAMPLES, len(subjects))
     return [subjects[place * (len(subjects) - 1) // max(1, most - 1)] for place in range(most)]
 

@@ -1,4 +1,4 @@
-"""The folder of a published site: changed files are written, and files without a link to them removed."""
+"""The folder of a published site: writes changed files, and removes files without a link to them."""
 
 import hashlib
 from pathlib import Path
@@ -8,11 +8,11 @@ from registry.errors import UsageError
 from registry.files.storage import writing
 
 CHECKSUMS: Final = "SHA256SUMS"
-"""Names every file with its digest, as `sha256sum --check` reads it. Written last."""
+"""The file that lists every file with its digest, as `sha256sum --check` reads it. Written last."""
 
 
 class Folder:
-    """Files by name, each written whole or not at all. Raises UsageError for a folder with other content."""
+    """Files by name, each written completely or not at all. Raises UsageError for a folder with other content."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -44,7 +44,7 @@ class Folder:
     def write(self, name: str, body: bytes) -> None:
         """Write a file; an identical one is left alone."""
         if name not in self._before and not self._before and not self._digests:
-            # If a first run is killed, the next one recognises its folder.
+            # If a first run is killed, the next run recognises its folder by this file.
             self._write(CHECKSUMS, b"")
         digest = hashlib.sha256(body).hexdigest()
         self._digests[name] = digest
@@ -56,7 +56,7 @@ class Folder:
         self.changed += 1
 
     def _path(self, name: str) -> Path:
-        """Return the file's path. Raises UsageError for one outside of the folder."""
+        """Return the file's path. Raises UsageError for a path outside the folder."""
         path = self._root / name
         if not name or not path.resolve().is_relative_to(self._root.resolve()):
             raise UsageError(f"--to {self._root}: {CHECKSUMS} or a link there leads to {name!r}, outside of the folder")
@@ -71,7 +71,10 @@ class Folder:
             partial.replace(path)
 
     def finish(self) -> int:
-        """Delete files of an earlier run that this one did not write, and write the checksums; return how many."""
+        """Delete files that an earlier run wrote and this one did not, and write the checksums.
+
+        Returns the number of deleted files.
+        """
         gone = sorted(self._before.keys() - self._digests.keys())
         for name in gone:
             path = self._path(name)

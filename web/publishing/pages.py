@@ -23,7 +23,7 @@ blueprint = Blueprint(
 
 @dataclass(frozen=True)
 class Frame:
-    """The frame of every page. evaluations: those with a folder."""
+    """The frame of every page. evaluations: evaluations with a folder."""
 
     board: str
     title: str
@@ -32,9 +32,9 @@ class Frame:
 
     @property
     def policy(self) -> str:
-        """Return the page's Content-Security-Policy, part of the page since the web server is not ours: own files only.
+        """Return the page's Content-Security-Policy, which allows the site's own files only.
 
-        WebAssembly runs on the SQL page alone.
+        It is part of the page, since the web server is not ours. WebAssembly is allowed on the SQL page alone.
         """
         scripts = "'self' 'wasm-unsafe-eval'" if request.endpoint == "site.query" else "'self'"
         connects = "connect-src 'self' blob:; worker-src 'self'; " if request.endpoint == "site.query" else ""
@@ -53,7 +53,7 @@ def install(app: Flask, frame: Frame, data: Path) -> None:
 
 @blueprint.get("/query")
 def query() -> ResponseReturnValue:
-    """Show the form for a query, which the browser answers."""
+    """Show the form for a query, which runs in the browser."""
     frame = current_app.jinja_env.globals["site"]
     assert isinstance(frame, Frame)
     return render_template(

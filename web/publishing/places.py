@@ -1,4 +1,4 @@
-"""Which addresses of the website belong to a published board, and in which file each is."""
+"""The addresses of the website that belong to a published board, and the file of each."""
 
 import posixpath
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _ALWAYS: Final = frozenset(
         "static",
     }
 )
-"""Addresses that only pages of the site link to."""
+"""Endpoints whose pages are published whenever a page of the site links to them."""
 _BY_EVALUATION: Final = frozenset(
     {
         "pages.evaluation",
@@ -65,7 +65,7 @@ class Scope:
 
 
 class Places:
-    """Addresses of the website → files of the site."""
+    """Maps addresses of the website to files of the site."""
 
     def __init__(self, urls: MapAdapter, scope: Scope) -> None:
         self._urls = urls
@@ -74,7 +74,7 @@ class Places:
     def canonical(self, address: str) -> str | None:
         """Return the canonical address of a page of the website; None if it is not published.
 
-        Of a query string, only the page of a list is kept: another order of the same rows is the same page.
+        Only the page of a list is kept from a query string: another order of the same rows is the same page.
         """
         parts = urlsplit(address)
         try:
@@ -113,7 +113,7 @@ class Places:
 
 
 def file_of(address: str, media_type: str) -> str:
-    """Return a canonical address's path below the site's folder: pages as `…/index.html`."""
+    """Return the path of a canonical address below the site's folder: pages as `…/index.html`."""
     parts = urlsplit(address)
     path = parts.path.strip("/")
     if media_type == "text/html":
@@ -124,7 +124,7 @@ def file_of(address: str, media_type: str) -> str:
 
 
 def relative(file: str, page: str) -> str:
-    """Return the address of a file in a link from a page of the site, for any address of the site."""
+    """Return the relative link from a page of the site to a file, which works at any address of the site."""
     target = posixpath.relpath(file, PurePosixPath(page).parent.as_posix())
-    # A web server shows a folder's index.html; opened from a disk, only the file itself is shown.
+    # A web server also serves a folder's index.html; from a disk only the link to the file itself works.
     return quote(target)

@@ -1,4 +1,4 @@
-"""The documented views on a published site's SQL page: the SQL page's own, over the site's files."""
+"""The documented views on a published site's SQL page, over the site's files."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -11,19 +11,19 @@ from registry.sql.relations import ACROSS, OF_EVALUATION, PREDICTIONS, TABLES, s
 FILES: Final = tuple(name for name in (*OF_EVALUATION, *small_views(), *TABLES) if name not in ACROSS)
 """Relations that the site has as files, for its views."""
 MORE: Final = tuple(name for name, relation in RELATIONS.items() if relation.view is None)
-"""Relations of an export that are not documented views: the site has them as well."""
+"""Relations of an export that are not documented views; the site has them, too."""
 
 
 def answers_of(evaluation_id: int) -> str:
-    """Return the table of an evaluation's file of predictions."""
+    """Return the name of the table for an evaluation's file of predictions."""
     return f"answers_{evaluation_id}"
 
 
 def make_queries(evaluations: Sequence[int]) -> dict[str, dict[str, Any]]:
-    """Map view → its SELECT, and the tables and views that it names."""
+    """Map view → its SELECT, and the tables and views that the SELECT names."""
     answers = {answers_of(number): number for number in evaluations}
     each = [f"SELECT {number}::BIGINT AS evaluation_id, * FROM {file}" for file, number in answers.items()]  # noqa: S608
-    # By name: folders of an older release lack newer columns.
+    # By name, since folders from an older release lack newer columns.
     each.append(no_rows())
     texts = {
         PREDICTIONS: " UNION ALL BY NAME ".join(each),

@@ -1,4 +1,4 @@
-"""A page of the website, changed into a page that needs no server."""
+"""Rewrites a page of the website into a page that needs no server."""
 
 from collections.abc import Callable
 from html import escape
@@ -6,27 +6,27 @@ from html.parser import HTMLParser
 from typing import Final
 
 Target = Callable[[str], str | None]
-"""An address in the page → the address in the published page; None if it is not published."""
+"""Maps an address in the page to the address in the published page; None if it is not published."""
 
 LIVE: Final = "data-live"
-"""Marks, in the templates, an element that needs a server: the site omits it."""
+"""Attribute that marks an element as needing a server; the site omits the element."""
 _FOLLOWING: Final = frozenset({"data-follow", "data-poll", "data-swap"})
 """Attributes that make scripts send requests."""
 _ADDRESSES: Final = frozenset({"href", "src"})
 _LISTS: Final = frozenset({"data-libraries", "data-worker", "data-duckdb", "data-parquet", "data-tables"})
-"""Attributes with addresses for scripts, between spaces; addresses that do not begin with a slash are ignored."""
+"""Attributes that list addresses for scripts, separated by spaces; only addresses that begin with a slash count."""
 HERE: Final = "data-here"
-"""Marks a form that needs no server; others are left out, and so are fields that belong to one by its name."""
+"""Attribute of a form that needs no server; all other forms are omitted, with fields that belong to them by name."""
 _AS_WRITTEN: Final = frozenset({"pre", "script", "style", "textarea"})
 _ENDED_BY_THE_NEXT: Final = frozenset({"td", "th", "tr"})
-"""Elements whose end tag is optional in HTML: a site has many thousands of them."""
+"""Elements whose end tag is optional in HTML and omitted, since a site has many thousands of them."""
 _VOID: Final = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"})
 
 
 def rewrite(page: str, target: Target) -> str:
-    """Return the page with its addresses exchanged, and without the space between lines of tags.
+    """Return the page with its addresses replaced, and without the space between lines of tags.
 
-    A link to an unpublished page becomes plain text; a form, a picture or a script of that kind is deleted.
+    A link to an unpublished page becomes plain text; a form, a picture or a script with such an address is removed.
     """
     rewriter = _Rewriter(target)
     rewriter.feed(page)

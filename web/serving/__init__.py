@@ -1,1 +1,1 @@
-"""Responses: their session and headers, pages served again, figures for Prometheus."""
+"""Responses: their session and headers, cached pages, and metrics for Prometheus."""

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 CAPACITY: Final = 512
-"""Results cached by each process, the least recently used dropped first."""
+"""Results that each process caches; the least recently used are dropped first."""
 
 T = TypeVar("T")
 
 
 class OfSealed(Generic[T]):
-    """Results by seal. An evaluation that is not sealed is computed each time."""
+    """Results by seal. The result of an unsealed evaluation is computed each time."""
 
     def __init__(self, capacity: int = CAPACITY, size: Callable[[T], int] = lambda _: 1) -> None:
-        """Create an empty cache. capacity: of all results together, each with its `size`."""
+        """Create an empty cache. capacity: limit of the sum of all results' `size`."""
         self._capacity, self._size = capacity, size
         self._kept: OrderedDict[str, T] = OrderedDict()
         self._lock = threading.Lock()

@@ -23,9 +23,9 @@ from web.who import addresses
 from web.who.identity import viewer
 
 PAGES: Final = 256
-"""The most pages that a process keeps."""
+"""Most pages that a process caches."""
 LARGEST: Final = 1 << 18
-"""Bytes of the largest body that is kept, compressed, so that all take at most 64 MiB."""
+"""Largest cached body in bytes, compressed, so that all pages take at most 64 MiB."""
 KEPT_SECONDS: Final = 300
 """Seconds after which a page is rendered again in any case."""
 LIVE: Final = frozenset(
@@ -36,18 +36,18 @@ LIVE: Final = frozenset(
         *("api.chain", "api.chain_signatures", "api.verification", "proof.chain", "proof.newest_key", "proof.one_key"),
     }
 )
-"""Endpoints whose answers depend on the clock, on other files or on the request's own work."""
+"""Endpoints whose answers depend on the clock, on other files or on the effect of the request."""
 
 
 def _moment(connection: Connection, state: str) -> str:
-    """Return the value of the expression `state` and how many benchmarks a date has made public, without a write."""
+    """Return the value of the SQL expression `state`, and the number of benchmarks that became public by their date."""
     opened = select(func.count()).where(BenchmarkVersion.public_from <= database_now()).scalar_subquery()
     try:
         return " ".join(map(str, connection.execute(select(literal_column(state), opened)).one()))
     except (OperationalError, ProgrammingError) as error:
         if "benchmark_version" not in str(error.orig):
             raise
-        connection.rollback()  # a database without a schema, which some pages do without
+        connection.rollback()  # a database without a schema, which some pages do not need
         return str(connection.scalar(select(literal_column(state))))
 
 
@@ -70,7 +70,7 @@ class State:
         """Return the state of the database before the next statement."""
         if self._engine.dialect.name == "postgresql":
             with self._engine.connect() as connection:
-                # A standby's snapshot leaves out which transactions are in progress; its position in the log does not.
+                # A standby's snapshot does not show which transactions are in progress; its position in the log does.
                 return _moment(
                     connection,
                     "CASE WHEN pg_is_in_recovery() THEN CAST(pg_last_wal_replay_lsn() AS text) "
@@ -93,7 +93,7 @@ def database_state() -> str:
 
 
 def _key() -> str | None:
-    """Return the key of the page: everything it depends on. None for a request whose answer is not kept."""
+    """Return the cache key of the page, with everything it depends on. None for a request that is not cached."""
     if request.method not in ("GET", "HEAD") or request.endpoint is None or request.endpoint in LIVE:
         return None
     if viewer().signed_in:
@@ -111,7 +111,7 @@ def _key() -> str | None:
 
 
 def changes_with_time() -> None:
-    """Keep this answer out of the cache: it shows work in progress, whose rate depends on the clock."""
+    """Exclude this answer from the cache: it shows work in progress, whose rate depends on the clock."""
     g.keep_not = True
 
 
@@ -129,7 +129,7 @@ def _serve() -> Response | None:
 
 
 def _keep(response: Response) -> Response:
-    """Put the page that was just made into the cache, before the headers of this one request are added."""
+    """Cache the new page before the headers of this request are added."""
     if g.get("cache_key") is None or "keep_not" in g or response.status_code != HTTPStatus.OK:
         return response
     if "csrf_token" in g or "Set-Cookie" in response.headers or response.is_streamed or response.direct_passthrough:
@@ -146,7 +146,7 @@ def _keep(response: Response) -> Response:
 
 
 def install(app: Flask) -> None:
-    """Add the page cache to the application, behind the checks of who makes the request."""
+    """Add the page cache to the application, after the checks of who makes the request."""
     app.extensions["shuffleboard_state"] = State(app.extensions["shuffleboard_read_engine"])
     app.extensions["shuffleboard_pages"] = SimpleCache(threshold=PAGES, default_timeout=KEPT_SECONDS)
     app.before_request(_serve)

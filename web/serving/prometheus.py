@@ -1,6 +1,6 @@
-"""Figures for Prometheus, read from the database on request, so that every process of the website reports the same.
+"""Metrics for Prometheus, read from the database on request, so that every process of the website reports the same.
 
-They name no models or benchmarks, and count the data that the viewer may see: everything, with a maintainer's token.
+They name no models or benchmarks, and count the data that the viewer may see; with a maintainer's token, everything.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,13 +54,13 @@ def metrics() -> ResponseReturnValue:
 
 
 class _Queue(Collector):
-    """All figures of the queue in the database."""
+    """Collects the metrics of the queue from the database."""
 
     def __init__(self, opened: Session) -> None:
         self.session = opened
 
     def collect(self) -> Iterable[Family]:
-        """Yield the figures, each with its help text."""
+        """Yield the metrics, each with its help text."""
         yield from self._evaluations()
         yield from self._shards()
         yield from self._work_done()
@@ -72,7 +72,7 @@ class _Queue(Collector):
         yield from self._database()
 
     def describe(self) -> Iterable[Family]:
-        """Return nothing: otherwise registration would read the database once more."""
+        """Return nothing: registration would otherwise read the database."""
         return ()
 
     def _evaluations(self) -> Iterator[Family]:
@@ -188,7 +188,7 @@ class _Queue(Collector):
         yield from families.values()
 
     def _list_unattended(self) -> Iterator[Family]:
-        """Yield work that a worker should have handled within its period, and problems that need a person."""
+        """Yield work that a worker should have done within its period, and problems that need a person."""
         expired = select(func.count()).where(Shard.state == "leased", Shard.lease_until < database_now())
         yield _gauge("leases_expired", "Shards whose lease ran out.", None, {"": self.session.scalar(expired) or 0})
         ready = len(ready_to_seal(self.session))
@@ -199,7 +199,7 @@ class _Queue(Collector):
         yield _gauge("model_revisions", "Revisions of models by state.", "state", states)
 
     def _count_held_up(self) -> Iterator[Family]:
-        """Return figures of shards, budgets and signatures that wait for a person."""
+        """Yield the numbers of shards, budgets and signatures that need a person."""
         hung = len(list_stalled(self.session, A_DAY_S))
         yield _gauge("shards_stalled", "Shards taken from hung workers within a day.", None, {"": hung})
         paused = self.session.scalars(select(Evaluation.id).where(Evaluation.state == "paused")).all()

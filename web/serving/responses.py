@@ -41,7 +41,7 @@ class JsonProvider(DefaultJSONProvider):
     ensure_ascii = False
 
     def dumps(self, obj: Any, **kwargs: Any) -> str:
-        """Return the document as text; a non-finite number is an error, since JSON has none."""
+        """Return the document as text. A non-finite number is an error, since JSON has none."""
         return json.dumps(obj, default=_plain, ensure_ascii=False, allow_nan=False, **kwargs)
 
 
@@ -79,11 +79,11 @@ def _finish(response: Response) -> Response:
         _mark_personal(response)
     if response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
         if request.path.startswith(API):
-            # The tag is of the content, so that it is right whatever the source of a number.
+            # The tag is computed from the content, so that it is right whatever the source of a number.
             response.add_etag()
         if "ETag" in response.headers and request.endpoint != "static":
             response.make_conditional(request)
-    # The length of a compressed page with a token and the request's own words would give the token away (BREACH).
+    # The length of a compressed page with a token and text from the request would reveal the token (BREACH).
     if "csrf_token" in g or response.status_code == HTTPStatus.PARTIAL_CONTENT:
         return response
     return _compress.after_request(response)
@@ -99,7 +99,7 @@ def _mark_personal(response: Response) -> None:
 
 
 def install(app: Flask) -> None:
-    """Add the headers and the end of the session to the application."""
+    """Configure the application's JSON, headers, compression and the end of the session."""
     app.json = JsonProvider(app)
     app.config.update(
         COMPRESS_REGISTER=False,

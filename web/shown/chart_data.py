@@ -1,7 +1,6 @@
 """SELECTs behind charts and comparisons: the effect of moving or replacing options, or of another model.
 
-Functions take the session first. Every id given to them is of an evaluation that the viewer may see; the callers
-have checked that.
+Functions take the session first. Callers must have checked that the viewer may see the evaluations.
 """
 
 from collections.abc import Sequence
@@ -34,8 +33,9 @@ def moves_answers(row: Row) -> bool:
 def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]]:
     """Map evaluation → its runs by variant: accuracy over the questions that have the variant, and that of guessing.
 
-    Of repeated prompts, the first answers. For sealed evaluations, whose questions are all complete, it equals the view
-    `run_accuracy` in scope "all", which takes four times as long because it also serves the other scopes.
+    Only the first answers of repeated prompts count. For sealed evaluations, whose questions are all complete, this
+    equals the view `run_accuracy` in scope "all", which takes four times as long because it also computes the other
+    scopes.
     """
     times = func.coalesce(Evaluation.repeats, 1)
     query: Select[*tuple[Any, ...]] = (
@@ -75,7 +75,7 @@ def adversarial(session: Session, evaluation_id: int) -> list[Row]:
 
 
 def written(session: Session, evaluation_id: int, rules: Sequence[str]) -> list[Row]:
-    """Return the view `extraction_counts`: rules by precedence, `stated` if there were any, then `none`."""
+    """Return the rows of the view `extraction_counts`: rules by precedence, `stated` if it occurs, then `none`."""
     query = select(extraction_counts).where(extraction_counts.c.evaluation_id == evaluation_id)
     require_rows(session, evaluation_id)
     counted = {row["extraction_rule"]: row for row in list_rows(session.execute(query))}
@@ -109,7 +109,7 @@ def by_subject(session: Session, evaluation_id: int) -> list[Row]:
 def _count_by_place(evaluation_id: int) -> Subquery:
     """Return a row per question and position of its right option: prompts, and prompts answered correctly.
 
-    Over variants that show the question with exactly its own options.
+    Only variants that show the question with exactly its own options count.
     """
     o = option_probability.c
     return (
@@ -159,7 +159,7 @@ def _by_position(evaluation_id: int) -> Subquery:
 
 
 def fails_at(session: Session, evaluation_id: int, position: int) -> Select[*tuple[Any, ...]]:
-    """Select the questions that fail only, and always, when the right option is at `position`."""
+    """Select the questions that are wrong always, and only, when the right option is at `position`."""
     found = _by_position(evaluation_id)
     failing = select(found.c.question_id).where(found.c.position == position, found.c.only_here)
     require_rows(session, evaluation_id)
@@ -203,9 +203,8 @@ def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
 def right_in(session: Session, evaluation_id: int) -> list[Row]:
     """Count completely scored questions by the number of variants, with their own options, in which they are right.
 
-    Rows have `variants`, `correct`, `steady` (the answer is the same in all of them) and `questions`; questions with
-    one
-    variant are omitted.
+    Rows have `variants`, `correct`, `steady` (whether the answer is the same in all of them) and `questions`; questions
+    with one variant are omitted.
     """
     o = QuestionScore
     steady = (o.agreeing == o.variants).label("steady")
@@ -223,11 +222,11 @@ def right_in(session: Session, evaluation_id: int) -> list[Row]:
 _left, _right = question_metrics.alias("left_metrics"), question_metrics.alias("right_metrics")
 
 DIFFERING: Final = ("all", "left", "right")
-"""Which questions to list: all on which two evaluations differ, only if the left is right, or the right."""
+"""Lists of questions: all on which two evaluations differ, or only where the left, or the right, is right."""
 
 
 def _both(query: Select[*tuple[Any, ...]], left: int, right: int, again: Any) -> Select[*tuple[Any, ...]]:
-    """Join both evaluations' metrics by question, which has another number in another version of the benchmark.
+    """Join both evaluations' metrics by question, which has another id in another version of the benchmark.
 
     again: alias of the question in the right evaluation.
     """

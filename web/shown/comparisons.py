@@ -9,8 +9,8 @@ _compared: OfSealed[Row] = OfSealed(64)
 
 
 def comparison_of(left: Row, right: Row) -> Row:
-    """Return the document of `shuffleboard statistics compare`, kept while the process lives if both are sealed."""
-    # Here rather than above: the website starts without numpy, and most of its pages never need it.
+    """Return the document of `shuffleboard statistics compare`, cached if both evaluations are sealed."""
+    # Imported here, since the website starts without numpy, and most of its pages never need it.
     from registry.studies.comparing import compare_evaluations
 
     seals = None

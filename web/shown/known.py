@@ -14,13 +14,13 @@ Told = tuple[str, str, Said]
 
 
 def with_facts(rows: Sequence[Row], scope: str = "all") -> list[Row]:
-    """Add `facts` to rows: each evaluation's facts over a scope; None if it is not sealed."""
+    """Return the rows with `facts`: each evaluation's facts over a scope; None if it is not sealed."""
     known = facts_of(session(), [row["evaluation_id"] for row in rows], scope)
     return [row | {"facts": known.get(row["evaluation_id"])} for row in rows]
 
 
 def make_sentences(rows: Sequence[Row]) -> list[Told]:
-    """Return the sentences above these rows, which have `facts`."""
+    """Return the sentences to show above these rows, which have `facts`."""
     found = judge_listed([row["facts"] for row in rows if row["facts"] is not None])
     return [
         (facts.model, url_for("pages.evaluation", evaluation_id=facts.evaluation), sentence)

@@ -59,7 +59,7 @@ BENCHMARKS: Final[Select[*tuple[Any, ...]]] = (
 
 
 def benchmarks(session: Session, name: str | None = None) -> list[Row]:
-    """Return benchmark versions by name, ignoring case, newest first within each; all, or only of `name`."""
+    """Return benchmark versions by name, ignoring case, newest first within each; all, or only versions of `name`."""
     rows = rows_of(session, BENCHMARKS if name is None else BENCHMARKS.where(Benchmark.name == name))
     if name is not None and not rows:
         raise NotFoundError(f"no benchmark {name!r}; /benchmarks and /api/v1/benchmarks list the existing ones")
@@ -67,7 +67,7 @@ def benchmarks(session: Session, name: str | None = None) -> list[Row]:
 
 
 def version_of(session: Session, benchmark: str, wanted: str | None) -> tuple[list[Row], Row]:
-    """Return the versions of a benchmark, newest first, and the wanted one, by default the newest.
+    """Return the versions of a benchmark, newest first, and the wanted version, by default the newest.
 
     Raises NotFoundError.
     """
@@ -95,8 +95,8 @@ def shape(session: Session, benchmark_version_id: int) -> Row:
 class Facets:
     """A filter for a version's questions; None keeps all.
 
-    q: part of the question, its context or an option. flagged: its options refer to each other or are sorted numbers.
-    answered: the questions whose written answers have q as well.
+    q: part of the question, its context or an option. flagged: only questions whose options refer to each other or are
+    sorted numbers. answered: further questions that match q, because their written answers contain it.
     """
 
     q: str | None = None
@@ -113,7 +113,7 @@ class Facets:
     def within(
         self, benchmark_version_id: int, also: Select[*tuple[Any, ...]] | None = None
     ) -> Select[*tuple[Any, ...]] | None:
-        """Select the ids of the questions, only among the ids that `also` selects; None for all questions."""
+        """Select the ids of the questions, only among the ids that `also` selects; None if the filter keeps all."""
         if self == Facets():
             return also
         found = select(Question.id).where(*self.conditions(benchmark_version_id))
@@ -180,7 +180,7 @@ def list_printed(session: Session, metrics: Sequence[str], *, benchmark: str | N
     """Return numbers of these metrics published in papers: one row per table, model, benchmark and protocol.
 
     Each row has `origin` and the metrics, None if the table has no such number. benchmark: only printed benchmarks
-    whose name is part of this one, comparing letters and digits and ignoring case; q: part of the model's name.
+    whose name is part of this one, comparing letters and digits and ignoring case. q: part of the model's name.
     """
     c = measured_and_published.c
     query = select(c.origin, c.model, c.benchmark, c.protocol, c.metric, c.value)
@@ -260,7 +260,7 @@ REVISIONS: Final[Select[*tuple[Any, ...]]] = select(
 
 
 def models(session: Session) -> list[Row]:
-    """Return models by name without regard to letter case, with their revisions and evaluations counted."""
+    """Return models by name, ignoring case, with the numbers of their revisions and evaluations."""
     return rows_of(session, MODELS)
 
 
@@ -294,7 +294,7 @@ WORKERS: Final[Select[*tuple[Any, ...]]] = (
 
 
 def live_workers(session: Session) -> list[Row]:
-    """Return workers with a recent sign of life, by the database's clock, and whether they are scoring."""
+    """Return workers with a recent heartbeat, by the database's clock, and whether they are scoring."""
     return rows_of(session, WORKERS.where(worker_is_live()))
 
 

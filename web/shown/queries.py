@@ -1,7 +1,7 @@
 """SELECTs over evaluations and their questions. HTML and JSON are made from the same rows.
 
-Numbers come from the SQL views; names and texts from the tables, which no view carries yet. The session decides which
-benchmarks are among them: it reads as the viewer's audience. Functions take the session first.
+Numbers come from the SQL views; names and texts from the tables, since no view has them yet. The session determines
+which benchmarks are included: it reads as the viewer's audience. Functions take the session first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -123,7 +123,7 @@ def evaluations(
 
 
 WAITING: Final = 200
-"""The most evaluations in progress on a board's page."""
+"""Most evaluations in progress on a board's page."""
 
 
 def in_progress(session: Session, board: Board) -> list[Row]:
@@ -135,7 +135,7 @@ def in_progress(session: Session, board: Board) -> list[Row]:
 def list_sealed(session: Session, conditions: Iterable[ColumnElement[bool]], *, limit: int) -> list[Row]:
     """Return sealed evaluations, newest first, with the facts that show whether two of them had the same prompts.
 
-    of_questions: number of questions in the whole benchmark. question_filter: the part in use, if not all.
+    of_questions: number of questions in the whole benchmark. question_filter: the part that is used, if not all.
     """
     query = EVALUATIONS.add_columns(
         Evaluation.seal,
@@ -234,7 +234,7 @@ _m, _o = question_metrics.c, QuestionScore
 _COUNTS: Final = tuple(
     func.coalesce(getattr(_o, name), 0).label(name) for name in ("variants", "valid", "correct", "agreeing")
 )
-# Only completely scored questions are right or wrong everywhere: unscored is never wrong.
+# Only completely scored questions are right or wrong everywhere: an unscored question is never wrong.
 QUESTION_FILTERS: Final[dict[str, tuple[str, ColumnElement[bool] | None]]] = {
     "all": ("All", None),
     "right": ("Right everywhere", and_(_m.scored, _o.variants > 0, _o.correct == _o.variants)),
@@ -243,9 +243,9 @@ QUESTION_FILTERS: Final[dict[str, tuple[str, ColumnElement[bool] | None]]] = {
     "invalid": ("No valid answer", _o.valid < _o.variants),
     "unscored": ("Not scored yet", not_(_m.scored)),
 }
-"""Filter → label and condition. A question without a valid answer somewhere may be among the flips as well."""
+"""Filter → label and condition. Flips may include questions with an invalid answer in some variant."""
 
-# The filter "flips", of the counts alone.
+# The conditions of the filter "flips", on columns of QuestionScore alone.
 _FLIPS: Final = (_o.stored >= _o.expected, _o.variants > 1, _o.agreeing < _o.variants)
 
 
@@ -296,9 +296,8 @@ def questions(
 def flips_beside(session: Session, evaluation_id: int, asked: Row) -> Row:
     """Return the flipping questions before and after a question, in the benchmark's order: `previous`, `next`.
 
-    Their ids are None if there are none. `flips`: the number that flip in all; `place`: the number of this question
-    among
-    them, None if it does not flip itself.
+    The ids are None if there is no such question. `flips`: number of all flipping questions; `place`: the number of
+    this question among them, None if it does not flip itself.
     """
     place = asked["ordinal"]
     beside = (
@@ -333,9 +332,8 @@ def flips_beside(session: Session, evaluation_id: int, asked: Row) -> Row:
 def flipping_parts(session: Session, evaluation_ids: Sequence[int], *, limit: int) -> list[Row]:
     """Return the subjects with the most flips in sealed evaluations: rows of the view `evaluation_metrics`.
 
-    They are sorted by the lower end of the interval of their fluctuation rate, so that a few questions do not come
-    first by
-    luck. A subject that is the whole evaluation is omitted.
+    They are sorted by the lower end of the interval of their fluctuation rate, so that a subject with few questions
+    does not come first by luck. A subject that is the whole evaluation is omitted.
     """
     c = evaluation_metrics.c
     query = (
@@ -391,7 +389,7 @@ def thoughts(session: Session, evaluation_id: int, question_id: int) -> dict[int
 
 
 def questions_answered_with(session: Session, evaluation_id: int, words: str) -> list[int]:
-    """Return the ids of questions whose written answers contain these words, ignoring case."""
+    """Return the ids of questions whose written answers contain this text, ignoring case."""
     query = (
         select(Generation.question_id)
         .where(Generation.evaluation_id == evaluation_id, Generation.text.icontains(words, autoescape=True))
@@ -412,7 +410,7 @@ def predictions_after(session: Session, evaluation_id: int, after: tuple[int, in
 
 
 def find_question(session: Session, evaluation_id: int, question_id: int) -> tuple[Row, int]:
-    """Return a question of an evaluation and its expected variants. Raises NotFoundError if it is not in there."""
+    """Return a question of an evaluation and its expected number of variants. Raises NotFoundError."""
     query = select(EvaluationQuestion.n_variants).filter_by(evaluation_id=evaluation_id, question_id=question_id)
     expected = session.scalar(query)
     if expected is None:
@@ -425,7 +423,7 @@ def find_question(session: Session, evaluation_id: int, question_id: int) -> tup
 def exact_prompts(session: Session, row: Row, question_id: int, asked: Sequence[Row]) -> dict[int, Prompt]:
     """Map variant → its prompt, rebuilt; empty if the prompts were not recorded.
 
-    asked: predictions, whose digests show whether a rebuilt prompt equals the original.
+    asked: predictions whose digests show that a prompt was recorded.
     """
     variants = {prediction["variant"] for prediction in asked if prediction["prompt_digest"] is not None}
     found = session.get_one(Evaluation, row["evaluation_id"])
@@ -487,14 +485,14 @@ def question_everywhere(session: Session, question_id: int, *, limit: int, offse
         )
     }
     named = rows_of(session, EVALUATIONS.where(Evaluation.id.in_(ids)).order_by(Evaluation.id.desc()))
-    # Nested, since "variants" is a number in the one and a name in the other.
+    # Nested, since "variants" is a number in the outcome and a name in the evaluation.
     return [row | {"outcome": outcomes[row["evaluation_id"]]} for row in named], total
 
 
 def choices(session: Session, question_id: int, evaluation_ids: Sequence[int]) -> dict[int, dict[int | None, int]]:
-    """Return evaluation to how often each option of a question was chosen, None for no valid answer.
+    """Map evaluation → how often each option of a question was chosen; None stands for no valid answer.
 
-    Over the variants that show the question with exactly its own options. Archived evaluations are not in it.
+    Only variants that show the question with exactly its own options count. Archived evaluations are left out.
     """
     p = Prediction
     query = (

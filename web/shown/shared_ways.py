@@ -1,4 +1,4 @@
-"""Models prompted with the same questions in the same way: only then does a difference come from the models."""
+"""Models prompted with the same questions in the same way: only then is a difference due to the models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -16,15 +16,15 @@ from web.shown import queries
 WAY: Final = ("benchmark", "benchmark_version", "variants", "protocol", "shots")
 """Parameters of a URL that identify a way of prompting."""
 MOST: Final = 5000
-"""The most evaluations to read, newest first."""
+"""Most evaluations to read, newest first."""
 
 
 def group_sealed_by_way(session: Session, models: Sequence[str], wanted: Mapping[str, str]) -> list[dict[str, Row]]:
     """Return the ways in which some of the models were prompted, most models first: model → its newest evaluation.
 
-    wanted: required values of the keys in WAY. Among ways of equally many models, several orders come first, then more
-    questions, then the newest. Withdrawn and unsealed evaluations do not count.
-    Raises NotFoundError for a model that does not exist.
+    wanted: required values of the keys in WAY. Among ways with equally many models, several orders come first, then
+    more questions, then the newest. Withdrawn and unsealed evaluations do not count. Raises NotFoundError for a model
+    that does not exist.
     """
     _require(session, models)
     found: dict[str, dict[str, Row]] = {}
@@ -48,7 +48,7 @@ def _require(session: Session, models: Sequence[str]) -> None:
 
 
 def asking_the_others(session: Session, models: Sequence[str], way: Mapping[str, Row]) -> list[str]:
-    """Return the commands that prompt the missing models in this way, too."""
+    """Return the commands that prompt the missing models in the same way."""
     one = next(iter(way.values()))
     lacking = [model for model in models if model not in way]
     query = (

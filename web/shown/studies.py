@@ -10,8 +10,8 @@ _noise: OfSealed[Row] = OfSealed()
 
 
 def cluster_intervals(evaluation_id: int, seal: str | None) -> Row | None:
-    """Return the intervals over clusters of an evaluation; None before the evaluation is sealed."""
-    # Here rather than above: the website starts without numpy, and most of its pages never need it.
+    """Return the intervals over clusters of an evaluation; None if the evaluation is not sealed."""
+    # Imported here, since the website starts without numpy, and most of its pages never need it.
     from registry.scores.clusters import compute_clustered_intervals
 
     if seal is None:

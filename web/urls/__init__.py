@@ -1,1 +1,1 @@
-"""Addresses of this website: parameters of a URL, links, sorting, and a page's place in its list."""
+"""Addresses of this website: parameters of a URL, links, sorting, and the position of a page in its list."""

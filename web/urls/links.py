@@ -1,4 +1,4 @@
-"""Parameters of the leaderboard in URLs, links that keep them, and the way back to a page."""
+"""Parameters of the leaderboard in URLs, links that keep them, and the return to a page."""
 
 from dataclasses import fields
 from typing import Any, Final
@@ -12,13 +12,13 @@ from web.urls import parameters
 from web.urls.parameters import Arguments
 
 FILTERS: Final = ("benchmark", "variants", "protocol", "shots", "model", "q")
-"""Filters of a model's and a benchmark's own page; the leaderboard has these and more."""
+"""Filters on the pages of a model and a benchmark; the leaderboard has these and more."""
 SELECTION: Final = tuple(field.name for field in fields(Selection))
 """Filters of the leaderboard: the same as in the API."""
 ORDERING: Final = ("sort", "order", "group", "above_chance")
 """The leaderboard's parameters besides filters and metrics: the same as in the API."""
 LOOKS: Final = ("pin", "density", "chart")
-"""How the leaderboard's page looks; no number depends on them."""
+"""Parameters for the look of the leaderboard's page; no number depends on them."""
 PARAMETERS: Final = frozenset(
     {
         *SELECTION,
@@ -41,7 +41,7 @@ PARAMETERS: Final = frozenset(
         ),
     }
 )
-"""Every query parameter that a link from one form of a page to another keeps; it drops unknown ones."""
+"""Query parameters that links to other forms of a page keep; unknown ones are dropped."""
 
 
 def read_ordering(arguments: Arguments) -> Ordering:
@@ -58,7 +58,7 @@ def read_ordering(arguments: Arguments) -> Ordering:
 
 
 def read_filters(arguments: Arguments, **given: str) -> Selection:
-    """Return the selection by FILTERS in a query string; given: values from the path."""
+    """Return the selection by FILTERS in a query string. given: values from the path."""
     asked: dict[str, Any] = {key: value for key in FILTERS if (value := parameters.text(arguments, key)) is not None}
     if "shots" in asked:
         asked["shots"] = parameters.whole(arguments, "shots", 0, 0, 1000)
@@ -66,7 +66,7 @@ def read_filters(arguments: Arguments, **given: str) -> Selection:
 
 
 def there(endpoint: str, **changes: Any) -> str:
-    """Return the URL of another form of the same part of the leaderboard, with some parameters changed."""
+    """Return the URL of the same part of the leaderboard at another endpoint, with some parameters changed."""
     kept = {key: value for key, value in request.args.items() if key in SELECTION or key in ORDERING}
     if any(request.args.getlist("metrics")):
         kept["metrics"] = ",".join(parameters.metrics(request.args))
@@ -75,7 +75,7 @@ def there(endpoint: str, **changes: Any) -> str:
 
 
 def here(**changes: Any) -> str:
-    """Return this page's URL with some parameters changed; None removes one, and paging restarts."""
+    """Return this page's URL with some parameters changed, on the first page of its list. None removes a parameter."""
     kept: dict[str, Any] = {key: values for key, values in request.args.lists() if key not in ("page", *changes)}
     for key in ("metrics", "pin"):
         listed = request.args.getlist(key)
@@ -89,8 +89,8 @@ def here(**changes: Any) -> str:
 
 
 def return_path() -> str:
-    """Return the address to come back to after a detour, such as signing in: this page, or else the leaderboard."""
-    # The address that a provider sends browsers back to works once, and has a code in it.
+    """Return the address to return to, such as after signing in: this page, or else the leaderboard."""
+    # The address to which a provider sends browsers back works only once, and contains a code.
     if request.method != "GET" or request.blueprint == "sign_on":
         return url_for("pages.leaderboard")
     asked = request.query_string.decode("ascii", "replace")
@@ -98,11 +98,11 @@ def return_path() -> str:
 
 
 def safe_target(target: str | None) -> str:
-    """Return `target` if it is a path of this site and nothing else; otherwise the leaderboard's."""
+    """Return `target` if it is a path on this site; otherwise the leaderboard's path."""
     home = url_for("pages.leaderboard")
     if not target or not target.startswith("/") or target.startswith("//"):
         return home
-    # Browsers read a backslash as a slash, and pass over tabs and line ends.
+    # Browsers read a backslash as a slash, and ignore tabs and line ends.
     if "\\" in target or not target.isprintable():
         return home
     parts = urlsplit(target)

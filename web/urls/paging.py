@@ -1,4 +1,4 @@
-"""The place of a page in its list."""
+"""The position of a page in its list."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ MAX_PER_PAGE: Final = 500
 
 @dataclass(frozen=True)
 class Paging:
-    """The place of a page in its list."""
+    """The position of a page in its list."""
 
     page: int
     per_page: int
@@ -43,7 +43,7 @@ class Paging:
 
 
 def find_page(total: int, per_page: int, *, asked: tuple[int, int] | None = None) -> Paging:
-    """Return the place of the requested page in a list of `total`. Raises NotFoundError beyond its end."""
+    """Return the position of the requested page in a list of `total`. Raises NotFoundError beyond its end."""
     page, size = asked or parameters.paging(request.args, per_page=per_page, most=MAX_PER_PAGE)
     paging = Paging(page, size, total)
     if page > paging.pages:

@@ -36,12 +36,12 @@ M = TypeVar("M", bound=BaseModel)
 
 DEFAULT_METRICS: Final = HEADLINES
 MOST_PINNED: Final = 3
-"""More would leave no room for the columns that scroll."""
+"""Most pinned columns: with more there is no space for the columns that scroll."""
 MAX_PAGE: Final = 1_000_000
 MAX_PER_PAGE: Final = 1000
 """Items on a page of the API."""
 MAX_ID: Final = 10**18 - 1
-"""18 digits fit the database's 64-bit integers."""
+"""Largest id: 18 digits fit the database's 64-bit integers."""
 
 
 def shorten(value: str, length: int = 60) -> str:
@@ -53,7 +53,7 @@ def shorten(value: str, length: int = 60) -> str:
 
 
 def _moment(value: Any, *, end: bool) -> datetime:
-    """Return a date or a time, UTC without a zone; a date means its end if `end`, else its beginning."""
+    """Return a date or a time, in UTC if it has no zone; a date means its end if `end` is set, else its beginning."""
     text = str(value).strip()
     try:
         # A "+" of a zone arrives as a blank if a URL was not encoded.
@@ -105,7 +105,7 @@ Papers = Annotated[YesOrNo, Field(description="Whether to include metrics that a
 TimeFrom = Annotated[datetime, BeforeValidator(partial(_moment, end=False)), _TIME]
 """A date or time, UTC without a zone; a date means its beginning."""
 TimeTo = Annotated[datetime, BeforeValidator(partial(_moment, end=True)), _TIME]
-"""The same, but a date is taken to its end."""
+"""A date or time, UTC without a zone; a date means its end."""
 MetricNames = Annotated[
     tuple[Annotated[str, OneOf(tuple(METRICS))], ...], BeforeValidator(_split), AfterValidator(_once)
 ]
@@ -189,7 +189,10 @@ def read(kind: type[M], given: Arguments, *, others: bool = False) -> M:
 
 
 def refusal(error: ValidationError, kind: type[BaseModel], what: Literal["parameter", "key"]) -> str:
-    """Return the first problem in one line: its place, value and remedy. Values of fields without repr stay secret."""
+    """Return the first problem in one line: its parameter, value and remedy.
+
+    Values of fields without repr stay secret.
+    """
     problems = error.errors(include_url=False)
     first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     # The number of a value among several adds nothing to the value.
@@ -222,13 +225,13 @@ def _one(arguments: Arguments, name: str, kind: Any) -> Any:
 
 
 def whole(arguments: Arguments, key: str, default: int, low: int, high: int) -> int:
-    """Return a whole number of the query string between `low` and `high`."""
+    """Return a whole number from the query string between `low` and `high`."""
     found = _one(arguments, key, Annotated[int, Between(low, high)])
     return default if found is None else int(found)
 
 
 def choice(arguments: Arguments, key: str, choices: Collection[str], default: str) -> str:
-    """Return one of `choices`."""
+    """Return the value of a parameter, which must be one of `choices`."""
     return _one(arguments, key, Annotated[str, OneOf(tuple(choices))]) or default
 
 
@@ -239,7 +242,7 @@ def text(arguments: Arguments, key: str) -> str | None:
 
 
 def names(arguments: Arguments, key: str, most: int) -> list[str]:
-    """Return the values of a repeated parameter, each once, at most `most`."""
+    """Return the names in a repeated parameter, each once. Raises UsageError if there are more than `most`."""
     found = list(dict.fromkeys(value.strip() for value in arguments.getlist(key) if value.strip()))
     if len(found) > most:
         raise UsageError(f"{key} is given {len(found)} times: give at most {most}")
@@ -247,7 +250,7 @@ def names(arguments: Arguments, key: str, most: int) -> list[str]:
 
 
 def time(arguments: Arguments, key: str, *, end: bool) -> datetime | None:
-    """Return a date or a time, UTC without a zone; a date means its end if `end`, else its beginning."""
+    """Return a date or a time, in UTC if it has no zone; a date means its end if `end` is set, else its beginning."""
     found: datetime | None = _one(arguments, key, TimeTo if end else TimeFrom)
     return found
 
@@ -267,12 +270,12 @@ def read_pinned(arguments: Arguments) -> tuple[str, ...]:
 
 
 def paging(arguments: Arguments, *, per_page: int, most: int) -> tuple[int, int]:
-    """Return (page, per_page)."""
+    """Return the requested page and the rows per page."""
     return whole(arguments, "page", 1, 1, MAX_PAGE), whole(arguments, "per_page", per_page, 1, most)
 
 
 def filters(arguments: Arguments) -> dict[str, Any]:
-    """Return the given filters of the leaderboard, by name."""
+    """Return the leaderboard's filters in the query string, by name."""
     return read(Filters, arguments, others=True).model_dump(exclude_none=True)
 
 

@@ -14,14 +14,14 @@ Order = Literal["asc", "desc"]
 
 @dataclass(frozen=True)
 class Sorting:
-    """How a table is sorted. natural: column to the direction in which it is sorted first."""
+    """The sorting of a table. natural: column → the direction in which it is sorted first."""
 
     sort: str
     order: str
     natural: Mapping[str, Order]
 
     def next_order(self, column: str) -> str:
-        """Return the order that a column's heading leads to: its natural one, or the other if it sorts already."""
+        """Return the order for the link in a column's heading: natural, or reversed if the column is sorted already."""
         if column == self.sort:
             return "asc" if self.order == "desc" else "desc"
         return self.natural[column]
@@ -34,7 +34,7 @@ def read_sorting(natural: Mapping[str, Order], default: str) -> Sorting:
 
 
 def in_order(rows: Sequence[Row], sorting: Sorting, value: Callable[[Row], Any] | None = None) -> list[Row]:
-    """Return rows by the sorting column, ignoring letter case, rows without a value last.
+    """Return rows by the sorting column, ignoring case, rows without a value last.
 
     value: returns a row's value in that column; by default the value under the column's name. Rows with equal values
     stay in the given order.

@@ -8,7 +8,7 @@ from web.who.openid import ProviderUnavailableError, provider_of
 
 
 def single_sign_on(context: Context) -> Outcome:
-    """Check that the provider answers as a provider for signing in."""
+    """Check that the provider for signing in works."""
     try:
         provider = provider_of(context.settings)
     except UsageError as error:

@@ -1,7 +1,7 @@
-"""Who makes a request: the owner of its token, the account that the browser is signed in to, or an anonymous visitor.
+"""The identity of a request: the owner of its token, the account that the browser is signed in to, or a visitor.
 
-A request with a token counts as the token's owner, whatever cookies it sends. Requests without a token that change
-something must carry the form's CSRF token.
+A request with a token counts as the token owner's, whatever cookies it sends. Requests without a token that change
+something must include the form's CSRF token.
 """
 
 import re
@@ -51,7 +51,7 @@ OPEN: Final = frozenset(
 )
 """Endpoints that answer anyone, even if anonymous reading is switched off."""
 MAX_BODY: Final = 2 * 1024 * 1024
-"""Bytes of a request, unless its route takes more."""
+"""Largest body of a request in bytes, unless its route accepts more."""
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -60,7 +60,7 @@ login: Final = LoginManager()
 
 
 class SignedIn(UserMixin):  # type: ignore[misc]
-    """An account in a browser's cookie, by the secret of its session in the database."""
+    """An account in a browser's cookie, identified by the secret of its session in the database."""
 
     def __init__(self, account: Account, secret: str) -> None:
         self.viewer = accounts.viewer_of_account(account)
@@ -104,7 +104,7 @@ def _viewer() -> Viewer:
 
 
 def find_shown_viewer() -> Viewer:
-    """Return the request's viewer for the frame of a page, also on the page about a failed authentication."""
+    """Return the request's viewer for the frame of a page, even if the authentication failed."""
     found: Viewer | None = g.get("viewer")
     return found or accounts.anonymous(reading=True, sql=False)
 
@@ -141,7 +141,7 @@ def sign_on() -> Provider | None:
 
 
 def provider() -> Provider:
-    """Return the provider, in code that runs only if there is one."""
+    """Return the provider; call it only if there is one."""
     found = sign_on()
     assert found is not None
     return found
@@ -150,7 +150,7 @@ def provider() -> Provider:
 def record(action: str, target: str | None = None, *, outcome: str = "done", **details: Any) -> None:
     """Add to the audit trail in a separate transaction: refusals must stay if everything else is rolled back.
 
-    Only a limited number of a client's refusals is recorded: flooding the website must not fill the database.
+    Only a limited number of refusals per client is recorded, so that flooding the website does not fill the database.
     """
     if outcome == "refused":
         g.written_down = True
@@ -179,7 +179,7 @@ def _write_down(response: AnyResponse) -> AnyResponse:
 
 
 def _check_request() -> ResponseReturnValue | None:
-    """Check before every request its viewer, their right to read at all, and the CSRF token.
+    """Check the viewer, their right to read, and the CSRF token before every request.
 
     Refuses to write into a database that a newer version has upgraded in the meantime.
     """
@@ -188,12 +188,12 @@ def _check_request() -> ResponseReturnValue | None:
     if request.endpoint == "static":
         return None
     if request.endpoint is None:
-        with suppress(AuthenticationError):  # only so that the frame of the error's page knows who looks at it
+        with suppress(AuthenticationError):  # only so that the frame of the error page shows the viewer
             viewer()
         return None
     asking = viewer()
     if request.endpoint not in OPEN and not asking.may("read"):
-        # Signing in would not give these rights.
+        # Signing in would not grant these rights.
         if problems.wants_json() or asking.signed_in or request.method not in SAFE:
             asking.require("read")
         return redirect(url_for("signing.sign_in", next=links.return_path()))
@@ -217,7 +217,7 @@ def _refuse_unstorable() -> None:
 
 
 def _request_id() -> str:
-    """Return the request id set by the proxy, or a new one: it is in every line of the log and in the response."""
+    """Return the request id from the proxy, or a new one, for the log and the response."""
     if "request_id" not in g:
         given = request.headers.get("X-Request-Id", "")
         g.request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
@@ -248,7 +248,7 @@ def _answer_forged(error: CSRFError) -> AnyResponse:
 
 
 def client() -> str:
-    """Return the key that requests are counted by: the account, or the network of the client's address."""
+    """Return the key by which requests are counted: the account, or the network of the client's address."""
     asking = g.get("viewer")
     if asking is not None and asking.signed_in:
         return f"account:{asking.account_id}"
@@ -257,7 +257,7 @@ def client() -> str:
 
 @contextmanager
 def limit_rate(rule: str, what: str, *key: str) -> Iterator[None]:
-    """Count a request against `rule`, such as "5 per minute", for the client or the key.
+    """Count a request under `rule`, such as "5 per minute", for the client or the key.
 
     Raises TooManyRequests if there were too many.
     """
@@ -278,15 +278,15 @@ def _count_request(rule: str, key: str) -> bool:
 
 
 REFUSALS: Final = "60 per minute"
-"""Refusals of a client that are recorded."""
+"""Most refusals of a client that are recorded."""
 WRITES: Final = "120 per minute"
-"""Requests of a client that change something."""
+"""Most requests of a client that change something."""
 QUERIES: Final = "60 per minute"
-"""Queries of a client to the SQL page."""
+"""Most queries of a client on the SQL page."""
 
 
 def secret_key(settings: Settings) -> bytes:
-    """Return the key that signs cookies from its file, which is created if missing.
+    """Return the key that signs cookies, from its file, which is created if missing.
 
     Raises UsageError for a file that cannot be read, is too short, or cannot be created.
     """
@@ -309,7 +309,7 @@ def _make_key(path: Path) -> None:
     if path.exists():
         return
     make_folder(path.parent)
-    # Several processes may start at once: only one wins the rename, and its file already has the whole key.
+    # Several processes may start at once: only one succeeds in renaming, and its file already has the complete key.
     own = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     own.touch(mode=0o600)
     try:
@@ -335,7 +335,7 @@ def install(app: Flask, settings: Settings) -> None:
         MAX_CONTENT_LENGTH=MAX_BODY,
         WTF_CSRF_CHECK_DEFAULT=False,
         WTF_CSRF_TIME_LIMIT=None,
-        # The Referer check only applies to https, and the header policy already limits it to this site.
+        # The Referer check applies to https only; the header policy already limits it to this site.
         WTF_CSRF_SSL_STRICT=https,
     )
     if settings.trusted_proxies:
@@ -349,7 +349,7 @@ def install(app: Flask, settings: Settings) -> None:
         enabled=settings.rate_limits,
         storage_uri=broker_address(settings) or "memory://",
         storage_options=BROKER_OPTIONS if settings.broker_url else {},  # type: ignore[arg-type]  # passed on to Redis
-        # Without a Redis that answers and takes writes, each process counts on its own: fewer requests are refused.
+        # If no Redis answers and accepts writes, each process counts on its own, and fewer requests are refused.
         swallow_errors=True,
         in_memory_fallback_enabled=True,
     )

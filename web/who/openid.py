@@ -1,8 +1,8 @@
 """The website as a client of an OpenID Connect provider: authorisation code flow with PKCE, state and nonce.
 
-Nothing that the provider or the browser sends is believed before it is checked: the state is this browser's, the code
-comes from this issuer, and the ID token is signed with a key of the provider, for this client and this sign-in. Tokens
-are read once and neither kept nor logged.
+Nothing from the provider or the browser is trusted before it is checked: the state is this browser's, the code is from
+this issuer, and the ID token is signed with a key of the provider, for this client and this sign-in. Tokens are read
+once and neither stored nor logged.
 """
 
 import time
@@ -44,31 +44,31 @@ ALGORITHMS: Final = (
     "EdDSA",
     "Ed25519",
 )
-"""How an ID token may be signed: with the provider's private key, never with a secret, never not at all."""
+"""Accepted signatures of an ID token: with the provider's private key, never with a secret, never unsigned."""
 MIN_RSA_CHARACTERS: Final = 342
-"""Of an RSA key's modulus in base64url: 2,048 bits."""
+"""Characters of an RSA key's modulus in base64url: 2,048 bits."""
 LEEWAY_S: Final = 60
-"""How far the provider's clock may differ from this host's."""
+"""Largest accepted difference between the provider's clock and this host's, in seconds."""
 FLOW_S: Final = 600
-"""How long a person may take at the provider."""
+"""Seconds that a person may take at the provider."""
 KEPT_S: Final = 3600
-"""How long the provider's description of itself, and its keys, are used before they are fetched again."""
+"""Seconds for which the provider's discovery document and keys are used before they are fetched again."""
 TIMEOUT_S: Final = 10
-"""Longest wait for a piece of the provider's answer."""
+"""Longest wait for a part of the provider's answer, in seconds."""
 _PUBLIC: Final = ("RSA", "EC", "OKP")
 """Kinds of keys that have a public half."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class ProviderUnavailableError(ShuffleboardError):
-    """The provider does not answer, or not as a provider of OpenID Connect does."""
+    """The provider does not answer, or its answer does not follow OpenID Connect."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """The provider in the settings.
+    """The configured provider.
 
-    callback: its address for returning browsers. home: its address after signing out.
+    callback: this website's address to which the provider sends browsers back. home: its address after signing out.
     """
 
     issuer: str
@@ -81,9 +81,9 @@ class Configuration:
 
 
 def provider_of(settings: Settings) -> "Provider | None":
-    """Return the provider of the settings, without a request to it; None if there is no single sign-on.
+    """Return the provider in the settings, without a request to it; None if there is no single sign-on.
 
-    Raises UsageError that names the setting that is missing or wrong.
+    Raises UsageError that names the missing or wrong setting.
     """
     needed = {name: getattr(settings, name) for name in ("oidc_issuer", "oidc_client_id", "oidc_roles")}
     if not any(needed.values()):
@@ -125,7 +125,7 @@ def _check_url(setting: str, url: str) -> None:
 
 
 def _is_sound(url: Any) -> bool:
-    """Return whether secrets may be sent to a URL: https, or http that stays on this machine."""
+    """Return whether secrets may be sent to a URL: https, or http to this machine."""
     if not isinstance(url, str) or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
         return False
     try:
@@ -149,7 +149,7 @@ class _Session(OAuth2Session):  # type: ignore[misc]
 
 
 class _Client(FlaskOAuth2App):  # type: ignore[misc]
-    """Authlib's client, with the checks of the provider's documents that it leaves out."""
+    """Authlib's client, with additional checks of the provider's documents."""
 
     client_cls = _Session
     server_metadata: dict[str, Any]
@@ -180,7 +180,7 @@ class _Client(FlaskOAuth2App):  # type: ignore[misc]
             if isinstance(error, ProviderUnavailableError | RequestException):
                 raise
             raise ProviderUnavailableError(f"{self._issuer}: no discovery document") from None
-        # Signed with the provider's private key: never with a secret, never not at all.
+        # Signed with the provider's private key, never with a secret, never unsigned.
         listed = document.get("id_token_signing_alg_values_supported", ALGORITHMS)
         document["id_token_signing_alg_values_supported"] = [name for name in ALGORITHMS if name in listed]
         return document
@@ -204,7 +204,7 @@ class _Client(FlaskOAuth2App):  # type: ignore[misc]
 
 
 class Provider:
-    """The provider of single sign-on. Safe between threads. rules: which of its claims give which role."""
+    """The provider of single sign-on; threads may share it. rules: the claims that give each role."""
 
     def __init__(self, configuration: Configuration, rules: RoleRules) -> None:
         self.configuration = configuration
@@ -212,7 +212,7 @@ class Provider:
         self.client = _Client(configuration)
 
     def begin(self) -> tuple[str, str]:
-        """Return the URL at which a person signs in, and the state that comes back; its secrets are in the session.
+        """Return the URL at which a person signs in, and the state for the callback; the secrets are in the session.
 
         Raises ProviderUnavailableError.
         """
@@ -222,7 +222,7 @@ class Provider:
         return begun["url"], begun["state"]
 
     def sign_out_url(self) -> str | None:
-        """Return the provider's address for signing out; None if there is none, or no answer."""
+        """Return the provider's address for signing out; None if it has none or does not answer."""
         try:
             with self._reporting():
                 endpoint = self.client.load_server_metadata().get("end_session_endpoint")
@@ -230,7 +230,7 @@ class Provider:
             return None
         if not _is_sound(endpoint):
             return None
-        # No id_token_hint: no token is kept, so the provider asks the person instead.
+        # No id_token_hint, since tokens are not stored; the provider asks the person instead.
         query = {"client_id": self.configuration.client_id, "post_logout_redirect_uri": self.configuration.home}
         return f"{endpoint}{'&' if '?' in str(endpoint) else '?'}{urlencode(query)}"
 
@@ -251,7 +251,7 @@ class Provider:
         return found
 
     def read_person(self, arguments: "MultiDict[str, str]") -> tuple[Identity, dict[str, Any]]:
-        """Return the person who signed in at the provider, and the claims of its ID token.
+        """Return the person who signed in at the provider, and the claims of their ID token.
 
         arguments: the query string of the callback, which is the current request. Raises AuthenticationError for
         anything but the provider's answer to this browser, and ProviderUnavailableError.
@@ -277,7 +277,7 @@ class Provider:
             raise self._refusal("its ID token is malformed") from None
 
     def _check_issuer(self, issuer: str | None) -> None:
-        """Refuse an answer of another issuer (RFC 9207)."""
+        """Refuse an answer from another issuer (RFC 9207)."""
         announced = self.client.load_server_metadata().get("authorization_response_iss_parameter_supported") is True
         if issuer is None and announced:
             raise self._refusal("its answer does not name its issuer (iss)")
@@ -286,7 +286,7 @@ class Provider:
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
-        """Turn errors of Authlib and of the network into ours, without tokens or texts of the provider."""
+        """Turn errors of Authlib and of the network into ours, without the provider's tokens or texts."""
         try:
             yield
         except MismatchingStateError:
@@ -305,7 +305,7 @@ class Provider:
 
 
 def _may_verify(document: Any) -> bool:
-    """Check that a listed key can verify ID tokens: public, for signatures, readable, RSA of 2,048 bits or more."""
+    """Return whether a key can verify ID tokens: public, for signatures, readable, RSA with at least 2,048 bits."""
     if not isinstance(document, dict) or document.get("use", "sig") != "sig" or document.get("kty") not in _PUBLIC:
         return False
     if document["kty"] == "RSA" and len(str(document.get("n"))) < MIN_RSA_CHARACTERS:
@@ -318,6 +318,6 @@ def _may_verify(document: Any) -> bool:
 
 
 def _code(text: Any) -> str:
-    """Return an error code in OAuth's form, and nothing else that somebody put in its place."""
+    """Return an error code if it has OAuth's form; otherwise "an error"."""
     code = str(text)
     return code if code.isascii() and code.replace("_", "").isalnum() and len(code) <= 40 else "an error"

@@ -1,9 +1,9 @@
-"""Slows wrong passwords down: by name and address together, and never so that others are locked out.
+"""Slows down guessing of passwords, by name and address together, without locking anyone else out.
 
 After some wrong passwords for a name from an address, each further one is followed by a wait, twice as long as the one
-before, in which that address is refused for that name. After many wrong ones for a name from anywhere, every address
-waits that the account has not lately signed in from: guessing from a thousand addresses is slowed down, and signing in
-from a usual place is not. Counted in Redis if there is a broker, else in each process.
+before, during which that address is refused for that name. After many wrong passwords for a name from anywhere, every
+address has to wait from which the account has not signed in lately: guessing from a thousand addresses is slowed down,
+and signing in from a usual place is not. Counts are in Redis if there is a broker, else in each process.
 """
 
 import ipaddress
@@ -21,26 +21,26 @@ from registry.people import accounts
 FREE: Final = 10
 """Wrong passwords for a name from an address before the first wait."""
 FREE_WHERE_KNOWN: Final = 100
-"""The same from an address that the account has signed in from: people mistype more often than they are guessed at."""
+"""The same from an address that the account has signed in from, since most wrong passwords there are typing errors."""
 FREE_FROM_ANYWHERE: Final = 100
-"""Wrong passwords for a name from all addresses, within an hour, before those wait that are not known."""
+"""Wrong passwords for a name from all addresses, within an hour, before unknown addresses have to wait."""
 REMEMBERED_S: Final = 24 * 3600
 HOUR_S: Final = 3600
 FIRST_WAIT_S: Final = 30
 LONGEST_WAIT_S: Final = 3600
 KNOWN_DAYS: Final = 90
-"""How long an address is known after the account signed in from it."""
+"""Days for which an address is known after the account signed in from it."""
 
 
 _WITH_PORT: Final = re.compile(r"\[([^\]]*)\](?::\d+)?|([\d.]+):\d+")
-"""An address as some proxies pass it on: with the port of the connection, IPv6 in brackets."""
+"""Matches an address as some proxies forward it: with the port of the connection, IPv6 in brackets."""
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def network(address: str | None) -> str:
-    """Return the unit in which addresses count: itself, or for IPv6 the /64 network of one subscriber.
+    """Return the network that an address is counted under: itself, or for IPv6 the /64 network of one subscriber.
 
-    An IPv6 address that stands for an IPv4 address, directly or through a tunnel, counts as that one.
+    An IPv6 address that represents an IPv4 address, directly or through a tunnel, counts as the IPv4 address.
     """
     with_port = _WITH_PORT.fullmatch(address or "")
     text = (with_port[1] or with_port[2]) if with_port else address or ""
@@ -57,13 +57,13 @@ def network(address: str | None) -> str:
 
 
 def is_known(session: Session, name: str, address: str | None) -> bool:
-    """Return whether the account of that name lately signed in from the address, or from its network."""
+    """Return whether the account with that name lately signed in from the address, or from its network."""
     used = accounts.signed_in_from(session, name, KNOWN_DAYS)
     return network(address) in map(network, used)
 
 
 def wait_s(name: str, address: str | None, *, known: bool) -> int:
-    """Return the seconds until the address may try the name again; 0 if it may now."""
+    """Return the seconds until the address may try the name again; 0 if it may try now."""
     storage = _storage()
     if storage is None:
         return 0
