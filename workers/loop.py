@@ -482,7 +482,7 @@ class WorkerLoop:
                 problem = str(error)
                 with self._maintenance.transaction() as session:
                     live = claims.worker_is_live()
-                    preparation.not_prepared(session, revision_id, self.id, self._scopes, live, problem)
+                    preparation.fail_preparation(session, revision_id, self.id, self._scopes, live, problem)
                 log.warning("model_unusable", revision=revision_id, error=problem)
                 continue
             with self._maintenance.transaction() as session:

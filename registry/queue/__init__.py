@@ -1,1 +1,4 @@
-"""Requesting work, claiming it and finishing it. The database is the queue; hints on Redis only wake workers."""
+"""The work queue: requests for evaluations, claims of their shards, results and progress.
+
+The database is the queue; hints through Redis only wake workers.
+"""

@@ -1,6 +1,6 @@
-"""Open Redis as the settings name it, and report problems with its URL.
+"""Connect to the Redis broker of the settings, and report problems with its URL.
 
-A URL `rediss://…` is Redis over TLS. Its parameters, which redis-py and kombu share, name the certificate authority:
+`rediss://…` means Redis over TLS. A parameter that redis-py and kombu share gives the certificate authority:
 `?ssl_cert_reqs=required&ssl_ca_certs=/etc/ssl/redis-ca.pem`.
 """
 
@@ -13,19 +13,19 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from registry.errors import UsageError
 from registry.settings import Settings
 
-if TYPE_CHECKING:  # code without a broker runs without redis-py
+if TYPE_CHECKING:  # only a registry with a broker needs redis-py
     from redis import Redis
 
 SOCKET_SECONDS: Final = 2.0
-"""How long a submission waits for a broker that is down; the reconciler sends the hint later."""
+"""Seconds until a connection attempt is given up; if a hint was lost, the reconciler sends it later."""
 
 BROKER_OPTIONS: Final = {"socket_timeout": SOCKET_SECONDS, "socket_connect_timeout": SOCKET_SECONDS}
 
 
 def split_url(url: str) -> SplitResult:
-    """Split the URL of a Redis.
+    """Split and validate a Redis URL.
 
-    Raises UsageError for any other URL. Its message repeats nothing after the scheme, since a password with an
+    Raises UsageError if it is invalid. The message leaves out everything after the scheme, since a password with an
     unencoded `/`, `#` or `?` ends up in the host, the port, the path or the options.
     """
     scheme = _scheme(url)
@@ -58,12 +58,12 @@ def split_url(url: str) -> SplitResult:
 
 
 def _scheme(url: str) -> str:
-    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://", url)
-    return found[1].lower() if found else "…"
+    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://", url)
+    return match[1].lower() if match else "…"
 
 
 def broker_shown(settings: Settings) -> str:
-    """Return the broker as messages name it: without password and options."""
+    """Return the broker's URL for messages, without password and options."""
     try:
         parts = split_url(settings.broker_url)
     except UsageError:
@@ -72,9 +72,10 @@ def broker_shown(settings: Settings) -> str:
 
 
 def broker_address(settings: Settings) -> str:
-    """Return the URL as Celery is given it: by default a certificate is checked. Empty if there is no broker.
+    """Return the broker's URL for Celery; empty if there is no broker.
 
-    Otherwise kombu would check none, and send the password to any server. Raises UsageError for an invalid URL.
+    For `rediss://` the URL requires a certificate check unless it states otherwise: by default kombu would check
+    nothing, and send the password to any server. Raises UsageError for an invalid URL.
     """
     url = settings.broker_url
     if not url:
@@ -86,9 +87,10 @@ def broker_address(settings: Settings) -> str:
 
 
 def configuration(settings: Settings, patience: Mapping[str, Any], **own: Any) -> dict[str, Any]:
-    """Return the configuration of a Celery application on the broker, extended by `own`: JSON only, no results.
+    """Return the configuration of a Celery application on the broker: JSON messages only, no stored results.
 
-    patience: options of the transport that limit how long it retries. Raises UsageError for an invalid URL.
+    patience: transport options that limit how long it retries. own: further Celery settings. Raises UsageError for an
+    invalid URL.
     """
     return {
         "broker_url": broker_address(settings) or None,
@@ -101,7 +103,10 @@ def configuration(settings: Settings, patience: Mapping[str, Any], **own: Any) -
 
 
 def open_broker(settings: Settings) -> "Redis":
-    """Return a client that has not connected yet. Raises UsageError for an invalid URL or a missing file in it."""
+    """Return a Redis client that has not connected yet.
+
+    Raises UsageError if the URL is invalid or a file in it is missing.
+    """
     from redis import Redis
 
     options = parse_qs(split_url(settings.broker_url).query)
@@ -119,9 +124,9 @@ def open_broker(settings: Settings) -> "Redis":
 
 
 def require_admission(settings: Settings) -> None:
-    """Raise UsageError, on one line, if the broker will never let this process in with these settings.
+    """Raise UsageError with a one-line message if the broker's password or certificate is wrong.
 
-    That is a wrong password, or an invalid certificate. A broker that is down is not an error: it may come back.
+    A broker that is down is not an error, since it may come back.
     """
     from redis.exceptions import AuthenticationError, RedisError
 

@@ -1,10 +1,10 @@
-"""The queue: the database is the truth, messages are hints.
+"""Claim shards, finish them, and return them to the queue.
 
-A shard is claimed by one query, scored outside any transaction, and finished in one transaction that begins with a
-fenced UPDATE. `fence` rises with each claim, so a worker that was presumed dead and wakes up finds its fence stale and
-its result discarded. One whose claim is from before a restore finds another worker's id or another generation of the
-registry. Exceptions count as `failures` and expired leases as `crashes`; either has a cap, after which the shard is
-parked with its error while the others go on.
+The database is the truth; messages are only hints. A shard is claimed by one query, scored outside any transaction, and
+finished in one transaction that begins with a fenced UPDATE. `fence` rises with each claim, so a worker that was
+presumed dead and wakes up finds its fence stale and its result discarded. A claim from before a restore is rejected
+because the worker's id or the registry's generation differs. Exceptions count as `failures` and expired leases as
+`crashes`; either has a cap, after which the shard is parked with its error while the others go on.
 """
 
 import os
@@ -61,14 +61,14 @@ BACK_OFF_SECONDS: Final = 5.0
 ALIVE_SECONDS: Final = 30.0
 """A worker that was silent for longer counts as dead."""
 BEAT_SECONDS: Final = ALIVE_SECONDS / 3
-"""A worker sends a sign of life as often as that, or more often."""
+"""Seconds between two heartbeats of a worker, at most."""
 
 
 @dataclass(frozen=True)
 class Claim:
     """A worker's right to score one shard, valid while the shard is leased to this worker under this fence.
 
-    generation: that of the registry when the claim was made; the claim is invalid in any other generation.
+    generation: the registry's generation when the claim was made; the claim is invalid in any other.
     """
 
     shard_id: int
@@ -82,8 +82,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class ShardResult:
-    """The result of scoring one shard; `rows` are columns of `prediction` by name, `generations` of `generation`.
+    """The result of scoring one shard.
 
+    rows: columns of `prediction` by name, one dict for each prompt. generations: columns of `generation` by name.
     matching_s: seconds of elapsed_s spent on matching answers with options; None if the protocol does not match.
     """
 
@@ -106,14 +107,15 @@ def claim(
     scopes: Sequence[str] = (),
     sizes: Sizes | None = None,
 ) -> Claim | None:
-    """Claim the best queued shard: by priority, then of the loaded model, then of the model that needs a worker most.
+    """Claim the best queued shard: highest priority, then the loaded model, then the model that most needs a worker.
 
-    scopes: this worker's scopes; shards excluded from one of them are left to others. sizes: the worker's measured
-    sizes, to which the shard is fitted; None keeps the planned size. Returns None if no shard can be claimed. Workers
-    never wait for each other (SKIP LOCKED); on SQLite the transaction is BEGIN IMMEDIATE, with one writer at a time.
+    scopes: this worker's scopes; shards excluded from one of them are left to others.
+    sizes: the worker's measured sizes, to which the shard is fitted; None keeps the planned size.
+    Returns None if no shard can be claimed. Workers never wait for each other (SKIP LOCKED); on SQLite the transaction
+    is BEGIN IMMEDIATE, with one writer at a time.
     """
     for evaluation in _best_first(session, queues, loaded_model_revision_id, scopes):
-        if evaluation.max_workers is not None and not _has_room(session, evaluation, worker_id):
+        if evaluation.max_workers is not None and not _accepts_worker(session, evaluation, worker_id):
             continue
         first = (
             select(Shard.id)
@@ -160,7 +162,7 @@ def _best_first(
     session: Session, queues: Sequence[str], loaded_model_revision_id: int | None, scopes: Sequence[str]
 ) -> list[Row[int, int, int, int | None, str]]:
     """Return (id, model_revision_id, priority, max_workers, queue) of evaluations with claimable shards, best first."""
-    of_queues = []
+    queries = []
     for queue in dict.fromkeys(queues):
         free = select(Shard.id).where(
             Shard.evaluation_id == Evaluation.id,
@@ -169,26 +171,26 @@ def _best_first(
             ~exclusions.match_excluded(scopes, Exclusion.shard_id == Shard.id),
         )
         columns = (Evaluation.id, Evaluation.model_revision_id, Evaluation.priority, Evaluation.max_workers)
-        of_queues.append(
+        queries.append(
             select(*columns, literal(queue).label("queue")).where(
-                _goes_on(),
+                _is_active(),
                 ~exclusions.match_excluded(scopes, Exclusion.model_revision_id == Evaluation.model_revision_id),
                 free.exists(),
             )
         )
-    rows = session.execute(union_all(*of_queues)).all()
+    rows = session.execute(union_all(*queries)).all()
     rows = sorted(rows, key=lambda row: (-row.priority, row.model_revision_id != loaded_model_revision_id, row.id))
     if not rows or rows[0].model_revision_id == loaded_model_revision_id:
         return rows
     top = [row for row in rows if row.priority == rows[0].priority]
     if len({row.model_revision_id for row in top}) == 1:
         return rows
-    needs = _needs(session, [row.id for row in top])
+    needs = _rank_models(session, [row.id for row in top])
     return sorted(top, key=lambda row: needs[row.model_revision_id]) + rows[len(top) :]
 
 
-def _has_room(session: Session, evaluation: Row[int, int, int, int | None, str], worker_id: str) -> bool:
-    """Return whether fewer than `max_workers` other workers score an evaluation; locks its row."""
+def _accepts_worker(session: Session, evaluation: Row[int, int, int, int | None, str], worker_id: str) -> bool:
+    """Lock an evaluation's row; return whether fewer than `max_workers` other workers are scoring it."""
     session.execute(select(Evaluation.id).where(Evaluation.id == evaluation.id).with_for_update(key_share=True))
     others = select(func.count(Shard.worker_id.distinct())).where(
         Shard.evaluation_id == evaluation.id, Shard.state == "leased", Shard.worker_id != worker_id
@@ -196,7 +198,7 @@ def _has_room(session: Session, evaluation: Row[int, int, int, int | None, str],
     return bool((session.scalar(others) or 0) < evaluation.max_workers)
 
 
-def _needs(session: Session, evaluations: Sequence[int]) -> dict[int, tuple[bool, float]]:
+def _rank_models(session: Session, evaluations: Sequence[int]) -> dict[int, tuple[bool, float]]:
     """Rank the models of some evaluations by how badly they need another worker; the lowest value needs it most.
 
     Loading a model takes as long as several shards, so workers spread over the models: first to those without a worker,
@@ -219,20 +221,23 @@ def _needs(session: Session, evaluations: Sequence[int]) -> dict[int, tuple[bool
     kinds: dict[int, list[Any]] = {}
     for row in rows:
         kinds.setdefault(row.model_revision_id, []).append(row)
-    measured = all(any(row.seconds for row in of_model) for of_model in kinds.values())
+    measured = all(any(row.seconds for row in model_rows) for model_rows in kinds.values())
 
-    def need(of_model: Sequence[Any]) -> tuple[bool, float]:
-        rate = sum(row.workers for row in of_model)
-        if measured:  # a kind of device that has done nothing yet counts as the others do
-            mean = sum(row.prompts for row in of_model) / sum(row.seconds for row in of_model)
-            rate = sum(row.workers * (row.prompts / row.seconds if row.seconds else mean) for row in of_model)
-        return rate > 0, -sum(row.left for row in of_model) / (rate or 1)
+    def need(model_rows: Sequence[Any]) -> tuple[bool, float]:
+        rate = sum(row.workers for row in model_rows)
+        if measured:  # a kind of device without results counts at the mean rate
+            mean = sum(row.prompts for row in model_rows) / sum(row.seconds for row in model_rows)
+            rate = sum(row.workers * (row.prompts / row.seconds if row.seconds else mean) for row in model_rows)
+        return rate > 0, -sum(row.left for row in model_rows) / (rate or 1)
 
-    return {model_revision_id: need(of_model) for model_revision_id, of_model in kinds.items()}
+    return {model_revision_id: need(model_rows) for model_revision_id, model_rows in kinds.items()}
 
 
 def is_of(shard_claim: Claim, state: str = "leased") -> ColumnElement[bool]:
-    """Return the condition that a row of `shard` is the claimed one, in this state and this database."""
+    """Return the condition that a row of `shard` still belongs to this claim and has this state.
+
+    It also requires that the claim was made in this database's present generation and place.
+    """
     return and_(
         Shard.id == shard_claim.shard_id,
         Shard.state == state,
@@ -245,14 +250,14 @@ def is_of(shard_claim: Claim, state: str = "leased") -> ColumnElement[bool]:
     )
 
 
-def _update_held(session: Session, shard_claim: Claim, **values: object) -> bool:
+def _update_claimed(session: Session, shard_claim: Claim, **values: object) -> bool:
     """Update the shard if the claim is still valid; return whether it was."""
     return update_one(session, update(Shard).where(is_of(shard_claim)).values(**values))
 
 
 def heartbeat(session: Session, shard_claim: Claim, lease_seconds: float) -> bool:
     """Extend the lease. Returns False if the claim is lost and scoring should stop."""
-    return _update_held(session, shard_claim, lease_until=database_now(lease_seconds))
+    return _update_claimed(session, shard_claim, lease_until=database_now(lease_seconds))
 
 
 def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
@@ -260,7 +265,7 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
 
     A duplicate key or a wrong number of rows is a bug: the database's error rolls the transaction back.
     """
-    if not _update_held(
+    if not _update_claimed(
         session,
         shard_claim,
         state="done",
@@ -282,8 +287,8 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
     if result.generations:
         session.execute(insert(Generation), list(result.generations))
         questions = select(EvaluationQuestion.question_id).where(EvaluationQuestion.shard_id == shard_claim.shard_id)
-        of_shard = (Draft.evaluation_id == shard_claim.evaluation_id, Draft.question_id.in_(questions))
-        session.execute(delete(Draft).where(*of_shard).execution_options(synchronize_session=False))
+        drafts = (Draft.evaluation_id == shard_claim.evaluation_id, Draft.question_id.in_(questions))
+        session.execute(delete(Draft).where(*drafts).execution_options(synchronize_session=False))
     write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id)
     fail_if_over(session, shard_claim.evaluation_id)
     return True
@@ -297,9 +302,9 @@ def is_finished(session: Session, shard_claim: Claim) -> bool:
 def fingerprint_id(session: Session, document: dict[str, object]) -> int:
     """Return the id of a fingerprint's row, inserting a new one; two workers may insert it at once."""
     digest = specification_digest(document)
-    found = session.scalar(select(EngineFingerprint.id).where(EngineFingerprint.digest == digest))
-    if found is not None:
-        return found
+    existing_id = session.scalar(select(EngineFingerprint.id).where(EngineFingerprint.digest == digest))
+    if existing_id is not None:
+        return existing_id
     insert_ignoring(session, EngineFingerprint, digest=digest, document=document)
     return session.scalars(select(EngineFingerprint.id).where(EngineFingerprint.digest == digest)).one()
 
@@ -314,7 +319,7 @@ def fail(session: Session, shard_claim: Claim, error: str, *, final: bool = Fals
     if failures is None:
         return False
     parked = final or failures + 1 >= MAX_FAILURES
-    held = _update_held(
+    updated = _update_claimed(
         session,
         shard_claim,
         state="failed" if parked else "queued",
@@ -323,60 +328,61 @@ def fail(session: Session, shard_claim: Claim, error: str, *, final: bool = Fals
         lease_until=None,
         not_before=database_now(BACK_OFF_SECONDS * 2**failures),
     )
-    if held and of_all:
+    if updated and of_all:
         rest = update(Shard).where(Shard.evaluation_id == shard_claim.evaluation_id, Shard.state == "queued")
         session.execute(rest.values(state="failed", error=error))
     fail_if_over(session, shard_claim.evaluation_id)
-    return held
+    return updated
 
 
 def hand_back(session: Session, shard_claim: Claim, wait_s: float = 0.0) -> bool:
-    """Hand a shard back unscored, counted as neither failure nor crash. Returns False if the claim was lost.
+    """Return a shard to the queue unscored, without counting a failure or crash. Returns False if the claim was lost.
 
-    wait_s: for so long nobody claims it.
+    wait_s: seconds before it can be claimed again.
     """
     if wait_s > 0:
-        return _update_held(session, shard_claim, state="queued", lease_until=None, not_before=database_now(wait_s))
-    # Its message is spent: others need not wait for the reconciler.
+        return _update_claimed(session, shard_claim, state="queued", lease_until=None, not_before=database_now(wait_s))
+    # The shard's first hint is used up. Without a new one other workers would wait for the reconciler.
     hint_at(session, Shard.id == shard_claim.shard_id)
-    return _update_held(session, shard_claim, state="queued", lease_until=None)
+    return _update_claimed(session, shard_claim, state="queued", lease_until=None)
 
 
 def leave_to_others(
     session: Session, shard_claim: Claim, scope: str, error: str, *, model: bool = False, lasting: bool = False
 ) -> bool:
-    """Return a shard that this worker cannot score to the queue, without counting a failure of the shard.
+    """Return a shard that this worker cannot score to the queue, without counting a failure, and exclude the scope.
 
-    scope: the worker's scope that the reason is about. model: whether the reason covers every shard of the model.
+    scope: the worker's scope that cannot score it, for the reason in `error`.
+    model: whether the reason applies to every shard of the model.
     lasting: whether another try in that scope would fail too. Returns False if the claim was lost.
     """
     if not hand_back(session, shard_claim):
         return False
-    of_what = {"model_revision_id": shard_claim.model_revision_id} if model else {"shard_id": shard_claim.shard_id}
-    exclusions.exclude(session, scope, error, lasting=lasting, **of_what)
+    target = {"model_revision_id": shard_claim.model_revision_id} if model else {"shard_id": shard_claim.shard_id}
+    exclusions.exclude(session, scope, error, lasting=lasting, **target)
     return True
 
 
 def hand_back_all(session: Session, worker_id: str) -> int:
-    """Return all shards leased to a worker to the queue, and how many there were.
+    """Put all shards that are leased to a worker back in the queue; return how many there were.
 
-    For a worker without a claim: the answer to a claim's commit may have been lost.
+    Call it for a worker without a claim: the reply to the commit of a claim may have been lost.
     """
-    held = update(Shard).where(Shard.worker_id == worker_id, Shard.state == "leased")
-    result = session.execute(held.values(state="queued", lease_until=None))
+    leased = update(Shard).where(Shard.worker_id == worker_id, Shard.state == "leased")
+    result = session.execute(leased.values(state="queued", lease_until=None))
     assert isinstance(result, CursorResult)
     return result.rowcount
 
 
 def fail_if_over(session: Session, evaluation_id: int) -> None:
-    """Mark an evaluation failed once nothing of it is left to do and a shard is parked."""
-    own = select(Shard.id).where(Shard.evaluation_id == evaluation_id)
-    # State has an index: an evaluation may have thousands of shards, nearly all of them done.
-    if not session.scalar(select(own.where(Shard.state == "failed").exists())):
+    """Mark an evaluation as failed if one of its shards is parked and no shard is queued or leased."""
+    shards = select(Shard.id).where(Shard.evaluation_id == evaluation_id)
+    # `state` is indexed: an evaluation may have thousands of shards, nearly all of them done.
+    if not session.scalar(select(shards.where(Shard.state == "failed").exists())):
         return
-    if not session.scalar(select(own.where(Shard.state.in_(("queued", "leased"))).exists())):
-        going_on = update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(("queued", "running")))
-        session.execute(going_on.values(state="failed", failed_at=database_now()))
+    if not session.scalar(select(shards.where(Shard.state.in_(("queued", "leased"))).exists())):
+        active = update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(("queued", "running")))
+        session.execute(active.values(state="failed", failed_at=database_now()))
 
 
 def reconcile(session: Session) -> None:
@@ -421,7 +427,7 @@ def waiting(session: Session) -> list[tuple[int, str]]:
     query = (
         select(Shard.id, Shard.queue)
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
-        .where(_is_free(), _goes_on())
+        .where(_is_free(), _is_active())
         .order_by(Evaluation.priority.desc(), Shard.id)
     )
     return [(row.id, row.queue) for row in session.execute(query)]
@@ -431,12 +437,15 @@ def _is_free() -> ColumnElement[bool]:
     return and_(Shard.state == "queued", or_(Shard.not_before.is_(None), Shard.not_before <= database_now()))
 
 
-def _goes_on() -> ColumnElement[bool]:
+def _is_active() -> ColumnElement[bool]:
     return Evaluation.state.in_(("queued", "running"))
 
 
 def ready_to_seal(session: Session, evaluation_id: int | None = None) -> list[int]:
-    """Return evaluations whose shards are all done but that are not sealed; only this one, if given."""
+    """Return the ids of unsealed evaluations whose shards are all done.
+
+    evaluation_id: check this evaluation only; None checks all.
+    """
     undone = select(Shard.id).where(Shard.evaluation_id == Evaluation.id, Shard.state != "done").exists()
     query = select(Evaluation.id).where(
         Evaluation.seal.is_(None), Evaluation.state.in_(("queued", "running", "paused")), ~undone
@@ -449,7 +458,7 @@ def ready_to_seal(session: Session, evaluation_id: int | None = None) -> list[in
 def lock_unsealed(session: Session, evaluation_id: int) -> bool:
     """Lock an evaluation for sealing. Returns False if it is sealed, or another worker is sealing it.
 
-    It skips rather than waits: the holder of the lock may be frozen.
+    A locked row is skipped, not waited for, since the process with the lock may be frozen.
     """
     query = select(Evaluation.id).where(Evaluation.id == evaluation_id, Evaluation.seal.is_(None))
     return session.scalar(query.with_for_update(skip_locked=True)) is not None
@@ -473,7 +482,7 @@ def work_remains(session: Session, queues: Sequence[str]) -> bool:
 
 
 def live_workers(session: Session, silent_seconds: float = ALIVE_SECONDS) -> int:
-    """Return the number of workers that were seen within `silent_seconds` and did not stop."""
+    """Return the number of workers that were seen within `silent_seconds`, did not stop and still have a process."""
     query = (
         select(func.count())
         .select_from(Worker)
@@ -483,9 +492,9 @@ def live_workers(session: Session, silent_seconds: float = ALIVE_SECONDS) -> int
 
 
 def list_gone(session: Session) -> list[str]:
-    """Return the workers of this host that missed a heartbeat and whose process has ended.
+    """Return the ids of this host's workers that missed a heartbeat and whose process has ended.
 
-    A worker with a recent heartbeat is left alone: its process may be in a container, under another number.
+    A worker with a recent heartbeat is never listed: its process may be in a container, with another process id.
     """
     query = select(Worker.id, Worker.pid).where(
         Worker.stopped_at.is_(None),
@@ -493,10 +502,10 @@ def list_gone(session: Session) -> list[str]:
         Worker.last_seen < database_now(-BEAT_SECONDS - 1),
         Worker.last_seen > database_now(-ALIVE_SECONDS),
     )
-    return [row.id for row in session.execute(query) if not _runs(row.pid)]
+    return [row.id for row in session.execute(query) if not _process_exists(row.pid)]
 
 
-def _runs(pid: int) -> bool:
+def _process_exists(pid: int) -> bool:
     """Return whether this host runs the process, under any user."""
     try:
         os.kill(pid, 0)
@@ -527,9 +536,9 @@ def queues_without_worker(session: Session) -> list[str]:
 
 
 def differing_versions(versions: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
-    """Count workers by package and version, for packages that workers have in several versions."""
+    """Count workers by package and version, for the packages of which workers have several versions."""
     counted: dict[str, Counter[str]] = {}
-    for one in versions:
-        for package, version in one.items():
+    for packages in versions:
+        for package, version in packages.items():
             counted.setdefault(package, Counter())[version] += 1
     return {package: dict(counts) for package, counts in sorted(counted.items()) if len(counts) > 1}

@@ -1,6 +1,6 @@
-"""Follow a database's clock that is set back: the times ahead of it move back with it.
+"""Correct stored times after the database's clock was set back.
 
-Otherwise the lease of a worker that has died, and each wait, would last longer by as much as the clock went back.
+Otherwise the lease of a dead worker, and every wait, would last longer by as much as the clock went back.
 """
 
 from datetime import datetime
@@ -15,8 +15,8 @@ from registry.tables import ModelRevision, Shard, Worker
 from registry.tables.providers import RateLimit
 
 STEP_SECONDS: Final = 1.0
-"""By how much a sign of life may be ahead of the clock, which servers adjust by less than that all the time."""
-_AHEAD: Final[tuple[tuple[Any, InstrumentedAttribute[Any]], ...]] = (
+"""A heartbeat may be this far ahead of the clock without a correction: servers adjust their clocks all the time."""
+_WAIT_ENDS: Final[tuple[tuple[Any, InstrumentedAttribute[Any]], ...]] = (
     (Shard.id, Shard.lease_until),
     (Shard.id, Shard.not_before),
     (ModelRevision.id, ModelRevision.prepare_until),
@@ -24,11 +24,11 @@ _AHEAD: Final[tuple[tuple[Any, InstrumentedAttribute[Any]], ...]] = (
     (RateLimit.key, RateLimit.requests_free_at),
     (RateLimit.key, RateLimit.tokens_free_at),
 )
-"""Times until which something waits, each with the key of its row."""
+"""Columns with the end of a lease or a wait, each with the primary key of its table."""
 
 
 def follow_clock(session: Session) -> float:
-    """Move times back if a worker gave a sign of life ahead of the clock; return by how many seconds.
+    """Move stored times back if a worker's heartbeat is ahead of the clock; return by how many seconds.
 
     Call it before the transaction locks a worker's row: of two processes that notice, the second waits for the first
     and then finds nothing to move.
@@ -41,7 +41,7 @@ def follow_clock(session: Session) -> float:
     if not workers:
         return 0.0
     back = latest - now
-    for key, column in _AHEAD:
+    for key, column in _WAIT_ENDS:
         waiting: list[tuple[Any, datetime]] = [
             (row[0], row[1]) for row in session.execute(select(key, column).where(column > now).with_for_update())
         ]

@@ -7,17 +7,20 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 Show = Callable[[Hashable, str, int, int | None, str], None]
-"""Called with a task's key, its name, the amount done, the total (None if unknown), and a note."""
+"""A function of a task's key, its name, the amount done, the total (None if unknown), and a note."""
 
 NARROW: Final = 100
-"""Columns of a terminal below which a progress bar is short."""
+"""Terminals with fewer columns get a shorter progress bar."""
 LINE_SECONDS: Final = 5.0
-"""Between two lines about one task; its first and its last are always written."""
+"""Least seconds between two lines about one task, except for its last line."""
 
 
 @contextmanager
 def progress_display(unit: Callable[[Hashable], str]) -> Iterator[Show]:
-    """Yield the function that reports progress of tasks. unit: returns the unit of a task's numbers."""
+    """Yield the function that shows the progress of tasks.
+
+    unit: returns the unit of a task's numbers, such as "lines", for the task's key.
+    """
     if sys.stderr.isatty():
         with _bars(unit) as show:
             yield show
@@ -34,16 +37,16 @@ def _bars(unit: Callable[[Hashable], str]) -> Iterator[Show]:
     console = Console(stderr=True)
     narrow = console.width < NARROW
 
-    # Nothing wraps, and the note alone gives way: in 80 columns the bar stays.
-    def whole(max_width: int | None = None, ratio: int | None = None) -> Column:
+    # Only the note is shortened if the terminal is narrow, so the bar fits in 80 columns.
+    def unwrapped_column(max_width: int | None = None, ratio: int | None = None) -> Column:
         return Column(no_wrap=True, overflow="ellipsis", max_width=max_width, ratio=ratio)
 
     columns = (
-        TextColumn("{task.description}", table_column=whole(26 if narrow else 50)),
+        TextColumn("{task.description}", table_column=unwrapped_column(26 if narrow else 50)),
         BarColumn(bar_width=12 if narrow else 20, table_column=Column(min_width=12 if narrow else 20)),
-        TextColumn("{task.fields[counted]}", table_column=whole()),
+        TextColumn("{task.fields[counted]}", table_column=unwrapped_column()),
         *(() if narrow else (TimeElapsedColumn(),)),
-        TextColumn("{task.fields[note]}", table_column=whole(ratio=1)),
+        TextColumn("{task.fields[note]}", table_column=unwrapped_column(ratio=1)),
     )
     with Progress(*columns, console=console, expand=True) as bars:
         tasks: dict[Hashable, Any] = {}
@@ -59,20 +62,20 @@ def _bars(unit: Callable[[Hashable], str]) -> Iterator[Show]:
 
 
 class _Lines:
-    """One line when a task begins, when it ends, when its note changes, and now and then in between."""
+    """Lines of text about tasks: the first and the last of each, and one every few seconds while it changes."""
 
     def __init__(self, unit: Callable[[Hashable], str], clock: Callable[[], float] = time.monotonic) -> None:
         self._unit = unit
         self._clock = clock
-        self._said: dict[Hashable, tuple[float, str]] = {}
+        self._printed: dict[Hashable, tuple[float, str]] = {}
 
     def show(self, key: Hashable, what: str, done: int, total: int | None, note: str) -> None:
         counted = _format_count(done, total, self._unit(key))
         line = ": ".join(part for part in (what, ", ".join(part for part in (counted, note) if part)) if part)
         now = self._clock()
-        at, before = self._said.get(key, (float("-inf"), ""))
-        if line != before and (done == total or now - at >= LINE_SECONDS):
-            self._said[key] = (now, line)
+        printed_at, before = self._printed.get(key, (float("-inf"), ""))
+        if line != before and (done == total or now - printed_at >= LINE_SECONDS):
+            self._printed[key] = (now, line)
             print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is what the module is for
 
 

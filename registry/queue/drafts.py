@@ -14,26 +14,26 @@ from registry.tables import EvaluationQuestion, Shard
 from registry.tables.drafts import Draft
 
 Key = tuple[int, int]
-"""Question id and variant."""
+"""A question's id and a variant's number."""
 
 
 def load_drafts(session: Session, claim: Claim, fingerprint: str) -> dict[Key, Mapping[str, Any]]:
     """Return the stored answers to a shard's prompts that were written under this fingerprint."""
-    found = session.scalars(
+    drafts = session.scalars(
         select(Draft).where(
             Draft.evaluation_id == claim.evaluation_id,
             Draft.question_id.in_(_questions(claim.evaluation_id, claim.shard_id)),
             Draft.fingerprint == fingerprint,
         )
     )
-    return {(draft.question_id, draft.variant): draft.written for draft in found}
+    return {(draft.question_id, draft.variant): draft.written for draft in drafts}
 
 
 def keep(session: Session, claim: Claim, fingerprint: str, written: Sequence[tuple[Key, Mapping[str, Any]]]) -> bool:
     """Store the answers to some prompts. Returns False, with nothing stored, if the claim is lost."""
-    held = select(Shard.id).where(Shard.id == claim.shard_id, Shard.fence == claim.fence, Shard.state == "leased")
+    claimed = select(Shard.id).where(Shard.id == claim.shard_id, Shard.fence == claim.fence, Shard.state == "leased")
     # The lock makes the next claimant of the shard wait until these answers are stored.
-    if session.scalar(held.with_for_update(read=True)) is None:
+    if session.scalar(claimed.with_for_update(read=True)) is None:
         return False
     for (question_id, variant), _ in written:
         session.execute(

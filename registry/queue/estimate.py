@@ -20,24 +20,24 @@ from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision, Shard
 
 SAMPLE_PROMPTS: Final = 200
-"""Prompts of one evaluation that are tokenised; the others are taken to be like them."""
+"""About how many prompts of one evaluation are tokenised; the tokens of the others are extrapolated."""
 
 ESTIMATED: Final = ("prompts", "prompts_left", "tokens_naive", "tokens_shared", "seconds", "cost", "cost_limit")
 """Fields that are summed over several estimates."""
 
 Tokenise = Callable[[str], list[int]]
 Plan = Callable[[Session], list[tuple[Evaluation, bool]]]
-"""Submits in the session it is given; returns the evaluations, each with whether it is new."""
+"""A function that submits evaluations in a session and returns each with whether it is new."""
 
 
 @dataclass(frozen=True)
 class Estimate:
     """The estimated cost of one evaluation.
 
-    evaluation: the id of an existing one. prompts_left: prompts that are not scored yet. tokens_naive, tokens_shared:
-    tokens of these prompts, each prompt counted alone, and with the common beginnings of a shard's prompts counted
-    once. prompts_sampled: number of prompts that were tokenised. seconds: time of one worker; None with the `reason`.
-    cost, cost_limit: of a provider's model, expected from earlier answers and at most; 0 for any other model.
+    evaluation: its id if it already exists. prompts_left: prompts that are not scored yet. prompts_sampled: prompts
+    that were tokenised. tokens_naive: tokens of the prompts left. tokens_shared: the same, if beginnings that a shard's
+    prompts share are counted once. seconds: time of one worker; None if unknown. reason: why a number is unknown. cost,
+    cost_limit: expected and highest cost at a provider; 0 for a model that no provider serves.
     """
 
     evaluation: int | None
@@ -69,7 +69,7 @@ class _Planned:
     charge: Charge | None
 
 
-def _read(definition: Mapping[str, Any], prompt: Prompt) -> list[str]:
+def _texts_read(definition: Mapping[str, Any], prompt: Prompt) -> list[str]:
     """Return the texts that the model reads: the prompt, or the prompt with each continuation scored as a whole."""
     if definition.get("score") != "sum":
         return [prompt.text]
@@ -79,22 +79,22 @@ def _read(definition: Mapping[str, Any], prompt: Prompt) -> list[str]:
 def estimates(engine: Engine, plan: Plan, queue: str, tokeniser: Callable[[ModelRevision], Tokenise]) -> dict[str, Any]:
     """Estimate every evaluation of a plan, with their sums and the number of live workers. Nothing is stored.
 
-    tokeniser: returns the tokeniser of a model revision; it raises a ShuffleboardError if the model's files are
-    missing, and tokens and seconds are then unknown. Raises the errors of a submission.
+    tokeniser: loads the tokeniser of a model revision. If it raises a ShuffleboardError because the model's files are
+    missing, tokens and seconds are unknown. Raises the errors of a submission.
     """
     planned = _plan(engine, plan)
     tokenisers: dict[int, Tokenise | str] = {}
-    found = []
+    results = []
     with read_session(engine) as session:
         for item in planned:
             if item.charge is None and item.revision.id not in tokenisers:
                 tokenisers[item.revision.id] = _tokeniser(tokeniser, item)
             rate = tokens_per_second(session, item.revision.id, queue)
-            found.append(_estimate(item, tokenisers.get(item.revision.id, ""), rate, queue))
+            results.append(_estimate(item, tokenisers.get(item.revision.id, ""), rate, queue))
         workers = live_workers(session)
-    sums = {name: sum_known(getattr(item, name) for item in found) for name in ESTIMATED}
+    sums = {name: sum_known(getattr(item, name) for item in results) for name in ESTIMATED}
     currency = next((item.charge.currency for item in planned if item.charge is not None), None)
-    return {"estimates": [asdict(item) for item in found], **sums, "currency": currency, "workers": workers}
+    return {"estimates": [asdict(item) for item in results], **sums, "currency": currency, "workers": workers}
 
 
 def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
@@ -124,15 +124,15 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     [item.prompt for item in shard_prompts(session, shard.id)][:SAMPLE_PROMPTS]
                     for shard in sample_shards(undone)
                 ]
-                texts = [[text for prompt in prompts for text in _read(definition, prompt)] for prompts in shards]
+                texts = [[text for prompt in prompts for text in _texts_read(definition, prompt)] for prompts in shards]
                 sampled = sum(map(len, shards))
                 alone = [text for listed in texts for text in listed]
                 left = sum(shard.prompts for shard in undone)
                 money = _charge(session, evaluation, alone, left)
                 writes = "answer" in definition
                 planned.append(_Planned(facts, evaluation.model_revision, texts, sampled, writes, money))
-            for known in {one for item in planned for one in (item.revision, item.revision.model)}:
-                session.expunge(known)  # its values are used after the transaction
+            for loaded in {row for item in planned for row in (item.revision, item.revision.model)}:
+                session.expunge(loaded)  # its values are used after the transaction
         finally:
             session.rollback()
     return planned
@@ -143,12 +143,12 @@ def _charge(session: Session, evaluation: Evaluation, texts: Sequence[str], prom
     service = service_of(revision.kind, revision.location, revision.requested_revision, settings)
     if service is None:
         return None
-    known = measure_tokens(session, revision.id, evaluation.protocol_id, evaluation.benchmark_version_id)
-    return charge(service, evaluation.protocol.definition, known, texts, prompts, settings)
+    measured = measure_tokens(session, revision.id, evaluation.protocol_id, evaluation.benchmark_version_id)
+    return charge(service, evaluation.protocol.definition, measured, texts, prompts, settings)
 
 
 def sample_shards(shards: Sequence[Shard]) -> list[Shard]:
-    """Return whole shards, evenly spread, of about SAMPLE_PROMPTS prompts together; at least one if there is any."""
+    """Return evenly spread shards with about SAMPLE_PROMPTS prompts in total; at least one if there are any."""
     total = sum(shard.prompts for shard in shards)
     if total <= SAMPLE_PROMPTS:
         return list(shards)
@@ -203,7 +203,7 @@ def _estimate(item: _Planned, tokenise: Tokenise | str, rate: float | None, queu
 
 
 def shared_tokens(sequences: Iterable[list[int]]) -> int:
-    """Return the nodes in the trie of token sequences: tokens to compute if common beginnings are computed once."""
+    """Count the tokens to compute if common beginnings are computed once: the nodes of the sequences' trie."""
     nodes = 0
     before: list[int] = []
     for sequence in sorted(sequences):
@@ -218,7 +218,7 @@ def shared_tokens(sequences: Iterable[list[int]]) -> int:
 
 
 def tokens_per_second(session: Session, model_revision_id: int, queue: str) -> float | None:
-    """Return the tokens that a worker computes in a second: over all finished shards of a model on a kind of device."""
+    """Return the tokens per second over all finished shards of a model in a queue; None without such shards."""
     tokens, seconds = session.execute(
         select(func.sum(Shard.tokens_computed), func.sum(Shard.elapsed_s))
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)

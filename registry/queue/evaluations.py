@@ -1,4 +1,4 @@
-"""Evaluations: requesting one, finding it, moving it between states."""
+"""Submit evaluations, and pause, resume, cancel or retry them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,14 +41,15 @@ NO_CONFLICT: Final = "none"
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """A user's request for an evaluation; `limit` keeps the first questions in file order, after the other filters.
+    """A user's request for an evaluation.
 
+    limit: keep the first questions in file order, after the other filters.
     options: only questions with this number of options.
     sample: number of questions to draw with `seed` from those that the filters keep; None keeps all.
-    max_workers: the most workers that score it at once; None: no limit.
+    max_workers: most workers that may score it at once; None for no limit.
     shard_prompts: approximate number of prompts in a planned shard; it changes no result.
     variants: the text of a variant set, or the set with the files that it names.
-    conflict_of_interest: the requester's statement; "none" states that there is none, None that nothing was stated.
+    conflict_of_interest: the requester's statement; "none" if there is no conflict, None if nothing was stated.
     """
 
     model: str
@@ -70,15 +71,15 @@ class EvaluationRequest:
     conflict_of_interest: str | None = None
 
     def definition(self) -> VariantSetDefinition:
-        """Return the requested variant set. Raises VariantError if the text names none."""
+        """Return the requested variant set. Raises VariantError for an invalid text."""
         return parse_variants(self.variants) if isinstance(self.variants, str) else self.variants
 
 
 def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
     """Queue an evaluation; return it, and whether it is new.
 
-    The same specification is the existing evaluation, unless a new replicate is requested or all existing ones were
-    withdrawn.
+    If an evaluation has the same specification it is returned instead, unless a new replicate is requested or all such
+    evaluations were withdrawn.
     Raises a ShuffleboardError that names the problem; then nothing is stored.
     """
     definition = request.definition()
@@ -114,11 +115,11 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
     specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
     digest = specification_digest(specification)
-    of_specification = select(Evaluation).filter_by(specification_digest=digest).order_by(Evaluation.replicate)
-    replicates = session.scalars(of_specification).all()
-    standing = session.scalars(of_specification.where(not_withdrawn())).all()
-    if standing and not request.new_replicate:
-        return standing[-1], False
+    same_specification = select(Evaluation).filter_by(specification_digest=digest).order_by(Evaluation.replicate)
+    replicates = session.scalars(same_specification).all()
+    valid = session.scalars(same_specification.where(not_withdrawn())).all()
+    if valid and not request.new_replicate:
+        return valid[-1], False
     protocol = store_protocol(session, protocol_json)
     variant_set = store_variant_set(session, definition)
     store_variants(session, variant_set, names)
@@ -152,7 +153,7 @@ MAX_STATEMENT: Final = 500
 
 
 def check_statement(text: str | None) -> str | None:
-    """Return a conflict of interest as it is stored: stripped, `none` in lower case, None if blank.
+    """Normalise a statement of conflicts of interest: stripped, `none` in lower case, None if blank.
 
     Raises UsageError if it is too long or contains a control character.
     """
@@ -163,7 +164,7 @@ def check_statement(text: str | None) -> str | None:
 
 
 def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
-    """Check that the model can answer under the protocol, with any worker. Raises ProtocolError."""
+    """Raise ProtocolError if no worker could evaluate the model under the protocol."""
     provider = provider_of(revision.location or "", get_settings()) if revision.kind == "openai" else None
     name = f"model {revision.model.name} revision {revision.number}"
     if protocol["format"] == RECORDED["format"]:
@@ -193,7 +194,7 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
 
 
 def _check_repeats(variants: VariantSetDefinition, protocol: Mapping[str, Any]) -> None:
-    """Raise ProtocolError for repeats of a prompt whose answer is the same each time."""
+    """Raise ProtocolError if prompts are repeated although the answer would be the same each time."""
     if variants.repeats == 1:
         return
     why = None
@@ -209,7 +210,7 @@ def _check_repeats(variants: VariantSetDefinition, protocol: Mapping[str, Any]) 
 
 
 def _check_thinking(name: str, revision: ModelRevision, protocol: dict[str, Any]) -> None:
-    """Check that the model supports the protocol's settings of thinking. Raises ProtocolError."""
+    """Raise ProtocolError if the model does not support the protocol's settings of thinking."""
     if revision.kind == "openai":
         endpoint = endpoint_of(revision.location or "", get_settings())
         shown = read_server(revision.thinking)
@@ -221,7 +222,7 @@ def _check_thinking(name: str, revision: ModelRevision, protocol: dict[str, Any]
 
 
 def check_written(model: str, provider: str | None, protocol: dict[str, Any]) -> None:
-    """Check that a provider's model gets a protocol with written answers. Raises ProtocolError."""
+    """Raise ProtocolError if a provider's model would have to give log-probabilities instead of written answers."""
     if provider is not None and "answer" not in protocol:
         raise ProtocolError(
             f"protocol {protocol['name']}: {model} is served by {provider}, which gives written answers only; use a "
@@ -230,10 +231,10 @@ def check_written(model: str, provider: str | None, protocol: dict[str, Any]) ->
 
 
 def _check_prompts(session: Session, evaluation: Evaluation, questions: Iterable[Question]) -> None:
-    """Build the prompts of one question for each number of options.
+    """Build the prompts of one question for each number of options, to find problems on submission.
 
-    Raises ProtocolError on submission, not in the worker, if the protocol cannot ask under these variants, such as for
-    labels that it cannot distinguish.
+    Raises ProtocolError if the protocol cannot be used with these variants, such as if it cannot distinguish the
+    labels. Without this check the worker would fail.
     """
     one_of_each = {question.n_options: question for question in questions}
     for _ in prompts_of(session, evaluation, list(one_of_each.values())):
@@ -262,7 +263,7 @@ def build_specification(
 def question_filter(
     *, limit: int | None = None, subjects: Sequence[str] = (), options: int | None = None
 ) -> dict[str, Any]:
-    """Return the filter of questions, without a sample, as a specification stores it."""
+    """Return the document that a specification stores for these filters, without a sample."""
     document: dict[str, Any] = {"limit": limit, "subjects": sorted(subjects) or None}
     return document | ({"options": options} if options is not None else {})
 
@@ -279,17 +280,17 @@ def choose_questions(
 ) -> tuple[list[Question], dict[str, Any]]:
     """Return the questions that a filter keeps, in file order, and the filter as a specification stores it.
 
-    A sample is drawn from the questions that the rest of the filter keeps; a sample of all of them is no sample. Raises
-    the errors of `select_questions` and `draw_sample`.
+    A sample is drawn from the questions that the rest of the filter keeps; a sample of all of them is not recorded.
+    Raises the errors of `select_questions` and `draw_sample`.
     """
-    found = select_questions(session, version, limit=limit, subjects=subjects, options=options)
+    questions = select_questions(session, version, limit=limit, subjects=subjects, options=options)
     document = question_filter(limit=limit, subjects=subjects, options=options)
     if sample is None:
-        return found, document
-    drawn = draw_sample(found, sample, seed, version.benchmark.name)
-    if len(drawn) == len(found):
-        return found, document
-    return drawn, document | {"sample": {"questions": len(drawn), "of": len(found), "seed": seed}}
+        return questions, document
+    drawn = draw_sample(questions, sample, seed, version.benchmark.name)
+    if len(drawn) == len(questions):
+        return questions, document
+    return drawn, document | {"sample": {"questions": len(drawn), "of": len(questions), "seed": seed}}
 
 
 def draw_sample(questions: Sequence[Question], size: int, seed: int, benchmark: str) -> list[Question]:
@@ -315,7 +316,7 @@ def draw_sample(questions: Sequence[Question], size: int, seed: int, benchmark: 
 def choose_again(
     session: Session, version: BenchmarkVersion, question_filter: Mapping[str, Any]
 ) -> tuple[list[Question], dict[str, Any]]:
-    """Return the result of `choose_questions` for the filter of a specification."""
+    """Choose the questions of a stored specification's filter again; return the same as `choose_questions`."""
     sample = question_filter.get("sample") or {}
     return choose_questions(
         session,
@@ -349,20 +350,20 @@ def select_questions(
         .order_by(Question.ordinal)
     )
     if subjects:
-        known = set(session.scalars(select(Question.subject).where(Question.benchmark_version_id == version.id)))
+        all_subjects = set(session.scalars(select(Question.subject).where(Question.benchmark_version_id == version.id)))
         for subject in subjects:
-            if subject not in known:
-                listed = ", ".join(sorted(name for name in known if name is not None)) or "none"
+            if subject not in all_subjects:
+                listed = ", ".join(sorted(name for name in all_subjects if name is not None)) or "none"
                 raise NotFoundError(f"benchmark {version.benchmark.name} has no subject {subject!r}; it has: {listed}")
         query = query.where(Question.subject.in_(subjects))
     if options is not None:
         query = query.where(Question.n_options == options)
-    found = list(session.scalars(query.limit(limit) if limit is not None else query))
-    if not found and options is not None:
+    questions = list(session.scalars(query.limit(limit) if limit is not None else query))
+    if not questions and options is not None:
         raise NotFoundError(
             f"benchmark {version.benchmark.name} has no question of {options} options in this selection"
         )
-    return found
+    return questions
 
 
 def store_variant_set(session: Session, definition: VariantSetDefinition) -> VariantSet:
@@ -385,7 +386,10 @@ def store_variant_set(session: Session, definition: VariantSetDefinition) -> Var
 
 
 def store_variants(session: Session, variant_set: VariantSet, names: dict[int, dict[int, str]]) -> None:
-    """Store the variants' names, by number of options and ordinal, for numbers of options that are new."""
+    """Store the names of a set's variants for numbers of options that have none yet.
+
+    names: by number of options and ordinal.
+    """
     known = set(session.scalars(select(Variant.n_options).where(Variant.variant_set_id == variant_set.id)))
     rows = [
         {"variant_set_id": variant_set.id, "n_options": n_options, "ordinal": ordinal, "name": name}
@@ -397,7 +401,7 @@ def store_variants(session: Session, variant_set: VariantSet, names: dict[int, d
         session.execute(insert(Variant), rows)
 
 
-# Which states each action starts from, and the state it ends in.
+# For each action, the states that allow it and the resulting state.
 _ACTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "pause": (("queued", "running"), "paused"),
     "resume": (("paused",), "queued"),
@@ -409,9 +413,9 @@ _ACTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
     """Pause, resume, cancel or retry an evaluation.
 
-    pause: shards in progress finish, no other begins. cancel: work in progress is discarded, stored results stay.
-    retry: every shard that is neither done nor in progress is queued with its counts at zero and without a wait; a
-    paused evaluation stays paused. Raises QueueError if the evaluation's state does not allow it.
+    pause: shards in progress are finished, no others are begun. cancel: work in progress is discarded, stored results
+    stay. retry: every shard that is neither done nor in progress is queued with its counts at zero and without a wait;
+    a paused evaluation stays paused. Raises QueueError if the evaluation's state does not allow it.
     """
     evaluation = find_evaluation(session, evaluation_id)
     allowed, target = _ACTIONS[action]
@@ -419,18 +423,18 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
         return evaluation
     if evaluation.state not in allowed:
         raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; {action} works on: {', '.join(allowed)}")
-    of_evaluation = update(Shard).where(Shard.evaluation_id == evaluation_id)
+    shards = update(Shard).where(Shard.evaluation_id == evaluation_id)
     if action == "cancel":
         # The raised fence makes a worker that is scoring one of them discard its result.
         session.execute(
-            of_evaluation.where(Shard.state.in_(("queued", "leased", "failed"))).values(
+            shards.where(Shard.state.in_(("queued", "leased", "failed"))).values(
                 state="cancelled", lease_until=None, fence=Shard.fence + 1
             )
         )
     if action == "retry":
         exclusions.forget(session, evaluation)
         session.execute(
-            of_evaluation.where(Shard.state.in_(("failed", "cancelled", "queued"))).values(
+            shards.where(Shard.state.in_(("failed", "cancelled", "queued"))).values(
                 state="queued", failures=0, crashes=0, error=None, not_before=None
             )
         )

@@ -1,8 +1,8 @@
-"""Exclusions: work that a kind of device, a host or a device has failed at is left to the others.
+"""Exclusions: work that failed on a device, a kind of device or a host is left to other workers.
 
 A model that does not fit in one kind of GPU fits in another; a full disk and a defective card are no fault of a shard.
-The work waits for a worker that may do it. If every live worker of its queue is excluded, the shard fails with the
-error: at once if another try would fail too, otherwise by its count of failures.
+The work waits for a worker that is not excluded. If every live worker of its queue is excluded, the shard fails with
+the error: at once if another try would fail too, otherwise by its count of failures.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from registry.db import database_now
 from registry.tables import Evaluation, Exclusion, Shard, Worker
 
 LASTS_SECONDS: Final = 3600.0
-"""Afterwards it is tried again: a disk has been tidied, memory is free, a card was replaced."""
+"""Seconds until the work is tried again: the disk may have been tidied, memory freed or a card replaced."""
 
 
 def scopes_of(host: str, device: str, place: str) -> list[str]:
     """Return the scopes of a worker: its kind of device (for a CPU, its host's memory), its host, its device.
 
-    place: distinguishes a device from others of its host.
+    place: distinguishes the device from others of the same host.
     """
     kind = f"memory of {host}" if device == "cpu" else device
     return [kind, f"host {host}", f"{place} of {host}"]
@@ -41,38 +41,41 @@ def exclude(
     session.execute(insert(Exclusion).values(row | {"model_revision_id": model_revision_id, "shard_id": shard_id}))
 
 
-def match_excluded(scopes: Sequence[str], of_it: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Return the condition that workers of these scopes are excluded. of_it: matches exclusions with the work."""
+def match_excluded(scopes: Sequence[str], covers_work: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return the condition that workers of these scopes are excluded from some work.
+
+    covers_work: the condition on `exclusion` that selects the exclusions from this work.
+    """
     if not scopes:
         return false()
-    return select(Exclusion.id).where(of_it, _holds(), Exclusion.scope.in_(scopes)).exists()
+    return select(Exclusion.id).where(covers_work, _is_in_force(), Exclusion.scope.in_(scopes)).exists()
 
 
-def _holds() -> ColumnElement[bool]:
+def _is_in_force() -> ColumnElement[bool]:
     return Exclusion.created_at > database_now(-LASTS_SECONDS)
 
 
 def forget(session: Session, evaluation: Evaluation) -> None:
-    """Let every worker try the evaluation again."""
+    """Delete the exclusions from an evaluation and its model, so that every worker may try again."""
     shards = select(Shard.id).where(Shard.evaluation_id == evaluation.id)
-    of_it = or_(Exclusion.shard_id.in_(shards), Exclusion.model_revision_id == evaluation.model_revision_id)
-    session.execute(delete(Exclusion).where(of_it).execution_options(synchronize_session=False))
+    covers_evaluation = or_(Exclusion.shard_id.in_(shards), Exclusion.model_revision_id == evaluation.model_revision_id)
+    session.execute(delete(Exclusion).where(covers_evaluation).execution_options(synchronize_session=False))
 
 
 def fail_unservable(session: Session, live: ColumnElement[bool], most_failures: int, wait_s: float) -> set[int]:
-    """Count a failure of shards that every live worker is excluded from; return the evaluations that may have ended.
+    """Count a failure of shards that every live worker is excluded from; return the evaluations concerned.
 
     If a queue has no live worker, its shards go on waiting.
     """
-    found = select(Exclusion.model_revision_id, Exclusion.shard_id).where(_holds()).distinct()
-    excluded_work = session.execute(found).all()
+    query = select(Exclusion.model_revision_id, Exclusion.shard_id).where(_is_in_force()).distinct()
+    excluded_work = session.execute(query).all()
     if not excluded_work:
         return set()
     workers = [(set(row.queues or ()), list(row.scopes)) for row in session.scalars(select(Worker).where(live))]
     touched: set[int] = set()
     for model_revision_id, shard_id in excluded_work:
-        of_it = Exclusion.shard_id == shard_id if shard_id else Exclusion.model_revision_id == model_revision_id
-        reasons = session.scalars(select(Exclusion).where(of_it, _holds()).order_by(Exclusion.id)).all()
+        covers_work = Exclusion.shard_id == shard_id if shard_id else Exclusion.model_revision_id == model_revision_id
+        reasons = session.scalars(select(Exclusion).where(covers_work, _is_in_force()).order_by(Exclusion.id)).all()
         queued = _match_queued(shard_id, model_revision_id)
         for queue in session.scalars(select(Shard.queue).where(queued).distinct()).all():
             serving = [set(scopes) for queues, scopes in workers if queue in queues]
@@ -84,10 +87,10 @@ def fail_unservable(session: Session, live: ColumnElement[bool], most_failures: 
 
 
 def _match_queued(shard_id: int | None, model_revision_id: int | None) -> ColumnElement[bool]:
-    going_on = select(Evaluation.id).where(Evaluation.state.in_(("queued", "running")))
+    active = select(Evaluation.id).where(Evaluation.state.in_(("queued", "running")))
     if shard_id is not None:
-        return and_(Shard.state == "queued", Shard.id == shard_id, Shard.evaluation_id.in_(going_on))
-    of_model = going_on.where(Evaluation.model_revision_id == model_revision_id)
+        return and_(Shard.state == "queued", Shard.id == shard_id, Shard.evaluation_id.in_(active))
+    of_model = active.where(Evaluation.model_revision_id == model_revision_id)
     return and_(Shard.state == "queued", Shard.evaluation_id.in_(of_model))
 
 

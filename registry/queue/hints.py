@@ -26,7 +26,7 @@ _HINTS: Final = "hints to send"
 def _sender(settings: Settings) -> Any:
     from celery import Celery
 
-    # kombu's own patience: one more try, at once. Its default waits for seven seconds.
+    # Limits of kombu's retries: one more try, at once. By default it waits for seven seconds.
     patience = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
     app = Celery("shuffleboard", set_as_current=False)
     app.conf.update(configuration(settings, patience, broker_connection_retry=False))
@@ -54,7 +54,7 @@ def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
 
 
 def hints_of(session: Session, condition: ColumnElement[bool]) -> list[tuple[int, str]]:
-    """Return (shard id, queue) of queued shards under a condition, of evaluations that go on, in order."""
+    """Return (shard id, queue) of the queued shards of active evaluations that meet a condition, by id."""
     query = (
         select(Shard.id, Shard.queue)
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
@@ -64,7 +64,7 @@ def hints_of(session: Session, condition: ColumnElement[bool]) -> list[tuple[int
 
 
 def hint_at(session: Session, condition: ColumnElement[bool]) -> None:
-    """Send, at the commit of this transaction, a hint for each shard under the condition that is queued by then."""
+    """Register hints for the shards that meet a condition; the commit sends them for shards that are queued by then."""
     if get_settings().broker_url:
         session.info.setdefault(_CONDITIONS, []).append(condition)
 
@@ -89,9 +89,10 @@ def _forget(session: Session) -> None:
 
 
 def missing_hints(settings: Settings, queued: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return the queued shards without a message: for each queue, as many as its list is too short.
+    """Return the queued shards that lack a message.
 
-    A message entitles to any shard, so only the number of messages matters. Empty if the broker is down.
+    Each message allows a worker to claim any shard of the queue, so only the number of messages matters. Returns no
+    shard if the broker is down.
     """
     from redis.exceptions import RedisError
 

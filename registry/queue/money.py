@@ -16,10 +16,11 @@ from registry.tables.providers import ProviderCall
 
 @dataclass(frozen=True)
 class Charge:
-    """The cost of some prompts. tokens: of prompts and answers; None if no answer was measured yet.
+    """The estimated cost of some prompts at a provider.
 
-    cost: expected from measured answers, None without any; most: if every answer takes all the tokens it may. Both are
-    None if the price list does not have the model.
+    tokens: tokens of prompts and answers; None if no answer was measured yet. cost: expected cost; None if no answer
+    was measured. most: cost if every answer uses all the tokens it may. cost and most are None if the model is not on
+    the price list. reason: why a number is unknown.
     """
 
     tokens: int | None
@@ -31,7 +32,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Service:
-    """A model that a provider serves. name: of the model, at the provider."""
+    """A model that a provider serves, with the provider's name for it."""
 
     endpoint: Endpoint
     name: str
@@ -40,7 +41,7 @@ class Service:
 def service_of(kind: str, location: str | None, name: str | None, settings: Settings) -> Service | None:
     """Return the provider's service of a model revision; None if no provider serves it.
 
-    kind, location, name: the revision's, whether it is registered or only requested.
+    kind, location, name: the revision's, which may be registered or only requested.
     """
     endpoints = load_endpoints(settings.endpoints)
     if kind != "openai" or not any(endpoint.covers(location or "") for endpoint in endpoints.values()):
@@ -51,7 +52,7 @@ def service_of(kind: str, location: str | None, name: str | None, settings: Sett
 
 @dataclass(frozen=True)
 class Measured:
-    """Mean tokens of the answers of a model to a benchmark under a protocol."""
+    """Mean tokens of an answer: in the prompt, in its cached part, and written."""
 
     prompt: float
     cached: float
@@ -59,7 +60,7 @@ class Measured:
 
 
 def measure_tokens(session: Session, revision_id: int, protocol_id: int, benchmark_version_id: int) -> Measured | None:
-    """Return the mean tokens of earlier answers; None if there are none."""
+    """Return the mean tokens of a model's earlier answers to a benchmark under a protocol; None if there are none."""
     prompt, cached, written = session.execute(
         select(
             func.avg(ProviderCall.prompt_tokens),
@@ -82,30 +83,30 @@ def measure_tokens(session: Session, revision_id: int, protocol_id: int, benchma
 def charge(
     service: Service,
     definition: Mapping[str, Any],
-    known: Measured | None,
+    measured: Measured | None,
     texts: Sequence[str],
     prompts: int,
     settings: Settings,
 ) -> Charge:
-    """Return the cost of prompts under a protocol.
+    """Estimate the cost of prompts under a protocol.
 
-    definition: of a protocol that generates. known: measured tokens of earlier answers. texts: a sample of the prompts.
-    prompts: number of all prompts.
+    definition: the protocol's, which must generate. measured: mean tokens of earlier answers; None if there are none.
+    texts: a sample of the prompts. prompts: number of all prompts.
     """
     listed = load_prices(settings.prices)
     provider = service.endpoint.provider or ""
     price = listed.find(provider, service.name)
     if price is not None and service.endpoint.batch:
         price = price.in_batch()
-    tokens = None if known is None else round(prompts * (known.prompt + known.written))
+    tokens = None if measured is None else round(prompts * (measured.prompt + measured.written))
     if price is None:
         reason = f"{service.name} of {provider} is not on the price list; add it to the file of SHUFFLEBOARD_PRICES"
         return Charge(tokens, None, None, listed.currency, reason)
     limit = definition["generation"]["max_tokens"] + (service.endpoint.thinking_tokens(service.name) or 0)
     most = sum(price.at_most(text, limit) for text in texts) * prompts / max(1, len(texts))
-    if known is None:
+    if measured is None:
         reason = "no answer of the model under this protocol was measured yet; the cost is the most it can be"
         return Charge(None, None, most, listed.currency, reason)
-    uncached = price.of(1, 0, 0) * (known.prompt - known.cached)
-    each = uncached + price.of(1, 1, 0) * known.cached + price.of(0, 0, 1) * known.written
+    uncached = price.of(1, 0, 0) * (measured.prompt - measured.cached)
+    each = uncached + price.of(1, 1, 0) * measured.cached + price.of(0, 0, 1) * measured.written
     return Charge(tokens, prompts * each, most, listed.currency, None)

@@ -31,7 +31,8 @@ def plan_questions(
 ) -> tuple[list[PlannedQuestion], dict[int, dict[int, str]]]:
     """Return each question's number of variants, and the variants' names by number of options and ordinal.
 
-    labels: the protocol's; None if it names options by their texts alone.
+    labels: the protocol's labels; None if it names options by their texts alone. Raises ProtocolError if a question has
+    more options than there are labels.
     """
     planned: list[PlannedQuestion] = []
     names: dict[int, dict[int, str]] = {}

@@ -12,13 +12,13 @@ from registry.revisions.store import ModelFiles
 from registry.tables import Exclusion, ModelRevision, Worker
 
 MOST_HOSTS: Final = 3
-"""After so many hosts could not prepare a model, it counts as unusable."""
+"""Number of hosts that must have failed to prepare a model before it counts as unusable."""
 
 
 def next_to_prepare(
     session: Session, worker_id: str, lease_seconds: float, scopes: Sequence[str]
 ) -> ModelRevision | None:
-    """Return the oldest revision that no worker prepares, leased to this worker; None if there is none."""
+    """Lease the oldest revision that no worker is preparing to this worker and return it; None if there is none."""
     free = and_(
         ModelRevision.state == "registered",
         or_(ModelRevision.prepare_until.is_(None), ModelRevision.prepare_until < database_now()),
@@ -33,30 +33,30 @@ def next_to_prepare(
 
 def keep_preparing(session: Session, worker_id: str, lease_seconds: float) -> None:
     """Extend the leases of a live worker's preparations: a download may take an hour."""
-    own = and_(ModelRevision.prepared_by == worker_id, ModelRevision.state == "registered")
-    session.execute(update(ModelRevision).where(own).values(prepare_until=database_now(lease_seconds)))
+    mine = and_(ModelRevision.prepared_by == worker_id, ModelRevision.state == "registered")
+    session.execute(update(ModelRevision).where(mine).values(prepare_until=database_now(lease_seconds)))
 
 
 def finish_preparation(session: Session, revision_id: int, files: ModelFiles) -> None:
-    """Make a revision usable."""
+    """Record the files of a prepared revision and end its lease, which makes it usable."""
     revision = session.get_one(ModelRevision, revision_id)
     files.record(revision)
     revision.error = revision.prepared_by = revision.prepare_until = None
 
 
-def not_prepared(
+def fail_preparation(
     session: Session, revision_id: int, worker_id: str, scopes: Sequence[str], live: ColumnElement[bool], problem: str
 ) -> bool:
-    """Leave a revision to other hosts, or mark it as failed if none is left; return whether it failed.
+    """Leave a revision to other hosts, or mark it as failed if none is left; return whether it was marked.
 
     Does nothing unless this worker prepares it and no other worker has made it usable.
     """
-    held = update(ModelRevision).where(
+    leased = update(ModelRevision).where(
         ModelRevision.id == revision_id,
         ModelRevision.prepared_by == worker_id,
         ModelRevision.state == "registered",
     )
-    if not update_one(session, held.values(prepared_by=None, prepare_until=None)):
+    if not update_one(session, leased.values(prepared_by=None, prepare_until=None)):
         return False
     host = scopes[1]
     exclusions.exclude(session, host, problem, model_revision_id=revision_id)

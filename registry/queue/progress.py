@@ -27,9 +27,9 @@ ACTIVE: Final = ("queued", "running")
 POLL_SECONDS: Final = 0.5
 SEALING: Final = "sealing"
 STEPS: Final = {SEALING: "metrics, intervals, seals"}
-"""Explanation of steps of an import, for names that do not explain themselves."""
+"""Descriptions of import steps whose names do not explain themselves."""
 RECENT_SECONDS: Final = 60.0
-"""A worker that finished a shard so short a time ago still counts as working on its evaluation."""
+"""Seconds for which a worker that finished a shard still counts as working on its evaluation."""
 
 _COUNTS: Final = (
     "questions",
@@ -58,8 +58,8 @@ class Progress:
     """The progress of an evaluation.
 
     elapsed_s: seconds of scoring, summed over its workers; None before the first shard is done. workers: live workers
-    that score it now. no_worker: whether its shards wait on a queue that no live worker serves. waits: its waits that
-    no worker can shorten. error: of a parked shard.
+    that score it now. no_worker: whether its shards wait on a queue that no live worker serves. waits: waits that no
+    worker can shorten. error: error of a parked or retried shard, or why the evaluation is paused.
     """
 
     evaluation_id: int
@@ -88,7 +88,7 @@ class Progress:
 
     @property
     def finished(self) -> bool:
-        """Return whether nothing more happens without a user."""
+        """Return whether nothing more happens until a user acts."""
         return self.state in FINISHED
 
     @property
@@ -103,7 +103,7 @@ class Progress:
 
     @property
     def work_seconds_left(self) -> float | None:
-        """Return seconds that one worker needs for the rest at the measured rate; None if no rate was measured."""
+        """Return the seconds that one worker needs for the rest at the measured rate; None if no rate was measured."""
         if self.prompts_left == 0:
             return 0.0
         rate = self.prompts_per_second
@@ -111,7 +111,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the seconds left with the workers that score it now; None if none does, or nothing was measured."""
+        """Return the seconds left with the present workers; None if there are none or no rate was measured."""
         if self.prompts_left == 0:
             return 0.0
         work = self.work_seconds_left
@@ -150,9 +150,9 @@ def progress_of(session: Session, evaluation_id: int) -> Progress:
 
 
 def progress_of_several(session: Session, ids: Iterable[int]) -> dict[int, Progress]:
-    """Map evaluation id to progress."""
-    wanted = list(ids)
-    rows = session.execute(select(_VIEW).where(_VIEW.c.evaluation_id.in_(wanted))).mappings().all()
+    """Return the progress of evaluations by id, without ids that do not exist."""
+    listed = list(ids)
+    rows = session.execute(select(_VIEW).where(_VIEW.c.evaluation_id.in_(listed))).mappings().all()
     active = [row["evaluation_id"] for row in rows if row["state"] in ACTIVE]
     workers = _workers_on(session, active) if active else {}
     waiting = _waiting_without_worker(session, active) if active else set()
@@ -209,22 +209,22 @@ def _errors(session: Session, ids: list[int]) -> dict[int, str]:
     query = select(Shard.evaluation_id, Shard.error).where(
         and_(Shard.evaluation_id.in_(ids), Shard.error.is_not(None), Shard.state.in_(("failed", "queued", "leased")))
     )
-    found: dict[int, str] = {}
+    errors: dict[int, str] = {}
     for evaluation_id, error in session.execute(query.order_by(Shard.state != "failed", Shard.id)):
-        found.setdefault(evaluation_id, str(error))
-    return found
+        errors.setdefault(evaluation_id, str(error))
+    return errors
 
 
 def overall(items: Iterable[Progress], live_workers: int) -> dict[str, Any]:
-    """Sum the progress of the evaluations that are queued or running. The time left is that of all live workers.
+    """Sum the progress of the evaluations that are queued or running.
 
-    seconds_left: None without a live worker, and while one of the evaluations has no measured rate.
+    seconds_left: with all live workers; None if there are none, or if an evaluation has no measured rate.
     """
     active = [item for item in items if item.state in ACTIVE]
     rates = [item.prompts_per_second * item.workers for item in active if item.prompts_per_second]
     work = [item.work_seconds_left for item in active]
-    known = [seconds for seconds in work if seconds is not None]
-    left = sum(known) / live_workers if live_workers and len(known) == len(work) else None
+    measured = [seconds for seconds in work if seconds is not None]
+    left = sum(measured) / live_workers if live_workers and len(measured) == len(work) else None
     return {
         "evaluations": len(active),
         "prompts": sum(item.prompts for item in active),
@@ -239,16 +239,16 @@ def overall(items: Iterable[Progress], live_workers: int) -> dict[str, Any]:
 
 
 def wait_for(engine: Engine, ids: list[int], helper: "subprocess.Popen[bytes] | None") -> list[Progress]:
-    """Show the progress of each evaluation on stderr until all are finished, or the helper worker has ended."""
+    """Show the progress of each evaluation on stderr until all are finished or the helper worker has ended."""
     labels: dict[int, str] = {}
     with progress_display(lambda _: "prompts") as show:
         while True:
             ended = helper is not None and helper.poll() is not None
             with read_session(engine) as session:
-                found = progress_of_several(session, ids)
-                states = [found[evaluation_id] for evaluation_id in ids]
+                by_id = progress_of_several(session, ids)
+                states = [by_id[evaluation_id] for evaluation_id in ids]
                 labels = labels or _labels(session, states)
-            doing = _doing(helper)
+            doing = _read_step(helper)
             for progress in states:
                 note = _note(progress, helped=helper is not None, doing=doing)
                 key = progress.evaluation_id
@@ -263,15 +263,15 @@ DOING: Final = "SHUFFLEBOARD_DOING"
 
 
 def say_doing(text: str) -> None:
-    """Report this worker's step before scoring to the process that started it; empty text: it is scoring."""
+    """Report this worker's step before scoring to the process that started it; an empty text reports scoring."""
     path = os.environ.get(DOING)
     if path:
         with suppress(OSError):  # the waiting process may have ended, with its file
             Path(path).write_text(text, encoding="utf-8")
 
 
-def _doing(helper: "subprocess.Popen[bytes] | None") -> str:
-    """Return the step that a helper reports."""
+def _read_step(helper: "subprocess.Popen[bytes] | None") -> str:
+    """Return the step that a helper worker reports; empty if there is none."""
     path = getattr(helper, "doing", None)
     if path is None:
         return ""
@@ -300,7 +300,7 @@ def _note(progress: Progress, *, helped: bool, doing: str = "") -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds in readable form, to two units."""
+    """Format a duration in its two largest units, such as `2 h 05 min`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -308,7 +308,7 @@ def duration(seconds: float) -> str:
 
 
 def _labels(session: Session, states: Sequence[Progress]) -> dict[int, str]:
-    """Return a label for each evaluation: model and benchmark; among several, the number and the parts that differ."""
+    """Return a label for each evaluation: model and benchmark, or for several the id and the parts that differ."""
     parts = {}
     for progress in states:
         evaluation = find_evaluation(session, progress.evaluation_id)
@@ -320,8 +320,8 @@ def _labels(session: Session, states: Sequence[Progress]) -> dict[int, str]:
         )
     if len(parts) == 1:
         return {number: f"{model} on {benchmark}" for number, (model, benchmark, *_) in parts.items()}
-    differing = [place for place in range(4) if len({one[place] for one in parts.values()}) > 1] or [0, 1]
-    return {number: f"{number} {' '.join(one[place] for place in differing)}" for number, one in parts.items()}
+    differing = [place for place in range(4) if len({names[place] for names in parts.values()}) > 1] or [0, 1]
+    return {number: f"{number} {' '.join(names[place] for place in differing)}" for number, names in parts.items()}
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Reuse results of prompts that the same model scored before on the same engine.
 
 Variant sets overlap: the original is in all of them, `cyclic` lies inside `full`. A prompt is looked up by everything
-that could change its number: the model revision (weights, tokenizer, precision), the protocol, the prompt's digest and
+that could change its result: the model revision (weights, tokenizer, precision), the protocol, the prompt's digest and
 the engine fingerprint (code, packages, device, settings). Results are copied only from sealed evaluations that were not
 withdrawn, and only if they do not vary from run to run: replicate 0 of protocols that read log-probabilities. A
 replicate is scored again.
@@ -24,7 +24,7 @@ _CHUNK: Final = 500
 
 @dataclass(frozen=True)
 class Reused:
-    """A result to copy: log-probabilities by position, and the prediction they are of."""
+    """A result to copy: log-probabilities by position, and the prediction that they come from."""
 
     logprobs: tuple[float, ...]
     evaluation_id: int
@@ -50,30 +50,30 @@ def reusable(
     of_question: dict[int, list[int]] = {}
     for place, item in enumerate(prompts):
         of_question.setdefault(item.question_id, []).append(place)
-    known: dict[tuple[int, str], Reused] = {}
+    results: dict[tuple[int, str], Reused] = {}
     ids = list(of_question)
-    alike = (
+    same_conditions = (
         Evaluation.model_revision_id == evaluation.model_revision_id,
         Evaluation.protocol_id == evaluation.protocol_id,
         Evaluation.benchmark_version_id == evaluation.benchmark_version_id,
         Evaluation.seal.is_not(None),
         Evaluation.replicate == 0,
     )
-    asked = EvaluationQuestion
+    evaluated = EvaluationQuestion
     for start in range(0, len(ids), _CHUNK):
         part = ids[start : start + _CHUNK]
         scored = (
-            select(asked.evaluation_id, asked.question_id, Evaluation.seal)
-            .join(Evaluation, Evaluation.id == asked.evaluation_id)
-            .join(Shard, Shard.id == asked.shard_id)
+            select(evaluated.evaluation_id, evaluated.question_id, Evaluation.seal)
+            .join(Evaluation, Evaluation.id == evaluated.evaluation_id)
+            .join(Shard, Shard.id == evaluated.shard_id)
             .join(EngineFingerprint, EngineFingerprint.id == Shard.engine_fingerprint_id)
             .where(
-                *alike,
+                *same_conditions,
                 EngineFingerprint.digest == specification_digest(fingerprint),
-                asked.question_id.in_(part),
-                # A withdrawn evaluation is not trusted, or another replaces it.
+                evaluated.question_id.in_(part),
+                # A withdrawn evaluation is not trusted, or was replaced.
                 not_withdrawn(),
-                # An archived one has no rows to copy.
+                # An archived evaluation has no rows to copy.
                 Evaluation.id.not_in(select(Archive.evaluation_id).where(Archive.state == "archived")),
             )
         )
@@ -93,7 +93,7 @@ def reusable(
                 prediction.question_id.in_(part),
                 prediction.prompt_digest.is_not(None),
                 prediction.label_logprobs.is_not(None),
-                # A copy names the evaluation that made the number, never another copy.
+                # A copy refers to the evaluation that computed the result, never to another copy.
                 prediction.reused_from_evaluation_id.is_(None),
             )
             .order_by(prediction.evaluation_id, prediction.question_id, prediction.variant)
@@ -102,12 +102,12 @@ def reusable(
             seal = seals.get((row.evaluation_id, row.question_id))
             if seal is not None:
                 result = Reused(tuple(row.label_logprobs), row.evaluation_id, row.variant, seal)
-                known.setdefault((row.question_id, row.prompt_digest), result)
-    found = {}
+                results.setdefault((row.question_id, row.prompt_digest), result)
+    by_place = {}
     for question_id, places in of_question.items():
         for place in places:
             item = prompts[place]
-            reused = known.get((question_id, item.prompt.digest))
+            reused = results.get((question_id, item.prompt.digest))
             if reused is not None and len(reused.logprobs) == len(item.variant.order):
-                found[place] = reused
-    return found
+                by_place[place] = reused
+    return by_place

@@ -1,4 +1,4 @@
-"""The sample of questions that a stated length of intervals needs."""
+"""The sample size that confidence intervals of a given length need."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -30,10 +30,11 @@ PLANNED_FOR: Final = ("accuracy", "worst_accuracy")
 def sample_needed(session: Session, request: EvaluationRequest, precision: float) -> dict[str, Any]:
     """Return the smallest sample whose 95 % intervals reach at most `precision` to either side, and its basis.
 
-    `sample` of `of` questions, its `half_width`, `pilot`: the sealed evaluation of the same model revision, benchmark
-    and protocol whose variance was taken, None for the worst case; `metrics`: the same for each metric. A pilot is the
-    newest under the same variants, or for accuracy under others. Raises UsageError for a precision out of range, and
-    the errors of finding model, benchmark, protocol and questions.
+    The document contains `sample`; `of`, the number of questions; `half_width` of the intervals; `pilot`, the
+    evaluation that the variance was taken from, None for the worst case; and `metrics`, the same for each metric. A
+    pilot is a sealed evaluation of the same model revision, benchmark and protocol: the newest with the same variants,
+    or for accuracy with others. Raises UsageError for a precision out of range, and the errors of finding model,
+    benchmark, protocol and questions.
     """
     if not NARROWEST <= precision <= WIDEST:
         raise UsageError(
@@ -45,13 +46,13 @@ def sample_needed(session: Session, request: EvaluationRequest, precision: float
         session, version, limit=request.limit, subjects=request.subjects, options=request.options
     )
     pilots = _pilots(session, request, version.id)
-    found: list[dict[str, Any]] = []
+    estimates: list[dict[str, Any]] = []
     for metric in PLANNED_FOR:
         if METRICS[metric].needs_two_prompts and not _has_orders(request, questions):
             continue
         variance, pilot = _variance(session, metric, pilots, request.definition().name)
         sample = sample_for(variance, precision, len(questions))
-        found.append(
+        estimates.append(
             {
                 "metric": metric,
                 "sample": sample,
@@ -60,19 +61,19 @@ def sample_needed(session: Session, request: EvaluationRequest, precision: float
                 "pilot": pilot,
             }
         )
-    largest = max(found, key=lambda item: item["sample"])
+    largest = max(estimates, key=lambda item: item["sample"])
     return {
         "precision": precision,
         "sample": largest["sample"],
         "of": len(questions),
-        "half_width": max(half_width(item["variance"], largest["sample"], len(questions)) for item in found),
+        "half_width": max(half_width(item["variance"], largest["sample"], len(questions)) for item in estimates),
         "pilot": largest["pilot"],
-        "metrics": found,
+        "metrics": estimates,
     }
 
 
 def _has_orders(request: EvaluationRequest, questions: Sequence[Question]) -> bool:
-    """Return whether some question has two variants or more."""
+    """Return whether at least one question has two variants or more."""
     definition = request.definition()
     shapes = {question.n_options: question for question in questions}
     return any(
@@ -104,7 +105,7 @@ def _pilots(session: Session, request: EvaluationRequest, version_id: int) -> li
 def _variance(
     session: Session, metric: str, pilots: Sequence[tuple[Evaluation, str]], variants: str
 ) -> tuple[float, int | None]:
-    """Return the variance of a metric's values and the pilot that it was taken from."""
+    """Return the variance of a metric's values and the id of its pilot; the worst case and None without a pilot."""
     same = [evaluation for evaluation, name in pilots if name == variants]
     others = [] if METRICS[metric].needs_two_prompts else [evaluation for evaluation, _ in pilots]
     for evaluation in (*same, *others):
@@ -112,7 +113,7 @@ def _variance(
         ids = session.scalars(select(question.question_id).where(question.evaluation_id == evaluation.id)).all()
         values = question_values(session, evaluation.id, ids, (metric,))[metric]
         known = values[~np.isnan(values)]
-        # A pilot with equal answers has no usable variance.
+        # If a pilot's values are all equal, its variance of 0 is unusable.
         if known.size >= MINIMUM_QUESTIONS and known.var() > 0:
             return float(known.var()), evaluation.id
     return WORST_VARIANCE, None

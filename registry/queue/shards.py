@@ -11,19 +11,20 @@ from registry.tables import Evaluation, EvaluationQuestion, Question
 
 
 def rows_of(prompts: Sequence[ShardPrompt], logprobs: Sequence[Sequence[float | None]]) -> list[dict[str, object]]:
-    """Return the predictions of scored prompts from log-probabilities by position; None for an unknown one.
+    """Return the prediction rows of scored prompts.
 
-    A variant that shows the question is paired with the variant that leaves it out and is otherwise the same. If some
-    are unknown, the answer is the highest known one, and probabilities are unknown.
+    logprobs: each prompt's log-probabilities by position; None for an unknown one. If some are unknown, the answer is
+    the highest known one, and probabilities are unknown. A variant that shows the question is paired with the variant
+    that differs only in leaving it out.
     """
-    known = [_all_known(values) for values in logprobs]
+    complete = [_all_known(values) for values in logprobs]
     without = {
         (item.question_id, item.variant.with_question()): values
-        for item, values in zip(prompts, known, strict=True)
+        for item, values in zip(prompts, complete, strict=True)
         if not item.variant.question_shown
     }
     rows = []
-    for item, values, partial in zip(prompts, known, logprobs, strict=True):
+    for item, values, partial in zip(prompts, complete, logprobs, strict=True):
         if values is None:
             position, _ = choose_from_partial(partial)
             tied = position is not None and partial.count(partial[position]) > 1

@@ -1,7 +1,7 @@
 """The size of shards: some tens of seconds of work each, at the measured rate.
 
-A submission cuts an evaluation into small shards, before its speed is measured. A worker that claims one joins the
-following shards to it until they fill that time at the rate of its kind of device, or cuts off the excess and queues it
+A submission cuts an evaluation into small shards before its speed is measured. A worker that claims a shard joins the
+following ones to it until they fill that time at the rate of its kind of device, or cuts off the excess and queues it
 again. Towards the end of an evaluation shards get small, so that its workers finish together.
 """
 
@@ -17,20 +17,20 @@ from registry.settings import get_settings
 from registry.tables import Evaluation, EvaluationQuestion, Question, Shard, Worker
 
 MOST_PROMPTS: Final = 8192
-"""Prompts of one shard, which a worker keeps in memory with their answers."""
+"""Most prompts of one shard, since a worker keeps them in memory with their answers."""
 SMALLEST_SHARE: Final = 1 / 8
-"""Share of a shard's time that the smallest shards at the end of an evaluation take."""
+"""Smallest size of shards at the end of an evaluation, as a share of the usual size."""
 TOO_LONG: Final = 1.5
-"""Multiple of its time beyond which a shard is cut."""
+"""A shard is cut if it exceeds the target size by more than this factor."""
 RECENT: Final = 8
-"""Finished shards whose rate a worker goes by that has none of its own."""
+"""Number of recent shards that give the rate of a worker without a measured rate of its own."""
 
 
 @dataclass
 class Sizes:
-    """How much one worker claims at once.
+    """The size of the shards that one worker claims.
 
-    seconds: of work; 0: shards stay as they were planned. device: the worker's kind.
+    seconds: work in a shard; 0 keeps shards as planned. device: the worker's kind of device.
     """
 
     seconds: float
@@ -38,12 +38,12 @@ class Sizes:
     _rates: dict[int, float] = field(default_factory=dict)
 
     def note(self, evaluation_id: int, prompts: int, tokens_computed: int, elapsed_s: float) -> None:
-        """Record the time that this worker took for a shard, unless all of its answers existed before."""
+        """Record this worker's rate on a shard, unless all of its answers were reused."""
         if tokens_computed and elapsed_s > 0:
             self._rates[evaluation_id] = prompts / elapsed_s
 
     def fit(self, session: Session, shard_id: int, evaluation_id: int) -> None:
-        """Make a locked shard, which is about to be leased, as large as it should be for this worker."""
+        """Join or cut a locked shard to the right size for this worker; call it before the shard is leased."""
         if not self.seconds:
             return
         evaluation = session.get_one(Evaluation, evaluation_id)
@@ -62,15 +62,15 @@ class Sizes:
         ).one()
         full = rate * self.seconds
         share = left / (2 * (others + 1)) if others else left
-        wanted = min(MOST_PROMPTS, max(min(full, share), full * SMALLEST_SHARE))
+        target = min(MOST_PROMPTS, max(min(full, share), full * SMALLEST_SHARE))
         shard = session.get_one(Shard, shard_id)
-        if shard.prompts > TOO_LONG * wanted:
-            _cut(session, shard, wanted)
+        if shard.prompts > TOO_LONG * target:
+            _cut(session, shard, target)
         elif shard.fence == 0:  # a shard that failed stays alone
-            _join(session, shard, wanted)
+            _join(session, shard, target)
 
     def _measure_speed(self, session: Session, evaluation: Evaluation) -> float | None:
-        """Return prompts per second of the last shards of a model and protocol on a kind of device; None without."""
+        """Return prompts per second of recent shards with this model, protocol and kind of device; None without any."""
         last = (
             select(Shard.prompts, Shard.elapsed_s)
             .join(Evaluation, Evaluation.id == Shard.evaluation_id)
@@ -96,8 +96,8 @@ def _never_claimed(evaluation_id: int) -> ColumnElement[bool]:
     return (Shard.evaluation_id == evaluation_id) & (Shard.state == "queued") & (Shard.fence == 0)
 
 
-def _join(session: Session, shard: Shard, wanted: float) -> None:
-    """Join the following shards into this one, up to so many prompts."""
+def _join(session: Session, shard: Shard, target: float) -> None:
+    """Join the following shards into this one, up to `target` prompts."""
     following = (
         select(Shard.id, Shard.prompts)
         .where(_never_claimed(shard.evaluation_id), Shard.ordinal > shard.ordinal)
@@ -105,9 +105,9 @@ def _join(session: Session, shard: Shard, wanted: float) -> None:
     )
     filled = shard.prompts
     chosen = []
-    for row in session.execute(following.limit(max(1, int(wanted)))):
+    for row in session.execute(following.limit(max(1, int(target)))):
         filled += row.prompts
-        if filled > wanted:
+        if filled > target:
             break
         chosen.append(row.id)
     if not chosen:
@@ -126,8 +126,8 @@ def _join(session: Session, shard: Shard, wanted: float) -> None:
     session.flush()
 
 
-def _cut(session: Session, shard: Shard, wanted: float) -> None:
-    """Leave a shard the questions of so many prompts, at least one, and queue the others as a new one."""
+def _cut(session: Session, shard: Shard, target: float) -> None:
+    """Cut a shard after `target` prompts, but not before its second question; queue the rest as a new shard."""
     questions = session.execute(
         select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants)
         .join(Question, Question.id == EvaluationQuestion.question_id)
@@ -135,17 +135,17 @@ def _cut(session: Session, shard: Shard, wanted: float) -> None:
         .order_by(Question.ordinal)
     ).all()
     if sum(row.n_variants for row in questions) != shard.prompts:
-        return  # its questions have a part of their variants
+        return  # the shard contains only some variants of its questions
     kept = 0
     for place, row in enumerate(questions):
-        if place and kept + row.n_variants > wanted:
+        if place and kept + row.n_variants > target:
             break
         kept += row.n_variants
     else:
         return
     # Assigning an ordinal needs the evaluation's lock; a worker that finds it locked takes the shard as it is.
-    held = select(Evaluation.id).where(Evaluation.id == shard.evaluation_id)
-    if session.scalar(held.with_for_update(skip_locked=True, key_share=True)) is None:
+    lock = select(Evaluation.id).where(Evaluation.id == shard.evaluation_id)
+    if session.scalar(lock.with_for_update(skip_locked=True, key_share=True)) is None:
         return
     last = session.scalar(select(func.max(Shard.ordinal)).where(Shard.evaluation_id == shard.evaluation_id)) or 0
     rest = Shard(evaluation_id=shard.evaluation_id, ordinal=last + 1, queue=shard.queue, prompts=shard.prompts - kept)

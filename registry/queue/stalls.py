@@ -1,8 +1,7 @@
 """Stalls: a live worker that makes no progress with its shard.
 
-Its heartbeat would extend the lease for ever, so the worker counts progress apart from heartbeats, gives up a shard
-without progress, and exits. The doctor makes the same check in the database, since a worker may be too broken to
-notice.
+Its heartbeat would extend the lease for ever, so the worker watches its progress separately, gives up a shard without
+progress, and exits. The doctor makes the same check in the database, since a worker may be too broken to notice.
 """
 
 from datetime import datetime
@@ -17,11 +16,11 @@ from registry.settings import Settings
 from registry.tables import Evaluation, Shard, Worker
 
 TIMES_AS_LONG: Final = 10
-"""How many times as long as a whole shard should take it may go without progress."""
+"""A shard may go without progress for this multiple of the time that scoring all of it should take."""
 
 
 class Overdue(NamedTuple):
-    """A shard that was claimed so long ago that its worker has probably hung. seconds: since then."""
+    """A shard whose worker has probably hung. seconds: time since the claim."""
 
     shard_id: int
     evaluation_id: int
@@ -43,8 +42,8 @@ class Stalled(NamedTuple):
 def patience(session: Session, settings: Settings, shard_claim: Claim | None) -> float:
     """Return the seconds that a shard may go without progress.
 
-    Ten times the shard's time at the slowest rate measured for its model on this kind of device, within the bounds of
-    the settings. The upper bound if no rate was measured, and while the model is being loaded (no claim).
+    This is ten times the shard's time at the slowest rate measured for its model in this queue, within the bounds of
+    the settings. It is the upper bound if no rate was measured, and while the model is being loaded (no claim).
     """
     longest = max(settings.stall_min_seconds, settings.stall_max_seconds)
     if shard_claim is None:
@@ -65,7 +64,7 @@ def patience(session: Session, settings: Settings, shard_claim: Claim | None) ->
 
 
 def give_up(session: Session, shard_claim: Claim, worker_id: str, error: str) -> bool:
-    """Take a shard from its hung worker, and count a failure. False: the claim was lost before."""
+    """Take a shard from its hung worker and count a failure. Returns False if the claim was already lost."""
     if not fail(session, shard_claim, error):
         return False
     of_shard = update(Shard).where(Shard.id == shard_claim.shard_id)
@@ -74,7 +73,7 @@ def give_up(session: Session, shard_claim: Claim, worker_id: str, error: str) ->
 
 
 def overdue(session: Session, settings: Settings) -> list[Overdue]:
-    """Return shards in work that should have been done long ago, or that their workers gave up."""
+    """Return the leased shards that should have been done long ago, by id."""
     query: Any = (
         select(Shard, Evaluation.model_revision_id, Worker.host, Worker.pid, database_now().label("now"))
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
@@ -82,16 +81,16 @@ def overdue(session: Session, settings: Settings) -> list[Overdue]:
         .where(Shard.state == "leased", Shard.claimed_at < database_now(-settings.stall_min_seconds))
         .order_by(Shard.id)
     )
-    found = []
+    hung = []
     for shard, model_revision_id, host, pid, now in session.execute(query):
         seconds = (now - shard.claimed_at).total_seconds()
         generation = shard.registry_generation or ""
-        held = Claim(
+        shard_claim = Claim(
             shard.id, shard.evaluation_id, model_revision_id, shard.fence, shard.worker_id, generation, shard.queue
         )
-        if seconds > patience(session, settings, held):
-            found.append(Overdue(shard.id, shard.evaluation_id, host, pid, seconds))
-    return found
+        if seconds > patience(session, settings, shard_claim):
+            hung.append(Overdue(shard.id, shard.evaluation_id, host, pid, seconds))
+    return hung
 
 
 def list_stalled(session: Session, within_seconds: float) -> list[Stalled]:
@@ -101,10 +100,10 @@ def list_stalled(session: Session, within_seconds: float) -> list[Stalled]:
         .where(Shard.stalled_at > database_now(-within_seconds))
         .order_by(Shard.stalled_at.desc(), Shard.id.desc())
     )
-    found = []
+    stalled = []
     for shard_id, evaluation_id, worker_id, at in session.execute(query):
         assert at is not None
         worker = session.get(Worker, worker_id)  # a worker that stored nothing may be pruned
         host, pid = ("a forgotten host", 0) if worker is None else (worker.host, worker.pid)
-        found.append(Stalled(shard_id, evaluation_id, host, pid, at))
-    return found
+        stalled.append(Stalled(shard_id, evaluation_id, host, pid, at))
+    return stalled

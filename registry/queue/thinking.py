@@ -1,8 +1,8 @@
-"""Check before an evaluation is queued that a model can think as a protocol requires.
+"""Check that a model can think as a protocol requires, before an evaluation is queued.
 
-A model with a known template supports the settings that the template mentions. For a server's template this is tested
-when the model is registered: the server writes a conversation down with one setting and with another (`Shown`). A
-provider supports the settings that its library has a parameter for.
+A model with a known template supports the settings that the template mentions. A server's template is tested when the
+model is registered: the server renders a conversation with different settings (`Shown`). A provider supports the
+settings that its library has a parameter for.
 """
 
 import re
@@ -17,15 +17,15 @@ _SWITCH: Final = re.compile(r"\benable_thinking\b|\bthinking is (?:not )?defined
 _EFFORT: Final = re.compile(r"\breasoning_effort\b")
 _BUDGET: Final = re.compile(r"\bthinking_budget\b")
 _BY_EFFORT: Final = ("openai", "azure", "openrouter")
-"""Providers whose setting of thinking is a word (effort); for the others it is a number of tokens."""
+"""Providers that take a word (effort) as the setting of thinking; the others take a number of tokens."""
 
 
 @dataclass(frozen=True)
 class Shown:
     """The settings of thinking that a model supports.
 
-    switch: on and off. effort: in words. budget: as a number of tokens. continues: a text can be continued, so a
-    thought can be limited and closed.
+    switch: thinking can be turned on and off. effort: it can be set by a word. budget: it can be set by a number of
+    tokens. continues: a text can be continued, so a thought can be limited and closed.
     """
 
     switch: bool
@@ -39,7 +39,7 @@ class Shown:
 
 
 def read_template(template: str | None) -> Shown:
-    """Return the settings that the template of a locally loaded model mentions; it is read, not run."""
+    """Return the settings that a locally loaded model's template mentions; the template is only searched, not run."""
     text = template or ""
     return Shown(
         switch=_SWITCH.search(text) is not None,
@@ -50,7 +50,7 @@ def read_template(template: str | None) -> Shown:
 
 
 def read_server(document: Mapping[str, Any] | None) -> Shown | None:
-    """Return the settings that a model revision stores about its server; None if the server reveals none."""
+    """Return the settings that a model revision stores about its server; None if none are stored."""
     return None if document is None else Shown(**{name: bool(document.get(name)) for name in Shown.__annotations__})
 
 
@@ -59,8 +59,8 @@ def why_not_honoured(
 ) -> str | None:
     """Return why a protocol's settings of thinking cannot be honoured, with the remedy; None if they can be.
 
-    shown: None for a server that reveals nothing, and for providers. endpoint: None for a locally loaded model. model:
-    its name on the server.
+    shown: the supported settings; None for providers, and for servers without stored settings. endpoint: None for a
+    locally loaded model. model: its name on the server.
     """
     if "generation" not in definition:
         return None
@@ -69,12 +69,12 @@ def why_not_honoured(
         return None
     if endpoint is not None and endpoint.provider is not None:
         return _check_provider(thinking, endpoint, model)
-    told = thinking.thinking != "default" or thinking.effort is not None
-    if told and not definition["chat_template"]:
+    uses_template = thinking.thinking != "default" or thinking.effort is not None
+    if uses_template and not definition["chat_template"]:
         return "thinking and effort are told to the chat template, and the protocol has none; set chat_template = true"
     if endpoint is not None and endpoint.openai_parameters_only:
-        alone = Thinking(effort=thinking.effort)
-        if thinking == alone and isinstance(thinking.effort, str):
+        effort_only = Thinking(effort=thinking.effort)
+        if thinking == effort_only and isinstance(thinking.effort, str):
             return None
         return "its endpoint has openai_parameters_only, which knows effort = low, medium or high; leave the rest out"
     if shown is None:

@@ -32,9 +32,10 @@ _WHOSE: Final = {"evaluation": "its budget", "submission": "its submission's bud
 
 @dataclass(frozen=True)
 class Wait:
-    """One reason why an evaluation waits, its beginning, and its end in words.
+    """One reason why an evaluation waits.
 
-    since: None if unknown. until: time of the event in `ends`; None if unknown, or if somebody must act.
+    ends: the event that ends the wait, in words. since: None if unknown. until: time of that event; None if it is
+    unknown or a user must act.
     """
 
     kind: Kind
@@ -45,7 +46,7 @@ class Wait:
 
     @property
     def what(self) -> str:
-        """Describe the wait in a few words, as behind a progress bar."""
+        """Return a short description of the wait, as in a progress display."""
         return WHAT[self.kind]
 
     def document(self) -> dict[str, Any]:
@@ -54,12 +55,12 @@ class Wait:
 
 
 def waits_of(session: Session, states: dict[int, str], settings: Settings) -> dict[int, list[Wait]]:
-    """Return the waits of each evaluation that waits.
+    """Return the waits of evaluations by id; evaluations that do not wait are absent.
 
-    states: evaluation to its state. No account and no amount is named, since everybody who sees the evaluation reads
-    it.
+    states: state by evaluation id. Reasons name no account and no amount, since everybody who sees the evaluation reads
+    them.
     """
-    found: dict[int, list[Wait]] = {}
+    waits: dict[int, list[Wait]] = {}
     paused = {evaluation_id for evaluation_id, state in states.items() if state == "paused"}
     active = {evaluation_id for evaluation_id, state in states.items() if state in ("queued", "running")}
     for evaluation_id, wait in (
@@ -67,8 +68,8 @@ def waits_of(session: Session, states: dict[int, str], settings: Settings) -> di
         *(_limits(session, active, settings) if settings.endpoints else ()),
         *_budgets(session, paused),
     ):
-        found.setdefault(evaluation_id, []).append(wait)
-    return found
+        waits.setdefault(evaluation_id, []).append(wait)
+    return waits
 
 
 def _batches(session: Session, ids: Collection[int], paused: Collection[int]) -> list[tuple[int, Wait]]:
@@ -87,15 +88,15 @@ def _batches(session: Session, ids: Collection[int], paused: Collection[int]) ->
         .group_by(ProviderBatch.evaluation_id)
     )
     now = session.scalars(select(database_now())).one()
-    found = []
+    waits = []
     for evaluation_id, batches, prompts, since, until in session.execute(query):
         reason = f"the provider has {_count(batches, 'batch', 'batches')} with {_count(prompts, 'prompt', 'prompts')}"
         ends = "it answers within a day, and a worker asks for the results"
         if evaluation_id in paused:
             ends = f"the results are collected after: {propose('evaluations resume', evaluation_id)}"
         ahead = until if until is not None and until > now and evaluation_id not in paused else None
-        found.append((evaluation_id, Wait("batch", reason, ends, since, ahead)))
-    return found
+        waits.append((evaluation_id, Wait("batch", reason, ends, since, ahead)))
+    return waits
 
 
 def _count(number: int, one: str, many: str) -> str:
@@ -114,7 +115,7 @@ def _limits(session: Session, ids: Collection[int], settings: Settings) -> list[
         .where(Evaluation.id.in_(ids), ModelRevision.kind == "openai")
         .where(select(Shard.id).where(Shard.evaluation_id == Evaluation.id, Shard.state == "leased").exists())
     )
-    found = []
+    waits = []
     for evaluation_id, location in session.execute(query).all():
         covering = [endpoint for endpoint in endpoints if endpoint.covers(location or "")]
         if not covering:
@@ -127,21 +128,21 @@ def _limits(session: Session, ids: Collection[int], settings: Settings) -> list[
         until = waits_until(limit, now)
         if until is None or (until - now).total_seconds() < SHORTEST_SECONDS:
             continue
-        held = limit.not_before is not None and limit.not_before > now
+        paused = limit.not_before is not None and limit.not_before > now
         reason = (
             f"the provider asked everybody with the key of endpoint {endpoint.name} to pause"
-            if held
+            if paused
             else f"requests of all workers with the key of endpoint {endpoint.name} use its rate limit up"
         )
         ends = "the next request is sent"
         last = select(func.max(func.coalesce(ProviderCall.ended_at, ProviderCall.begun_at)))
         since = session.scalar(last.where(ProviderCall.evaluation_id == evaluation_id))
-        found.append((evaluation_id, Wait("rate-limit", reason, ends, since, until)))
-    return found
+        waits.append((evaluation_id, Wait("rate-limit", reason, ends, since, until)))
+    return waits
 
 
 def _budgets(session: Session, ids: Collection[int]) -> list[tuple[int, Wait]]:
-    found = []
+    waits = []
     for evaluation_id in ids:
         full = full_budget(session, evaluation_id)
         if full is None:
@@ -149,5 +150,5 @@ def _budgets(session: Session, ids: Collection[int]) -> list[tuple[int, Wait]]:
         reason = f"{_WHOSE[full.kind]} has no room for another answer"
         ends = f"raise the budget, then: {propose('evaluations resume', evaluation_id)}"
         last = select(func.max(ProviderCall.ended_at)).where(ProviderCall.evaluation_id == evaluation_id)
-        found.append((evaluation_id, Wait("budget", reason, ends, session.scalar(last), None)))
-    return found
+        waits.append((evaluation_id, Wait("budget", reason, ends, session.scalar(last), None)))
+    return waits

@@ -111,7 +111,7 @@ def generation_command(new: bool) -> None:
 
     with write_session(engine_of(settings_of())) as session:
         generation.draw(session, generation.ASKED) if new else generation.current(session)
-        found = generation.standing(session)
+        found = generation.read_generation(session)
     assert found is not None
     tell(
         {"generation": found.generation, "reason": found.reason, "drawn_at": found.drawn_at},

@@ -117,7 +117,7 @@ def draw(engine: Engine) -> tuple[str, str]:
     """Return the registry's generation and why it was drawn, as the next claim finds it."""
     with write_session(engine) as session:
         generation.current(session)
-        found = generation.standing(session)
+        found = generation.read_generation(session)
     assert found is not None
     assert found.is_here
     return found.generation, found.reason
