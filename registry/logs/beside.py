@@ -1,4 +1,4 @@
-"""Results in files next to a log, as lm-evaluation-harness and Every Eval Ever write them."""
+"""Results that lm-evaluation-harness and Every Eval Ever write to a file next to a log."""
 
 import math
 from collections.abc import Mapping
@@ -22,25 +22,25 @@ def task_and_date(path: Path) -> tuple[str, str]:
 
 
 def harness_results(path: Path) -> Path:
-    """Return the place of the results that belong to a samples file."""
+    """Return the path of the results that belong to a samples file."""
     return path.with_name(f"results_{task_and_date(path)[1]}.json")
 
 
 def harness_overall(path: Path, results: Any, first: Mapping[str, Any]) -> float | None:
-    """Return the score of the task in its results, by the metric and the filter of a sample."""
+    """Return a task's score in its results, by the metric and the filter of a sample; None if it is missing."""
     scores = members_of(members_of(results, "results"), task_and_date(path)[0])
     metric = next((name for name in METRICS if name in first), None)
     return finite(scores.get(f"{metric},{first.get('filter', 'none')}"))
 
 
 def every_eval_ever_results(path: Path) -> Path | None:
-    """Return the place of the evaluation that a file of single answers belongs to; None if its name has none."""
+    """Return the path of the evaluation to which a file of single answers belongs; None if its name gives none."""
     beside = path.with_name(path.name.removesuffix(".gz").replace("_samples.jsonl", ".json"))
     return None if beside == path else beside
 
 
 def every_eval_ever_overall(results: Any, first: Mapping[str, Any]) -> float | None:
-    """Return the score of the result that a record counts in."""
+    """Return the score of the result to which a record belongs; None if it is missing."""
     found = results.get("evaluation_results") if isinstance(results, dict) else None
     for result in found if isinstance(found, list) else []:
         if isinstance(result, dict) and result.get(RESULT) == first.get(RESULT):
@@ -49,7 +49,7 @@ def every_eval_ever_overall(results: Any, first: Mapping[str, Any]) -> float | N
 
 
 def overall_beside(path: Path, form: str) -> float | None:
-    """Return the overall score that a file next to a log of lines states; None if there is none, or it has several."""
+    """Return the overall score in a file next to a log of lines; None if there is none, or it has several results."""
     if form == HARNESS:
         file: Path | None = harness_results(path)
     else:
@@ -61,7 +61,7 @@ def overall_beside(path: Path, form: str) -> float | None:
     if form == HARNESS:
         overall = harness_overall(path, results, first)
     elif any(line.get(RESULT) != first.get(RESULT) or line.get("error") for _, line in lines) or first.get("error"):
-        return None  # one of several results, or prompts without an answer: it may count other answers
+        return None  # the score is over other answers: one of several results, or prompts without an answer
     else:
         overall = every_eval_ever_overall(results, first)
     return overall if overall is not None and 0 <= overall <= 1 else None

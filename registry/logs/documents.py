@@ -1,6 +1,6 @@
-"""Helpers for other programs' whole logs: JSON documents and archives, read with errors that name the place.
+"""Helpers for logs of other programs that are JSON documents or archives; errors name the place in the log.
 
-A log is one document, not lines: it is read into memory once, and its answers are kept.
+Such a log is one document, not lines: it is read into memory once, and its answers are kept.
 """
 
 import zipfile
@@ -23,11 +23,12 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class Log:
-    """The answers of a log and its own description.
+    """The answers of a log, and its description of itself.
 
-    about: the run, the model and the program, kept with the evaluation. metric, stated: the overall score that the log
-    states, None if it states none. shots: the most examples that a prompt had, if the log records them. remarks: notes
-    for the importer. left_out: answers that the overall score may count and that are not among `recorded`.
+    about: the run, the model and the program, stored with the evaluation. metric, stated: the overall score that the
+    log states, None if it states none. shots: the most examples in a prompt, if the log records them. remarks: notes
+    for the importer. left_out: number of answers that are not among `recorded` although the overall score may count
+    them.
     """
 
     format: str
@@ -41,14 +42,15 @@ class Log:
 
     @property
     def overall(self) -> float | None:
-        """Return the score that the answers must have; None if the log states none, or covers other answers."""
+        """Return the overall score to compare with the answers; None if the log states none, or for other answers."""
         return None if self.left_out else self.stated
 
 
 def load_json(path: Path, *, storable: bool = True) -> Any:
-    """Return a file's JSON document; NaN, which some programs write, is allowed, and everything else unless `storable`.
+    """Return a file's JSON document. NaN is allowed, since some programs write it.
 
-    Raises IngestError for a missing, cut-off or damaged file, or if it takes too much memory.
+    storable: whether to refuse values that no database stores. Raises IngestError for a missing, cut-off or damaged
+    file, or if it takes too much memory.
     """
     return read_document(path, constants=True, storable=storable)
 
@@ -72,7 +74,7 @@ def read_archived_json(archive: Archive, name: str, *, storable: bool = True) ->
 
 
 def members(place: Place, document: Mapping[str, Any], key: str, kind: type[Kind]) -> Kind:
-    """Return document[key], of the required kind; rejects anything else."""
+    """Return document[key] if it is of the required kind; reject anything else."""
     value = document.get(key)
     if not isinstance(value, kind) or isinstance(value, bool):
         place.reject(f"{key} {quote(value)} is not {_KINDS[kind]}; the log is damaged, or of another version")
@@ -97,7 +99,7 @@ def texts(place: Place, document: Mapping[str, Any], key: str) -> list[str]:
 
 
 def read_description(path: Path, document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the known parts of a description, as texts. Rejects text that is no name: pages show it as a whole."""
+    """Return the known parts of a log's description as texts. Rejects text that is too long for a name."""
     place = Place(path, 1)
     found = {key: str(value) for key, value in document.items() if value is not None}
     for key, text in found.items():

@@ -1,4 +1,4 @@
-"""Files of logs read line by line, and files next to them; damaged parts are reported and skipped."""
+"""Reading of logs line by line, and of files next to them; damaged parts are reported and skipped."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,14 +16,14 @@ from registry.untrusted import decode_answer
 
 DAMAGED: Final = "unreadable-file"
 AGAIN: Final = "fetch it again"
-"""The ending of an error of a file that is read here; a finding about it has its own remedy."""
+"""The end of an error message about such a file; a finding about it has its own remedy."""
 
 Found = TypeVar("Found")
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise IngestError if the system does not let a file be read."""
+    """Raise IngestError if a file cannot be read within the block."""
     try:
         yield
     except OSError as error:
@@ -32,9 +32,9 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield each line with its number: its object, or the problem with it. Blank lines are skipped.
+    """Yield each line's number, and its object or the problem with it. Blank lines are skipped.
 
-    Values that no database stores, such as NUL and half a surrogate pair, are in models' outputs, and are allowed.
+    Values that no database stores, such as NUL and half a surrogate pair, occur in models' outputs and are allowed.
     """
     for place, raw in raw_lines(path):
         yield place.line, _object_of(raw.decode("utf-8", "replace"))
@@ -51,7 +51,7 @@ def _object_of(text: str) -> dict[str, Any] | str:
 def records_of(
     path: Path, read: Callable[[str, Mapping[str, Any]], Iterator[Seen | Unusable]]
 ) -> Iterator[Seen | Unusable]:
-    """Yield the results of `read` for each line, given its place; damaged lines are reported."""
+    """Yield the records that `read` returns for each line, given its place; report damaged lines."""
     for number, line in lines_of(path):
         if isinstance(line, str):
             yield Unusable(f"line {number}", line, DAMAGED)

@@ -1,4 +1,4 @@
-"""The form of a program's logs: all that import, audit, messages and documentation need to know of a format."""
+"""The definition of a format of logs: all that imports, audits, messages and documents need to know about it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,35 +13,34 @@ CAT: Final = "ibm-cat"
 HARNESS: Final = "lm-evaluation-harness"
 EVERY_EVAL_EVER: Final = "every-eval-ever"
 OUTPUTS: Final = "outputs"
-"""The format that is our own."""
+"""Our own format."""
 QUESTIONS: Final = "questions"
-"""The format of a file of questions, which lends its texts to logs that have none."""
+"""The format of a file of questions, which provides texts for logs that have none."""
 HELM: Final = "helm"
 INSPECT: Final = "inspect"
 OPENCOMPASS: Final = "opencompass"
 LIGHTEVAL: Final = "lighteval"
 STATE_FILE: Final = "scenario_state.json"
-"""The file of a run folder of HELM that has the answers."""
+"""The file with the answers in a run folder of HELM."""
 
 TABLE: Final = "table"
 METADATA: Final = "shuffleboard"
-"""Key of a record that we had another program ask: its question, variant and order."""
+"""Key of our question, variant and order in a record of another program that we configured."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format, which its module defines and `registry.logs.formats` lists.
+    """A format of logs, defined in its module and listed in `registry.logs.formats`.
 
-    layout: "lines" of JSON, one "document", "columns" of Parquet, or a "table". keys: of each line or of the document,
-    or columns; the first format that fits is meant. sample: a line, or the first item of a document, as the program
-    writes it. recognised, becomes: cells of the table in `docs/importing-outputs.md`; paragraph: its peculiarities,
-    there.
+    layout: "lines" of JSON, one "document", "columns" of Parquet, or a "table". keys: the keys of each line or of the
+    document, or columns, by which the format is recognised; the first format that fits counts. sample: a line, or the
+    first item of a document, as the program writes it. recognised, becomes: cells of the table in
+    `docs/importing-outputs.md`; paragraph: its peculiarities, for the same document.
     scores: how its logs get their scores; empty if they never have any.
 
-    A log is read from its path and its head: the first line, the document, or None. sources: its records as written,
-    for an audit, with the questions of other files. read_lines and read_log: its answers joined to the questions of a
-    benchmark.
-    questions: the questions that it contains, as lines of a benchmark file.
+    The functions take a log's path and its head: the first line, the document, or None. sources: returns its records as
+    written, for an audit, given the questions of other files. read_lines, read_log: return its answers matched to the
+    questions of a benchmark. questions: returns the questions that it contains, as lines of a benchmark file.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Read a label: the only place that decides which option an answer or a key of a log names.
+"""Reading of labels: the only module that decides which option an answer or a key of a log names.
 
 A log may count digits from 0 or from 1, and a letter may also be an option's text. Each label is therefore read under
-every convention of CONVENTIONS; `agreement` takes the convention that reproduces the log's own scores.
+every convention of CONVENTIONS; `agreement` chooses the convention that reproduces the log's own scores.
 """
 
 import re
@@ -18,11 +18,11 @@ from registry.prompting.labels import LETTERS
 
 @dataclass(frozen=True)
 class Convention:
-    """One way to read labels.
+    """A convention of reading labels.
 
     form: "any" takes `b`, `(B)`, `Option B`, `B. text` and an option's text in any case; "case" takes a bare label or
     an option's text in any case; "exact" takes only the label or the text itself. first_digit: the number of the first
-    option. text_first: an option's text comes before a label that reads the same.
+    option. text_first: an option's text takes precedence over a label that reads the same.
     """
 
     form: str
@@ -46,14 +46,14 @@ CONVENTIONS: Final = tuple(
     Convention(form, first_digit, text_first)
     for form, first_digit, text_first in product(("any", "case", "exact"), (0, 1), (False, True))
 )
-"""All conventions, in the order in which they are tried: a log is read by the first that reproduces its scores."""
+"""All conventions, in the order in which they are tried: the first that reproduces a log's scores is used."""
 BARE: Final = next(number for number, convention in enumerate(CONVENTIONS) if convention.form == "case")
-"""Index in CONVENTIONS of the first that reads bare labels only, without words around them."""
+"""Index in CONVENTIONS of the first convention that reads bare labels only, without words around them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A label in a log's own words.
+    """A label as a log writes it.
 
     positions: shape (len(CONVENTIONS),); the position, from 0, of the option that each convention reads in it; None if
     it reads none.
@@ -64,7 +64,7 @@ class Written:
 
 
 _LONGEST: Final = 2_000
-"""Characters beyond which a text is neither a label nor compared with options in other forms."""
+"""A text with more characters is not a label, and is compared with options only exactly."""
 _MARKS: Final = " \t\r\n()[]{}<>.,:;*\"'`$“”‘’。，、：；【】〔〕「」『』《》"
 _LEAD: Final = re.compile(
     r"(?:(?:so|thus|therefore|hence),? ?)?(?:my |the )?(?:(?:best|correct|final|right)[ _]?)?"
@@ -81,8 +81,8 @@ _LABELLED: Final = re.compile(r"[(\[*]{0,3}([A-Za-z]|\d{1,2})(?:[.):\]*]{1,3}|(?
 def read_label(value: Any, options: Sequence[str], *, right: int | None = None) -> Written:
     """Read a label under every convention.
 
-    options: the texts shown, by position. right: the position that equal texts mean, if the log marks the right one.
-    Whole numbers are indices; letters, digits as text and option texts are labels.
+    options: the texts shown, by position. right: the position that a text of several equal options means, if the log
+    marks the right one. Whole numbers are indices; letters, digits as text and option texts are labels.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -98,12 +98,12 @@ def read_label(value: Any, options: Sequence[str], *, right: int | None = None) 
 
 @lru_cache(maxsize=50_000)
 def _intern_written(value: str, positions: tuple[int | None, ...]) -> Written:
-    """Return equal labels as one object: a table has one for each cell."""
+    """Return one object for all equal labels: a table has a label in each cell."""
     return Written(value, positions)
 
 
 def certain(value: Any, position: int | None) -> Written:
-    """Return a label whose position the log states beyond doubt."""
+    """Return a label whose position the log states unambiguously."""
     return Written(shorten(value, 60), _all(position))
 
 
@@ -126,7 +126,7 @@ def _positions(text: str, options: tuple[str, ...], right: int | None) -> tuple[
     if not text:
         return _all(None)
     if len(text) == 1 and text in LETTERS and text.casefold() not in _fold_options(options):
-        return _all(_check_range(LETTERS.index(text), len(options)))  # the same under every convention
+        return _all(_check_range(LETTERS.index(text), len(options)))  # all conventions agree
     found = []
     for convention in CONVENTIONS:
         label = _label(text, convention, options)
@@ -149,7 +149,7 @@ def _label(text: str, convention: Convention, options: tuple[str, ...]) -> int |
 
 
 def _bare(text: str, options: tuple[str, ...]) -> str:
-    """Return the label of a text without brackets, marks, `Option` before it and the option's words behind it."""
+    """Return a text without brackets, marks and a leading `Option`; only its label if its option's words follow."""
     while ("\\" in text or "<" in text) and (inside := _BOX.sub(r"\1\2", text)) != text:
         text = inside
     bare = " ".join(text.split()).strip(_MARKS + "\\")
@@ -177,7 +177,7 @@ def _fold_options(options: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _option(text: str, options: tuple[str, ...], right: int | None, *, exact: bool) -> int | None:
-    """Return the position of the option with this text; of equal ones the right one, else the first."""
+    """Return the position of the option with this text; if several are equal, of the right one, else of the first."""
     same = [position for position, option in enumerate(options) if option.strip() == text]
     if not same and not exact and (wanted := _fold(text)):
         same = [position for position, option in enumerate(_fold_options(options)) if option == wanted]
@@ -187,7 +187,7 @@ def _option(text: str, options: tuple[str, ...], right: int | None, *, exact: bo
 
 
 def names_by_text(label: Written, options: Sequence[str], order: Sequence[int | str] | None = None) -> bool | None:
-    """Return whether a label is an option's text, True, or another form; None if conventions read it differently.
+    """Return whether a label is an option's text rather than another form; None if conventions read it differently.
 
     order: the options or names of inserted ones by position, if `options` are in another order.
     """
@@ -210,12 +210,12 @@ def are_one(labels: Sequence[Written]) -> bool:
 
 
 INVALID: Final = "[invalid]"
-"""Written by a filter that extracted nothing."""
+"""The value that a filter of lm-evaluation-harness writes if it extracted nothing."""
 
 
 def answer_label(
     value: Any, options: Sequence[str], keyed: Written | None = None, stated: float | None = None
 ) -> Written:
-    """Return an answer as a label; of equal options it means the right one if it is scored as right."""
+    """Return an answer as a label. If it fits several equal options and is scored as right, it means the right one."""
     right = keyed.positions[0] if keyed is not None and stated == 1 else None
     return read_label(None if value == INVALID else value, options, right=right)

@@ -1,4 +1,4 @@
-"""The options that a prompt lists behind labels, and the question before them."""
+"""Options that a prompt lists behind labels, and the question before them."""
 
 import re
 from collections.abc import Sequence
@@ -16,17 +16,20 @@ _LABELLED: Final = re.compile(
 CUE: Final = re.compile(
     r"answer|letter|choice|choose|option|respond|repl(?:y|ies)|label|select|pick|output", re.IGNORECASE
 )
-"""Words of an instruction: a question may be about persons A and B."""
+"""Words that mark an instruction: a question without them may be about persons A and B."""
 _ANSWER: Final = re.compile(r"\W*(?:\w{1,2}\W*|(?:the )?(?:correct )?answer\b.*)?$", re.IGNORECASE)
 _FROM_THE_END: Final = 50_000
-"""Characters at the end of a prompt among which its last list of options is."""
+"""Characters at the end of a prompt in which its last list of options is searched."""
 _HEADING: Final = re.compile(r"(?:\banswer )?\b(?:options|choices):$", re.IGNORECASE)
 _QUESTION: Final = re.compile(r"^(?:question|q|problem|input)\s*(?:\d+\s*)?[:.]\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The last list of labelled options in a prompt, with the question and all text before it and the text after it."""
+    """The last list of labelled options in a prompt.
+
+    question: the question of the list. before, after: all text before and after the list.
+    """
 
     question: str
     before: str
@@ -36,7 +39,7 @@ class Listing:
 
 
 def listing(prompt: str) -> Listing | None:
-    """Return the last list of options in a prompt, one a line behind labels from A, a or 1 on; None without one."""
+    """Return the last list of options in a prompt, one per line behind labels from A, a, 1 or 0 on; else None."""
     runs: list[list[re.Match[str]]] = []
     for match in _LABELLED.finditer(prompt, max(0, len(prompt) - _FROM_THE_END)):
         if runs and _follows(runs[-1][-1][1], match[1]):
@@ -51,7 +54,7 @@ def listing(prompt: str) -> Listing | None:
         return None
     best = runs[-1]
     before = prompt[: best[0].start()]
-    # A question may list statements of its own, by other labels than its options.
+    # A question may list statements of its own, with other labels than its options.
     example = next((run for run in runs[-2::-1] if run[0][1] == best[0][1]), None)
     return Listing(
         _question(before if example is None else before[example[-1].end() :], behind_example=example is not None),
@@ -63,7 +66,7 @@ def listing(prompt: str) -> Listing | None:
 
 
 def find_listing_labels(records: Sequence[Seen]) -> Sequence[str]:
-    """Return the labels behind which the prompts of a log list the options, by position; letters if none does."""
+    """Return the labels behind which a log's prompts list options, by position; letters if no prompt lists any."""
     for seen in records[:_LOOKED_AT]:
         found = listing(seen.prompt) if seen.prompt and seen.texts else None
         if found is not None and len(found.labels) == len(seen.options):
@@ -72,7 +75,7 @@ def find_listing_labels(records: Sequence[Seen]) -> Sequence[str]:
 
 
 _LOOKED_AT: Final = 20
-"""Records whose prompts show how options are labelled."""
+"""The number of records in whose prompts labels of options are searched."""
 
 
 def _question(text: str, *, behind_example: bool) -> str:

@@ -1,6 +1,6 @@
-"""The overall score of a log as a mean of its answers: over all of them, or over the values of one of their fields.
+"""Means that a log's overall score may be: over all its answers, or over the values of one of their fields.
 
-Several programs print the mean over subjects or tasks, each counting alike, and do not say so.
+Several programs report the mean over subjects or tasks with equal weights, and do not say so.
 """
 
 import re
@@ -12,12 +12,12 @@ from typing import Any, Final
 from registry.benchmarks.lines import shorten
 
 ROUNDED: Final = 6e-4
-"""The most that rounding moves a stated mean: programs keep at least three decimals."""
+"""The largest effect of rounding on a stated mean: programs keep at least three decimals."""
 EXACT: Final = 1e-6
-"""Between two means of the same answers, which programs sum in different orders."""
+"""Largest difference between two means of the same answers that are summed in different orders."""
 _MOST_DECIMALS: Final = 6
 _MOST_VALUES: Final = 1_000
-"""Values of a field beyond which it names records, and not groups of them."""
+"""A field with more values than this names single records, not groups."""
 _LONGEST_VALUE: Final = 100
 _MOST_FIELDS: Final = 40
 _GROUPING: Final = re.compile(
@@ -25,11 +25,11 @@ _GROUPING: Final = re.compile(
     r"|eval|dimension|skill|genre|difficulty",
     re.IGNORECASE,
 )
-"""Names of fields by which programs group: a rounded score may be near the mean over another field by chance."""
+"""Names of fields by which programs group answers: a mean over another field may equal a rounded score by chance."""
 
 
 def tolerance(stated: float) -> float:
-    """Return how far a stated mean may be from that of its answers, by its decimals.
+    """Return the tolerance between a stated mean and its answers' mean, from its decimals.
 
     >>> tolerance(0.79), tolerance(0.7905), tolerance(2 / 3)
     (0.0006, 0.0001, 1e-06)
@@ -39,7 +39,7 @@ def tolerance(stated: float) -> float:
 
 
 def fields_of(*parts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the short texts and whole numbers of a record, by name: one of them may name its subject or task."""
+    """Return the short texts and whole numbers of a record by name: one of them may be its subject or task."""
     found: dict[str, str] = {}
     for part in parts:
         for name, value in part.items():
@@ -51,7 +51,10 @@ def fields_of(*parts: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Group:
-    """Answers with one value of a field. scored: how many have a score; stated: its sum; right: by reading."""
+    """The answers with the same value of a field. scored: number with a score. stated: sum of scores.
+
+    right: by reading.
+    """
 
     answers: int = 0
     scored: int = 0
@@ -62,7 +65,7 @@ class _Group:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over the values of a field. own: over the log's own scores, and not over the right answers."""
+    """A mean over the values of a field. own: whether it is over the log's own scores, not over right answers."""
 
     field: str
     values: int
@@ -75,7 +78,7 @@ class Mean:
 
 
 class Fields:
-    """The fields that all records of a log have, as numbers: the values of each record, in their order."""
+    """The fields that all records of a log have, with each record's values as numbers."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, dict[str, int]] = {}
@@ -83,7 +86,7 @@ class Fields:
         self._started = False
 
     def add(self, fields: Mapping[str, str]) -> None:
-        """Keep the fields of the next record."""
+        """Store the fields of the next record."""
         if not self._started:
             self._started = True
             self._numbers = {name: {} for name in fields}
@@ -96,7 +99,7 @@ class Fields:
                 self._rows[name].append(numbers.setdefault(value, len(numbers)))
 
     def of(self, row: int) -> dict[str, str]:
-        """Return the fields of a record, their values as numbers."""
+        """Return the fields of a record, with their values as numbers."""
         return {name: str(rows[row]) for name, rows in self._rows.items()}
 
 
@@ -130,7 +133,10 @@ class Means:
                     group.right[number] = group.right.get(number, 0) + correct
 
     def find(self, overall: float, answers: int, number: int = 0) -> Mean | None:
-        """Return the mean that is the overall score of `answers` answers, under a reading; None if no field has it."""
+        """Return the mean over a field that equals the overall score of `answers` answers; None if no field has it.
+
+        number: the reading under which answers are right.
+        """
         near = tolerance(overall)
         found = (mean for mean in self._means(answers, number) if abs(mean.mean - overall) <= near)
         return next((mean for mean in found if near <= EXACT or _GROUPING.search(mean.field)), None)

@@ -1,7 +1,7 @@
 """A prompt's question and the order of its options, read from its text.
 
-Some programs record prompts and letters and no lists of options. The order is then read behind the labels of the
-prompt: `A. …`, `A) …`, `(A) …` or `A: …`.
+Some programs record prompts and letters but no lists of options. The order is then read from the labels in the prompt:
+`A. …`, `A) …`, `(A) …` or `A: …`.
 """
 
 import re
@@ -13,16 +13,16 @@ from registry.logs.record import KnownQuestion
 from registry.prompting.labels import LETTERS
 
 _ANCHOR: Final = 24
-"""Characters of a question's beginning by which it is looked up."""
+"""Number of characters at a question's beginning by which it is looked up."""
 
 
 def normal(text: str) -> str:
-    """Return a text with every run of blanks as one space."""
+    """Return a text with each run of white space as one space."""
     return " ".join(text.split())
 
 
 def prompt_text(value: Any) -> str:
-    """Return the text of a prompt: one text, or a list of turns."""
+    """Return the text of a prompt, which is one text or a list of turns."""
     if isinstance(value, str):
         return value
     parts = []
@@ -36,7 +36,7 @@ def prompt_text(value: Any) -> str:
 
 
 class PromptFinder:
-    """Finds a prompt's question in a benchmark: the last one in it, after any examples."""
+    """Finds a prompt's question in a benchmark: the last one in the prompt, after any examples."""
 
     def __init__(self, questions: Mapping[str, KnownQuestion]) -> None:
         self._number = len(questions)
@@ -52,8 +52,8 @@ class PromptFinder:
     def find(self, place: Place, prompt: str) -> tuple[KnownQuestion, str]:
         """Return (question, the text after it in the prompt, blanks normalised).
 
-        If several fit, a question whose options all follow is meant, and each of equal ones once. Rejects a prompt
-        without a question of the benchmark.
+        If several questions fit, one whose options all follow is preferred; equal questions are returned in turn.
+        Rejects a prompt without a question of the benchmark.
         """
         text = normal(prompt)
         found = list(self._last(text))
@@ -68,10 +68,10 @@ class PromptFinder:
         return free[0]
 
     def _last(self, text: str) -> Iterator[tuple[KnownQuestion, str]]:
-        """Yield the questions that begin last in a text; of these the longest."""
+        """Yield the questions that begin last in a text, the longest of these only."""
         for start in range(len(text) - 1, -1, -1):
             if text[start : start + self._shortest] not in self._begins:
-                continue  # nearly all places
+                continue  # true for nearly all places
             here = [
                 pair
                 for length in self._lengths
@@ -90,11 +90,11 @@ STYLES: Final[tuple[tuple[str, ...], ...]] = (
     tuple(map(str, range(1, len(LETTERS) + 1))),
     tuple(map(str, range(len(LETTERS)))),
 )
-"""The labels that prompts show before options, by position."""
+"""Styles of labels that prompts show before options, each by position."""
 
 
 def find_listed_order(question: KnownQuestion, listing: str) -> tuple[int, ...] | None:
-    """Return the options in the order of the labels before them in a text; None if they have none.
+    """Return the options in the order of their labels in a text; None if they have none.
 
     Equal options are taken in the benchmark's order.
     """
@@ -126,7 +126,7 @@ def _order_behind(labels: Sequence[str], texts: Sequence[str], listing: str) -> 
 
 
 def ending_order(question: KnownQuestion, endings: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the option that each of several texts ends with; None unless they end with all of them, each once."""
+    """Return the option at the end of each text; None unless the texts end with all options, each once."""
     texts = [normal(option) for option in question.options]
     order: list[int] = []
     for ending in endings:

@@ -1,4 +1,4 @@
-"""Recognising a file's format by its form."""
+"""Recognition of a file's format by its form."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ from registry.proposals import propose
 from registry.untrusted import decode_answer
 
 _LONGEST_LINE: Final = 1 << 20
-"""A first line beyond this is a whole document: a prompt of JSON Lines is shorter."""
+"""A longer first line is a whole document: lines of JSON Lines are shorter."""
 
 
 def form_of_line(line: Mapping[str, Any]) -> str | None:
@@ -42,7 +42,7 @@ def is_archive(path: Path) -> bool:
 
 
 def is_document(path: Path) -> bool:
-    """Return whether a file contains one document by its name and its first line, and not JSON Lines."""
+    """Return whether a file's name and first line show one JSON document, not JSON Lines."""
     if path.suffix != ".json":
         return False
     with path.open("rb") as stream:
@@ -63,7 +63,7 @@ _DOCUMENTS: Final = tuple(
 
 
 def log_file(path: Path) -> Path | None:
-    """Return a log's file: `path` itself, or the state file of HELM's run folder; None if it is no log of a program.
+    """Return a log's file: `path` itself, or the state file of HELM's run folder; None if it is not a program's log.
 
     Logs are folders, archives and `.json` files with one document. Other files contain lines.
     Raises IngestError for a folder without a run.
@@ -83,14 +83,14 @@ def log_file(path: Path) -> Path | None:
 
 
 def read_log(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
-    """Read the answers of a log, `path` being from `log_file`. Raises IngestError for one of another program."""
+    """Read the answers of a log. path: from `log_file`. Raises IngestError for an unknown program's log."""
     format_, head = _log(path)
     assert format_.read_log is not None
     return format_.read_log(path, head, questions)
 
 
 def log_questions(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Return the questions of a log as lines of a benchmark file. Raises IngestError for a log that has none."""
+    """Return the questions of a log as lines of a benchmark file. Raises IngestError if it has none."""
     format_, head = _log(path)
     if format_.questions is None:
         raise IngestError(f"{path.name}: logs of {format_.title} have no lists of options; import the benchmark itself")
@@ -98,7 +98,7 @@ def log_questions(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
 
 
 def _log(path: Path) -> tuple[Format, Any]:
-    """Return the format and the head of a log."""
+    """Return the format and the head of a log; the head is its parsed content, as the format's functions take it."""
     if is_archive(path):
         return FORMATS[INSPECT], inspect_archive(path)
     if _is_details(path):
@@ -123,7 +123,7 @@ def document_of(path: Path, *, storable: bool = True) -> tuple[Format, Any] | No
 
 
 def _is_details(path: Path) -> bool:
-    """Check whether a Parquet file is one of lighteval's details."""
+    """Return whether a file is a Parquet file with lighteval's details."""
     if path.suffix != ".parquet":
         return False
     from registry.files.parquet import parquet_columns  # loads pyarrow

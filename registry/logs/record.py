@@ -1,4 +1,4 @@
-"""A reader's records: one recorded answer, checked against its question, or as an audit sees it."""
+"""Records of a log: a recorded answer checked against its question, or a record as an audit sees it."""
 
 import math
 import re
@@ -17,9 +17,9 @@ _LISTED: Final = re.compile(r"\[\s*\d{1,3}(?:\s*,\s*\d{1,3}){0,99}\s*\]")
 MAX_VARIANT: Final = 32767
 """The highest variant ordinal that fits a smallint."""
 NOT_MULTIPLE_CHOICE: Final = "not-multiple-choice"
-"""Code of the problem that a record has no options."""
+"""The finding about a record without options."""
 SEVERAL_RIGHT: Final = "several-right"
-"""Code of the problem that a record has several right options."""
+"""The finding about a record with several right options."""
 
 
 class Item(Place):
@@ -42,7 +42,7 @@ class Item(Place):
 
 @dataclass(frozen=True)
 class KnownQuestion:
-    """A question of the benchmark, as outputs are checked against it. `ordinal`: its place in the file, from 0."""
+    """A question of the benchmark, for checks of outputs. `ordinal`: its place in the file, from 0."""
 
     question_id: int
     external_id: str
@@ -55,11 +55,12 @@ class KnownQuestion:
 
 @dataclass(frozen=True)
 class Recorded:
-    """One line of outputs: the options shown and the answer. Sequences run by position.
+    """One line of outputs: the options shown and the answer. Sequences are indexed by position.
 
-    order: option ordinals, or names of inserted options. answered: the answer is stated, by `position` (None: no valid
-    answer); else it is the highest probability. weights: probabilities of any sum. answer: a label that is read under
-    one of several conventions, in place of `position`. key: the label that the log calls right. stated: its score.
+    order: option ordinals, or names of inserted options. answered: whether the answer is stated, by `position` (None:
+    no valid answer); if not, it is the highest probability. weights: probabilities of any sum. answer: a label that is
+    read under one of several conventions, in place of `position`. key: the label that the log calls right. stated: its
+    score.
     """
 
     place: Place
@@ -75,7 +76,7 @@ class Recorded:
     stated: float | None = None
     excuse: str | None = None
     reasoning: str | None = None
-    """A thought that was handed over apart from the text."""
+    """A thought that was recorded separately from the text."""
     answer: Written | None = None
     key: Written | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -83,7 +84,7 @@ class Recorded:
 
     @property
     def shown_position(self) -> int | None:
-        """Return the position of the answer, stated or the most probable; None for no valid answer."""
+        """Return the position of the answer, stated or most probable; None for no valid answer."""
         if self.answered:
             return self.position
         values = self.logprobs if self.weights is None else self.weights
@@ -94,14 +95,13 @@ class Recorded:
 
 @dataclass(slots=True)
 class Seen:
-    """One record of a log, as written: no benchmark confirms it. For an audit. Sequences run by position.
+    """One record of a log as written, for an audit: no benchmark confirms it. Sequences are indexed by position.
 
     place: in its file, such as "line 7". text: of the question, None if the log has none. options: as shown; if the log
     has no texts, their identifiers. key: position of the right option, None if unknown. position: of the recorded
-    answer, None for no valid answer. variant: the number of this prompt of the question; None if the log does not
-    record it.
-    stated: the score that the log gives the answer. prompt: everything shown to the model, examples included.
-    output: its text. problems: findings that only the reader can see, as (name, detail).
+    answer, None for no valid answer. variant: the number of this prompt among its question's; None if not recorded.
+    stated: the score that the log gives the answer. prompt: everything shown to the model, examples included. output:
+    its text. problems: findings that only the reader can see, as (name, detail).
     """
 
     place: str
@@ -133,7 +133,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Unusable:
-    """A record that cannot be scored: why, and the name of the finding."""
+    """A record that cannot be scored. detail: the reason. name: the finding to report."""
 
     place: str
     detail: str
@@ -142,10 +142,10 @@ class Unusable:
 
 @dataclass
 class Source:
-    """A log: its own description, and its records.
+    """A log as it describes itself, with its records.
 
-    stated: its own accuracy. declared: whether it states that only some of the questions were run. remarks: why files
-    next to it could not be read.
+    stated: its own accuracy. declared: whether it states that only some of the questions were run. remarks: the reasons
+    why files next to it could not be read.
     """
 
     path: Path
@@ -161,11 +161,11 @@ class Source:
 
 
 Known = dict[str, tuple[str, tuple[str, ...], int]]
-"""Question id to (text, options, right option) of the files of questions that were given."""
+"""Question id → (text, options, right option), from the files of questions in the same audit."""
 
 
 def record_of(place: str, read: Callable[[], Iterator[Seen | Unusable]]) -> list[Seen | Unusable]:
-    """Return the results of `read` for one record; invalid content is reported and does not end the log."""
+    """Return the results of `read` for one record; report invalid content as Unusable, so that the log goes on."""
     try:
         with as_written(place, "repair or remove it"):
             return list(read())
@@ -174,26 +174,26 @@ def record_of(place: str, read: Callable[[], Iterator[Seen | Unusable]]) -> list
 
 
 def unusable(place: str, error: IngestError) -> Unusable:
-    """Return a rejected record, with the reason."""
+    """Return a rejected record with the reason."""
     return Unusable(place, str(error).split(": ", 1)[-1])
 
 
 def only(value: Any) -> Any:
-    """Return the content of nested lists of one item."""
+    """Return the innermost value of nested lists with one item each; other values unchanged."""
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value
 
 
 def one_index(value: Any) -> Any:
-    """Return the item of a list of one, also if the list is written as text, such as "[2]"; else the value."""
+    """Return the item of a list with one item, even if the list is written as text, such as "[2]"; else the value."""
     if isinstance(value, str) and _LISTED.fullmatch(value.strip()):
         value = decode(value)
     return only(value)
 
 
 def find_question(place: Place, questions: Mapping[str, KnownQuestion], question_id: Any) -> KnownQuestion:
-    """Return the benchmark's question with that id; rejects an unknown one."""
+    """Return the benchmark's question with this id; reject an unknown one."""
     if isinstance(question_id, int) and not isinstance(question_id, bool):
         question_id = str(question_id)
     if not isinstance(question_id, str) or question_id not in questions:
@@ -205,14 +205,14 @@ def find_question(place: Place, questions: Mapping[str, KnownQuestion], question
 
 
 def check_variant(place: Place, variant: Any) -> int:
-    """Check a variant ordinal: a whole number from 0."""
+    """Return a variant ordinal if it is a whole number from 0 to MAX_VARIANT; reject anything else."""
     if isinstance(variant, bool) or not isinstance(variant, int) or not 0 <= variant <= MAX_VARIANT:
         place.reject(f"variant {quote(variant)} is not a whole number from 0 to {MAX_VARIANT}")
     return variant
 
 
 def check_order(place: Place, question: KnownQuestion, order: Any) -> tuple[int | str, ...]:
-    """Check the options shown: ordinals of the question, each once, and names of inserted options, each once."""
+    """Check the options shown: ordinals of the question and names of inserted options, each at most once."""
     if not isinstance(order, list) or not order:
         place.reject(f"order {quote(order)} is not a list of the options shown; give ordinals such as [2, 0, 1]")
     for item in order:
@@ -234,7 +234,7 @@ def check_order(place: Place, question: KnownQuestion, order: Any) -> tuple[int 
 
 
 def check_position(place: Place, position: Any, n_shown: int) -> int | None:
-    """Check an answered position, or None for no valid answer."""
+    """Return the answered position if it is valid, or None for no valid answer; reject anything else."""
     if position is None:
         return None
     if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < n_shown:
@@ -248,7 +248,7 @@ def check_position(place: Place, position: Any, n_shown: int) -> int | None:
 def check_numbers(
     place: Place, name: str, values: Any, n_shown: int, *, low: float, high: float
 ) -> tuple[float, ...] | None:
-    """Check finite numbers by position within [low, high]; None if the key is absent or null."""
+    """Return numbers by position if they are finite and within [low, high]; None if the key is absent or null."""
     if values is None:
         return None
     if not isinstance(values, list) or len(values) != n_shown:
@@ -273,7 +273,7 @@ def _number(place: Place, name: str, value: Any, low: float, high: float) -> flo
 
 
 def optional_text(place: Place, value: Any) -> str | None:
-    """Return generated text, if any."""
+    """Return a generated text if it can be stored; None if there is none."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -282,7 +282,7 @@ def optional_text(place: Place, value: Any) -> str | None:
 
 
 def match_options(question: KnownQuestion, shown: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the order of a question's options in `quote`, by text; None if they are not its options.
+    """Return the order of a question's options that these texts show; None if they are not its options.
 
     Equal options are taken in the benchmark's order: no log records which of two equal texts was meant.
     """
@@ -298,20 +298,23 @@ def match_options(question: KnownQuestion, shown: Sequence[str]) -> tuple[int, .
 
 
 def check_permutation(place: Place, order: Any, n_choices: int) -> list[int]:
-    """Check the order in which another program showed the choices at our request; reject anything but an order."""
+    """Return the order in which another program showed the choices at our request; reject anything but an order."""
     if not isinstance(order, list) or {type(item) for item in order} != {int} or sorted(order) != [*range(n_choices)]:
         place.reject(f"order {quote(order)} is no order of its {n_choices} choices; the log is damaged")
     return order
 
 
 def match_permuted(question: KnownQuestion, choices: Sequence[str], order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the options at the positions of `choices`, which `order` says also of equal texts; None if they differ."""
+    """Return the options at the positions of `choices`; None if they are not the question's.
+
+    order: the option at each position as our extension recorded it, which distinguishes equal texts.
+    """
     matched = match_options(question, [choices[order.index(option)] for option in range(len(choices))])
     return None if matched is None else tuple(matched[option] for option in order)
 
 
 def with_answer_at(order: tuple[int | str, ...], question: KnownQuestion, correct: int) -> tuple[int | str, ...]:
-    """Choose between two options with the answer's text: the answer is the option that the file calls correct."""
+    """Return the order in which the option that the file calls correct is the answer, if two options have its text."""
     here = order[correct]
     if here == question.answer or not isinstance(here, int) or question.answer not in order:
         return order
@@ -327,9 +330,9 @@ def _normal(text: str) -> str:
 
 
 class QuestionFinder:
-    """Finds the question that a log means by its options and text; its id decides between several that fit.
+    """Finds the question that a log means, by its options and text; its id decides between several that fit.
 
-    Logs number their samples, so that an id alone proves nothing: "1" may be anybody's first question.
+    Logs number their samples, so an id alone proves nothing: any benchmark may have a question "1".
     """
 
     def __init__(self, questions: Mapping[str, KnownQuestion]) -> None:
@@ -343,8 +346,8 @@ class QuestionFinder:
     def find(self, place: Place, log_id: str, text: str, options: Sequence[str]) -> KnownQuestion:
         """Return the benchmark's question with this text and these options, in any order.
 
-        log_id: its id in the log; the same id means the same question again. Of several questions that are equal in
-        everything, each id takes the next one. Rejects an unknown question, or an id that is used for two questions.
+        log_id: its id in the log; the same id means the same question again. If several questions are equal, each id
+        gets the next one. Rejects an unknown question, or an id that is used for two questions.
         """
         fitting = self._fitting(text, options)
         if log_id in self._found:

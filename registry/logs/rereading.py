@@ -1,4 +1,4 @@
-"""A text read by other rules: the states and rules of protocols, applied to a log's records."""
+"""Reading of a log's texts again, by the states and rules of protocols."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from registry.prompting.thoughts import Divided, Output
 
 FINAL: Final = "final-answer"
 RULES: Final = (FINAL, "select-letter", "first-letter")
-"""Presets whose rules are tried: the answer requested from chat models, [N]'s select and [C]'s first letter."""
+"""Presets whose rules are applied: the answer requested from chat models, [N]'s select and [C]'s first letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reread:
     """The readings of one text.
 
-    state: of the text by `final-answer`. positions: the reading by each of RULES, None for nothing. thought: the answer
-    in the thought alone, if it differs from the answer after it; None if there is no thought.
+    state: the text's state by `final-answer`. positions: the position read by each of RULES, None for none. thought:
+    the answer in the thought alone, if it differs from the answer after it; else None.
     """
 
     state: State
@@ -53,9 +53,9 @@ def reread(
     opened: bool = False,
     labels: Sequence[str] = LETTERS,
 ) -> Reread:
-    """Read an output, whose options were shown behind labels, by the rules.
+    """Read an output by RULES. labels: the labels behind which the options were shown.
 
-    opened: the template had opened the thought.
+    opened: whether the template had opened the thought.
     """
     output = Output(text, reasoning, "refused" if refused else "length" if cut_off else "stop", opened)
     final = _read(FINAL, output, options, labels)
@@ -68,5 +68,5 @@ def reread(
 
 
 def final_reading(text: str, options: Sequence[str]) -> int | None:
-    """Return the position that `final-answer` reads."""
+    """Return the position that the rule `final-answer` reads in a text; None for none."""
     return _read(FINAL, Output(text), options).position

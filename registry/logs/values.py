@@ -1,4 +1,4 @@
-"""Values of logs as programs write them: each function returns None, or nothing, for a value of another kind."""
+"""Conversion of values in logs: each function returns None, or nothing, for a value of another kind."""
 
 import json
 import math
@@ -8,38 +8,38 @@ from typing import Any, Final
 from registry.logs.record import only
 
 _LONGEST_NUMBER: Final = 200
-"""Characters of a number, alone or in a pair, beyond which a text is none."""
+"""A longer text is not a number, alone or in a pair."""
 
 _UNDERFLOW: Final = -600.0
-"""With a lower log-likelihood, a probability is not distinguished from 0."""
+"""Below this log-likelihood, a probability cannot be distinguished from 0."""
 
 
 def text_of(value: Any) -> str | None:
-    """Return a text."""
+    """Return a value if it is a text, else None."""
     return value if isinstance(value, str) else None
 
 
 def number_of(value: Any) -> float | None:
-    """Return a finite number; a truth value is 0 or 1."""
+    """Return a value as a finite number; a truth value is 0 or 1; None for anything else."""
     if isinstance(value, bool):
         return float(value)
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def object_of(value: Any) -> Mapping[str, Any]:
-    """Return an object; an empty one for any other value."""
+    """Return a value if it is an object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def texts_of(value: Any) -> tuple[str, ...]:
-    """Return the items of a list as texts."""
+    """Return the items of a list as texts; nothing if the value is not a list."""
     if not isinstance(value, list):
         return ()
     return tuple(item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for item in value)
 
 
 def likelihood_of(value: Any) -> float | None:
-    """Return a log-likelihood, alone or with whether it is the greedy answer."""
+    """Return a log-likelihood that is written alone, or in a pair with whether it is the greedy answer."""
     value = only(value)
     value = value[0] if isinstance(value, list) and value else value
     if isinstance(value, str) and len(value) > _LONGEST_NUMBER:
@@ -53,8 +53,8 @@ def likelihood_of(value: Any) -> float | None:
 
 
 def weights_of(values: Sequence[float]) -> tuple[float, ...]:
-    """Return probabilities of log-likelihoods, some of them minus infinity."""
+    """Return weights proportional to the probabilities of log-likelihoods, some of which may be minus infinity."""
     highest = max(values)
     if highest == -math.inf:
-        return tuple(1.0 for _ in values)  # the first of equals, as the harness takes it
+        return tuple(1.0 for _ in values)  # the harness takes the first of equals
     return tuple(math.exp(value - (highest if highest < _UNDERFLOW else 0.0)) for value in values)

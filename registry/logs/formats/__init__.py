@@ -1,4 +1,4 @@
-"""The formats of logs, a module each: its keys, how it is recognised, its records, their scores and keys."""
+"""The formats of logs, a module for each: its keys, its recognition, its records with their scores and keys."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -32,4 +32,4 @@ FORMATS: Final[Mapping[str, Format]] = {
         questions.FORMAT,
     )
 }
-"""Every format that is read, in the order in which they are tried."""
+"""Every supported format, in the order in which they are tried."""

@@ -1,8 +1,9 @@
-"""IBM/cat's released outputs, one answer a line.
+"""IBM/cat's released outputs, one answer per line.
 
 `{"question_id", "variant_type", "variant_index", "options": [texts as shown], "correct", "chosen", "model_choice",
 "raw"}`: `chosen` is the answered position, null if the output began with no label shown. Types are numbered in the
-order `standard_MC`, `standard_MC_shuffled`, then by name; a variant's ordinal counts on through the types kept.
+order `standard_MC`, `standard_MC_shuffled`, then by name; ordinals of variants continue from one selected type to the
+next.
 """
 
 import re
@@ -56,10 +57,10 @@ def read_consistency(
     *,
     by_content: bool = False,
 ) -> Iterator[Recorded]:
-    """Yield the lines of the selected variant types (all by default).
+    """Yield the answers of the selected variant types (all by default).
 
-    Ordinals count on through the types; with by_content, they are the ordinals in `divergent` of the options that a
-    line shows, in whatever sequence the types are selected.
+    Ordinals continue from type to type. by_content: use the ordinals of `divergent` for the options that a line shows
+    instead, in whatever order the types are selected.
     """
     first_ordinal = _first_ordinals(path, selection)
     seen: dict[tuple[str, int], str] = {}
@@ -97,7 +98,7 @@ def read_consistency(
 def _without_repeats(
     path: Path, questions: Mapping[str, KnownQuestion], selected: Mapping[tuple[str, int | None], int]
 ) -> str:
-    """Return a selection of all that is selected, except the indices that show what an earlier one shows."""
+    """Return the selection without the indices whose variants an earlier index shows, too."""
     shown_by: dict[tuple[str, int], set[tuple[str, int]]] = {}
     for place, line in read_lines(path):
         type_, index = str(line["variant_type"]), check_variant(place, line["variant_index"])
@@ -121,8 +122,8 @@ def _without_repeats(
 def _divergent(place: Place, question: KnownQuestion, type_: str, order: tuple[int | str, ...]) -> int:
     """Return the ordinal of `divergent` that shows these items: original, shuffled, then each type for each distractor.
 
-    The type's name decides only if the items do not: whether they are shuffled, and whether the options of a question
-    of three or fewer are some of them or all.
+    The type's name decides only if the items do not: for shuffled items, and for questions of three or fewer options,
+    which may be shown all or in part.
     """
     count = len(question.options)
     own = [item for item in order if isinstance(item, int)]
@@ -161,7 +162,7 @@ def _order(place: Place, question: KnownQuestion, line: Mapping[str, Any]) -> tu
 
 
 def _first_ordinals(path: Path, selection: Sequence[tuple[str, int | None]]) -> dict[tuple[str, int | None], int]:
-    """Map each selected type to its first ordinal, or a single selected variant to its ordinal."""
+    """Return the first ordinal of each selected type, or the ordinal of a single selected variant."""
     highest: dict[str, int] = {}
     for place, line in read_lines(path):
         if isinstance(line.get("variant_type"), str):

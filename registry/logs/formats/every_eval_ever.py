@@ -6,7 +6,7 @@
      "evaluation": {"score": 1.0, "is_correct": true}, "metadata": {"variant": "0"}}
 
 A prompt that counts in several results has a record for each, and is read once. The schema has no field for
-probabilities; a record that this registry wrote keeps them, the variant and the order in its metadata.
+probabilities; a record that this registry wrote has them in its metadata, with the variant and the order.
 """
 
 import math
@@ -48,7 +48,7 @@ _ORDINAL: Final = re.compile("[0-9]{1,5}")
 
 
 def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator[Recorded]:
-    """Yield each prompt of a file of single answers.
+    """Yield the answer to each prompt in a file of single answers.
 
     Variants are numbered by the metadata (`variant`, or `epoch` from 1), else in the order of the file. Raises
     IngestError for a record without choices, of several turns, of another benchmark, or of another evaluation than the
@@ -83,11 +83,11 @@ def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> 
 
 
 FirstResults = dict[tuple[str, str], str]
-"""By sample and its number: the result in which a prompt counts first."""
+"""(sample, number of its prompt) → the first result in which the prompt counts."""
 
 
 def _counted_again(record: Mapping[str, Any], first: FirstResults) -> bool:
-    """Return whether a record is a prompt of an earlier one, which counts in another result, too."""
+    """Return whether a record repeats an earlier prompt, which counts in another result, too."""
     metadata = _metadata(record)
     key = str(record.get("sample_id")), str(metadata.get("variant", metadata.get("epoch")))
     result = str(record.get(RESULT))
@@ -135,7 +135,7 @@ def _question(
 def _own_order(
     place: Place, record: Mapping[str, Any], question: KnownQuestion | None, choices: Sequence[str]
 ) -> tuple[int | str, ...] | None:
-    """Return the order stated in our own record, if it is an order of this question with these choices; else None."""
+    """Return the order that our own record states if it fits this question and these choices; else None."""
     stated = _metadata(record).get("order")
     if question is None or not isinstance(stated, str):
         return None
@@ -204,7 +204,7 @@ class _Sample:
 
 
 def _sample(place: str, record: Mapping[str, Any]) -> _Sample | Unusable:
-    """Read a record; what it lacks or contradicts is its problem."""
+    """Read a record; return the problem if it lacks something or contradicts itself."""
     asked, output = object_of(record.get("input")), object_of(record.get("output"))
     question, choices = prompt_text(asked.get("raw")), asked.get("choices")
     options = texts_of(choices)

@@ -1,15 +1,15 @@
-"""lm-evaluation-harness files written with `--log_samples`: one document a line, log-likelihoods of its choices.
+"""lm-evaluation-harness files written with `--log_samples`: one document per line, with log-likelihoods of its choices.
 
 Samples of a task that `shuffleboard orders` wrote name their variant and order. All others are of one order.
 
 Samples of the harness's SCORE tasks have a written answer for each of ten prompts, or for each position of the right
 option: they are variants of `wording` and `answer-moving`. The answer is read as the tasks read it.
 
-Samples of tasks that let a model write have its text, and the extract of each filter of the task. The answer is the
+Samples of tasks in which a model writes have its text, and the extract of each filter of the task. The answer is the
 extract of the first sample's filter: a letter, or an option's text. If each prompt was sent several times and the
 filter keeps several answers, they are variants 0, 1, ….
 
-A document is found in the benchmark by its id, else by its question's text, else by its place; its choices are matched
+A document is found in the benchmark by its id, else by its question's text, else by its number. Its choices are matched
 to the options by text, so that a task which reorders them is read correctly.
 """
 
@@ -56,7 +56,7 @@ from registry.prompting.labels import LETTERS
 
 
 def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator[Recorded]:
-    """Yield each sample of a multiple-choice task; the answer is the likeliest choice, or was written.
+    """Yield the answer of each sample of a multiple-choice task: the likeliest choice, or a written answer.
 
     Raises IngestError for a sample of another kind of task, or without a matching question.
     """
@@ -103,12 +103,12 @@ def _recorded(place: Place, line: Mapping[str, Any], question: KnownQuestion) ->
 
 
 def _names_nothing(key: Written | None) -> bool:
-    """Return whether a target is a continuation of the prompt and no label, so that it contradicts no key."""
+    """Return whether a target is a continuation of the prompt rather than a label, so that it contradicts no key."""
     return key is not None and set(key.positions) == {None} and _LABEL.fullmatch(key.value) is None
 
 
 def _require_one_filter(place: Place, line: Mapping[str, Any], once: dict[Any, str]) -> None:
-    """Reject a sample that is there again with the same responses, under no filter's name."""
+    """Reject a second sample with the same id and responses in a file that does not name its filters."""
     if "filter" in line or not isinstance(line["doc_id"], int | str) or SCORE_KEYS & line["doc"].keys():
         return
     responses = quote(line.get("resps"))
@@ -123,13 +123,13 @@ def _require_one_filter(place: Place, line: Mapping[str, Any], once: dict[Any, s
 _INDICES: Final = ("answer", "label", "gold", "answerKey", "answer_index", "correct")
 """Fields of a document that may contain the right option's index."""
 SCORE_KEYS = frozenset({"prompt_id", "always_same_option"})
-"""A document of a SCORE task has one of these: the number of the prompt, or the right option's new position."""
+"""A document of a SCORE task has one of these keys: the number of the prompt, or the right option's new position."""
 
 
 def _score_variant(doc: Mapping[str, Any], n_options: int) -> int | str | None:
     """Return the variant of a document of a SCORE task, or the problem with it; None for a position beyond its options.
 
-    Prompt k is variant k + 1 of `wording`, whose variant 0 is in the protocol's own words; the letter of a position is
+    Prompt k is variant k + 1 of `wording`, whose variant 0 uses the protocol's own words; the letter of a position is
     variant 1, 2, … of `answer-moving`.
     """
     if "prompt_id" in doc:
@@ -144,9 +144,9 @@ def _score_variant(doc: Mapping[str, Any], n_options: int) -> int | str | None:
 
 
 def texts_written(line: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a sample of a task that lets the model write, once or several times; none for another task.
+    """Return the texts of a sample whose task lets the model write, once or several times; empty for other tasks.
 
-    Of a task that scores options, each option is a request by itself.
+    A task that scores options sends a request for each of them.
     """
     responses = line.get("resps")
     if isinstance(responses, list):
@@ -159,14 +159,14 @@ def texts_written(line: Mapping[str, Any]) -> list[str]:
 
 
 def read_extracted(line: Mapping[str, Any], texts: Sequence[str]) -> list[Any]:
-    """Return the answers that the filter extracted: one of all texts, or one of each."""
+    """Return the extracted answers of a sample: one for all texts, or one for each."""
     found = only(line.get("filtered_resps", list(texts)))
     answers = found if isinstance(found, list) and len(found) == len(texts) > 1 else [found]
     return [None if answer == INVALID else answer for answer in answers]
 
 
 def _read_score(line: Mapping[str, Any]) -> float | None:
-    """Return the score that a sample states for its answer; None if it has no score from 0 to 1."""
+    """Return the score of a sample's answer; None if it has no score from 0 to 1."""
     for name in METRICS:
         value = line.get(name)
         if isinstance(value, int | float) and 0 <= value <= 1:
@@ -175,13 +175,13 @@ def _read_score(line: Mapping[str, Any]) -> float | None:
 
 
 def _key(line: Mapping[str, Any], options: Sequence[str]) -> Written | str | None:
-    """Return the target of a sample as a label, or the problem that it names several options; None without a target.
+    """Return the target of a sample as a label, or the problem if it names several options; None without a target.
 
     A list may name one option in several forms. A text that names no option is a continuation of the prompt.
     """
     doc = object_of(line.get("doc"))
     if tuple(options) == (doc.get("option1"), doc.get("option2")):
-        # WinoGrande: the rest of the sentence is the target, and the document's answer counts from 1.
+        # In WinoGrande the target is the rest of the sentence, and the document's answer counts from 1.
         return certain(doc.get("answer"), {"1": 0, "2": 1}.get(str(doc.get("answer"))))
     target = one_index(line.get("target"))
     if target is None or target == "":
@@ -198,13 +198,13 @@ def _key(line: Mapping[str, Any], options: Sequence[str]) -> Written | str | Non
 def target_label(target: Any, line: Mapping[str, Any], options: Sequence[str]) -> Written:
     """Return a target as a label: an index as a number or as text, a letter, or the text of an option.
 
-    A text that is none of these is one of the continuations that were scored, or names nothing.
+    Any other text is one of the continuations that were scored, or names nothing.
     """
     key = read_label(target, options)
     if not isinstance(target, str):
         return key
     if len(set(key.positions)) > 1:
-        # The document may contain the index that is meant.
+        # The document may contain the right index.
         doc = line["doc"] if isinstance(line.get("doc"), dict) else {}
         index = next((doc[name] for name in _INDICES if type(doc.get(name)) is int), None)
         if index is not None and index in key.positions:
@@ -225,9 +225,9 @@ def continuations(line: Mapping[str, Any]) -> list[str]:
 
 
 _LABEL: Final = re.compile(r"\W{0,3}(?:[A-Za-z]|\d{1,2})\W{0,3}")
-"""A target that contradicts its question if it names no option; another text is a continuation of the prompt."""
+"""Targets that contradict their question if they name no option; any other text is a continuation of the prompt."""
 INVALID: Final = "[invalid]"
-"""Written by a filter that extracted nothing."""
+"""The value that a filter writes if it extracted nothing."""
 
 
 _LEAD: Final = "the best answer is "
@@ -243,7 +243,7 @@ def _best_answer(text: str) -> str:
 
 
 class _Finder:
-    """Finds the question of a sample: by its id, else by its text, else by its place."""
+    """Finds the question of a sample: by its id, else by its text, else by its number."""
 
     def __init__(self, questions: Mapping[str, KnownQuestion]) -> None:
         self._questions = questions
@@ -262,7 +262,7 @@ class _Finder:
         choices = _choices(doc)
         for key in ("id", "question_id", "ind"):
             named = self._questions.get(str(doc.get(key)))
-            # Another numbering may have the same ids: the options decide.
+            # Ids of another numbering may be the same, so the options decide.
             if named is not None and (not choices or match_options(named, choices) is not None):
                 return named
         asked = next((doc[key] for key in _TEXTS if isinstance(doc.get(key), str)), None)
@@ -277,7 +277,7 @@ class _Finder:
         return self._by_ordinal[number]
 
     def _one_of(self, doc_id: str, equal: Sequence[KnownQuestion]) -> KnownQuestion:
-        """Return the question that a document means, of several that are equal: each document takes the next one."""
+        """Return a document's question among several equal ones: each document takes the next."""
         if len(equal) == 1:
             return equal[0]
         if doc_id not in self._found:
@@ -308,7 +308,7 @@ def _choices(doc: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], sample: "_Sample") -> tuple[int, ...]:
-    """Return the question's options in the order shown; in its own if the sample has no texts of them."""
+    """Return the question's options in the order shown; in its own order if the sample has no option texts."""
     stated = _rotation(doc).get("order")
     order: tuple[int, ...] | None
     if stated is not None:
@@ -323,7 +323,7 @@ def _order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], sample
 
 
 def _rotation(doc: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the question, variant and order that a document names; nothing if no rotation was written."""
+    """Return our question, variant and order in a document; empty unless `shuffleboard orders` wrote its task."""
     found = doc.get(METADATA)
     return found if isinstance(found, dict) else {}
 
@@ -335,16 +335,16 @@ _GIVEN: Final = (
     *("passage", "flores_passage", "article", "context", "support", "premise", "hypothesis"),
     *("sentence1", "sentence2"),
 )
-"""Fields of a document that a question may be about."""
+"""Fields of a document with texts that its question may be about."""
 _ASKED: Final = ("question", "query", "question_stem", "Question", "input", "ctx", "sentence", "problem", "goal")
 _SHORTEST_QUESTION: Final = 12
-"""A shorter question that is missing from the prompt is a code, such as COPA's `cause`."""
+"""A question shorter than this that the prompt does not contain is a code, such as COPA's `cause`."""
 
 
 def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
     filters = _filters(path, first)
     task, _ = task_and_date(path)
-    # Before samples named their filter, each filter of a task wrote all samples again, in the task's order.
+    # In files that do not name filters, each filter of a task wrote all samples again, in the task's order.
     unnamed = 1 if "filter" in first else _count_unnamed_filters(path)
     filters = filters if unnamed == 1 else [f"filter {number}" for number in range(1, unnamed + 1)]
     remarks: list[str] = []
@@ -374,7 +374,7 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
 
 
 def _filters(path: Path, first: Mapping[str, Any]) -> list[str]:
-    """Return the names of the filters in a file, in their order."""
+    """Return the names of the filters in a file, in order of appearance."""
     name = str(first.get("filter", "none"))
     if name == "none":
         return [name]
@@ -382,7 +382,7 @@ def _filters(path: Path, first: Mapping[str, Any]) -> list[str]:
 
 
 def _count_unnamed_filters(path: Path) -> int:
-    """Return how many filters wrote every sample of a file, so that each response is there as often; 1 if unsure."""
+    """Return how many filters wrote all samples of a file: each response occurs as often. Returns 1 if unsure."""
     counts: Counter[tuple[str, int]] = Counter()
     for _, line in lines_of(path):
         if isinstance(line, dict):
@@ -440,8 +440,8 @@ class _Sample:
     """A sample as written, for audits and imports.
 
     options: as shown, by position; texts: whether the sample has their texts. key: None if it has none. likelihoods: of
-    the options; None if texts were written. answers: each text and the label that was extracted from it, with the
-    number of its variant, None for the only one.
+    the options; None if texts were written. answers: each text with the label that was extracted from it. variants: the
+    number of each answer's variant, None for a single one.
     """
 
     options: tuple[str, ...]
@@ -457,7 +457,7 @@ class _Sample:
 
 
 def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
-    """Read a sample; None if SCORE asks for a position beyond the options."""
+    """Read a sample; return None if a SCORE task moved the right option beyond the options."""
     doc = object_of(line.get("doc"))
     calls = line.get("arguments")
     calls = list(calls.values()) if isinstance(calls, dict) else calls if isinstance(calls, list) else []
@@ -526,7 +526,7 @@ def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
 
 
 def _harness_question(doc: Mapping[str, Any], prompt: str) -> str | None:
-    """Return a document's question, after the texts that it is about."""
+    """Return a document's question, preceded by the texts that it is about."""
     asked = next((doc[key] for key in _ASKED if isinstance(doc.get(key), str)), None)
     if asked is not None and len(asked) < _SHORTEST_QUESTION and asked not in prompt.split():
         asked = None

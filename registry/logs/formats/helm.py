@@ -6,10 +6,10 @@
          "train_trial_index": 0, "output_mapping": {"A": "…", …},
          "result": {"success": true, "completions": [{"text": " C", "logprob": -0.3, "tokens": […]}]}}, …]}
 
-`multiple_choice_joint` shows all options and has a letter written. The `multiple_choice_separate` methods score each
-option by itself: the answer is the highest log-likelihood per token, or the highest difference to the log-likelihood
-without the question. Variant 0 is the first training trial. Read as crfm-helm 0.5 writes it, and checked against its
-`exact_match`.
+`multiple_choice_joint` shows all options, and the model writes a letter. The `multiple_choice_separate` methods score
+each option separately: the answer is the highest log-likelihood per token, or the highest difference to the
+log-likelihood without the question. Variant 0 is the first training trial. The format is that of crfm-helm 0.5; answers
+are checked against its `exact_match`.
 """
 
 import math
@@ -63,13 +63,13 @@ _ONE_ANSWER: Final = 16
 _REPEATED_GROUP: Final = re.compile(r"(?<!\\)\)[*+{]")
 _REPEATS: Final = re.compile(r"[*+]|,\}")
 _QUICK: Final = 500
-"""Characters in which every pattern is found at once."""
+"""Characters in which the search for any pattern is fast."""
 _SECONDS: Final = 0.8
-"""CPU time that the search for a pattern may take in one text."""
+"""CPU time, in seconds, that the search for a pattern may take in one text."""
 
 Request = tuple[Item, dict[str, Any]]
 Stats = dict[tuple[str, int], dict[str, float]]
-"""(instance id, training trial) to the means of its statistics."""
+"""(instance id, training trial) → name of a statistic → its mean."""
 
 
 def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, KnownQuestion]) -> Log:
@@ -111,10 +111,11 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """An answer as written, for audits and imports. Sequences run by position.
+    """An answer as written, for audits and imports. Sequences are indexed by position.
 
-    correct: position of the right option. position: of the answer; None if it is none, or if `answer` has its label.
-    excuse: why its score may differ. contradiction: between its log-likelihoods and the log's own prediction.
+    correct: position of the right option. position: position of the answer; None if there is none, or if `answer` has
+    its label. excuse: why its score may differ. contradiction: a contradiction between its log-likelihoods and the
+    log's own prediction.
     """
 
     name: str
@@ -135,7 +136,7 @@ class _Answer:
 
 
 def _read_answer(requests: Sequence[Request], specification: Mapping[str, Any], stats: Stats) -> _Answer:
-    """Read the requests of an answer. stats: from `per_instance`, as far as they could be read.
+    """Read an answer from its requests. stats: from `per_instance`, as far as they could be read.
 
     Raises IngestError for a request that was not executed, or is damaged.
     """
@@ -161,7 +162,7 @@ def _read_answer(requests: Sequence[Request], specification: Mapping[str, Any], 
 
 
 def _recorded(place: Place, answer: _Answer, finder: QuestionFinder) -> Recorded:
-    """Return an answer to its question; rejects an instance that is none of the benchmark."""
+    """Return an answer with its question; reject an instance that the benchmark lacks."""
     question = finder.find(place, answer.name, answer.question, answer.options)
     return Recorded(
         place,
@@ -217,7 +218,7 @@ def _answers(
 def _trials(path: Path, document: Mapping[str, Any], damaged: list[Unusable] | None = None) -> Iterator[list[Request]]:
     """Yield the requests of each instance in each training trial and perturbation, in file order.
 
-    damaged: receives requests that cannot be read, in place of an error for the first.
+    damaged: a list for requests that cannot be read; None: raise an error for the first of them.
     """
     groups: dict[tuple[str, int, str], list[Request]] = {}
     for number, request in enumerate(members(Item(path, "document"), document, "request_states", list)):
@@ -256,7 +257,7 @@ def _text(place: Place, instance: Mapping[str, Any]) -> str:
 def references(place: Place, instance: Mapping[str, Any]) -> tuple[list[str], int]:
     """Return the options of an instance as shown, and the index of the right one.
 
-    Rejects several right ones, and none.
+    Rejects an instance with no right option or several.
     """
     texts, correct = [], []
     for index, reference in enumerate(objects(place, instance, "references")):
@@ -303,7 +304,7 @@ def _joint(
     stated: float | None,
     answer: Callable[..., _Answer],
 ) -> _Answer:
-    """Map a written letter to its option as HELM does: the text without blanks is a label, or nothing."""
+    """Read a written letter as HELM does: the text without blanks is a label, or no answer."""
     mapping = members(place, request, "output_mapping", dict)
     if list(mapping.values()) != list(texts):
         place.reject(f"output_mapping {quote(mapping)} does not name the references in their order; the log is damaged")
@@ -317,7 +318,7 @@ def _joint(
     equal = position not in (None, correct) and texts[position or 0].strip() == texts[correct].strip()
     return answer(
         position=position,
-        # A text that is no label is compared with the right option's text, so the score shows how it was read.
+        # HELM compares a text that is no label with the right option's text, so the score shows how it was read.
         answer=None if position is not None or stated is None else read_label(written, texts),
         excuse=EQUAL_OPTIONS if equal else None,
         logprobs=_label_logprobs(place, completion, labels),
@@ -360,7 +361,7 @@ def _extract(place: Place, pattern: Any, text: str) -> str:
 def _require_quick(place: Place, pattern: re.Pattern[str], text: str) -> None:
     """Reject a text in which the search for a pattern takes too long.
 
-    With two repeats it may take time with the cube of the length: eight times as long for twice the text.
+    With two repeats the time may grow with the cube of the length: twice the text takes eight times as long.
     """
     length = _QUICK
     while length < len(text):
@@ -397,9 +398,9 @@ def _separate(
     predicted: float | None,
     answer: Callable[..., _Answer],
 ) -> _Answer:
-    """Read each option's log-likelihood; the answer is chosen as HELM does, the first of equals.
+    """Read each option's log-likelihood; the answer is the highest as HELM chooses it, the first on a tie.
 
-    predicted: the option that the log says was chosen.
+    predicted: the option that the log states as chosen.
     """
     place = requests[0][0]
     spans: dict[tuple[int, str], tuple[float, int] | None] = {}
@@ -447,8 +448,8 @@ def _separate(
 def _span(place: Place, request: Mapping[str, Any], reference: str) -> tuple[float, int] | None:
     """Return (log-likelihood, number of tokens) of the reference at the end of the echoed prompt.
 
-    HELM counts the tokens with the model's tokenizer; here the last tokens that spell the reference are taken. None if
-    no tokens do, as with tokens that are parts of a character.
+    HELM counts the tokens with the model's tokenizer; here the last tokens that spell the reference are taken. Returns
+    None if no tokens do, such as tokens that are parts of a character.
     """
     completion = _completion(place, request)
     if completion is None:
@@ -465,7 +466,7 @@ def _span(place: Place, request: Mapping[str, Any], reference: str) -> tuple[flo
 
 
 def per_instance(path: Path) -> Stats:
-    """Return HELM's results for each unperturbed instance; nothing if the file does not exist."""
+    """Return HELM's statistics for each unperturbed instance; empty if the file does not exist."""
     if not path.is_file():
         return {}
     stats: Stats = {}
@@ -497,9 +498,9 @@ def helm_splits(document: Mapping[str, Any]) -> Counter[str]:
 
 
 def helm_overall(path: Path, splits: Mapping[str, int]) -> float | None:
-    """Return the exact_match stated by this scenario_state.json's run: the mean of its splits' means, by their sizes.
+    """Return the exact_match that a run states: the mean of its splits' means, weighted by their sizes.
 
-    None if no stats.json is next to it, or it lacks one of the splits.
+    path: its scenario_state.json. Returns None if there is no stats.json next to it, or it lacks one of the splits.
     """
     path = path.with_name("stats.json")
     if not path.is_file():

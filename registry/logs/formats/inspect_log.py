@@ -60,7 +60,7 @@ Samples = Iterable[tuple[Item, dict[str, Any]]]
 
 
 def inspect_document(path: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Samples]:
-    """Return (header, samples) of a log in one JSON document; samples behind a damaged one can be read, too."""
+    """Return (header, samples) of a log that is one JSON document; samples after a damaged one remain readable."""
     samples = members(Item(path, "document"), document, "samples", list)
     return document, map(partial(_sample, path), range(1, len(samples) + 1), samples)
 
@@ -75,8 +75,8 @@ def _sample(path: Path, number: int, sample: Any) -> tuple[Item, dict[str, Any]]
 def inspect_archive(path: Path, *, storable: bool = True) -> tuple[dict[str, Any], Samples]:
     """Return (header, samples) of an archive; samples are read one at a time, also after a damaged one.
 
-    storable: whether values that no database stores are refused. Raises IngestError if it is no log of Inspect. A run
-    that was cut short has a journal and no header.
+    storable: whether values that no database stores are refused. Raises IngestError if it is not a log of Inspect. A
+    run that was cut short has a journal instead of a header.
     """
     archive = open_archive(path)
     names = archive.names()
@@ -99,7 +99,7 @@ def _read_archived_sample(archive: Archive, name: str, *, storable: bool) -> tup
 
 
 def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions: Mapping[str, KnownQuestion]) -> Log:
-    """Return the answers of a log. Samples that failed or were cancelled are left out, as prompts without an answer.
+    """Return the answers of a log. Failed and cancelled samples are left out, as prompts without an answer.
 
     Raises IngestError for samples without choices, without a score of `choice()`, with several right choices, and for
     samples that are not questions of the benchmark.
@@ -132,7 +132,7 @@ def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions:
 
 
 def epochs_of(header: Mapping[str, Any]) -> int:
-    """Return how many epochs a log was to have; 1 if its header has no number."""
+    """Return the number of epochs that a log was to have; 1 if its header has none."""
     about = header.get("eval")
     config = about.get("config") if isinstance(about, dict) else None
     epochs = config.get("epochs") if isinstance(config, dict) else None
@@ -142,7 +142,7 @@ def epochs_of(header: Mapping[str, Any]) -> int:
 def inspect_questions(_path: Path, head: tuple[Mapping[str, Any], Samples]) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yield the questions of a log as lines of a benchmark file, each once.
 
-    Choices are in the order of the samples; our extension names the order that they had before.
+    Choices are in the order of the samples, or in the original order if our extension recorded it.
     """
     seen: set[str] = set()
     for place, sample in head[1]:
@@ -167,7 +167,7 @@ def inspect_questions(_path: Path, head: tuple[Mapping[str, Any], Samples]) -> I
 
 
 def inspect_overall(header: Mapping[str, Any]) -> float | None:
-    """Return the accuracy that the log states, from `choice()` or else its first scorer."""
+    """Return the accuracy that the log states for `choice()`, or else for its first scorer."""
     found = _overall(header)
     return found if found is not None else _overall(header, scorer=None)
 
@@ -202,7 +202,7 @@ def _input(place: Place, sample: Mapping[str, Any]) -> str:
 
 
 def _label_of(place: Place, name: str, value: Any, choices: Sequence[str]) -> Written:
-    """Return the target or the answer of a sample as a label; rejects a letter or number beyond its choices."""
+    """Return the target or the answer of a sample as a label; reject a letter or number beyond its choices."""
     named = [_index(part) for part in value.split(",")] if isinstance(value, str) else [None]
     if len(choices) > len(LETTERS) and len(named) == 1 and named[0] in range(len(choices)):
         return certain(value, named[0])
@@ -243,7 +243,8 @@ class _Sample:
     """A sample as written, for audits and imports.
 
     choices: in the sample's order. stated_order: the order in which our extension showed them. shown: index of the
-    choice at each position. key, answer, position: by position; answer: None if the explanation states the position.
+    choice at each position. key, answer, position: labels and position in the order shown; answer is None if the
+    explanation states the position.
     """
 
     name: str
@@ -267,7 +268,7 @@ FAILED: Final = "failed-samples"
 
 
 def _problem(place: Item, sample: Mapping[str, Any]) -> Unusable | None:
-    """Return the reason why a sample has no answer that can be scored; None if it may have one."""
+    """Return the problem if a sample has no answer that can be scored; None if it may have one."""
     error = sample.get("error")
     if error is not None:
         message = error.get("message", "an error") if isinstance(error, dict) else "an error"
@@ -283,9 +284,9 @@ def _problem(place: Item, sample: Mapping[str, Any]) -> Unusable | None:
 
 
 def _read_sample(place: Item, sample: dict[str, Any], epochs: int, *, any_scorer: bool = False) -> _Sample | Unusable:
-    """Read a sample; a sample without an answer is its problem. Raises IngestError if it contradicts itself.
+    """Read a sample; return the problem if it has no answer. Raises IngestError if it contradicts itself.
 
-    any_scorer: whether another scorer than `choice()` is read as if it were this one.
+    any_scorer: whether another scorer is read as if it were `choice()`.
     """
     problem = _problem(place, sample)
     if problem is not None:
@@ -309,7 +310,7 @@ def _read_sample(place: Item, sample: dict[str, Any], epochs: int, *, any_scorer
         shown = _read_shown_order(place, score, choices, chosen)
         position = None if chosen is None else shown.index(chosen)
         key = certain(sample.get("target"), shown.index(_target(place, sample, len(choices))))
-        # The completion was rewritten to the dataset's order; the model's event keeps the original.
+        # The completion was rewritten to the dataset's order; the model's event has the original.
         output = _last_output(sample)
         text = _completion(sample, output)
     reasoning = _reasoning(sample, output)
@@ -334,7 +335,7 @@ def _read_sample(place: Item, sample: dict[str, Any], epochs: int, *, any_scorer
 
 
 def _recorded(place: Place, sample: _Sample, finder: QuestionFinder) -> Recorded:
-    """Return a sample's answer to its question; rejects a sample that is none of the benchmark."""
+    """Return a sample's answer with its question; reject a sample that the benchmark lacks."""
     question = finder.find(place, sample.name, sample.question, sample.choices)
     # Our extension records the positions of equal texts.
     order = match_permuted(question, sample.choices, sample.stated_order)
@@ -357,7 +358,7 @@ def _recorded(place: Place, sample: _Sample, finder: QuestionFinder) -> Recorded
 
 
 def _key(place: Place, sample: Mapping[str, Any], choices: Sequence[str]) -> Written:
-    """Return the target of a sample as a label; rejects several, and a target that names no choice."""
+    """Return the target of a sample as a label; reject several targets, and one that names no choice."""
     value = sample.get("target")
     targets = value if isinstance(value, list) else [value]
     label = _label_of(place, "target", targets[0], choices) if len(targets) == 1 else None
@@ -367,14 +368,14 @@ def _key(place: Place, sample: Mapping[str, Any], choices: Sequence[str]) -> Wri
 
 
 def _read_named_answer(place: Place, score: Mapping[str, Any], choices: Sequence[str], right: int | None) -> Written:
-    """Return the answer that a score names as a label; of equal choices it means the one at `right`."""
+    """Return the answer that a score names as a label; among equal choices it means the one at `right`."""
     value = score["answer"]
     label = _label_of(place, "answer", value, choices)
     return label if right is None else read_label(value, choices, right=right)
 
 
 def _variant(place: Place, sample: Mapping[str, Any], epochs: int) -> int:
-    """Return the variant of a sample: its epoch, or within an order that our extension showed, the repeat."""
+    """Return the variant of a sample: its epoch, or the repeat of the order that our extension showed."""
     epoch = members(place, sample, "epoch", int)
     if not 1 <= epoch <= MAX_VARIANT + 1:
         place.reject(f"epoch {quote(epoch)} is not a whole number from 1 to {MAX_VARIANT + 1}; the log is damaged")
@@ -390,13 +391,13 @@ def _variant(place: Place, sample: Mapping[str, Any], epochs: int) -> int:
 
 
 def _read_stated_order(place: Place, sample: Mapping[str, Any], n_choices: int) -> list[int]:
-    """Return the order in which our extension showed the choices; the sample's own if it did not make it."""
+    """Return the order in which our extension showed the choices; without the extension, the sample's own order."""
     stated = _read_permutation(sample).get("order")
     return list(range(n_choices)) if stated is None else check_permutation(place, stated, n_choices)
 
 
 def _read_permutation(sample: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return our Inspect extension's metadata of a sample; nothing if the extension did not make it."""
+    """Return the metadata that our Inspect extension wrote into a sample; empty if there is none."""
     metadata = sample.get("metadata")
     found = metadata.get(METADATA) if isinstance(metadata, dict) else None
     return found if isinstance(found, dict) else {}
@@ -414,7 +415,7 @@ def _score(place: Place, sample: Mapping[str, Any], *, any_scorer: bool) -> Mapp
 
 
 def _answer(place: Place, score: Mapping[str, Any], n_choices: int) -> int | None:
-    """Return the named choice, in the order of the sample; None for no valid answer, and for several choices."""
+    """Return the index of the choice that a score names; None for no valid answer, and for several choices."""
     value = score.get("answer")
     if value is None or value == "":
         return None
@@ -459,7 +460,7 @@ def _read_shown_order(
             and listing.startswith(text, start)
             and listing[start + len(text) : start + len(text) + 1] in ("\n", "")
         ]
-        # The longest: a choice may be the beginning of another that goes on in a new line.
+        # The longest fits best: a choice may be the beginning of another that continues on a new line.
         best = max(fitting, key=lambda index: len(choices[index]), default=None)
         if best is None:
             place.reject("the shuffled choices of its explanation are not those of the sample; the log is damaged")
@@ -478,7 +479,7 @@ def _read_shown_order(
                     f"shuffled answer {quote(letters)} and answer {quote(score.get('answer'))} name different choices; "
                     "the log is damaged"
                 )
-            # The answer decides between two equal texts.
+            # If two choices have the same text, the answer decides which is meant.
             order[order.index(answer)], order[position_answered] = there, answer
     return tuple(order)
 
@@ -494,7 +495,7 @@ def _last_output(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reasoning(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
-    """Return the blocks of reasoning of an output's message, in their order; for a redacted one the summary, if any."""
+    """Return the reasoning in an output's message, in order; a redacted block is replaced by its summary, if any."""
     message = _choice(output).get("message")
     content = message.get("content") if isinstance(message, dict) else None
     found = []
@@ -522,15 +523,15 @@ def _resolve_attachment(sample: Mapping[str, Any], text: Any) -> str | None:
 
 
 def _completion(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
-    """Return the text of an event's output; long texts are among the sample's attachments."""
+    """Return the text of an event's output, which may be an attachment of the sample."""
     return _resolve_attachment(sample, output.get("completion"))
 
 
 def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: int) -> tuple[float, ...] | None:
-    """Return log-probabilities of the labels at the last token that is the answer's letter, if the log has them.
+    """Return the labels' log-probabilities at the last token that is the answer's letter; None if the log lacks any.
 
-    They are the letter's, given all text before it. None unless every label is among the token's alternatives: a
-    missing label is unknown, not improbable.
+    They are conditioned on all text before that letter. A label that is not among the token's alternatives is unknown,
+    not improbable.
     """
     if position is None:
         return None
@@ -550,7 +551,7 @@ def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: 
 
 
 def _overall(header: Mapping[str, Any], scorer: str | None = SCORER) -> float | None:
-    """Return the accuracy that the log states, if it is a mean over samples and epochs, or over groups of them."""
+    """Return the accuracy that the log states as a mean over samples and epochs, or over groups of them; else None."""
     results = header.get("results")
     scores = results.get("scores") if isinstance(results, dict) else None
     for score in scores if isinstance(scores, list) else []:

@@ -1,12 +1,12 @@
-"""lighteval's details, `details/MODEL/DATE/details_TASK_DATE.parquet`, written with `--save-details`: a row a question.
+"""lighteval's details, `details/MODEL/DATE/details_TASK_DATE.parquet`, from `--save-details`: a row for each question.
 
     {"doc": {"query": "…", "choices": [" A", " B"], "gold_index": 1, "fewshot_samples": […], …},
      "model_response": {"logprobs": [-1.2, -0.3], "text": [], …}, "metric": {"acc": 1}}
 
-If choices are scored, the answer is the highest log-probability, the first of equals; if text is generated, it is the
-text if that is a label or an option. Metrics that extract an answer, such as `extractive_match`, do not record it: the
-text is read again, and of several readings the one in agreement with the score is taken. If choices are labels, the
-order of the options is read from the query. Read as lighteval 0.13 writes it.
+If choices are scored, the answer is the highest log-probability, the first on a tie. If text is generated, the answer
+is the text if that is a label or an option. Metrics that extract an answer, such as `extractive_match`, do not record
+it: the text is read again, and of several readings the one that agrees with the score is taken. If choices are labels,
+the order of the options is read from the query. The format is that of lighteval 0.13.
 """
 
 import math
@@ -48,17 +48,17 @@ from registry.prompting.labels import LETTERS
 from registry.untrusted import decode
 
 SCORED: Final = "acc"
-"""Metric of the highest log-probability as it is; others compare it after a normalisation."""
+"""The metric that compares log-probabilities as they are; others normalise them first."""
 _WHOLE: Final = ("acc", "em", "")
-"""Metrics that compare the whole text."""
+"""Metrics that compare the whole text with the key."""
 _METRICS: Final = (SCORED, "em", "extractive_match", "pass", "gpqa_pass", "expr_gold_metric")
 _DOUBTED: Final = 0.01
-"""Share of the answers read again whose score contradicts the text, above which the log is doubted."""
+"""If the scores of more than this share of the answers read again contradict the text, the log is doubted."""
 _LONGEST_NUMBER: Final = 4
 
 
 def read_lighteval(path: Path, _head: None, questions: Mapping[str, KnownQuestion]) -> Log:
-    """Return the answers of a task. Several generations of one question are its variants 0, 1, ….
+    """Return the answers of a task. Several generations for one question are its variants 0, 1, ….
 
     Raises IngestError for a row without a known question, without a list of its options, or with several right choices.
     """
@@ -98,7 +98,7 @@ def read_lighteval(path: Path, _head: None, questions: Mapping[str, KnownQuestio
 
 
 def metric_of(scores: Mapping[str, Any]) -> tuple[str, float | None]:
-    """Return the metric that marks answers as right, with its value: a known one, else the only one."""
+    """Return the metric that marks answers as right and its value: a known metric, else the only one."""
     names = [name for name in scores if "stderr" not in name and "norm" not in name]
     known = [name for metric in _METRICS for name in names if name.split(":")[0].split("@")[0] == metric]
     named = next(iter(known or (names if len(names) == 1 else [])), "")
@@ -108,10 +108,10 @@ def metric_of(scores: Mapping[str, Any]) -> tuple[str, float | None]:
 def answer_of(
     text: str, options: Sequence[str], gold: int, metric: str, score: float | None
 ) -> tuple[Written, int | None]:
-    """Return the answer of a text as a label, and the position that its text states if the score contradicts it.
+    """Return the answer of a text as a label, and the position that the text states if the score contradicts it.
 
-    The log does not record the extract, and metrics that extract find more than a letter alone: the score decides
-    whether the right option was read, and another rule's reading with it.
+    The log does not record the extract, and metrics that extract find more than a letter alone. So the score decides
+    whether the right option was read, even if our rules read another.
     """
     label = read_label(text.strip(), options, right=gold if score == 1 else None)
     if metric in _WHOLE or score is None or label.positions[BARE] is not None:
@@ -131,9 +131,9 @@ def answer_of(
 class _Row:
     """A row as written, for audits and imports.
 
-    choices: as the row has them. shared: whether they are letters in one text, the same for all questions, as MMLU-Pro
-    has them. gold: index of the right one. likelihoods: of the choices; none if texts were written. written: the texts,
-    each with the part of it that was scored and its thought. metric, stated: the metric that marks answers as right.
+    choices: as the row has them. shared: whether they are letters in one text, the same for all questions, as in
+    MMLU-Pro. gold: index of the right one. likelihoods: of the choices; empty if texts were written. written: each text
+    with its scored part and its thought. metric, stated: the metric that marks answers as right, and its value.
     """
 
     query: str
@@ -147,12 +147,12 @@ class _Row:
     fields: Mapping[str, str]
 
     def answers(self, options: Sequence[str]) -> "list[_Answer] | str":
-        """Return the answers, given the options as shown; the problem if there are none."""
+        """Return the row's answers, given the options as shown, or the problem if there are none."""
         n_options = len(options)
         if self.gold >= n_options:
             return f"gold_index {self.gold} is not one of its {n_options} choices"
         if self.likelihoods:
-            # If a metric compares them with values of an unconditioned query, these follow them.
+            # For metrics that use an unconditioned query, its values follow these.
             values = self.likelihoods[:n_options]
             if len(values) < n_options:
                 return f"logprobs: {len(values)} values for {n_options} positions"
@@ -183,7 +183,7 @@ class _Answer:
 
 
 def _read_row(place: str, row: Mapping[str, Any]) -> _Row | Unusable:
-    """Read a row; what it lacks or contradicts is its problem."""
+    """Read a row; return the problem if it lacks something or contradicts itself."""
     doc, response = object_of(row.get("doc")), object_of(row.get("model_response"))
     choices = doc.get("choices")
     shared = isinstance(choices, str)
@@ -197,7 +197,7 @@ def _read_row(place: str, row: Mapping[str, Any]) -> _Row | Unusable:
         return Unusable(place, f"gold_index {shown} is not one of its {len(listed)} choices", name)
     likelihoods = tuple(likelihood_of(value) for value in response.get("logprobs") or ())
     raw = texts_of(response.get("text"))
-    # The scored texts: without the parts between tags of reasoning.
+    # The scored texts lack the parts between tags of reasoning.
     scored = texts_of(response.get("text_post_processed")) or raw
     raw = raw or scored
     if len(scored) != len(raw):
@@ -220,7 +220,7 @@ def _read_row(place: str, row: Mapping[str, Any]) -> _Row | Unusable:
 
 
 def _recorded(place: Place, raw: Mapping[str, Any], finder: PromptFinder) -> list[tuple[Recorded, int | None]]:
-    """Return the answers of a row to its question, each with the doubt about it."""
+    """Return a row's answers with their question, and for each the text's position if it contradicts the score."""
     row = _read_row(place.describe(), raw)
     if isinstance(row, Unusable):
         place.reject(f"{row.detail}; a question has several options, and one of them is right")
@@ -263,7 +263,7 @@ def _fields(doc: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _order(place: Place, question: KnownQuestion, choices: Sequence[str], following: str) -> tuple[int, ...]:
-    """Return the options as shown: the choices, or, if these are labels, the texts behind them in the query."""
+    """Return the options as shown: the choices, or if these are labels, the texts behind them in the query."""
     labels = [_plain_label(choice) for choice in choices] == list(range(len(question.options)))
     listed = find_listed_order(question, following) if labels else None
     if listed is not None and not choices[0].isdecimal():
@@ -299,7 +299,7 @@ def _number(value: Any) -> float | None:
 
 
 def _results(path: Path, task: Any, metric: str) -> tuple[dict[str, str], float | None]:
-    """Return (task and model, the task's overall score) from `results/MODEL/results_DATE.json`, if it is there."""
+    """Return (task and model, the task's overall score) from `results/MODEL/results_DATE.json`, if it exists."""
     about: dict[str, Any] = {"task": task}
     date = path.parent.name
     folder = next((parent for parent in path.parents if parent.name == "details"), None)
@@ -407,7 +407,7 @@ def _asked(query: str, instruction: str, shown: Listing | None) -> str:
 
 
 def _prompt(query: str, doc: Mapping[str, Any], response: Mapping[str, Any]) -> str:
-    """Return the prompt that was sent, or its parts."""
+    """Return the prompt that was sent, or a prompt joined from its parts if the row lacks it."""
     instruction = str(doc.get("instruction") or "")
     shots = [object_of(shot) for shot in doc.get("fewshot_samples") or ()]
     examples = [f"{shot.get('query', '')} {_example_answer(shot)}".removeprefix(instruction) for shot in shots]

@@ -3,10 +3,10 @@
     {"0": {"origin_prompt": "…", "prediction": "B", "gold": "C",
            "label: A": {"testing input": "…", "prompt": "…", "PPL": 3.1}, …}, …}
 
-A run by perplexity (`PPLInferencer`) or log-likelihood (`LLInferencer`) states the label it chose; a run that generates
-(`GenInferencer`) has the evaluator's reading of the text, in the results only. A perplexity is the mean over a whole
-prompt, examples included, and no probability of an option: none is imported. The order of the options is read from the
-prompt. Read as OpenCompass 0.5 writes it.
+A run by perplexity (`PPLInferencer`) or log-likelihood (`LLInferencer`) states the label it chose; for a run that
+generates text (`GenInferencer`), only the results have the answer that the evaluator read from it. A perplexity is the
+mean over a whole prompt, examples included, and no probability of an option, so none is imported. The order of the
+options is read from the prompt. The format is that of OpenCompass 0.5.
 """
 
 import math
@@ -46,7 +46,7 @@ from registry.logs.values import number_of, object_of, text_of
 METRIC: Final = "accuracy"
 LABEL: Final = "label: "
 _OF_THE_ANSWER: Final = ("origin_prompt", "prompt", "prediction", "predictions", "pred", "gold", "answer", "correct")
-"""Members of a prediction or its details that name no group of them."""
+"""Members of a prediction or its details that cannot name a group of questions."""
 NO_PROBABILITIES: Final = (
     "perplexities are means over whole prompts and not probabilities of the options, so that no probabilities are "
     "imported"
@@ -56,8 +56,8 @@ NO_PROBABILITIES: Final = (
 def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping[str, KnownQuestion]) -> Log:
     """Return the answers of a data set. path: its file of predictions, whose content is `document`.
 
-    Raises IngestError if a prompt has no known question or does not list its options; and for generated texts without
-    the results that record the letter read from each.
+    Raises IngestError if a prompt has no known question or does not list its options; also for generated texts without
+    results, which record the letter read from each.
     """
     finder = PromptFinder(questions)
     details, stated = opencompass_results(path)
@@ -80,9 +80,9 @@ def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping
 class _Prediction:
     """A prediction as written, for audits and imports.
 
-    labels: the labels that were scored; none if a text was generated. prompts: up to each label's answer, or the only
-    one. whole: the first prompt with its examples. chosen: the label that the program states or its evaluator
-    extracted. text: the generated one. detailed: whether the results have the evaluator's reading of it.
+    labels: the labels that were scored; empty if a text was generated. prompts: the prompt up to each label's answer,
+    or the only prompt. whole: the first prompt with its examples. chosen: the label that the program states or its
+    evaluator extracted. text: the generated text. detailed: whether the results have the evaluator's reading of it.
     """
 
     labels: tuple[str, ...]
@@ -99,7 +99,7 @@ class _Prediction:
     fields: Mapping[str, str]
 
     def places(self, n_options: int, *, listed: bool) -> dict[str, int]:
-        """Return the position of each label: of listed options by its letter, else by its own place among them."""
+        """Return the position of each label: from its letter if options are listed, else its place among labels."""
         named = [read_label(name, [""] * n_options).positions[0] for name in self.labels]
         if listed and None not in named and len(set(named)) == len(named):
             return {name: at for name, at in zip(self.labels, named, strict=True) if at is not None}
@@ -119,7 +119,7 @@ class _Prediction:
 
 
 def _read_prediction(prediction: Mapping[str, Any], detail: Any) -> _Prediction:
-    """Read a prediction. detail: of the results, if they have one."""
+    """Read a prediction. detail: the results for it, if there are any."""
     labels = {key.removeprefix(LABEL): object_of(value) for key, value in prediction.items() if key.startswith(LABEL)}
     written = find_written(prediction)
     found = object_of(detail)
@@ -142,7 +142,7 @@ def _read_prediction(prediction: Mapping[str, Any], detail: Any) -> _Prediction:
 
 
 def _recorded(place: Place, read: _Prediction, finder: PromptFinder) -> Recorded:
-    """Return a prediction's answer to its question, whose options are in the order that the prompt lists."""
+    """Return a prediction's answer with its question, whose options are in the order that the prompt lists."""
     if not read.labels and not isinstance(read.text, str):
         place.reject(f"prediction {quote(read.text)} is not text; the log is damaged, or of another version")
     if not read.labels and not read.detailed:
@@ -155,7 +155,7 @@ def _recorded(place: Place, read: _Prediction, finder: PromptFinder) -> Recorded
     order = find_listed_order(question, following)
     listed = order is not None
     if order is None and read.labels:
-        order = ending_order(question, prompts)  # the options continue the prompts
+        order = ending_order(question, prompts)  # the options are at the prompts' ends
     if order is None:
         place.reject(
             f'its prompt does not list the options of question {question.external_id} behind labels such as "A.", '
@@ -190,7 +190,7 @@ def _recorded(place: Place, read: _Prediction, finder: PromptFinder) -> Recorded
 
 
 def _logprobs(place: Place, read: _Prediction, n_options: int, *, listed: bool) -> tuple[float, ...] | None:
-    """Return the log-likelihoods of the labels by position; None unless each position has one."""
+    """Return the labels' log-likelihoods by position; None unless each position has one."""
     if len(read.likelihoods) != n_options:
         return None
     values = list(read.likelihoods)
@@ -207,7 +207,7 @@ def _fields(prediction: Mapping[str, Any], detail: Any) -> dict[str, str]:
 
 
 def find_written(prediction: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object with a prediction's text: models that count their tokens nest it, with `rollout`."""
+    """Return the object with a prediction's text: models that count tokens nest it, next to `rollout`."""
     nested = prediction.get("prediction")
     return nested if isinstance(nested, dict) else prediction
 
@@ -225,7 +225,7 @@ def _prompt(place: Place, value: Any) -> str:
 
 
 def opencompass_results(path: Path) -> tuple[Mapping[str, Any], float | None]:
-    """Return (details by number, accuracy from 0 to 1) from the results next to predictions; empty without them."""
+    """Return (details by number, accuracy from 0 to 1) from the results next to predictions; empty without results."""
     file = path.parent.parent.with_name("results") / path.parent.name / path.name
     if path.parent.parent.name != "predictions" or not file.is_file():
         return {}, None
@@ -272,7 +272,7 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
         yield Unusable(place, "its prompt lists no options behind labels", NOT_MULTIPLE_CHOICE)
         return
     whole = prompt_text(read.whole)
-    # The last place: an example may be the question itself, with its first label.
+    # Search for the last occurrence: an example may be the question itself, with its first label.
     sent = whole[: whole.rfind(prompts[0])] + prompt if read.labels and prompts[0] in whole else whole
     listed = shown is not None
     key = read.key(options, listed=listed)
@@ -302,7 +302,7 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
 
 
 def _common(texts: Sequence[str]) -> str:
-    """Return the longest common beginning."""
+    """Return the longest common beginning of some texts."""
     first, last = min(texts), max(texts)
     end = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
     return first[:end]

@@ -1,9 +1,9 @@
-"""The outputs contract: `{"question_id": "…", "variant": 0, "order": [2, 0, 1], "position": 1}`, one prompt a line.
+"""The outputs contract: `{"question_id": "…", "variant": 0, "order": [2, 0, 1], "position": 1}`, one prompt per line.
 
 `order[p]` is the option ordinal shown at position p, or a name for an inserted option. `position` is the answered
-position, null for no valid answer; `option` (an ordinal or an inserted name) may replace it; if both are absent the
-answer is the highest probability. By position and optional: `probabilities`, `logprobs`, `logprobs_without_question`;
-and `text`.
+position, null for no valid answer; `option` (an ordinal or an inserted name) may replace it. If both are absent, the
+answer is the highest probability. Optional are, by position, `probabilities`, `logprobs` and
+`logprobs_without_question`, and `text`.
 """
 
 import math
@@ -34,7 +34,10 @@ REQUIRED = ("question_id", "variant", "order")
 
 
 def read_contract(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator[Recorded]:
-    """Yield each line of a file in the outputs contract. Raises IngestError with file, line, value and remedy."""
+    """Yield the answer on each line of a file in the outputs contract.
+
+    Raises IngestError with file, line, value and remedy.
+    """
     for place, line in read_lines(path):
         for key in REQUIRED:
             if key not in line:

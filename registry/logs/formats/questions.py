@@ -1,4 +1,4 @@
-"""A file of questions, as benchmarks are imported from: it lends its texts and keys to logs that have none."""
+"""A file of questions in the form of a benchmark's: it provides texts and keys for logs that have none."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Recorded labels in a table: one row a question (`question_id`), one column a model, a label or nothing in a cell.
+"""Recorded labels in a table: a row for each question (`question_id`), a column for each model, labels in the cells.
 
-A label is a letter, a digit or an option's text, in the original order; `correct` contains the key. An empty cell, and
-a letter beyond the options shown, is no valid answer.
+A label is a letter, a digit or an option's text, in the original order; the column `correct` contains the key. An empty
+cell, or a letter beyond the options shown, is no valid answer.
 """
 
 import sys
@@ -19,14 +19,14 @@ from registry.logs.record import Known, KnownQuestion, Recorded, Seen, Source, U
 from registry.prompting.labels import LETTERS
 
 ABOUT_THE_QUESTION: Final = ("question_id", "subject", "n_options", "correct")
-"""Columns that are no model's."""
+"""Columns that do not belong to a model."""
 
 KEY: Final = "correct"
 
 
 @dataclass(frozen=True)
 class Table:
-    """The cells of some columns. rows: the line, the question and the key of each. labels: by column, row by row."""
+    """The cells of the chosen columns. rows: each row's line, question and key. labels: column → labels, row by row."""
 
     path: Path
     rows: Sequence[tuple[int, KnownQuestion, Written | None]]
@@ -40,7 +40,7 @@ class Table:
 
 
 def read_table(path: Path, questions: Mapping[str, KnownQuestion], columns: Sequence[str] = ()) -> Table:
-    """Return the given columns, or the columns of all models, checked cell by cell.
+    """Read the given columns, or those of all models, and check each cell.
 
     Raises UsageError for a missing column, IngestError for an invalid heading or cell.
     """
@@ -63,7 +63,7 @@ def read_table(path: Path, questions: Mapping[str, KnownQuestion], columns: Sequ
 
 
 def _columns(path: Path, heading: Sequence[str], asked: Sequence[str]) -> list[str]:
-    """Return the columns to be read, in the order of the file."""
+    """Return the columns to read, in the order of the file."""
     for number, name in enumerate(heading, start=1):
         if not name:
             raise IngestError(f"{path.name} line 1: column {number} has no heading; name its model")
@@ -131,7 +131,7 @@ def _table(path: Path, _head: None, known: Known) -> list[Source]:
 
 
 class _Row(NamedTuple):
-    """A row of a table; correct: its key as written, key: its question's position of the right option."""
+    """A row of a table. correct: its key as written. key: the position of its question's right option."""
 
     line: int
     name: str
@@ -142,7 +142,7 @@ class _Row(NamedTuple):
 
 
 def _width(rows: Sequence[_Row], columns: Iterable[Sequence[str]]) -> int:
-    """Return the number of options that labels of a table without options can name: at least four."""
+    """Return the number of options that the labels of a table without option texts can name: at least four."""
     values = {row.correct for row in rows}.union(*columns)
     letters = [LETTERS.find(unicodedata.normalize("NFKC", value).upper()) for value in values if len(value) == 1]
     numbers = [int(value) for value in values if value.isdecimal() and len(value) < _LONG_NUMBER]

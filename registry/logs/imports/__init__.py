@@ -1,1 +1,1 @@
-"""Imports of logs: records that are joined to the questions of a benchmark, or refused, and stored as an evaluation."""
+"""Imports of logs: records are matched to the questions of a benchmark, or refused, and stored as an evaluation."""

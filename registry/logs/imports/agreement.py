@@ -1,6 +1,6 @@
-"""Agreement of a log with itself: under which convention its answers have the scores and the key that it states.
+"""Agreement of a log with itself: the convention of reading labels that reproduces its stated scores and key.
 
-Nothing is imported if no convention reproduces them, so that no wrong number is sealed in silence.
+If no convention reproduces them, nothing is imported, so that no wrong number is sealed unnoticed.
 """
 
 import math
@@ -19,11 +19,11 @@ from registry.prompting.labels import letter
 
 Reader = Callable[[], Iterator[Recorded]]
 SCORE_TOLERANCE: Final = 1e-9
-"""Stated scores of one answer are 0, 1 or a share; this much is rounding."""
+"""Largest difference between two scores of one answer that is still rounding."""
 NAMED: Final = 3
-"""Places that a refusal names."""
+"""Places that an error message names."""
 MOST_LISTED: Final = 100
-"""Contradictions that `--json` lists."""
+"""The most contradictions that `--json` lists."""
 _MOST_READINGS: Final = 10_000
 _HALF: Final = 0.5
 _ALL: Final = range(len(CONVENTIONS))
@@ -31,7 +31,10 @@ _ALL: Final = range(len(CONVENTIONS))
 
 @dataclass(frozen=True)
 class Contradiction:
-    """An answer that the log scores otherwise than we do. answer: as the log writes it; reading: the option we read."""
+    """An answer whose score in the log differs from ours.
+
+    answer: as the log writes it. reading: the option we read. score: the log's score.
+    """
 
     place: str
     question: str
@@ -48,7 +51,7 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class OtherKey:
-    """A question whose right option in the log is not the benchmark's. log: as the log writes it."""
+    """A question whose right option in the log differs from the benchmark's. log: the log's key as it writes it."""
 
     place: str
     question: str
@@ -68,7 +71,7 @@ class OtherKey:
 
 @dataclass
 class Agreement:
-    """Counts over the answers of one log; each list has an item for each of CONVENTIONS.
+    """Counts over the answers of one log; lists have an item for each of CONVENTIONS.
 
     compared: answers with a score of their own. stated: the sum of these scores. right: right answers. keyed: questions
     whose key the log states. labels: answers that are labels.
@@ -82,7 +85,7 @@ class Agreement:
     labels: int = 0
     right_alike: int = 0
     unread_alike: int = 0
-    """Right and unread answers among those with the same reading under all conventions; the lists have the others."""
+    """Right and unread answers that all conventions read the same; the lists count the other answers."""
     right: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
     unread: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
     contradicted: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
@@ -91,14 +94,14 @@ class Agreement:
     keys: list[list[OtherKey]] = field(default_factory=lambda: [[] for _ in _ALL])
     means: Means = field(default_factory=Means)
     repeated: int = 0
-    """Answers that are there again and count once."""
+    """Repeated answers, which count once."""
     repeated_right: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
     by_text: int = 0
-    """Answers that are options' texts under every convention, less those that are labels under every convention."""
+    """Answers that are options' texts under every convention, minus answers that are labels under every convention."""
     _readings: dict[tuple[int | None, ...], Contradiction] = field(default_factory=dict)
 
     def add(self, recorded: Recorded) -> None:
-        """Compare one answer with its score and its key."""
+        """Add one answer, comparing it with its score and its key."""
         self.lines += 1
         question, order = recorded.question, recorded.order
         if recorded.key is not None and question.answer in order:
@@ -109,7 +112,7 @@ class Agreement:
         self.labels += recorded.answer is not None
         positions = None if recorded.answer is None else recorded.answer.positions
         if positions is None or positions.count(positions[0]) == len(_ALL):
-            # Most answers have the same reading under all conventions.
+            # Most answers are read the same under all conventions.
             position = recorded.shown_position if positions is None else positions[0]
             if recorded.answer is not None:
                 self.by_text += _by_text(recorded.answer, question.options, order)
@@ -132,7 +135,7 @@ class Agreement:
                 self._contradict(recorded, position, (number,))
 
     def add_repeat(self, recorded: Recorded) -> None:
-        """Count an answer that is there again: it is not among the others, but the log may count it."""
+        """Count a repeated answer: it is not among the others, but the log's scores may include it."""
         self.repeated += 1
         for number in _ALL:
             position = recorded.shown_position if recorded.answer is None else recorded.answer.positions[number]
@@ -182,7 +185,7 @@ class Agreement:
                 )
 
     def require_same_key(self) -> list[int]:
-        """Return the conventions under which the log's key is the benchmark's; ContradictionError if there is none."""
+        """Return the conventions under which the log's key is the benchmark's. Raises ContradictionError for none."""
         fewest = min(self.other_keys)
         if fewest == 0:
             return [number for number in _ALL if not self.other_keys[number]]
@@ -197,8 +200,8 @@ class Agreement:
     def choose(self, overall: float | None, *, ignore: bool) -> int:
         """Return the number of the convention that reproduces the log's scores.
 
-        overall: the mean that the log states. ignore: take the convention with the fewest contradictions. Raises
-        ContradictionError if none reproduces the scores, IngestError if several would and nothing tells them apart.
+        overall: the mean that the log states. ignore: choose the convention with the fewest contradictions. Raises
+        ContradictionError if none reproduces the scores, IngestError if several do and read answers differently.
         """
         same_key = self.require_same_key()
         fewest = min(self.contradicted)
@@ -223,7 +226,7 @@ class Agreement:
         return fitting[0]
 
     def _require_overall(self, number: int, overall: float) -> None:
-        """Refuse an overall score that is neither that of the answers nor a mean of their own scores."""
+        """Refuse an overall score that is neither the answers' nor a mean of their own scores."""
         whole = self.stated / self.compared if self.compared == self.lines else math.inf
         if abs(whole - overall) > tolerance(overall) and not self._has_overall(number, overall):
             self._refuse(number, overall)
@@ -233,9 +236,9 @@ class Agreement:
         return near or self.mean_over(number, overall) is not None
 
     def mean_over(self, number: int, overall: float) -> Mean | None:
-        """Return the mean over a field that is the overall score under a convention.
+        """Return the mean over a field that equals the overall score under a convention.
 
-        None if there is none, or if the share of right answers is the overall score.
+        Returns None if there is none, or if the share of right answers equals it.
         """
         if abs(self.share_right(number) - overall) <= tolerance(overall):
             return None
@@ -264,7 +267,7 @@ class Agreement:
         )
 
     def _with_repeats(self, number: int, overall: float) -> str:
-        """Return a remark if the answers have the overall score as soon as the repeated ones count again."""
+        """Return a remark if the answers reproduce the overall score once repeated ones count again, else ""."""
         right = self.right_alike + self.right[number] + self.repeated_right[number]
         if not self.repeated or abs(right / (self.lines + self.repeated) - overall) > tolerance(overall):
             return ""
@@ -283,15 +286,15 @@ class Agreement:
 
 
 def _contradicts(recorded: Recorded, *, correct: bool) -> bool:
-    """Return whether an answer's score is another than ours, for no known reason."""
+    """Return whether an answer's score differs from ours without a known reason."""
     stated = recorded.stated
     return stated is not None and recorded.excuse is None and abs(stated - correct) > SCORE_TOLERANCE
 
 
 def likeliest(records: Sequence[Seen]) -> tuple[int, int]:
-    """Return the conventions of the keys and of the answers that leave the fewest keys unread and scores contradicted.
+    """Return the conventions for keys and for answers under which the fewest keys are unread and scores contradicted.
 
-    records: the beginning of a log, for an audit: no benchmark confirms its key.
+    records: the beginning of a log, for an audit, which has no benchmark to confirm the key.
     """
     varied = [seen for seen in records if _varies(seen.keyed) or _varies(seen.answer)]
     if not varied:
@@ -311,7 +314,7 @@ def likeliest(records: Sequence[Seen]) -> tuple[int, int]:
             for right, at, score in zip(key, answer, scores, strict=True)
         )
         same = CONVENTIONS[pair[0]].first_digit == CONVENTIONS[pair[1]].first_digit
-        # An answer such as 2 is the option 2 if other answers are options' texts.
+        # An answer such as 2 means the option "2" if other answers are options' texts.
         labels = sum(text and not CONVENTIONS[at].text_first for text, at in zip(texts, pair, strict=True))
         return key.count(None), contradicted, answer.count(None), not same, labels, *pair
 
@@ -319,7 +322,7 @@ def likeliest(records: Sequence[Seen]) -> tuple[int, int]:
 
 
 def _by_text(label: Written, options: Sequence[str], order: Sequence[int | str] | None = None) -> int:
-    """Return 1 for a label that is an option's text under every convention, −1 for another label, 0 if it is unsure."""
+    """Return 1 if a label is an option's text under every convention, −1 if it is another label, 0 if unsure."""
     found = names_by_text(label, options, order)
     return 0 if found is None else 1 if found else -1
 
@@ -329,7 +332,7 @@ def _varies(label: Written | None) -> bool:
 
 
 def _distinct(rows: Sequence[tuple[int | None, ...]]) -> dict[int, tuple[int | None, ...]]:
-    """Return the columns that differ, each by the number of the first convention that has it."""
+    """Return the distinct columns, each by the number of the first convention that has it."""
     found: dict[tuple[int | None, ...], int] = {}
     for number, column in enumerate(zip(*rows, strict=True)):
         found.setdefault(column, number)
@@ -337,7 +340,7 @@ def _distinct(rows: Sequence[tuple[int | None, ...]]) -> dict[int, tuple[int | N
 
 
 def settle_labels(reader: Reader, number: int) -> Reader:
-    """Return a reader whose answers are read under one convention, and whose equal options are placed by the key."""
+    """Return a reader whose labels are read under one convention."""
 
     def read() -> Iterator[Recorded]:
         for recorded in reader():
@@ -347,14 +350,14 @@ def settle_labels(reader: Reader, number: int) -> Reader:
 
 
 def settle(recorded: Recorded, number: int) -> Recorded:
-    """Return one answer under one convention."""
+    """Return an answer with its label read under one convention."""
     if recorded.answer is None:
         return recorded
     return replace(recorded, answered=True, position=recorded.answer.positions[number], answer=None)
 
 
 def order_by_key(recorded: Recorded) -> Recorded:
-    """Return the answer with the option that the log calls right in the key's place, if two options are equal."""
+    """Return the answer with the option that the log calls right in the key's position, if two options are equal."""
     position = None if recorded.key is None else recorded.key.positions[0]
     if position is None or position >= len(recorded.order):
         return recorded

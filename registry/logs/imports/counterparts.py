@@ -1,6 +1,6 @@
-"""A line's log-probabilities without the question, as the answer to the variant that leaves the question out.
+"""Answers to the variants that leave the question out, made from log-probabilities without the question.
 
-Under `choice-only` and `adversarial` every variant has such a counterpart, and a file need not give it a line.
+Under `choice-only` and `adversarial` every variant has such a counterpart, for which a file need not contain a line.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ Reader = Callable[[], Iterator[Recorded]]
 
 
 def with_counterparts(reader: Reader, definition: VariantSetDefinition) -> Reader:
-    """Add to each line of a reader its counterpart, if the kind has one and no line of the file gives it."""
+    """Return a reader that adds each line's counterpart, if the kind has one and no line of the file contains it."""
     if definition.kind == "imported":
         return reader
 
@@ -53,10 +53,10 @@ def with_counterparts(reader: Reader, definition: VariantSetDefinition) -> Reade
 
 
 def _counterparts(definition: VariantSetDefinition, question: KnownQuestion) -> dict[int, int]:
-    """Map each variant that shows the question to the variant that differs only in leaving it out, by ordinals."""
+    """Map each variant that shows the question to the ordinal of the same variant without the question."""
     try:
         variants = definition.variants(QuestionShape(question.external_id, len(question.options), question.answer))
-    except VariantError:  # reported by the check of the line's variant
+    except VariantError:  # the check of the line's variant reports it
         return {}
     without = {variant.with_question(): variant.ordinal for variant in variants if not variant.question_shown}
     return {

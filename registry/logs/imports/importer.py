@@ -1,7 +1,7 @@
-"""Imports recorded outputs as a sealed evaluation: the whole file is checked before a transaction is opened.
+"""Import of recorded outputs as a sealed evaluation: the whole file is checked before a transaction is opened.
 
-A file of more than KEPT lines is read twice, once to check it and once to store it, because the rows of a million
-prompts do not fit in memory while their keys do. Between the two it must not change.
+A file of more than KEPT lines is read twice, once to check it and once to store it: the rows of a million prompts do
+not fit in memory, but their keys do. It must not change in between.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ from registry.tables import Evaluation, EvaluationQuestion, Generation, Question
 
 BATCH: Final = 20_000
 KEPT: Final = 50_000
-"""Lines that are kept in memory (25 MB, or 80 with log-probabilities), so that small files are read once."""
+"""The most lines that are kept in memory (25 MB, or 80 with log-probabilities), so that small files are read once."""
 READER_VERSION: Final = 1
 COLUMNS: Final = "columns"
 """The format of a table of letters."""
@@ -69,16 +69,16 @@ _AGAIN: Final = "take the file from the program that wrote it again, or give its
 
 Reader = Callable[[], Iterator[Recorded]]
 Report = Callable[[str, int, int | None], None]
-"""Callback for progress: the current step, the lines done, and their number in all (None while it is unknown)."""
+"""Callback for progress: the current step, the lines done, and their total (None while it is unknown)."""
 
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """A request for an import: outputs in `path`, from a model on a benchmark under a kind of variants.
+    """A request to import the outputs in `path` of a model on a benchmark, under a kind of variants.
 
     protocol: of the prompts; None: `symbols` for our own format and for log-probabilities of other programs, else
     `recorded`.
-    select: variant types of IBM/cat's layout. column: the model's column in a table of letters. ignore_stated: import
+    select: variant types of IBM/cat's format. column: the model's column in a table of letters. ignore_stated: import
     answers although they contradict the scores that the log states.
     """
 
@@ -96,13 +96,14 @@ class ImportRequest:
 
 @dataclass
 class Checked:
-    """The results of the first reading: the prompts, and names of inserted options.
+    """The results of the first reading of a file.
 
-    without_question: log-probabilities of variants that leave the question out, by question id and their other changes.
-    scored: whether any line has probabilities.
+    prompts: the prompts in it. inserted: names of inserted options. without_question: log-probabilities of variants
+    that leave the question out, by question id and the variant's other changes. scored: whether any line has
+    probabilities.
     agreement: for each convention of reading labels, how well it reproduces the log's scores and key; convention: the
-    index of the convention by which the log is read.
-    differences: scores that the file states otherwise, with an excuse.
+    index of the chosen one.
+    differences: scores in the file that differ from ours for a known reason.
     """
 
     prompts: Prompts = field(default_factory=Prompts)
@@ -115,7 +116,7 @@ class Checked:
     differences: list[Difference] = field(default_factory=list)
     texts: int = 0
     closing: int = 0
-    """The number of texts that close a thought without having begun it."""
+    """The number of texts with the end of a thought and no beginning."""
     kept: list[Recorded] | None = field(default_factory=list)
     """All lines; None if there are more than KEPT."""
 
@@ -131,11 +132,11 @@ def import_outputs(
     report: Report | None = None,
     compared: Callable[[Comparison], None] | None = None,
 ) -> int:
-    """Import a file and return the id of its evaluation; importing again makes a new replicate.
+    """Import a file and return the id of its evaluation; importing it again makes a new replicate.
 
     Every expected prompt must be in the file. compared: called, once all is stored, with the scores of another
     program's log and the computed ones. Raises IngestError naming file, line, value and remedy, or the first missing
-    prompt; then nothing is stored.
+    prompt; nothing is stored then.
     """
     with as_written(request.path.name, _AGAIN):
         file = log_file(request.path)
@@ -192,11 +193,11 @@ def import_columns(
     columns: Sequence[str] = (),
     report: Report | None = None,
 ) -> dict[str, int]:
-    """Import a table of letters, each column as the answers of the model that it names; all of them or none.
+    """Import a table of letters, each column as the answers of one model; if one column fails, none is imported.
 
-    A model that is not registered is registered as external; a column OWNER/NAME becomes the model NAME. columns: only
-    these; none means all. protocol: None is `recorded`. Returns the evaluation of each model, in the order of the
-    columns. Raises as `import_outputs` does.
+    A model that is not registered is registered as external; a column OWNER/NAME becomes the model NAME. columns: the
+    columns to import; empty: all. protocol: None is `recorded`. Returns the evaluation of each model, in the order of
+    the columns. Raises as `import_outputs` does.
     """
     tell = report or (lambda _what, _done, _total: None)
     definition = parse_variants(variants)
@@ -208,7 +209,7 @@ def import_columns(
     columns = list(table.labels)
     with read_session(engine) as session:
         models = _models_of_columns(session, columns, path.name)
-    # Which prompts there are is the same for every column.
+    # All columns have the same prompts.
     checked, _ = _check_first(lambda: table.recorded(columns[0]), definition, path.name, tell)
     conventions = {column: _column_convention(table, column, path.name) for column in columns}
     answers = _Answers(definition, questions, checked, protocol or _assume_protocol(COLUMNS, checked))
@@ -241,9 +242,9 @@ def import_columns(
 
 
 def _assume_protocol(format_: str, checked: Checked) -> str:
-    """Return the default protocol of answers whose prompts are not recorded.
+    """Return the protocol to assume for answers whose prompts are not recorded.
 
-    Letters and texts may come from any prompt, and log-probabilities of labels from a prompt like that of `symbols`.
+    Letters and texts may come from any prompt, log-probabilities of labels come from a prompt like that of `symbols`.
     """
     if format_ == OUTPUTS or (checked.scored and not checked.texts):
         return str(SYMBOLS["format"])
@@ -251,10 +252,10 @@ def _assume_protocol(format_: str, checked: Checked) -> str:
 
 
 def _models_of_columns(session: Session, columns: Sequence[str], file: str) -> list[str]:
-    """Return the name of each column's model.
+    """Return the model name for each column.
 
-    OWNER/NAME is the registered model of the hub, else NAME, or OWNER-NAME if another column has that. Raises
-    IngestError for a heading that cannot be a name, and for two columns of one model.
+    A column OWNER/NAME is the registered model of the hub, else NAME, or OWNER-NAME if another column has that name.
+    Raises IngestError for a heading that cannot be a name, and for two columns of one model.
     """
     found: list[str] = []
     for column in columns:
@@ -306,7 +307,7 @@ def _store(
     fingerprint: dict[str, object],
     tell: Report,
 ) -> Evaluation:
-    """Store one model's answers, with the counts of each question; not sealed yet."""
+    """Store one model's answers and their question scores, without sealing the evaluation."""
     evaluation = _store_evaluation(session, request, answers, fingerprint)
     _store_rows(session, evaluation, reader, answers, tell)
     renew_statistics(session, evaluation.prompts)
@@ -339,7 +340,7 @@ def _questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:
 def _reader(
     request: ImportRequest, definition: VariantSetDefinition, questions: Mapping[str, KnownQuestion]
 ) -> tuple[str, Reader]:
-    """Return (name of the format, a function that reads the file from its start), recognised by the file's form."""
+    """Recognise a file's format; return its name and a function that reads the file from its start."""
     path = request.path
     if path.is_file() and is_table_of_columns(path):
         table = read_table(path, questions, () if request.column is None else (request.column,))
@@ -373,7 +374,7 @@ def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
 
 
 def _comparison(log: Log | None, overall: float | None, checked: Checked, request: ImportRequest) -> Comparison | None:
-    """Compare the log's scores with the scores from its answers; None for a file that states none."""
+    """Compare the log's scores with ours; return None if the file states none."""
     agreement, number = checked.agreement, checked.convention
     if log is None and not agreement.compared:
         return None
@@ -398,7 +399,7 @@ def _comparison(log: Log | None, overall: float | None, checked: Checked, reques
 
 
 def _compare(recorded: Recorded, checked: Checked) -> None:
-    """Compare an answer with its score and its key; note a score that differs by a known rule of the format."""
+    """Compare an answer with its score and its key, and record a score that differs by a known rule of the format."""
     checked.agreement.add(recorded)
     if recorded.excuse is None or recorded.stated is None:
         return
@@ -413,13 +414,13 @@ def _compare(recorded: Recorded, checked: Checked) -> None:
 
 
 def _check_first(reader: Reader, definition: VariantSetDefinition, file: str, tell: Report) -> tuple[Checked, Reader]:
-    """Return the facts of the first reading, and the reader with counterparts and with equal options as keyed."""
+    """Read a file once; return the results, and a reader with counterparts and with equal options as keyed."""
     whole = with_counterparts(lambda: map(order_by_key, reader()), definition)
     return _check(whole, definition, file, tell), whole
 
 
 def _decide(checked: Checked, overall: float | None, *, ignore: bool) -> None:
-    """Choose the convention under which the log's answers have the log's scores. Raises ContradictionError."""
+    """Choose the convention that reproduces the log's scores. Raises ContradictionError if none does."""
     checked.convention = checked.agreement.choose(overall, ignore=ignore)
 
 
@@ -498,7 +499,7 @@ def _check_variant(
     expected: Mapping[int, VariantShown],
     known: Mapping[str, int],
 ) -> VariantShown:
-    """Return the variant of a line. It must belong to its kind, in the kind's order if the kind fixes it."""
+    """Return the variant of a line; reject one that its kind lacks, or an order other than the kind's fixed order."""
     variant = expected.get(recorded.variant)
     if variant is None:
         recorded.place.reject(
@@ -523,7 +524,7 @@ def _with_inserted(definition: VariantSetDefinition, names: set[str]) -> Variant
 
 
 class _Answers:
-    """The checked variants of questions to be stored; the same for all columns of a table."""
+    """The checked variants of the questions to be stored; all columns of a table share them."""
 
     def __init__(
         self,
@@ -539,16 +540,16 @@ class _Answers:
         self._keys: dict[int, PromptKeys] = {}
 
     def keys(self, question: KnownQuestion, *, lists_options: bool) -> PromptKeys:
-        """Return the variants of a question and the numbers of their prompts."""
+        """Return the variants of a question with the keys of their prompts."""
         if (found := self._keys.get(question.question_id)) is None:
             if not self.definition.orders_recorded:
-                self._keys.clear()  # they are made again as they were
+                self._keys.clear()  # they can be rebuilt
             found = PromptKeys(self.definition, _shape(question), lists_options=lists_options)
             self._keys[question.question_id] = found
         return found
 
     def require_whole(self, file: str) -> None:
-        """Raise IngestError, naming the first missing prompt, unless every question has all of its variants."""
+        """Raise IngestError for the first missing prompt unless every question has all of its variants."""
         present = self.checked.prompts.variants
         lacking = [
             question
@@ -579,7 +580,7 @@ def _store_evaluation(
     revision = find_revision(session, request.model)
     version = find_version(session, request.benchmark)
     protocol_json = find_definition(session, answers.protocol, request.shots)
-    # Another selection from the same file is another evaluation, not another replicate.
+    # Another selection from the same file makes another evaluation, not a replicate.
     engine = {"name": "replay"} | ({"select": request.select} if request.select else {})
     specification = build_specification(
         revision, version, protocol_json, definition, engine, {"limit": None, "subjects": None}
@@ -638,7 +639,7 @@ def _store_evaluation(
 
 
 def _expect_ordinals(definition: VariantSetDefinition, question: KnownQuestion, checked: Checked) -> set[int]:
-    """Return the ordinals expected of a question: the kind's; for imported orders, those in the file."""
+    """Return the ordinals that a question must have: the kind's, or for imported orders those in the file."""
     if definition.kind == "imported":
         return checked.prompts.variants(question.question_id)
     try:

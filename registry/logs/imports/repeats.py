@@ -1,4 +1,4 @@
-"""Prompts that are in a file again: with the same answer they count once, with another the file is refused."""
+"""Repeated prompts of a file: a repeat with the same answer is ignored, one with another answer is refused."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,13 +10,20 @@ Reader = Callable[[], Iterator[Recorded]]
 
 @dataclass
 class Prompts:
-    """The prompts of a file. answers: question id and variant → a number, the same for equal answers."""
+    """The prompts of a file.
+
+    answers: question id → variant → a number that equal answers share. repeated: (question id, variant) of repeated
+    prompts.
+    """
 
     answers: dict[int, dict[int, int]] = field(default_factory=dict)
     repeated: set[tuple[int, int]] = field(default_factory=set)
 
     def add(self, recorded: Recorded) -> bool:
-        """Return whether a prompt is new. Raises IngestError if it is repeated with another answer or score."""
+        """Add a prompt and return whether it is new.
+
+        Raises IngestError if it is repeated with another answer or score.
+        """
         of_question = self.answers.setdefault(recorded.question.question_id, {})
         number = _number(recorded)
         before = of_question.get(recorded.variant)
@@ -36,7 +43,7 @@ class Prompts:
         return set(self.answers.get(question_id, ()))
 
     def once(self, reader: Reader) -> Reader:
-        """Return a reader that leaves out the answers that are there again."""
+        """Return a reader that leaves out repeated answers."""
         if not self.repeated:
             return reader
 
@@ -54,7 +61,7 @@ class Prompts:
 
 
 def _number(recorded: Recorded) -> int:
-    """Return a number for the answer, its score and the order shown."""
+    """Return a hash of the answer, its score and the order shown."""
     answer = recorded.position if recorded.answer is None else recorded.answer.positions
     key = None if recorded.key is None else recorded.key.positions
     return hash((recorded.order, answer, key, recorded.stated, recorded.weights, recorded.logprobs))

@@ -1,4 +1,4 @@
-"""Scores that a log reports, compared with those its answers give here."""
+"""Scores that a log states, compared with the scores of its answers here."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -11,7 +11,7 @@ NAMED: Final = 5
 
 @dataclass(frozen=True)
 class Difference:
-    """One answer that the log scores otherwise than this registry, and the rule that explains it."""
+    """An answer whose score in the log differs from ours, and the rule that explains it."""
 
     question: str
     variant: int
@@ -22,12 +22,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A log's own score next to ours.
+    """A log's own scores, compared with ours.
 
     metric, stated: its overall score, None if it states none. recomputed: the share of its answers that are right here.
-    answers: their number; compared: the number with their own score. differences: compared answers that are scored
-    otherwise, each explained by a rule. reading: how labels were read. contradictions: the first of `contradicted`
-    answers whose score no rule explains, which were imported because of `--stated ignore`.
+    answers: their number; compared: the number with a score of their own. differences: compared answers whose scores
+    differ, each explained by a rule. reading: how labels were read. contradictions: the first of `contradicted` answers
+    whose score no rule explains; they were imported because of `--stated ignore`.
     """
 
     metric: str
@@ -41,22 +41,22 @@ class Comparison:
     contradictions: tuple[Contradiction, ...] = ()
     contradicted: int = 0
     mean: Mean | None = None
-    """The mean over a field that is the log's overall score, if it is not the share of right answers."""
+    """The mean over a field that equals the log's overall score, if the share of right answers does not."""
 
     @property
     def agrees(self) -> bool | None:
-        """Return whether the overall scores are the same; None if the log states none."""
+        """Return whether the overall scores agree; None if the log states none."""
         if self.stated is None:
             return None
         ours = self.recomputed if self.mean is None else self.mean.mean
         return abs(self.stated - ours) <= tolerance(self.stated)
 
     def document(self) -> dict[str, Any]:
-        """Return the document for the command line's JSON."""
+        """Return the comparison for the command line's JSON."""
         return asdict(self) | {"agrees": self.agrees}
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the part that is stored with the evaluation, numbers as texts."""
+        """Return the part to store with the evaluation, with numbers as texts."""
         return {
             "metric": self.metric,
             "stated": None if self.stated is None else repr(self.stated),
@@ -69,7 +69,7 @@ class Comparison:
         }
 
     def sentences(self) -> list[str]:
-        """Return sentences for people, the most important first."""
+        """Describe the comparison in sentences, the most important first."""
         lines = []
         if self.stated is None:
             lines.append(f"the log reports no {self.metric}; its {self.answers} answers give {self.recomputed:.4f}")
