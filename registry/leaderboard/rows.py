@@ -1,8 +1,8 @@
 """Pages of the leaderboard: the evaluations, their order and their ranks.
 
 The view `leaderboard` pivots every metric of every evaluation, which takes seconds for thousands of them. These
-functions let the database count groups and sort one page, and rank only the rows of that page. The rows equal those of
-the view. Functions take the session first.
+functions let the database count groups and sort one page, and rank only that page, with the same rows as the view.
+Functions take the session first.
 """
 
 import json

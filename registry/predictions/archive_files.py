@@ -143,9 +143,9 @@ def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any
 def open_predictions(store: Store, name: str, *, checked: bool = True) -> Iterator[pq.ParquetFile]:
     """Open a file of predictions.
 
-    name: FOLDER/FILE, where the folder's name begins with the seal. checked: whether to refuse pages that do not match
-    their checksum, and a file of another evaluation than the seal's. Raises ArchiveError if the file is missing or
-    damaged, lacks a required column, or has one that this version does not know.
+    name: FOLDER/FILE, with the seal at the beginning of the folder's name. checked: whether to refuse pages that do not
+    match their checksum, and a file of another evaluation than the seal's. Raises ArchiveError if the file is missing
+    or damaged, lacks a required column, or has a column that this version does not know.
     """
     # The columns of a group in a remote store are requested together, not one after the other.
     far = store.folder is None
@@ -186,7 +186,7 @@ def damage_error(store: Store, name: str, error: Exception) -> ArchiveError:
 
 
 def _require_columns(names: Sequence[str], url: str) -> None:
-    """Raise ArchiveError if a file lacks a required column, or has one that is not in SCHEMA."""
+    """Raise ArchiveError if a file lacks a required column, or has a column that is not in SCHEMA."""
     if unknown := sorted(set(names) - set(SCHEMA.names)):
         raise ArchiveError(
             f"{url}: has columns that this version does not know ({', '.join(unknown)}); read it with the version that "

@@ -43,7 +43,7 @@ def _least(*values: int | None) -> int | None:
 def reserve(session: Session, key: str, limits: Limits, tokens: int) -> float:
     """Reserve a slot for a request of this many tokens; return the seconds until it may begin.
 
-    tokens: the prompt's tokens and those of the longest possible answer; `refund` returns unused tokens.
+    tokens: tokens of the prompt and of the longest possible answer; `refund` returns unused tokens.
     """
     row, now = _lock(session, key)
     return place(row, limits, tokens, now)

@@ -257,8 +257,7 @@ def add_revision(
 
     An identical request returns the existing revision; another request under the same name, in whatever case, becomes
     the model's next revision. Without `files` the revision waits for a worker to hash them.
-    description: family, developer, parameters, licence, released (YYYY-MM-DD), url; given values replace those of the
-    model.
+    description: family, developer, parameters, licence, released (YYYY-MM-DD), url; given values replace the model's.
     """
     request = request.checked()
     one_at_a_time(session, "add model revision")

@@ -52,7 +52,7 @@ class Benchmark:
     other_keys: tuple[int, ...]
 
     def count_expected(self, task: str) -> int:
-        """Return how many questions a task of this name should have: those of the subjects in its name, else all."""
+        """Return how many questions a task of this name should have: all of the subjects that it names, else all."""
         name = _plain(task)
         named = [subject for subject in map(_plain, self.subjects) if subject in name]
         longest = {subject for subject in named if not any(subject in other for other in named if other != subject)}

@@ -358,7 +358,7 @@ def _recorded(place: Place, sample: _Sample, finder: QuestionFinder) -> Recorded
 
 
 def _key(place: Place, sample: Mapping[str, Any], choices: Sequence[str]) -> Written:
-    """Return the target of a sample as a label; reject several targets, and one that names no choice."""
+    """Return the target of a sample as a label; reject several targets, and a target that names no choice."""
     value = sample.get("target")
     targets = value if isinstance(value, list) else [value]
     label = _label_of(place, "target", targets[0], choices) if len(targets) == 1 else None

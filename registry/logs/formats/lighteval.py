@@ -5,8 +5,8 @@
 
 If choices are scored, the answer is the highest log-probability, the first on a tie. If text is generated, the answer
 is the text if that is a label or an option. Metrics that extract an answer, such as `extractive_match`, do not record
-it: the text is read again, and of several readings the one that agrees with the score is taken. If choices are labels,
-the order of the options is read from the query. The format is that of lighteval 0.13.
+it: the text is read again, and of several readings the reading that agrees with the score is taken. If choices are
+labels, the order of the options is read from the query. The format is that of lighteval 0.13.
 """
 
 import math

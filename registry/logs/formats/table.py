@@ -40,7 +40,7 @@ class Table:
 
 
 def read_table(path: Path, questions: Mapping[str, KnownQuestion], columns: Sequence[str] = ()) -> Table:
-    """Read the given columns, or those of all models, and check each cell.
+    """Read the given columns, or all models' columns, and check each cell.
 
     Raises UsageError for a missing column, IngestError for an invalid heading or cell.
     """

@@ -499,7 +499,7 @@ def _check_variant(
     expected: Mapping[int, VariantShown],
     known: Mapping[str, int],
 ) -> VariantShown:
-    """Return the variant of a line; reject one that its kind lacks, or an order other than the kind's fixed order."""
+    """Return the variant of a line; reject an unknown variant, or an order other than the kind's fixed order."""
     variant = expected.get(recorded.variant)
     if variant is None:
         recorded.place.reject(
