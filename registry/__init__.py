@@ -1,6 +1,6 @@
 """The domain of Shuffleboard: schema, benchmarks, variants, prompts, queue, metrics, provenance.
 
-Imports neither `web` nor `workers`, and never torch.
+This package imports neither `web` nor `workers`, and never torch.
 """
 
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def _version() -> str:
-    """Return the version that pyproject.toml states; the build of a wheel has written it into a file."""
+    """Return this package's version: from build.json in a wheel or an image, from pyproject.toml in a checkout."""
     folder = Path(__file__).parent
     if (folder / "build.json").is_file():
         return str(json.loads((folder / "build.json").read_text(encoding="utf-8"))["version"])  # noqa: TID251 - our own

@@ -1,8 +1,8 @@
-"""The chain: every seal, folder, withdrawal and snapshot of a registry, each link's digest covering the one before.
+"""The chain of a registry's seals, folders, withdrawals and snapshots: each link's digest covers the previous link.
 
-Anyone who can write the database can change rows and recompute their seal. The chain then lacks the new seal; and a
-recomputed chain ends in another digest than the published one. So publish its head now and then: `shuffleboard chain`
-prints it.
+Anyone who can write the database can change rows and recompute their seal. But then the chain lacks the new seal, and
+a recomputed chain ends in a different digest than the published one. So publish its head now and then:
+`shuffleboard chain` prints it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ BEGINNING: Final = "0" * DIGEST_LENGTH
 
 
 def append(session: Session, kind: str, subject: str, *, labels: str | None = None) -> ChainLink:
-    """Add a link at the end, in the caller's transaction; other transactions that add one wait for its end."""
+    """Append a link in the caller's transaction; other transactions that append wait until it has ended."""
     one_at_a_time(session, "chain")
     last = session.execute(
         select(ChainLink.position, ChainLink.digest).order_by(ChainLink.position.desc()).limit(1)
@@ -37,16 +37,16 @@ def append(session: Session, kind: str, subject: str, *, labels: str | None = No
 
 
 LINK: Final = ("position", "kind", "subject", "labels", "at", "previous", "digest")
-"""Columns of a link in documents."""
+"""The columns of a link, in the order in which documents list them."""
 
 
 def link_digest(link: Any) -> str:
-    """Return the SHA-256 over a link: its position, subject and time, and the digest of the link before."""
+    """Return the SHA-256 of a link's columns, which include the digest of the previous link."""
     return specification_digest(pick(link, LINK[:-1]) | {"at": link.at.isoformat()})
 
 
 def links(session: Session, *, limit: int | None = None, offset: int = 0) -> Sequence[ChainLink]:
-    """Return links by position; with a limit only the newest, newest first."""
+    """Return all links by position; with a limit, only the newest ones, newest first."""
     query = select(ChainLink).order_by(ChainLink.position)
     if limit is not None:
         query = select(ChainLink).order_by(ChainLink.position.desc()).limit(limit).offset(offset)
@@ -60,7 +60,10 @@ def head(session: Session) -> ChainLink | None:
 
 @dataclass
 class ChainReport:
-    """The problems of a chain, in words; length and head: of the stored chain."""
+    """The result of checking a chain: its length, its last digest, and a sentence for each problem.
+
+    head: None for an empty chain.
+    """
 
     length: int
     head: str | None
@@ -68,15 +71,21 @@ class ChainReport:
 
 
 def check_chain(session: Session, published: str | None = None) -> ChainReport:
-    """Recompute every link. published: a head that was noted elsewhere, which the chain must still contain."""
+    """Recompute every stored link and report the problems.
+
+    published: a head that was published earlier, which the chain must still contain.
+    """
     with session.execute(_stream_links()) as rows:  # closed before the caller returns to a savepoint
         return check_links(rows, published)
 
 
 def check_links(rows: Iterable[Any], published: str | None = None) -> ChainReport:
-    """Check links from any source, by position: objects with the columns of a link."""
+    """Check links from any source, such as a file.
+
+    rows: objects with the columns of a link, by position. published: as for `check_chain`.
+    """
     problems: list[str] = []
-    previous, position, held = BEGINNING, 0, False
+    previous, position, contains_published = BEGINNING, 0, False
     for link in rows:
         position += 1
         if link.position != position:
@@ -86,8 +95,8 @@ def check_links(rows: Iterable[Any], published: str | None = None) -> ChainRepor
             problems.append(f"chain: link {link.position} does not follow the link before it")
         if link_digest(link) != link.digest:
             problems.append(f"chain: link {link.position} does not match its digest")
-        previous, held = link.digest, held or link.digest == published
-    if published is not None and not held:
+        previous, contains_published = link.digest, contains_published or link.digest == published
+    if published is not None and not contains_published:
         problems.append(
             f"chain: {published} is not among its {position} digests; the chain was rewritten since that head was "
             "published, or the head is another registry's"
@@ -101,6 +110,6 @@ def _stream_links() -> Select[Any]:
 
 
 def is_linked(session: Session, kind: str, subject: str, labels: str | None = None) -> tuple[bool, bool]:
-    """Return whether the chain has a link about this subject, and whether one has these labels."""
-    found = session.scalars(select(ChainLink.labels).filter_by(kind=kind, subject=subject)).all()
-    return bool(found), labels in found
+    """Return whether the chain has a link for this subject, and whether such a link has these labels."""
+    stored_labels = session.scalars(select(ChainLink.labels).filter_by(kind=kind, subject=subject)).all()
+    return bool(stored_labels), labels in stored_labels

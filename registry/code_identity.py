@@ -1,4 +1,4 @@
-"""The identity of this code, which every stored result contains."""
+"""The version and commit of the running code, which are stored with every result."""
 
 import json
 import subprocess
@@ -10,12 +10,12 @@ from registry import __version__
 
 _FOLDER: Final = Path(__file__).parent
 _BUILD: Final = _FOLDER / "build.json"
-"""Written into wheels and images by hatch_build.py; a checkout has none and runs git."""
+"""The file that hatch_build.py writes into wheels and images; a checkout has none and runs git instead."""
 
 
 @cache
 def code_identity() -> dict[str, Any]:
-    """Return the version and commit of the running code, and whether it was changed since; None if unknown."""
+    """Return `version`, `commit` and `dirty` (whether there are uncommitted changes); None for an unknown value."""
     identity: dict[str, Any] = {"version": __version__, "commit": None, "dirty": None}
     root = _FOLDER.parent
     if _BUILD.is_file():
@@ -29,7 +29,7 @@ def code_identity() -> dict[str, Any]:
 
 
 def code_version() -> str:
-    """Return the running code as one string: version, commit, and whether it was changed since."""
+    """Return the running code as one string: version, commit, and `.changed` if it has uncommitted changes."""
     identity = code_identity()
     commit = f"+{identity['commit'][:12]}" if identity["commit"] else ""
     return f"{identity['version']}{commit}{'.changed' if identity['dirty'] else ''}"
@@ -37,7 +37,7 @@ def code_version() -> str:
 
 def _git(root: Path, *arguments: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)  # noqa: S603, S607 - fixed arguments
+        result = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)  # noqa: S603, S607 - fixed arguments
     except FileNotFoundError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return result.stdout.strip() if result.returncode == 0 else ""

@@ -61,24 +61,24 @@ NAMING = {
 
 
 class Base(DeclarativeBase):
-    """Root of the tables; constraint names follow one scheme so that migrations can name them."""
+    """Base class of the table models; constraint names follow one scheme so that migrations can refer to them."""
 
     metadata = MetaData(naming_convention=NAMING)
 
 
-# SQLite only numbers rows by itself in a column that is exactly INTEGER.
+# SQLite generates row ids only for a column whose type is exactly INTEGER.
 RowId = BigInteger().with_variant(Integer, "sqlite")
 MAX_INTEGER = 2**31 - 1
 MAX_ROW_ID = 2**63 - 1
 
 
 def pick(row: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return some attributes of a row by name, as a document has them."""
+    """Return the named attributes of a row as a dictionary."""
     return {name: getattr(row, name) for name in names}
 
 
 def utc_text(value: datetime) -> str:
-    """Return a time as text in the form of SQLite, files and JSON: 2026-05-01T12:00:00.000000Z."""
+    """Format a time as SQLite, files and JSON contain it: 2026-05-01T12:00:00.000000Z."""
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -114,7 +114,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Digest(TypeDecorator[str]):
-    """A SHA-256 digest: 64 hexadecimal digits in Python, 32 bytes in the database (half the room, per prediction)."""
+    """A SHA-256 digest: 64 hexadecimal digits in Python, 32 bytes in the database (a text would take twice as many)."""
 
     impl = LargeBinary(32)
     cache_ok = True
@@ -158,7 +158,7 @@ class _NumberArray(TypeDecorator[Sequence[Any]]):
 
 
 class DoubleArray(_NumberArray):
-    """float64 values by position; float32 would break the 1e-7 contract and make ties."""
+    """float64 values by position; float32 is not precise to 1e-7 and would create ties."""
 
     cache_ok = True
     item = Double
@@ -221,10 +221,11 @@ def _database_now_sqlite(element: Any, compiler: Any, **kw: Any) -> str:
 
 
 class registry_place(FunctionElement[str]):  # noqa: N801 - reads as the SQL function it is
-    """The database's place: it changes when the database is restored, moved or promoted; NULL on a standby.
+    """An identifier of this database, which changes when it is restored, moved or promoted; NULL on a standby.
 
-    For statements over `registry_generation`. On PostgreSQL: the cluster, its timeline, the database, and the
-    transaction that wrote the row, which is another after a dump and restore. On SQLite: device and number of the file.
+    Use it in statements that select from `registry_generation`. On PostgreSQL it consists of the cluster, its timeline,
+    the database, and the transaction that wrote the row, which differs after a dump and restore. On SQLite it is the
+    device and inode of the file.
     """
 
     type = Text()
@@ -248,11 +249,11 @@ def _registry_place_sqlite(_element: Any, _compiler: Any, **_kw: Any) -> str:
 
 
 def make_engine(url: str, *, search_path: str = "public") -> Engine:
-    """Make an engine for a SQLite or PostgreSQL URL, and the folder of a SQLite file.
+    """Create an engine for a SQLite or PostgreSQL URL, and the missing folder of a SQLite file.
 
-    search_path: the schemas in which PostgreSQL looks names up.
+    search_path: the schemas in which PostgreSQL looks up names.
 
-    Raises UsageError for a URL that is neither, DatabaseError for a folder that cannot be made.
+    Raises UsageError for any other URL, DatabaseError if the folder cannot be created.
     """
     try:
         parsed = make_url(url)
@@ -268,22 +269,24 @@ def make_engine(url: str, *, search_path: str = "public") -> Engine:
 
 
 def _make_postgresql_engine(url: URL, search_path: str) -> Engine:
-    """Make an engine that also works behind a pooler, which lends a server connection for one transaction at a time.
+    """Create an engine that also works behind a pooler, which lends a server connection for one transaction at a time.
 
-    Each transaction sets everything it needs itself; nothing may be left in the connection or expected there.
+    Each transaction configures everything that it needs, and leaves nothing in the connection.
     """
     engine = create_engine(
         url,
         pool_pre_ping=True,
         hide_parameters=True,
-        # Prepared statements stay behind; without them, pages take as long (docs/evidence/performance.md).
+        # Prepared statements would stay on the pooler's connection; pages take just as long without them
+        # (docs/evidence/performance.md).
         connect_args={"prepare_threshold": None} | ({} if "connect_timeout" in url.query else {"connect_timeout": 10}),
     )
-    event.listen(engine, "handle_error", _forget_values)
+    event.listen(engine, "handle_error", _remove_values)
 
     @event.listens_for(engine, "checkin")
-    def _as_the_server_says(connection: Any, _record: ConnectionPoolEntry) -> None:
-        # SQLAlchemy follows a read-only transaction by READ WRITE ones, past the server's default.
+    def _reset_read_only(connection: Any, _record: ConnectionPoolEntry) -> None:
+        # After a read-only transaction SQLAlchemy would set READ WRITE explicitly, which overrides the server's
+        # default.
         if connection is not None and not connection.closed:
             connection.read_only = None
 
@@ -303,10 +306,10 @@ def is_pooled(engine: Engine) -> bool:
         return bool(driver.info.backend_pid != connection.scalar(text("SELECT pg_backend_pid()")))
 
 
-def _forget_values(context: ExceptionContext) -> None:
-    """Remove a row's values from PostgreSQL's error, and keep the broken rule: logs must not contain rows.
+def _remove_values(context: ExceptionContext) -> None:
+    """Remove row values from PostgreSQL's errors, since logs must not contain them; keep the rule that was broken.
 
-    DETAIL has the values of a refused row, CONTEXT and the text after a colon those of a refused value.
+    DETAIL contains the values of a refused row; CONTEXT, and the text after a colon, contain a refused value.
     """
     original, wrapped = context.original_exception, context.sqlalchemy_exception
     primary = getattr(getattr(original, "diag", None), "message_primary", None)
@@ -333,8 +336,8 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
 
     @event.listens_for(engine, "do_connect")
     def _create(*_: Any) -> None:
-        # SQLite would make a file that everyone may read; hidden benchmarks and hashes of passwords are among the rows.
-        # Its companion files take its mode.
+        # SQLite would create a file that everyone may read, although it contains hidden benchmarks and password hashes.
+        # SQLite's other files get the mode of this one.
         if database and database != ":memory:" and not Path(database).exists():
             with suppress(OSError):  # connecting reports problems with the path
                 os.close(os.open(database, os.O_CREAT | os.O_EXCL, 0o600))
@@ -349,7 +352,7 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
         # Without it INSERT OR REPLACE deletes a sealed row past its trigger.
         cursor.execute("PRAGMA recursive_triggers=ON")
         cursor.close()
-        connection.create_function("registry_place", 0, lambda: _place_of(database))
+        connection.create_function("registry_place", 0, lambda: _file_identity(database))
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
@@ -361,37 +364,37 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
     return engine
 
 
-def _place_of(database: str | None) -> str:
-    """Return the current identity of a SQLite database's file; a connection may be to a replaced file."""
+def _file_identity(database: str | None) -> str:
+    """Return the device and inode of a SQLite database's file, which may have been replaced since connecting."""
     if not database or database == ":memory:":
         return "memory"
     try:
-        found = Path(database).stat()
+        status = Path(database).stat()
     except OSError:
         return "gone"
-    return f"{found.st_dev}/{found.st_ino}"
+    return f"{status.st_dev}/{status.st_ino}"
 
 
 _engines: Final[dict[tuple[str, int], Engine]] = {}
-"""(URL, number of the process) → the process's engine for it. A fork's connections are its parent's."""
+"""(URL, process id) → engine: a forked process must not use its parent's connections."""
 
 
 def get_engine(url: str) -> Engine:
-    """Return the process's engine for `url`, made once; `dispose` or the process's end closes its connections."""
+    """Return this process's engine for `url`, created on first use; the end of the process closes its connections."""
     key = url, os.getpid()
     return _engines.get(key) or _engines.setdefault(key, make_engine(url))
 
 
 def forget_engine(engine: Engine) -> None:
-    """Close the engine's pooled connections; `get_engine` makes a new one for the URL."""
-    for key in [key for key, known in _engines.items() if known is engine]:
+    """Close the engine's pooled connections and forget it: `get_engine` then creates a new one for the URL."""
+    for key in [key for key, cached in _engines.items() if cached is engine]:
         del _engines[key]
     engine.dispose()
 
 
 @atexit.register
 def _close_engines() -> None:
-    # Closing the last connection to SQLite merges the log into the file; dropping it does not.
+    # Closing the last connection to SQLite merges the log into the file; an abandoned connection leaves it.
     for (_, process), engine in _engines.items():
         if os.getpid() == process:
             engine.dispose()
@@ -401,8 +404,8 @@ def _close_engines() -> None:
 def write_session(engine: Engine, idle_seconds: float | None = None) -> Iterator[Session]:
     """Run one transaction: committed at the end, rolled back on any error. Functions inside never commit.
 
-    idle_seconds: time that PostgreSQL waits for the next statement before it ends the transaction, and frees the locks
-    of a frozen process. SQLite cannot do that.
+    idle_seconds: time without a statement after which PostgreSQL ends the transaction, so that a frozen process loses
+    its locks; ignored on SQLite.
     """
     with Session(engine, expire_on_commit=False) as session, session.begin():
         if idle_seconds is not None and engine.dialect.name == "postgresql":
@@ -429,14 +432,14 @@ def is_in(column: ColumnElement[int] | InstrumentedAttribute[int], ids: Collecti
 
 
 def update_one(session: Session, statement: Update) -> bool:
-    """Return whether an UPDATE of a row, on a condition that may no longer be true, changed it."""
+    """Execute an UPDATE of one row; return False if its condition is no longer true."""
     result = session.execute(statement)
     assert isinstance(result, CursorResult)
     return result.rowcount == 1
 
 
 def insert_ignoring(session: Session, table: type[Base], **values: object) -> None:
-    """Insert a row unless one with its key exists, which another process may be about to insert."""
+    """Insert a row unless its key exists, even if another process inserts it at the same time."""
     from sqlalchemy.dialects import postgresql, sqlite
 
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
@@ -446,7 +449,7 @@ def insert_ignoring(session: Session, table: type[Base], **values: object) -> No
 def one_at_a_time(session: Session, what: str) -> None:
     """Make other transactions that do `what` wait until this one has ended.
 
-    For functions that create a row unless it exists: two concurrent ones would both create it. SQLite's write
+    For functions that create a row unless it exists: two concurrent calls would both create it. On SQLite, write
     transactions take turns anyway.
     """
     if session.get_bind().dialect.name == "postgresql":

@@ -26,11 +26,13 @@ def sha256_file(path: Path) -> str:
 
 
 def canonical_json(document: Any) -> str:
-    """Return one text for one document: keys sorted, no blanks, UTF-8 kept, decimals as strings.
+    """Serialise a document so that equal documents give the same text: sorted keys, no blanks, decimals as strings.
 
-    Floats are refused: their text depends on the writer, so a specification contains decimals.
+    Floats are refused, since their text depends on the writer: a specification contains decimals.
     """
-    return json.dumps(_plain(document), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(
+        _convert_decimals(document), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
 
 
 def specification_digest(specification: Mapping[str, Any]) -> str:
@@ -38,14 +40,14 @@ def specification_digest(specification: Mapping[str, Any]) -> str:
     return sha256_text(canonical_json(specification))
 
 
-def _plain(value: Any) -> Any:
+def _convert_decimals(value: Any) -> Any:
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, float):
         message = f"a specification holds a float ({value!r}); give it as a Decimal"
         raise TypeError(message)
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _convert_decimals(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_convert_decimals(item) for item in value]
     return value

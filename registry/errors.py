@@ -18,7 +18,7 @@ ShuffleboardError
 ├── ForbiddenError      a caller who may not do what was requested
 ├── QueryRefusedError   a query of the SQL page that is not run, or that the database or a limit ended
 ├── OverLimitError      work that took more time or memory than it may
-├── RemoteError         another registry that does not answer, or not as the API does
+├── RemoteError         another registry that does not answer, or whose answer is not the API's
 ├── StorageError        a disk that is full or fails, or a damaged database
 └── DatabaseError       a database that is missing, out of date or not writable
     ├── UnreachableError    a database that does not answer
@@ -35,15 +35,15 @@ from typing import Any, Final
 
 from registry.proposals import propose
 
-# Line ends are allowed. A change of the direction of writing could give a message another meaning.
+# Line ends are allowed. Characters that change the writing direction could disguise the meaning of a message.
 _UNSHOWABLE: Final = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 def quotable(text: str) -> str:
-    """Return the text for any terminal, log and answer: control characters and half surrogates are escaped."""
-    return _UNSHOWABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Escape control characters and lone surrogates, so that any terminal, log or answer can contain the text."""
+    return _UNSHOWABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class ShuffleboardError(Exception):
@@ -51,10 +51,10 @@ class ShuffleboardError(Exception):
 
     exit_status = 1
     details: Mapping[str, Any] | None = None
-    """Facts for programs, which JSON answers contain."""
+    """Machine-readable facts, which JSON answers include."""
 
     def __str__(self) -> str:
-        """Return the message. It may quote a refused value, and is shown all the same."""
+        """Return the message, with control characters in quoted values escaped."""
         return quotable(super().__str__())
 
 
@@ -145,7 +145,7 @@ class OverLimitError(ShuffleboardError):
 
 
 class RemoteError(ShuffleboardError):
-    """Another registry does not answer, or not as the API does."""
+    """Another registry does not answer, or its answer is not the API's."""
 
 
 class StorageError(ShuffleboardError):
@@ -157,11 +157,11 @@ class DatabaseError(ShuffleboardError):
 
 
 class UnreachableError(DatabaseError):
-    """The database does not answer; it may later."""
+    """The database does not answer at the moment."""
 
 
 class GenerationError(DatabaseError):
-    """The database was restored, moved or promoted: this process's data is of an earlier generation."""
+    """The database was restored, moved or promoted since this process started, so that its data may be outdated."""
 
 
 class UpgradedError(DatabaseError):

@@ -1,4 +1,4 @@
-"""Types of fields of requests and commands, whose errors name the remedy."""
+"""Field types for requests and commands, with errors that name the remedy."""
 
 import re
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any, Final
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-# [0-9] since int() also reads other scripts' digits.
+# [0-9], since int() also reads digits of other scripts.
 NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """The error for a value that its type refuses, in place of pydantic's words."""
+    """An annotation that replaces pydantic's error message with a remedy."""
 
     text: str
 
@@ -23,14 +23,14 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Between:
-    """A whole number from `low` to `high`, in decimal digits if it is a text."""
+    """A whole number from `low` to `high`; a string must consist of decimal digits."""
 
     low: int
     high: int
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
         number = core_schema.int_schema(ge=self.low, le=self.high)
-        in_digits = core_schema.no_info_before_validator_function(_digits, number)
+        in_digits = core_schema.no_info_before_validator_function(_require_digits, number)
         return _refuse_with(in_digits, f"give a whole number from {self.low} to {self.high}")
 
 
@@ -48,7 +48,7 @@ def _refuse_with(schema: CoreSchema, remedy: str) -> CoreSchema:
     return core_schema.custom_error_schema(schema, "refused", custom_error_message=remedy)
 
 
-def _digits(value: Any) -> Any:
+def _require_digits(value: Any) -> Any:
     if isinstance(value, str) and not NUMBER.fullmatch(value):
         raise ValueError
     return value

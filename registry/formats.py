@@ -1,8 +1,8 @@
-"""The number of each format that this program writes, and the check of numbers that it reads.
+"""Version numbers of the file formats that this program writes, and the check of a number that it reads.
 
-Every file contains its format's number, under `NUMBER`. Raise a number if a reader of the previous one would misread
-new files, and keep reading every earlier number: released files are kept for years. A new column of predictions raises
-SEAL alone, and states that number itself (`SEALED_SINCE`).
+Every file contains its format's version under the key `NUMBER`. Raise a version if older readers would misread new
+files, and keep reading all earlier versions: users keep released files for years. A new column of predictions raises
+only SEAL; the column's `info` contains the new version under `SEALED_SINCE`.
 """
 
 from typing import Any, Final
@@ -15,7 +15,7 @@ NUMBER: Final = "format_version"
 SEAL: Final = 1
 """The facts and columns that a seal covers."""
 SEALED_SINCE: Final = "sealed_since"
-"""The key of a column's `info` with the number of the first seal that covers it; without it 1."""
+"""Key in a column's `info`: the first version of SEAL that covers the column; 1 if it is missing."""
 FOLDER: Final = 1
 """The folder of a sealed evaluation: its JSON and its Parquet files."""
 EXPORT: Final = 1
@@ -31,9 +31,9 @@ CHAIN: Final = 1
 def require_known(
     source: str, thing: str, number: Any, newest: int, error: type[ShuffleboardError] = IngestError
 ) -> None:
-    """Raise an error unless this program reads `number`: from 1 to the newest.
+    """Raise an error unless this program can read format version `number`, from 1 to `newest`.
 
-    source: the file's name in the message. thing: its kind, such as "seal".
+    source: the file's name in the message. thing: the format's name there, such as "seal".
     """
     if type(number) is int and 1 <= number <= newest:
         return

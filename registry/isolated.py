@@ -1,11 +1,11 @@
-"""Work that strangers decide, in a process of its own: with limits, without our environment, JSON in and out.
+"""Untrusted work in a separate process with limits and a clean environment; input and output are JSON.
 
     run(Job("registry.exchange.uploads:benchmark"), {"file": "…"})
 
-A process is forked for each order from one that has loaded what the job needs, so that it starts in milliseconds, and
-that ends by itself when nothing was ordered for a while. It takes no lock of ours, and its work does not hold the
-threads of the process that waits for it. Its limits are the system's: whatever it does, it is gone when its time is up,
-and gets no more memory than it may have. Errors that a user can cause are raised as they were there.
+For the jobs of a module, a server process imports the module once and forks a process for each order, which starts in
+milliseconds. The server ends after a while without orders. A job takes no locks of the caller's process and does not
+block its threads. The operating system enforces the limits: a job is killed when its time is up, and gets no more
+memory than allowed. A ShuffleboardError that a job raises is raised again in the caller.
 """
 
 import atexit
@@ -31,23 +31,23 @@ from registry import errors
 from registry.errors import OverLimitError, ShuffleboardError
 
 MEMORY_BYTES: Final = 1 << 30
-"""Memory of a process in addition to the part it shares with the others."""
+"""Memory that a job may allocate, in addition to its memory when it starts."""
 SECONDS: Final = 600.0
 IDLE_SECONDS: Final = 300.0
-"""How long a server waits for the next order."""
+"""Time without orders after which a server ends."""
 NICENESS: Final = 10
-"""Lower priority than pages if both need the processor."""
+"""Nice value of jobs, so that the website is served first."""
 _GRACE_SECONDS: Final = 10.0
 _STARTED: Final = b"+"
 _PASSED_ON: Final = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ")
-"""Variables that every process has."""
+"""Environment variables that server processes inherit."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """The function of a job: `module:function`, which takes a JSON document and returns one.
+    """A function to run in a separate process: `module:function`, which takes a JSON document and returns one.
 
-    seconds: the most it may take. memory_bytes: see MEMORY_BYTES. variables: of the environment, named by the order.
+    seconds: its time limit. memory_bytes: see MEMORY_BYTES. variables: environment variables to set for it.
     """
 
     function: str
@@ -57,31 +57,31 @@ class Job:
 
 
 def run(job: Job, order: Any) -> Any:
-    """Return the job's result for the order, as JSON.
+    """Run the job on `order`, a JSON document, and return its result.
 
-    Raises the job's ShuffleboardError; OverLimitError if it took too much time or memory; RuntimeError, with its
-    traceback, for a fault of ours.
+    Raises the job's own ShuffleboardError; OverLimitError if it took too much time or memory; RuntimeError with the
+    job's traceback for any other exception.
     """
-    sent = json.dumps([job.function, job.seconds, job.memory_bytes, dict(job.variables), order]).encode()
+    message = json.dumps([job.function, job.seconds, job.memory_bytes, dict(job.variables), order]).encode()
     for _ in range(2):  # an idle server may end at this moment
         begun = time.monotonic()
-        with _server_of(job.function.partition(":")[0]).ask() as connection:
-            answer = _exchange(connection, sent, job.seconds + _GRACE_SECONDS)
+        with _find_server(job.function.partition(":")[0]).connect() as connection:
+            answer = _exchange(connection, message, job.seconds + _GRACE_SECONDS)
         if answer.startswith(_STARTED):
             return _parse_answer(answer[1:], job, time.monotonic() - begun)
     raise RuntimeError(f"no process could be started for {job.function}")
 
 
 def is_limited() -> bool:
-    """Return whether this process was forked for an order, under its limits."""
+    """Return whether this process runs a job, so that the limits apply to it already."""
     return _is_limited
 
 
-def _exchange(connection: socket.socket, sent: bytes, seconds: float) -> bytes:
+def _exchange(connection: socket.socket, message: bytes, seconds: float) -> bytes:
     connection.settimeout(seconds)
     parts = []
-    with contextlib.suppress(OSError):  # it ended before it had read or written all
-        connection.sendall(sent)
+    with contextlib.suppress(OSError):  # the process may end before it has read or written everything
+        connection.sendall(message)
         connection.shutdown(socket.SHUT_WR)
         while part := connection.recv(1 << 16):
             parts.append(part)
@@ -104,7 +104,7 @@ def _parse_answer(answer: bytes, job: Job, elapsed_s: float) -> Any:
     raise error
 
 
-# The server, as the process sees it that orders
+# The caller's side of a server
 
 
 class _Server:
@@ -112,7 +112,7 @@ class _Server:
         self.process_id = os.getpid()
         self._control, theirs = socket.socketpair()
         with theirs:
-            # Its path for modules is ours, and all else of it is new.
+            # It finds the same modules as this process, and inherits nothing else from it.
             text = (
                 f"import sys; from importlib import import_module; sys.path[:] = {sys.path!r}; "
                 f"import_module({__name__!r}).serve(0, {module!r})"
@@ -121,21 +121,21 @@ class _Server:
                 [sys.executable, "-I", "-c", text],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
-                env=_environment(),
+                env=_make_environment(),
                 start_new_session=True,
             )
 
-    def ask(self) -> socket.socket:
-        """Return a connection to a process forked for this order; it is closed at once if the server has ended."""
+    def connect(self) -> socket.socket:
+        """Return a connection to a newly forked process; it is closed already if the server has ended."""
         ours, theirs = socket.socketpair()
         with theirs, contextlib.suppress(OSError):
             socket.send_fds(self._control, [b"?"], [theirs.fileno()])
         return ours
 
-    def lives(self) -> bool:
+    def is_running(self) -> bool:
         return self.process_id == os.getpid() and self._process.poll() is None
 
-    def end(self) -> None:
+    def close(self) -> None:
         self._control.close()
         if self.process_id == os.getpid():
             self._process.wait()
@@ -145,29 +145,29 @@ _servers: Final[dict[str, _Server]] = {}
 _lock: Final = threading.Lock()
 
 
-def _server_of(module: str) -> _Server:
-    """Return the process's server for the jobs of a module."""
+def _find_server(module: str) -> _Server:
+    """Return this process's server for the jobs of a module, started if none is running."""
     with _lock:
-        found = _servers.get(module)
-        if found is None or not found.lives():
-            if found is not None:
-                found.end()
-            found = _servers[module] = _Server(module)
-        return found
+        server = _servers.get(module)
+        if server is None or not server.is_running():
+            if server is not None:
+                server.close()
+            server = _servers[module] = _Server(module)
+        return server
 
 
 @atexit.register
-def _end() -> None:
+def _close_servers() -> None:
     for server in _servers.values():
-        server.end()
+        server.close()
     _servers.clear()
 
 
-def _environment() -> dict[str, str]:
-    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    # One thread: a process that is forked while others run hangs. One arena: each maps 64 MiB that it never fills.
-    # Arrow's own pool reserves a gibibyte that it never fills.
-    return kept | {
+def _make_environment() -> dict[str, str]:
+    inherited = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    # One thread: forking a process with running threads can hang. One arena: each maps 64 MiB that are never used up.
+    # Arrow's own pool would reserve a gibibyte that is never used up.
+    return inherited | {
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         "MALLOC_ARENA_MAX": "1",
@@ -175,14 +175,16 @@ def _environment() -> dict[str, str]:
     }
 
 
-# The server itself, and the processes that it forks
+# The server's side, and the processes that it forks
 
 
 def serve(control_number: int, module: str) -> NoReturn:
-    """Fork a process for each connection that comes through the control socket, until that is closed or idle."""
+    """Fork a process for each connection that arrives on the control socket, until the socket is closed or idle."""
     import_module(module)
-    gc.freeze()  # loaded modules stay unchanged: the garbage collector of a forked process copies nothing
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the caller learns a process's fate from its connection
+    gc.freeze()  # garbage collection in a forked process then copies no memory of loaded modules
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_IGN
+    )  # no zombies: the caller notices the end of a process by its connection
     control = socket.socket(fileno=control_number)
     control.settimeout(IDLE_SECONDS)
     while True:
@@ -195,26 +197,26 @@ def serve(control_number: int, module: str) -> NoReturn:
         for descriptor in descriptors:
             if os.fork() == 0:
                 control.close()
-                _work(socket.socket(fileno=descriptor))
+                _handle_order(socket.socket(fileno=descriptor))
             os.close(descriptor)
 
 
-def _work(connection: socket.socket) -> NoReturn:
-    """Answer one order, then exit."""
+def _handle_order(connection: socket.socket) -> NoReturn:
+    """Run one order and send its result, then exit."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         connection.sendall(_STARTED)
         with connection.makefile("rb") as stream:
             function, seconds, memory, variables, order = json.load(stream)  # noqa: TID251 - our own process's
         os.environ.update(variables)
-        _limit(seconds, memory)
-        connection.sendall(json.dumps(_outcome(function, order)).encode())
-    except BaseException:  # noqa: BLE001 - who ordered finds no answer
+        _set_limits(seconds, memory)
+        connection.sendall(json.dumps(_run_function(function, order)).encode())
+    except BaseException:  # noqa: BLE001 - the caller notices that there is no answer
         os._exit(1)
     os._exit(0)
 
 
-def _outcome(function: str, order: Any) -> dict[str, Any]:
+def _run_function(function: str, order: Any) -> dict[str, Any]:
     module, _, name = function.partition(":")
     try:
         return {"answer": getattr(import_module(module), name)(order)}
@@ -223,24 +225,24 @@ def _outcome(function: str, order: Any) -> dict[str, Any]:
         return {"kind": kind, "message": str(error), "details": error.details}
     except MemoryError:
         return {"kind": "OverLimitError", "message": "this takes more memory than it may; divide it"}
-    except Exception:  # noqa: BLE001 - raised again where it was ordered
+    except Exception:  # noqa: BLE001 - raised again in the caller
         return {"fault": traceback.format_exc()}
 
 
 _is_limited = False
 
 
-def _limit(seconds: float, memory: int) -> None:
+def _set_limits(seconds: float, memory: int) -> None:
     global _is_limited  # noqa: PLW0603
     _is_limited = True
-    # Its default action ends the process whatever it is doing, in C as well.
+    # The signal's default action ends the process even within C code.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     os.nice(NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    held = _data_bytes()
-    if held is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (held + memory, held + memory))
+    bytes_at_start = _data_bytes()
+    if bytes_at_start is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (bytes_at_start + memory, bytes_at_start + memory))
 
 
 def _data_bytes() -> int | None:

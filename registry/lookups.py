@@ -1,4 +1,4 @@
-"""Rows by their names: `NAME` is the newest of that name, `NAME@VERSION` exactly that one."""
+"""Look-ups of rows by name: `NAME` means the newest version, `NAME@VERSION` exactly that one."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeVar
@@ -28,7 +28,7 @@ S = TypeVar("S", bound=Select[Any])
 
 
 def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
-    """Return the evaluation of that id. Raises NotFoundError."""
+    """Return the evaluation with this id. Raises NotFoundError."""
     row = session.get(Evaluation, evaluation_id) if evaluation_id <= MAX_ROW_ID else None
     if row is None:
         total = session.scalar(select(func.count()).select_from(Evaluation))
@@ -37,7 +37,7 @@ def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
 
 
 def find_sealed(session: Session, evaluation_id: int) -> Evaluation:
-    """Return the sealed evaluation of that id. Raises NotFoundError, or QueueError if it is not complete."""
+    """Return the sealed evaluation with this id. Raises NotFoundError, or QueueError if it is not complete."""
     evaluation = find_evaluation(session, evaluation_id)
     if evaluation.seal is None:
         raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; wait until it is complete")
@@ -53,7 +53,7 @@ NAMES: Final = (
     Protocol.shots,
     VariantSet.name.label("variants"),
 )
-"""How users know an evaluation: columns of a query `with_names`."""
+"""The columns by which users identify an evaluation, for queries made by `with_names`."""
 
 
 def with_names(query: S) -> S:
@@ -72,7 +72,7 @@ def not_withdrawn(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bo
 
 
 def find_version(session: Session, reference: str) -> BenchmarkVersion:
-    """Return the benchmark version of that reference. NotFoundError lists the existing ones."""
+    """Return the benchmark version for `NAME` or `NAME@VERSION`. Raises NotFoundError, which lists the known names."""
     return _find(
         session,
         "benchmark",
@@ -86,9 +86,9 @@ def find_version(session: Session, reference: str) -> BenchmarkVersion:
 
 
 def find_revision(session: Session, reference: str) -> ModelRevision:
-    """Return the model revision of that reference: `NAME@NUMBER`, or `OWNER/NAME` for the newest of a hub's model.
+    """Return the model revision for `NAME`, `NAME@NUMBER`, or `OWNER/NAME`: the newest revision of a hub's model.
 
-    NotFoundError lists the existing ones.
+    Raises NotFoundError, which lists the known names.
     """
     if is_hub_name(reference):
         return find_of_hub(session, reference)
@@ -108,8 +108,8 @@ def find_revision(session: Session, reference: str) -> ModelRevision:
 
 
 def model_named(session: Session, name: str) -> Model | None:
-    """Return the model of that name: in the same case, else in another, else the model with that earlier name."""
-    for condition in (Model.name == name, _same(Model.name, name)):
+    """Return the model with this name: an exact match, else ignoring case, else a model that had the name earlier."""
+    for condition in (Model.name == name, _matches_name(Model.name, name)):
         found = session.scalar(select(Model).where(condition).order_by(Model.id).limit(1))
         if found is not None:
             return found
@@ -121,12 +121,12 @@ def model_named(session: Session, name: str) -> Model | None:
 
 
 def first_name(model: Model) -> str:
-    """Return the name that specifications of a model's evaluations have."""
+    """Return the name under which a model was registered first, which its evaluations' specifications contain."""
     return model.earlier_names[0] if model.earlier_names else model.name
 
 
 def revisions_named(session: Session, names: Collection[str]) -> dict[tuple[str, int], ModelRevision]:
-    """Map names, present or earlier, and numbers to the revisions."""
+    """Map (name, number) to the model revision, for current and earlier names among `names`."""
     found = {}
     for row in session.scalars(select(ModelRevision).join(Model).options(contains_eager(ModelRevision.model))):
         for name in (row.model.name, *(row.model.earlier_names or ())):
@@ -135,8 +135,8 @@ def revisions_named(session: Session, names: Collection[str]) -> dict[tuple[str,
     return found
 
 
-def _same(named: Any, name: str) -> ColumnElement[bool]:
-    """Compare names without regard to case; they are ASCII."""
+def _matches_name(named: Any, name: str) -> ColumnElement[bool]:
+    """Return the condition that a name matches, ignoring case; names are ASCII."""
     return func.lower(named) == name.lower()
 
 
@@ -146,7 +146,7 @@ def is_hub_name(reference: str) -> bool:
 
 
 def find_of_hub(session: Session, reference: str) -> ModelRevision:
-    """Return the newest registered revision of a hub's model, or that of `@REVISION`. Raises NotFoundError."""
+    """Return the newest registered revision of a hub's model, or the one for `@REVISION`. Raises NotFoundError."""
     location, revision = split_reference(reference)
     query = select(ModelRevision).filter_by(kind="huggingface", location=location).order_by(ModelRevision.id.desc())
     for row in session.scalars(query):
@@ -160,7 +160,7 @@ def find_of_hub(session: Session, reference: str) -> ModelRevision:
 
 
 def find_suite(session: Session, reference: str) -> Suite:
-    """Return the suite of that reference. NotFoundError lists the existing ones."""
+    """Return the suite for `NAME` or `NAME@VERSION`. Raises NotFoundError, which lists the known names."""
     return _find(
         session,
         "suite",
@@ -173,7 +173,7 @@ def find_suite(session: Session, reference: str) -> Suite:
 
 
 def find_board(session: Session, reference: str) -> Board:
-    """Return the board of that reference. NotFoundError lists the existing ones."""
+    """Return the board for `NAME` or `NAME@VERSION`. Raises NotFoundError, which lists the known names."""
     return _find(
         session,
         "board",
@@ -200,7 +200,7 @@ def _find(
     name, version = split_reference(reference)
     rows = list(session.scalars(newest_first.where(named == name)))
     if not rows:
-        others = list(session.scalars(select(named).where(_same(named, name)).distinct()))
+        others = list(session.scalars(select(named).where(_matches_name(named, name)).distinct()))
         rows = list(session.scalars(newest_first.where(named == others[0]))) if len(others) == 1 else []
     if not rows:
         known = suggest_names(name, session.scalars(select(named).distinct().order_by(named)), none=none)

@@ -1,4 +1,4 @@
-"""Names of benchmarks, models, suites and boards: one alphabet, case kept; and nouns with their numbers."""
+"""Names of benchmarks, models, suites and boards: their allowed characters, and suggestions for unknown names."""
 
 import re
 from collections.abc import Iterable
@@ -9,11 +9,11 @@ from typing import Final
 from registry.errors import UsageError
 
 LISTED: Final = 20
-"""Number of known names in an error about an unknown one."""
+"""Most names that an error about an unknown name lists."""
 MAX_LABEL: Final = 500
-"""Most characters of a name in a file: of a question, a subject, a task.
+"""Longest name in a file, in characters: of a question, a subject or a task.
 
-An index of either database has the same limit.
+Both databases limit the length of the values in an index.
 """
 CLOSE: Final = 0.75
 """Least similarity of a typed name to the beginning of a known one, from 0 to 1."""
@@ -31,10 +31,10 @@ def check_name(what: str, name: str) -> str:
 def check_day(what: str, text: str) -> str:
     """Return `text` if it is a day, YYYY-MM-DD; else raise UsageError."""
     try:
-        known = date.fromisoformat(text).isoformat() == text
+        is_day = date.fromisoformat(text).isoformat() == text
     except ValueError:
-        known = False
-    if not known:
+        is_day = False
+    if not is_day:
         raise UsageError(f"{what} {text[:40]!r}: give a day, YYYY-MM-DD, such as 2025-01-31")
     return text
 
@@ -46,21 +46,24 @@ def split_reference(reference: str) -> tuple[str, str | None]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return ` (did you mean …?)` with the most similar known names; empty without any."""
+    """Return ` (did you mean …?)` with the most similar known names; empty if none is similar."""
     if not name:
         return ""
     by_lower = {one.lower(): one for one in known}
     typed = name.lower()
-    alike = get_close_matches(typed, by_lower)
-    if not alike:  # Names of models are long, and people type their beginning.
+    similar = get_close_matches(typed, by_lower)
+    if not similar:  # Names of models are long, and people type their beginning.
         beginnings = {one[: len(typed)]: one for one in sorted(by_lower, key=len, reverse=True)}
-        alike = [beginnings[one] for one in get_close_matches(typed, beginnings, cutoff=CLOSE)]
-    alike = [by_lower[one] for one in alike]
-    return f" (did you mean {' or '.join(alike)}?)" if alike else ""
+        similar = [beginnings[one] for one in get_close_matches(typed, beginnings, cutoff=CLOSE)]
+    similar = [by_lower[one] for one in similar]
+    return f" (did you mean {' or '.join(similar)}?)" if similar else ""
 
 
 def suggest_names(name: str, known: Iterable[str], *, none: str = "there is none yet") -> str:
-    """Return the end of a message about an unknown name: the likeliest known ones, or else the first LISTED of all."""
+    """Return the end of an error about an unknown name: similar known names, or else the first LISTED known names.
+
+    none: the text if there are no known names.
+    """
     names = list(known)
     if not names:
         return f"; {none}"

@@ -1,4 +1,4 @@
-"""Missing packages: the extra of each, and the command that installs it where this code came from."""
+"""Errors about missing packages, with the command that installs them from the source of this installation."""
 
 import json
 import re
@@ -27,11 +27,11 @@ COMES_WITH: Final = {
     "tokenizers": "transformers",
     "werkzeug": "flask",
 }
-"""Modules to the declared package that brings them, if their names differ."""
+"""Module → the declared dependency that installs it, if their names differ."""
 
 
 def missing_package(error: ModuleNotFoundError) -> UsageError | None:
-    """Return the error that names a missing package and how to install it; None if the missing module is ours."""
+    """Return an error that says how to install a missing package; None for a module of this project or of Python."""
     module = str(error.name).partition(".")[0]
     if module in _OURS or module in sys.stdlib_module_names:
         return None
@@ -39,9 +39,9 @@ def missing_package(error: ModuleNotFoundError) -> UsageError | None:
 
 
 def install_command(module: str) -> str:
-    """Return the command that installs a module's package, with everything else of its extra.
+    """Return the command that installs a module's package, with the other packages of its extra.
 
-    It names the place that this code was installed from. If that is gone, it names the packages themselves.
+    It installs this project again from its original source, or only the packages if that source is gone.
     """
     extra = _extra_of(module)
     options, place = _origin()
@@ -53,7 +53,7 @@ def install_command(module: str) -> str:
         wanted = [f"{NAME}{_bracket(extra)} @ {place}"]
     else:
         wanted = [f"{place}{_bracket(extra)}"]
-    return " ".join([_program(), *options, *map(shlex.quote, wanted)])
+    return " ".join([_installer_command(), *options, *map(shlex.quote, wanted)])
 
 
 def _bracket(extra: str | None) -> str:
@@ -81,7 +81,7 @@ def _origin() -> tuple[list[str], str | None]:
 
 
 def _requirements() -> list[tuple[str, str, str | None]]:
-    """Return name, requirement and extra of each declared dependency."""
+    """Return (name, requirement, extra) for each declared dependency; extra is None if every installation has it."""
     try:
         lines = metadata.requires(NAME) or []
     except metadata.PackageNotFoundError:
@@ -119,8 +119,8 @@ def _requirement_of(module: str) -> str:
     return next((requirement for name, requirement, _ in _requirements() if name == package), package)
 
 
-def _program() -> str:
-    """Return the command that starts this environment's installer, since another may be active."""
+def _installer_command() -> str:
+    """Return the installer command for this Python's environment, which may not be the active one."""
     found = shutil.which("pip")
     if found is not None and Path(found).parent == Path(sys.executable).parent:
         return "pip install"

@@ -1,4 +1,7 @@
-"""Places for heavy work such as queries and uploads: a few pieces run at once, and no client has all of the places."""
+"""Limits on concurrent heavy work such as queries and uploads.
+
+A few pieces of work run at once and others wait for a place; no client occupies all places.
+"""
 
 import os
 import threading
@@ -10,9 +13,9 @@ from typing import Final
 from registry.errors import ShuffleboardError
 
 MOST_AT_ONCE: Final = 4
-"""Pieces of one kind of work that a process does at once, if the machine has the cores."""
+"""Most pieces of one kind of work that a process runs at once, on a machine with enough cores."""
 FEWEST_AT_ONCE: Final = 2
-"""With a single place, one client could keep everybody else out."""
+"""Fewest places: with a single one, a client could keep everybody else out."""
 WAIT_SECONDS: Final = 30.0
 """Longest wait for a place."""
 
@@ -30,7 +33,7 @@ class _Piece:
 
 
 def count_places() -> int:
-    """Return how many pieces of work to do at once: half of the cores stay free for everything else."""
+    """Return how many pieces of work to run at once; half of the cores stay free for everything else."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(MOST_AT_ONCE, max(FEWEST_AT_ONCE, cores // 2))
 
@@ -38,8 +41,9 @@ def count_places() -> int:
 class Places:
     """The places of one kind of work in this process. Safe between threads.
 
-    noun: the plural that messages use for the work ("queries"). at_once: how many run at the same time, of which one
-    client has at most `at_once` − 1 (one if there is a single place). of_a_client, of_all: how many may run or wait.
+    noun: the plural that messages use for the work ("queries"). at_once: how many pieces run at the same time; one
+    client has at most `at_once` − 1 of them (one if there is a single place). of_a_client, of_all: how many pieces of
+    one client, and of all clients, may run or wait.
     """
 
     def __init__(self, noun: str, *, at_once: int, of_a_client: int, of_all: int) -> None:
@@ -87,7 +91,7 @@ class Places:
             self._changed.notify_all()
 
     def _next(self) -> _Piece | None:
-        """Return the piece that may start now: the first whose client has a place left."""
+        """Return the piece that may start now: the first waiting piece whose client has a place left."""
         running = [piece.client for piece in self._pieces if piece.running]
         if len(running) >= self._at_once:
             return None

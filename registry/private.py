@@ -16,14 +16,17 @@ def make_folder(folder: Path) -> None:
 
 
 def close(path: Path) -> None:
-    """Take from others all permissions on a file or folder that was just written, and on everything in it."""
+    """Remove other users' permissions on a new file, or on a new folder and everything in it."""
     for each in (path, *path.rglob("*")) if path.is_dir() else (path,):
         if not each.is_symlink():
             each.chmod(stat.S_IMODE(each.stat().st_mode) & ~OTHERS)
 
 
 def open_to_others(folder: Path, owner: int) -> Iterator[Path]:
-    """Yield the folder and its contents that belong to `owner` and are open to others; closed folders hide theirs."""
+    """Yield the folder and the paths in it that belong to `owner` and that other users may access.
+
+    The contents of a folder that only its owner may enter are not listed.
+    """
     found = folder.lstat()
     if found.st_uid == owner and found.st_mode & OTHERS and not stat.S_ISLNK(found.st_mode):
         yield folder

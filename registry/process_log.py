@@ -1,6 +1,6 @@
 """The log: structured lines, through `log` or through Python's own `logging`.
 
-structlog is loaded with the first line: loading it takes longer than the query of a command that logs nothing.
+structlog is imported when the first line is logged, since importing it takes longer than a whole command may take.
 """
 
 import logging
@@ -10,9 +10,10 @@ from typing import Any, Final
 
 
 def _configure_by_default() -> None:
-    """Log to stderr unless the program has configured structlog, whose own default prints the variables of a traceback.
+    """Log to stderr unless the program has configured structlog.
 
-    Such as addresses with passwords: Gunicorn makes the website without a command of ours.
+    structlog's own default prints the variables of a traceback, such as URLs with passwords. Under Gunicorn, no command
+    of ours configures it.
     """
     import structlog
 
@@ -21,7 +22,7 @@ def _configure_by_default() -> None:
 
 
 _configure: Callable[[], None] | None = _configure_by_default
-"""Configures structlog before its first use."""
+"""The function that configures structlog before its first use; None afterwards."""
 
 
 class _Log:
@@ -45,7 +46,7 @@ def _structlog() -> Any:
 
 
 def log_to_stderr(level: int) -> None:
-    """Log from this level on as lines of key=value on stderr, or JSON if it is not a terminal; libraries too."""
+    """Log messages of this level and above to stderr, also those of libraries: key=value on a terminal, else JSON."""
     global _configure  # noqa: PLW0603
     _configure = lambda: _write_to_stderr(level)  # noqa: E731
     if "structlog" in sys.modules:
@@ -62,7 +63,7 @@ def _write_to_stderr(level: int) -> None:
     structlog.configure(
         processors=[*_shared(), _renderer()],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        # Looked up for each message: a process that runs several commands may have replaced it.
+        # stderr is looked up for each message: a process that runs several commands may have replaced it.
         logger_factory=lambda *_names: structlog.PrintLogger(sys.stderr),
     )
 
@@ -85,9 +86,9 @@ def _renderer() -> Any:
 
 
 class _ToStderr(logging.StreamHandler[Any]):
-    """Messages of Celery, SQLAlchemy and others in the same form, with the same evaluation and shard.
+    """A handler for messages of Celery, SQLAlchemy and others: in the same form, with the same evaluation and shard.
 
-    Written to the current stderr at each message.
+    It writes each message to the current `sys.stderr`.
     """
 
     def __init__(self) -> None:
@@ -98,7 +99,7 @@ class _ToStderr(logging.StreamHandler[Any]):
         return sys.stderr
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line."""
+        """Format a record as one line."""
         if self.formatter is None:
             structlog = _structlog()
             self.formatter = structlog.stdlib.ProcessorFormatter(

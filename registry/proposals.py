@@ -10,7 +10,7 @@ _PLACEHOLDER: Final = re.compile(r"…|[A-Z][A-Z0-9_@=-]*|--[a-z-]+")
 
 
 def propose(command: str, *words: object) -> str:
-    """Return a command of this program as one types it, each of `words` quoted for a shell if that is needed."""
+    """Return a command of this program as a user types it, with each of `words` quoted for a shell if needed."""
     written = (str(word) for word in words)
     quoted = (word if _PLACEHOLDER.fullmatch(word) else shlex.quote(word) for word in written)
     return " ".join([PROGRAM, command, *quoted])

@@ -1,4 +1,4 @@
-"""Settings: read from the environment and the files that it names, once as long as it stays as it is, then frozen."""
+"""Settings, read from environment variables and from the files that they name."""
 
 import os
 from collections.abc import Mapping
@@ -13,15 +13,15 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from registry.errors import UsageError
 
 ENVIRONMENT: Final = "SHUFFLEBOARD_"
-"""Prefix of the names of all variables."""
+"""Prefix of the names of all environment variables."""
 _ENCODED: Final = ENVIRONMENT.encode()
 
 
 class Settings(BaseSettings):
     """The settings of a deployment. Every field is read from `SHUFFLEBOARD_<FIELD>`.
 
-    `get_settings` also reads it from the file that `SHUFFLEBOARD_<FIELD>_FILE` names: the place for a password, since
-    environments are shown by many tools.
+    `get_settings` also reads a field from the file that `SHUFFLEBOARD_<FIELD>_FILE` names. Use a file for a password,
+    since many tools show environment variables.
     """
 
     model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, frozen=True, env_ignore_empty=True)
@@ -295,11 +295,11 @@ class Settings(BaseSettings):
         return _with_driver(self.database_url or f"sqlite:///{self.home.expanduser().resolve() / 'shuffleboard.db'}")
 
     def resolve_direct_url(self) -> str:
-        """Return the URL for programs that may not use a pooler: PostgreSQL's own client programs."""
+        """Return the URL that bypasses a connection pooler, for PostgreSQL's own client programs."""
         return _with_driver(self.direct_database_url) or self.resolve_database_url()
 
     def resolve_read_url(self) -> str:
-        """Return the URL of the database that visitors' pages are read from."""
+        """Return the URL of the database from which visitors' pages are read."""
         return _with_driver(self.database_read_url) or self.resolve_database_url()
 
 
@@ -313,9 +313,10 @@ def _with_driver(url: str) -> str:
 def get_settings() -> Settings:
     """Return the settings of this process, read again only if one of their variables has changed.
 
-    Raises UsageError that names the variable, and its file, if one cannot be read or is given in both ways.
+    Raises UsageError, naming the variable and its file, for an invalid value, a file that cannot be read, and a field
+    that is set in both ways.
     """
-    # Called for every text that is read, so other variables are not even decoded.
+    # This is called often, so other variables are not even decoded.
     names = [name for name in os.environb if name.upper().startswith(_ENCODED)]
     return _settings_of(frozenset((name, os.environb[name]) for name in names))
 

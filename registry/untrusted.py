@@ -1,9 +1,9 @@
-"""Refusals for any sender: values that no database can store, and documents made to exhaust a program.
+"""Checks of untrusted input: values that no database can store, and documents made to exhaust memory.
 
 Every interface uses this module: query strings, paths and forms of the website, JSON bodies, and files that are
-uploaded or imported. A name or a number that passes may still be refused by the type that it is read as.
+uploaded or imported. A name or a number that passes may still be refused by the type of its field.
 
-A document is weighed before it is read: its memory follows from the number of values in its text, and a list of tiny
+The memory of a JSON document is estimated before it is parsed, from the number of values in its text: a list of tiny
 values takes forty times its own bytes.
 """
 
@@ -20,40 +20,40 @@ from typing import Any, Final, NoReturn
 LARGEST: Final = 2**63 - 1
 """The largest integer that a database can store."""
 MAX_DEPTH: Final = 64
-"""Levels of lists and objects in a document."""
+"""Most nested levels of lists and objects in a document."""
 MAX_ITEMS: Final = 10_000
-"""Items of one list, or keys of one object."""
+"""Most items of one list, or keys of one object."""
 MEMORY: Final = 128 << 20
-"""Bytes that a document may take once it is read, its text included: a line, a body, an entry of an archive."""
+"""Most bytes of memory for a parsed document and its text: a line, a request's body or an entry of an archive."""
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 # Signs that a document is worth checking: 19 digits in a row, or an escape that may stand for a character above.
 _SUSPECT: Final = re.compile(r"[0-9]{19}|\\u(?:0000|[dD][89a-fA-F])|[\x00\ud800-\udfff]")
 
-# Bytes in memory for each sign outside of strings in Python 3.11: an object with a key, a list, a key with its place, a
-# value with its place.
+# Bytes of memory for each of these characters outside of strings, in Python 3.11: an object with a key, a list, a key
+# with its slot, a value with its slot.
 _WEIGHTS: Final = {"{": 200, "[": 80, ":": 80, ",": 64}
 _PIECE: Final = 1 << 20
-"""Characters that are weighed at once."""
+"""Characters of a text that are examined at once."""
 
 
 class RefusedError(ValueError):
-    """The refused part of a document, and the remedy."""
+    """A document is refused; the message names the part and the remedy."""
 
 
 class NotJsonError(RefusedError):
-    """NaN or an infinity, which JSON has not, although many programs write them."""
+    """A document contains NaN or an infinity, which are not JSON although many programs write them."""
 
 
 class TooDeepError(RefusedError):
-    """A document has more levels than any door takes."""
+    """A document has more than MAX_DEPTH levels."""
 
     def __init__(self, where: str) -> None:
         super().__init__(f"{where} is nested too deeply; use at most {MAX_DEPTH} levels")
 
 
 class TooHeavyError(RefusedError):
-    """A document would take more memory than its door allows. needed: bytes, or more."""
+    """A document would take more memory than its limit. needed: a lower bound, in bytes."""
 
     def __init__(self, needed: int, memory: int) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class TooHeavyError(RefusedError):
 
 
 def problem_of_text(text: str) -> str | None:
-    """Return why no database can store the text, with the remedy; None if it can."""
+    """Return why no database can store the text, with the remedy; None if it can be stored."""
     found = _UNSTORABLE.search(text)
     if found is None:
         return None
@@ -73,12 +73,11 @@ def problem_of_text(text: str) -> str | None:
 
 
 def check(document: Any, name: str = "the document", *, items: int = MAX_ITEMS, infinite: bool = False) -> None:
-    """Check a document of dicts, lists and plain values; the first value that no interface accepts is an error.
+    """Raise RefusedError for the first value of a parsed document that no interface accepts.
 
-    name: of the document itself in messages. items: limit for a list or an object. infinite: accept infinities. Raises
-    RefusedError.
+    name: the document's name in messages. items: most items of a list or an object. infinite: accept infinities.
     """
-    # One iterator for each level, so that walking through takes no memory of its own.
+    # One iterator for each level, so that the check takes hardly any memory.
     levels: list[Iterator[tuple[str, Any]]] = [iter([(name, document)])]
     while levels:
         for where, value in levels[-1]:
@@ -104,7 +103,7 @@ def check(document: Any, name: str = "the document", *, items: int = MAX_ITEMS, 
 
 
 def _parts(where: str, value: dict[Any, Any] | list[Any], *, outermost: bool) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of a list or an object; a message names the outermost key, which its reader recognises."""
+    """Yield (name in messages, part) for the parts of a list or an object; parts are named after the outermost key."""
     if isinstance(value, list):
         return zip(repeat(where), value)
     return _members(where, value, outermost=outermost)
@@ -121,10 +120,11 @@ def decode(
 ) -> Any:
     """Parse a JSON document; bytes are UTF-8.
 
-    items: limit for a list or an object. memory: most bytes of the parsed document, with its text. exactly: numbers
-    with a point become Decimal. constants: accept NaN and Infinity.
-    Raises TooHeavyError before it is parsed; RefusedError for NaN and infinity, a repeated key, nesting too deep, and
-    all that `check` refuses; json.JSONDecodeError for invalid JSON, and UnicodeDecodeError. All are ValueErrors.
+    items: most items of a list or an object. memory: most bytes of the parsed document and its text. exactly: numbers
+    with
+    a decimal point become Decimal. constants: accept NaN and Infinity.
+    Raises TooHeavyError before parsing; RefusedError for NaN and infinity, a repeated key, too many levels, and
+    everything that `check` refuses; json.JSONDecodeError for invalid JSON, and UnicodeDecodeError. All are ValueErrors.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
@@ -139,7 +139,7 @@ def decode(
         if "integer string conversion" in str(error):
             raise RefusedError("a number has thousands of digits; give a smaller number") from None
         raise
-    # A document is checked only if counting makes a problem possible: most lines have none.
+    # Counting these characters shows that most documents need no check.
     if text.count("[") + text.count("{") > MAX_DEPTH or text.count(",") >= items or _SUSPECT.search(text):
         check(document, items=items, infinite=constants)
     return document
@@ -148,8 +148,8 @@ def decode(
 def decode_answer(content: bytes | str, memory: int = MEMORY) -> Any:
     """Parse a JSON document that another program wrote for other readers: a server's answer, a log under audit.
 
-    It may name a token twice, or contain half a character or NaN: code that uses a value checks it. Raises ValueErrors
-    as `decode`: if it takes more memory, is nested too deeply or is no JSON in UTF-8.
+    It may repeat a key, or contain NaN or a lone surrogate: code that uses a value has to check it. Raises ValueErrors
+    as `decode` does, for too much memory, too many levels, and invalid JSON or UTF-8.
     """
     text = content if isinstance(content, str) else content.decode("utf-8-sig")
     needed = weight(text, memory)
@@ -162,12 +162,12 @@ def decode_answer(content: bytes | str, memory: int = MEMORY) -> Any:
 
 
 def weight(text: str, enough: int) -> int:
-    """Return the most bytes that a parsed JSON document takes, with its text; stops as soon as it is over `enough`.
+    """Return an upper bound of the bytes of a parsed JSON document and its text; stop as soon as it exceeds `enough`.
 
-    Signs within strings are not counted if that makes a difference.
+    Characters within strings are left out only if the quick count exceeds `enough`.
     """
     own = 2 * sys.getsizeof(text)
-    most = own + _structure(text)
+    most = own + _estimate_bytes(text)
     if most <= enough:
         return most
     total, start, within = own, 0, False
@@ -176,21 +176,21 @@ def weight(text: str, enough: int) -> int:
         while text[end - 1 : end] == "\\":  # an escape stays in one piece
             end += 1
         parts = text[start:end].replace("\\\\", "").replace('\\"', "").split('"')
-        total += _structure("".join(parts[within::2]))
+        total += _estimate_bytes("".join(parts[within::2]))
         within ^= len(parts) % 2 == 0
         start = end
     return total
 
 
-def _structure(text: str) -> int:
+def _estimate_bytes(text: str) -> int:
     return sum(bytes_ * text.count(sign) for sign, bytes_ in _WEIGHTS.items())
 
 
-def _constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise NotJsonError(f"{name} is not a number that can be stored; remove it or give a finite number")
 
 
-def _finite(digits: str) -> float:
+def _parse_finite(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
         shown = digits if len(digits) <= 40 else f"{digits[:40]}…"
@@ -198,7 +198,7 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
         seen: set[str] = set()
@@ -209,9 +209,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @cache
 def _decoder(*, exactly: bool, constants: bool) -> json.JSONDecoder:
-    """Return the decoder of all documents: making it costs as much as decoding a short line."""
+    """Return a cached decoder: creating one takes as long as decoding a short line."""
     return json.JSONDecoder(
-        parse_constant=float if constants else _constant,
-        parse_float=Decimal if exactly else _finite,
-        object_pairs_hook=_unique,
+        parse_constant=float if constants else _refuse_constant,
+        parse_float=Decimal if exactly else _parse_finite,
+        object_pairs_hook=_require_unique_keys,
     )

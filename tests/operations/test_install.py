@@ -108,11 +108,11 @@ def test_the_command_names_where_this_code_came_from(
 
 def test_the_command_is_of_this_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert packages._program() == f"{sys.executable} -m pip install"
+    assert packages._installer_command() == f"{sys.executable} -m pip install"
     monkeypatch.setattr(packages, "find_spec", lambda _: None)
-    assert packages._program() == f"uv pip install --python {sys.executable}"
+    assert packages._installer_command() == f"uv pip install --python {sys.executable}"
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
-    assert packages._program() == "pip install"
+    assert packages._installer_command() == "pip install"
 
 
 def test_a_missing_module_of_our_own_is_a_bug() -> None:
