@@ -182,9 +182,7 @@ def serve(control_number: int, module: str) -> NoReturn:
     """Fork a process for each connection that arrives on the control socket, until the socket is closed or idle."""
     import_module(module)
     gc.freeze()  # garbage collection in a forked process then copies no memory of loaded modules
-    signal.signal(
-        signal.SIGCHLD, signal.SIG_IGN
-    )  # no zombies: the caller notices the end of a process by its connection
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies: the caller's connection shows that a process ended
     control = socket.socket(fileno=control_number)
     control.settimeout(IDLE_SECONDS)
     while True:
