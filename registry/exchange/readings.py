@@ -1,7 +1,7 @@
-"""Outputs in a file, read by a protocol without running a model: for trying out its rules.
+"""Model outputs in a file, read by a protocol without running a model: for trying out its rules.
 
-JSON Lines: `text`, `options` by position, and if known `finish` ("stop", "length" or "refused"), `reasoning` (a
-thought that was returned separately) and `opened` (the template opened the thought). Other keys are ignored.
+JSON Lines: `text`, `options` by position, and if known `finish` ("stop", "length" or "refused"), `reasoning` (a thought
+that was returned separately) and `opened` (whether the template opened the thought). Other keys are ignored.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,13 +18,14 @@ MIN_OPTIONS: Final = 2
 FEW: Final = f"give {MIN_OPTIONS} to {MAX_OPTIONS} texts, by position"
 
 Match = Callable[[str, Sequence[str]], int]
-"""(an answer in its own words, option texts by position) → the position that it means."""
+"""(an answer in free words, option texts by position) → position of the option that the answer means."""
 
 
 class ReadingDocument(TypedDict):
-    """One line as a protocol reads it. position: None unless answered; answer: the text that was read.
+    """A protocol's reading of one line.
 
-    remark: why there is no answer, if more is known than the state.
+    position: None if there is no answer. answer: the text that was read. remark: why there is no answer, if the state
+    does not explain it.
     """
 
     position: int | None
@@ -38,8 +39,8 @@ class ReadingDocument(TypedDict):
 def readings_of(definition: Mapping[str, Any], path: Path, match: Match) -> Iterator[ReadingDocument]:
     """Yield the reading of each line of a file, with one line in memory at a time.
 
-    match: finds the option that an answer in its own words means. A line with fewer than two options is unread.
-    Raises ProtocolError for a protocol that writes no text, IngestError naming file and line.
+    match: finds the option that an answer in free words means. A line with fewer than two options is unread.
+    Raises ProtocolError for a protocol without generated text, IngestError naming file and line.
     """
     if "answer" not in definition:
         raise ProtocolError(

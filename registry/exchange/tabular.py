@@ -1,6 +1,6 @@
-"""A table as other programs and papers take it: CSV and Parquet with full numbers, Markdown and LaTeX as it is shown.
+"""Tables as CSV and Parquet with full numbers, and as Markdown and LaTeX with the numbers that pages show.
 
-Every cell is escaped for its format: models, boards and variants are named by users.
+Every cell is escaped for its format, since users name models, boards and variants.
 """
 
 import csv
@@ -47,7 +47,7 @@ def spreadsheet_cell(value: Any) -> Any:
 
 
 def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, heading: bool = True) -> str:
-    """Return rows as CSV; NULL is an empty cell. heading: whether the names of the columns come first."""
+    """Return rows as CSV; NULL is an empty cell. heading: whether a line with the column names comes first."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     if heading:
@@ -59,8 +59,8 @@ def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, headi
 def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], source: str) -> bytes:
     """Return rows as a Parquet file. source: their origin, stored in the file's metadata.
 
-    A column without any value is float64: only numbers are ever missing throughout. Values of several kinds in a column
-    become texts.
+    A column without any value becomes float64, since only columns of numbers can be empty. A column with values of
+    several types becomes text.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -81,9 +81,9 @@ def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], sou
 
 @dataclass(frozen=True)
 class ShownTable:
-    """A table for readers: rounded, with intervals.
+    """A table of formatted texts, as a page shows it: rounded, with intervals.
 
-    numbers: positions of the right-aligned columns. source: a line on where and when the rows were taken.
+    numbers: indices of the columns to align at the right. source: a line about where and when the rows were taken.
     """
 
     caption: str
@@ -104,7 +104,7 @@ def markdown_text(text: str) -> str:
 
 
 def latex(table: ShownTable) -> str:
-    """Return a `table` environment that needs no package."""
+    """Return a table as a LaTeX `table` environment that needs no package."""
     columns = "".join("r" if place in table.numbers else "l" for place in range(len(table.headings)))
     lines = [
         r"\begin{table}",

@@ -29,7 +29,7 @@ _Function = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def _report_failures(function: _Function) -> _Function:
-    """Report a failure of the database or a disk in one line."""
+    """Decorate a function to report failures of the database or a disk as one-line errors."""
 
     @wraps(function)
     def report_failure(order: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def _report_failures(function: _Function) -> _Function:
         except DBAPIError as error:
             raise explain(error) or DatabaseError(str(error).splitlines()[0]) from error
         finally:
-            # Its connection to SQLite, if it is the last, merges the log into the file.
+            # Closing the last connection to SQLite merges the log into the file.
             forget_engine(get_engine(get_settings().resolve_database_url()))
 
     return report_failure
@@ -52,10 +52,10 @@ def _audit(session: Session, order: dict[str, Any], action: str, target: str, **
 
 @_report_failures
 def benchmark(order: dict[str, Any]) -> dict[str, Any]:
-    """Import a benchmark; return its answer document, and as `imported` whether it is new.
+    """Import a benchmark; return its description, with `imported`: whether it is new.
 
-    order: file, fewshot (or null), split, shuffle_options; name, version, language, licence, source, visibility;
-    viewer and address for the audit trail.
+    order: file, fewshot (or null), split, shuffle_options; name, version, language, licence, source, visibility; viewer
+    and address for the audit trail.
     """
     few_shot = None if order["fewshot"] is None else Path(order["fewshot"])
     content = read_benchmark(
@@ -75,31 +75,31 @@ def benchmark(order: dict[str, Any]) -> dict[str, Any]:
 
 @_report_failures
 def outputs(order: dict[str, Any]) -> dict[str, Any]:
-    """Import recorded outputs; return the evaluation's id, the score that the file states, and ours.
+    """Import recorded outputs; return the evaluation's id, and the file's score compared with the computed one.
 
     order: file; model, benchmark, variants, protocol, shots, select, column, stated, requester; viewer and address.
     """
-    asked = ("model", "benchmark", "variants", "protocol", "shots", "select", "column", "requester")
-    given = {key: order[key] for key in asked}
-    wanted = ImportRequest(Path(order["file"]), **given, ignore_stated=order["stated"] == "ignore")
+    names = ("model", "benchmark", "variants", "protocol", "shots", "select", "column", "requester")
+    arguments = {key: order[key] for key in names}
+    request = ImportRequest(Path(order["file"]), **arguments, ignore_stated=order["stated"] == "ignore")
     engine = get_engine(get_settings().resolve_database_url())
     comparisons: list[Comparison] = []
-    evaluation_id = import_outputs(engine, wanted, compared=comparisons.append)
+    evaluation_id = import_outputs(engine, request, compared=comparisons.append)
     with write_session(engine) as session:
         _audit(
             session,
             order,
             "evaluation.import",
             str(evaluation_id),
-            model=wanted.model,
-            benchmark=wanted.benchmark,
+            model=request.model,
+            benchmark=request.benchmark,
         )
     return {"evaluation": evaluation_id, "stated": comparisons[0].document() if comparisons else None}
 
 
 @_report_failures
 def replay(order: dict[str, Any]) -> dict[str, Any]:
-    """Make an evaluation from the stored answers of another: its number, its source's, and whether it is new.
+    """Create an evaluation from the stored answers of another; return both ids, and whether it is new.
 
     order: evaluation, benchmark, protocol, requester; viewer and address.
     """

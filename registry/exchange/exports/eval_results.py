@@ -1,8 +1,8 @@
-"""Results as Hugging Face's hub shows them: a YAML file for `.eval_results/` in the repository of each model.
+"""Results in the format of Hugging Face's hub: a YAML file for the folder `.eval_results/` of each model's repository.
 
 Specification: https://github.com/huggingface/hub-docs/blob/main/eval_results.yaml. A file is a list of entries, and an
-entry is one value for one task of a data set. Ours has an entry for each metric whose task was given, and a file for
-each evaluation, since a model may be evaluated in several ways.
+entry is one value for one task of a dataset. An export has a file for each evaluation, since a model may be evaluated
+in several ways, and in it an entry for each metric for which the request names a task.
 """
 
 import json
@@ -24,17 +24,17 @@ from registry.tables import Evaluation
 from registry.verdicts.wording import lowered
 
 METRICS_SHOWN: Final = ("accuracy", "right_twice_across_orders", "order_loss")
-"""Metrics that may have a task on the hub. The first has the task that names no metric."""
+"""Metrics that may have a task on the hub. A task texts without a metric is for the first one."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
 
 def eval_results(
     session: Session, selection: Selection, folder: Path, report: Callable[[str, int, int | None], None]
 ) -> list[dict[str, Any]]:
-    """Write the metrics of each sealed evaluation that was not withdrawn; return an entry for each file.
+    """Write the metrics of each sealed evaluation that was not withdrawn; return a manifest entry for each file.
 
-    Benchmarks whose source is no data set of the hub, and evaluations without any of the metrics, are left out.
-    Raises UsageError for a benchmark whose task on the hub was not given, NotFoundError if nothing is left.
+    Benchmarks whose source is not a dataset of the hub, and evaluations without any of the metrics, are left out.
+    Raises UsageError for a benchmark without a task in the request, NotFoundError if nothing is left.
     """
     tasks = _tasks(selection.request.tasks)
     withdrawn = set(session.scalars(text("SELECT evaluation_id FROM withdrawals")))
@@ -59,10 +59,10 @@ def eval_results(
     return entries
 
 
-def _tasks(given: tuple[str, ...]) -> dict[tuple[str, str], str]:
+def _tasks(texts: tuple[str, ...]) -> dict[tuple[str, str], str]:
     """Map benchmark and metric to the task, from texts such as `mmlu-pro=mmlu_pro` and `mmlu-pro:order_loss=loss`."""
     tasks = {}
-    for item in given:
+    for item in texts:
         named, equals, task = item.partition("=")
         benchmark, _, metric = named.partition(":")
         if not (benchmark and equals and task):
@@ -96,10 +96,10 @@ def _documents(session: Session, evaluation: Evaluation, tasks: dict[tuple[str, 
     base = get_settings().public_url.rstrip("/")
     if base:
         shared["source"] = {"url": f"{base}/evaluations/{evaluation.id}", "name": "Shuffleboard"}
-    said = ", ".join(f"{lowered(METRICS[metric].label)} {values[metric]:.4f}" for metric in shown)
+    values_text = ", ".join(f"{lowered(METRICS[metric].label)} {values[metric]:.4f}" for metric in shown)
     shared["notes"] = (
         f"{protocol.name}, {protocol.shots}-shot, {evaluation.variant_set.name}, {evaluation.questions} questions; "
-        f"{said}; seal {evaluation.seal}"
+        f"{values_text}; seal {evaluation.seal}"
     )
     revision = {"revision": version.version} if _COMMIT.fullmatch(version.version) else {}
     return [

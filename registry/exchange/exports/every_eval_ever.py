@@ -33,7 +33,7 @@ CONFIDENCE_LEVEL: Final = 0.95
 ORDER_METRICS: Final = ("average_accuracy", "right_twice_across_orders", "order_loss")
 """Metrics written with each accuracy, in the schema's field for additional details."""
 
-# Format of an import to the name that the schema's own converters give the program.
+# Format of an import → name of the program, as the schema's own converters write it.
 _LIBRARIES: Final[Mapping[str, str]] = {
     "helm": "helm",
     "inspect": "inspect_ai",
@@ -43,13 +43,13 @@ _HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 HUB_DATASET: Final = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+)/?")
 _LINE_ENDS: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\x85\u2028\u2029"}
 _CHUNK: Final = 1000
-"""Predictions for which the texts of questions are fetched at once."""
+"""Number of predictions for which the texts of questions are fetched at once."""
 
 
 def every_eval_ever(
     session: Session, selection: Selection, folder: Path, report: Callable[[str, int, int | None], None]
 ) -> list[dict[str, Any]]:
-    """Write the sealed evaluations of a selection that were not withdrawn; return an entry for each file.
+    """Write the sealed evaluations of a selection that were not withdrawn; return a manifest entry for each file.
 
     Raises NotFoundError if there is none.
     """
@@ -87,16 +87,16 @@ def _evaluation(session: Session, selection: Selection, evaluation: Evaluation, 
             "checksum": sha256_file(folder / samples),
             "total_rows": rows,
         }
-    whole = place / f"{name}.json"
+    document_file = place / f"{name}.json"
     written = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
-    (folder / whole).write_text(written + "\n", encoding="utf-8")
-    return [{"file": whole.as_posix(), "relation": "evaluation", "rows": 1}, *entries]
+    (folder / document_file).write_text(written + "\n", encoding="utf-8")
+    return [{"file": document_file.as_posix(), "relation": "evaluation", "rows": 1}, *entries]
 
 
 def _write_samples(
     session: Session, selection: Selection, evaluation: Evaluation, document: Mapping[str, Any], path: Path
 ) -> int:
-    """Write a line for each answer, and return how many there are."""
+    """Write a line for each answer, and return the number of lines."""
     results = {result["evaluation_result_id"] for result in document["evaluation_results"]}
     rows = 0
     with path.open("w", encoding="utf-8", newline="\n") as file:
@@ -107,12 +107,12 @@ def _write_samples(
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    """Write a record as one line, also for readers that end lines at Unicode separators."""
+    """Format a record as one line of JSON, with Unicode line separators escaped."""
     return json.dumps(record, ensure_ascii=False, allow_nan=False).translate(_LINE_ENDS) + "\n"
 
 
 def _file_id(seal: str) -> str:
-    """Make a UUID of version 4's form, which the datastore requires, from the seal: the same in every export."""
+    """Derive a UUID from the seal, the same in every export, in the form of version 4 that the datastore requires."""
     return str(UUID(bytes=hashlib.sha256(bytes.fromhex(seal)).digest()[:16], version=4))
 
 
@@ -140,10 +140,10 @@ def model_info(revision: ModelRevision) -> dict[str, Any]:
         "family": model.family,
         "licence": model.licence,
     }
-    found: dict[str, Any] = {"name": model.name, "id": identity}
+    info: dict[str, Any] = {"name": model.name, "id": identity}
     if model.developer:
-        found["developer"] = model.developer
-    return found | {"additional_details": _texts(details)}
+        info["developer"] = model.developer
+    return info | {"additional_details": _texts(details)}
 
 
 def _component(name: str) -> str:
@@ -162,15 +162,15 @@ def _document(session: Session, selection: Selection, evaluation: Evaluation, mo
     retrieved = str(int(selection.as_of.timestamp()))
     protocol, version = evaluation.protocol, evaluation.benchmark_version
     replicate = f":replicate-{evaluation.replicate}" if evaluation.replicate else ""
-    asked = f"{version.benchmark.name}:{protocol.name}:{protocol.shots}-shot:{evaluation.variant_set.name}{replicate}"
+    setting = f"{version.benchmark.name}:{protocol.name}:{protocol.shots}-shot:{evaluation.variant_set.name}{replicate}"
     organisation = request.organisation
     relationship = "other"
     if organisation is not None and evaluation.model_revision.model.developer is not None:
-        own = organisation.casefold() == evaluation.model_revision.model.developer.casefold()
-        relationship = "first_party" if own else "third_party"
+        is_developer = organisation.casefold() == evaluation.model_revision.model.developer.casefold()
+        relationship = "first_party" if is_developer else "third_party"
     return {
         "schema_version": SCHEMA_VERSION,
-        "evaluation_id": f"{asked}/{model['id']}/{retrieved}",
+        "evaluation_id": f"{setting}/{model['id']}/{retrieved}",
         "evaluation_timestamp": str(int(evaluation.sealed_at.timestamp())),
         "retrieved_timestamp": retrieved,
         "source_metadata": {
@@ -228,8 +228,8 @@ def _results(session: Session, evaluation: Evaluation) -> Iterator[dict[str, Any
         {"id": evaluation.id},
     ).mappings()
     protocol = evaluation.protocol
-    found = {row["metric"]: dict(row) for row in rows.all()}
-    for row in found.values():
+    by_name = {row["metric"]: dict(row) for row in rows.all()}
+    for row in by_name.values():
         metric = METRICS.get(row["metric"])
         if metric is None or row["value"] is None:
             continue
@@ -243,7 +243,7 @@ def _results(session: Session, evaluation: Evaluation) -> Iterator[dict[str, Any
                 "score": float(row["value"]),
                 "details": _texts(
                     {"questions": evaluation.questions, "prompts": evaluation.prompts}
-                    | (_order_details(found) if metric.name == "accuracy" else {})
+                    | (_order_details(by_name) if metric.name == "accuracy" else {})
                 ),
                 "uncertainty": _uncertainty(row),
             },
@@ -251,11 +251,11 @@ def _results(session: Session, evaluation: Evaluation) -> Iterator[dict[str, Any
         }
 
 
-def _order_details(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the metrics over orders, with their intervals, for readers that take only the accuracy."""
+def _order_details(by_name: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the order metrics with their intervals as details of the accuracy, for readers of no other metric."""
     details: dict[str, Any] = {}
     for name in ORDER_METRICS:
-        row = found.get(name, {"value": None})
+        row = by_name.get(name, {"value": None})
         if row["value"] is None:
             continue
         details[f"shuffleboard.{name}"] = float(row["value"])
@@ -287,17 +287,17 @@ def _metric_config(metric: Metric, evaluation: Evaluation, definition_version: i
 
 
 def _uncertainty(row: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"num_samples": int(row["n"])}
+    uncertainty: dict[str, Any] = {"num_samples": int(row["n"])}
     if row["interval_low"] is not None:
-        found["confidence_interval"] = {
+        uncertainty["confidence_interval"] = {
             "lower": float(row["interval_low"]),
             "upper": float(row["interval_high"]),
             "confidence_level": CONFIDENCE_LEVEL,
             "method": row["interval_method"] or "bootstrap",
         }
         if row["interval_resamples"] is not None:
-            found["num_bootstrap_samples"] = int(row["interval_resamples"])
-    return found
+            uncertainty["num_bootstrap_samples"] = int(row["interval_resamples"])
+    return uncertainty
 
 
 def _source(evaluation: Evaluation) -> dict[str, Any]:
@@ -351,19 +351,19 @@ def _generation_config(definition: Mapping[str, Any], shots: int) -> dict[str, A
 def _records(
     session: Session, selection: Selection, evaluation: Evaluation, document: Mapping[str, Any], results: set[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a record for each prompt and each result that includes it; without a result if none includes it."""
-    alone = replace(selection, evaluation_ids=(evaluation.id,))
+    """Yield a record for each prompt and result that includes it, or one without a result if none does."""
+    one_evaluation = replace(selection, evaluation_ids=(evaluation.id,))
     mark = canary(evaluation.benchmark_version.content_digest)
     name = evaluation.benchmark_version.benchmark.name
     inserted = {int(ordinal): shown for ordinal, shown in evaluation.variant_set.inserted.items()}
     original: set[int] = set()
-    for batch in batches(session, RELATIONS["predictions"], alone):
+    for batch in batches(session, RELATIONS["predictions"], one_evaluation):
         for start in range(0, len(batch), _CHUNK):
             rows = batch[start : start + _CHUNK]
             questions = _questions(session, sorted({row["question_id"] for row in rows}))
             for row in rows:
                 parts = []
-                # The original is the lowest variant that is unchanged; rows run by question and variant.
+                # The original is the lowest unchanged variant; rows are ordered by question and variant.
                 if row["unchanged"] and row["question_id"] not in original:
                     original.add(row["question_id"])
                     parts.append("accuracy")
@@ -377,7 +377,7 @@ def _records(
 def _questions(session: Session, ids: Sequence[int]) -> dict[int, tuple[str, str | None, list[str]]]:
     """Return (text, context, options) of each question."""
     query = select(Question.id, Question.text, Question.context).where(Question.id.in_(ids))
-    found: dict[int, tuple[str, str | None, list[str]]] = {
+    by_id: dict[int, tuple[str, str | None, list[str]]] = {
         row.id: (row.text, row.context, []) for row in session.execute(query)
     }
     options = (
@@ -386,8 +386,8 @@ def _questions(session: Session, ids: Sequence[int]) -> dict[int, tuple[str, str
         .order_by(QuestionOption.question_id, QuestionOption.ordinal)
     )
     for question_id, option in session.execute(options):
-        found[question_id][2].append(option)
-    return found
+        by_id[question_id][2].append(option)
+    return by_id
 
 
 def _record(
@@ -399,8 +399,8 @@ def _record(
     name: str,
     result: str | None,
 ) -> dict[str, Any]:
-    asked, context, options = question
-    raw = asked if context is None else f"{context}\n\n{asked}"
+    question_text, context, options = question
+    raw = question_text if context is None else f"{context}\n\n{question_text}"
     if not row["question_shown"]:
         raw = ""
     reference = options[row["answer"]]

@@ -59,10 +59,11 @@ _QUESTIONS: Final = """
 class Relation:
     """A relation of an export.
 
-    name: of its file. per: the kind of record it is read for, one after the other: an evaluation, a benchmark version,
-    or nothing for small relations and relations without a benchmark. query: with `:id` if it is read per record. view:
-    the view's name if the relation is a plain view. types: types of the other relations' columns that are not texts.
-    valued: columns of a view; a row without a value in any of them is left out.
+    name: of its file, without the ending. per: the unit by which rows are read: `evaluation`, `version` (of a
+    benchmark), `selection` (all evaluations at once), or `nothing` for rows that belong to no evaluation. query: with
+    `:id` or `:ids` for the unit. view: the view's name if the relation is a plain view. types: of columns other than
+    texts, if it is not a view. whole_only: only in exports without filters. valued: columns of a view; a row without a
+    value in any of them is left out.
     """
 
     name: str
@@ -195,7 +196,7 @@ def columns_of(session: Session, relation: Relation) -> list[str]:
 def batches(session: Session, relation: Relation, selection: Selection) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of a relation as column name to value, at most BATCH at a time; both engines give the same values.
 
-    Times are aware, digests hexadecimal, lists lists, and JSON documents texts with sorted keys.
+    Times are timezone-aware, digests hexadecimal texts, arrays lists, and JSON documents texts with sorted keys.
     """
     batch: list[dict[str, Any]] = []
     for row in _rows(session, relation, selection):
@@ -221,7 +222,7 @@ def _rows(session: Session, relation: Relation, selection: Selection) -> Iterato
             ordered = query.order_by(*(view.c[name] for name in relation.order.split(", ")))
             yield from _convert_rows(relation, session.execute(ordered.execution_options(yield_per=BATCH)))
     elif relation.per == "selection":
-        # Beyond some ten thousands neither engine takes that many parameters.
+        # Neither engine accepts more than some ten thousand parameters.
         for start in range(0, len(selection.evaluation_ids), BATCH):
             yield from _stream(session, relation, {"ids": selection.evaluation_ids[start : start + BATCH]})
     else:
@@ -239,13 +240,16 @@ def _stream(session: Session, relation: Relation, parameters: Mapping[str, Any])
 def _convert_rows(relation: Relation, result: Result[Any]) -> Iterator[dict[str, Any]]:
     types = {column: relation.type_of(column) for column in result.keys()}  # noqa: SIM118 - not a dictionary
     if relation.name == "questions":
-        # Its rows are options still, and its canary a digest.
+        # Here each row is still one option, and `canary` the content digest.
         types |= {"options": TEXT, "canary": DIGEST}
     return as_written(result, types)
 
 
 def as_written(rows: Iterable[Row[Any]], types: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Convert rows of either engine to the files' values. types: of the columns, in their order."""
+    """Convert rows of either engine to the values that files contain.
+
+    types: column to type, in the order of the rows.
+    """
     readers = [(column, _READERS[kind]) for column, kind in types.items()]
     for row in rows:
         yield {

@@ -1,4 +1,4 @@
-"""The selection of an export's evaluations and benchmarks, all of which its audience may see."""
+"""The evaluations and benchmark versions of an export, limited to those that its audience may see."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,9 +23,8 @@ class ExportRequest:
     """A request for an export. Filters are joined by "and"; an empty filter restricts nothing.
 
     benchmarks: NAME (all its versions) or NAME@VERSION. models: NAME (all its revisions) or NAME@REVISION.
-    organisation: the publisher of the results. tasks: BENCHMARK=TASK or BENCHMARK:METRIC=TASK, the task of a benchmark
-    on
-    Hugging Face's hub. Both are for formats that need them. without: relations that are left out.
+    organisation: the publisher of the results. tasks: BENCHMARK=TASK or BENCHMARK:METRIC=TASK, a benchmark's task on
+    Hugging Face's hub. Only some formats need organisation and tasks. without: relations that are left out.
     """
 
     format: str
@@ -39,7 +38,7 @@ class ExportRequest:
     without: frozenset[str] = frozenset()
 
     def filters(self) -> dict[str, Any]:
-        """Return the filters for the manifest."""
+        """Return the filters in the manifest's form."""
         return {
             "evaluations": list(self.evaluations),
             "benchmarks": list(self.benchmarks),
@@ -48,16 +47,16 @@ class ExportRequest:
 
 
 OF_PREDICTIONS: Final = ("predictions", "option_probability", "samples")
-"""Parts of an export that have no rows of archived evaluations: relations, and the samples of Every Eval Ever."""
+"""Parts of an export that leave out archived evaluations: relations, and the samples of Every Eval Ever."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The rows of an export, determined once: all of its relations are read in the same transaction.
+    """The records of an export, selected once; all of its relations are read in the same transaction.
 
     evaluation_ids: ascending. version_ids: benchmark versions whose questions are exported.
-    whole: no filter was given, so rows that belong to no evaluation are exported too.
-    archived: the evaluations whose predictions are not among the rows.
+    whole: whether there is no filter, so that rows that belong to no evaluation are exported too.
+    archived: evaluations whose predictions are archived and therefore not exported.
     """
 
     request: ExportRequest
@@ -94,10 +93,10 @@ def select_rows(session: Session, request: ExportRequest, schema_revision: str) 
     if request.evaluations:
         query = query.where(Evaluation.id.in_(request.evaluations))
     allowed = tuple(session.scalars(versions.order_by(BenchmarkVersion.id)))
-    found = session.execute(query.where(Evaluation.benchmark_version_id.in_(allowed)).order_by(Evaluation.id)).all()
-    asked = {row.benchmark_version_id for row in found}
+    rows = session.execute(query.where(Evaluation.benchmark_version_id.in_(allowed)).order_by(Evaluation.id)).all()
+    evaluated = {row.benchmark_version_id for row in rows}
     by_evaluation = bool(request.evaluations or request.models)
-    if by_evaluation and not found:
+    if by_evaluation and not rows:
         _reject_nothing(session, request, query)
     as_of = session.scalars(select(database_now())).one()
     return Selection(
@@ -105,9 +104,9 @@ def select_rows(session: Session, request: ExportRequest, schema_revision: str) 
         as_of,
         schema_revision,
         not (by_evaluation or request.benchmarks),
-        tuple(row.id for row in found),
-        tuple(version for version in allowed if version in asked) if by_evaluation else allowed,
-        tuple(filter_archived(session, (row.id for row in found))),
+        tuple(row.id for row in rows),
+        tuple(version for version in allowed if version in evaluated) if by_evaluation else allowed,
+        tuple(filter_archived(session, (row.id for row in rows))),
     )
 
 
@@ -124,7 +123,10 @@ def _reject_nothing(session: Session, request: ExportRequest, query: Select[int,
 
 
 def _versions(session: Session, reference: str, audience: Audience) -> Sequence[int]:
-    """Return a reference's versions, at least one of them visible to the audience; NAME alone means all."""
+    """Return the ids of the versions that NAME or NAME@VERSION means.
+
+    Raises NotFoundError if the audience may see none.
+    """
     version = find_version(session, reference)
     if split_reference(reference)[1] is not None:
         _require_visible(session, f"benchmark {reference}", [version], audience)
@@ -143,6 +145,8 @@ def _revisions(session: Session, reference: str) -> Sequence[int]:
 
 def _require_visible(session: Session, what: str, versions: Sequence[BenchmarkVersion], audience: Audience) -> None:
     named = select(BenchmarkVersion.id).where(BenchmarkVersion.id.in_([version.id for version in versions])).limit(1)
-    seeing = [name for name in AUDIENCES if session.scalar(named.where(visible_to(name))) is not None]
-    if audience not in seeing:
-        raise NotFoundError(f"{what} is not for the audience {audience!r}; --audience {seeing[0]} includes it")
+    allowed_audiences = [name for name in AUDIENCES if session.scalar(named.where(visible_to(name))) is not None]
+    if audience not in allowed_audiences:
+        raise NotFoundError(
+            f"{what} is not for the audience {audience!r}; --audience {allowed_audiences[0]} includes it"
+        )

@@ -1,4 +1,4 @@
-"""Writing relations as files: Parquet, CSV and JSON Lines, one batch after the other."""
+"""Writers of relations as Parquet, CSV and JSON Lines files, one batch at a time."""
 
 import csv
 import json
@@ -80,8 +80,8 @@ def _cell(value: Any) -> str:
         return repr(value)
     if isinstance(value, datetime):
         return utc_text(value)
-    found = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return '"' + found.replace('"', '""') + '"'
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return '"' + text.replace('"', '""') + '"'
 
 
 @contextmanager
@@ -92,7 +92,10 @@ def json_lines(path: Path, columns: Columns) -> Iterator[Append]:
         def append(rows: Rows) -> None:
             file.writelines(
                 json.dumps(
-                    {column: row[column] for column in columns}, ensure_ascii=False, allow_nan=False, default=_plain
+                    {column: row[column] for column in columns},
+                    ensure_ascii=False,
+                    allow_nan=False,
+                    default=_format_time,
                 )
                 + "\n"
                 for row in rows
@@ -101,7 +104,7 @@ def json_lines(path: Path, columns: Columns) -> Iterator[Append]:
         yield append
 
 
-def _plain(value: Any) -> str:
+def _format_time(value: Any) -> str:
     assert isinstance(value, datetime)
     return utc_text(value)
 

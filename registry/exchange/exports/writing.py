@@ -1,4 +1,4 @@
-"""One export: a folder that appears whole, with its files, `manifest.json` and `README.md`."""
+"""Writing an export: a folder with its files, `manifest.json` and `README.md`, which appears when it is complete."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -111,7 +111,7 @@ def _snapshot(engine: Engine) -> Iterator[Session]:
 
 
 def _documents(session: Session, folder: Path, *, signed: bool) -> list[Entry]:
-    """Write the signed chain if the format has one and there is a signature; return the files that are no tables."""
+    """Write the signed chain, if the format includes it and a signature exists; return the manifest's `documents`."""
     names = [README]
     if signed and newest_signature(session) is not None:
         write_json(folder / CHAIN, signed_chain(session))
@@ -122,7 +122,7 @@ def _documents(session: Session, folder: Path, *, signed: bool) -> list[Entry]:
 
 
 def _note_archived(selection: Selection, entries: list[Entry]) -> Entry | None:
-    """Return which archived evaluations an export has without their predictions, and the command that restores them."""
+    """Return the archived evaluations whose predictions are left out, and the command that restores them; else None."""
     relations = [name for name in OF_PREDICTIONS if any(one.get("relation") == name for one in entries)]
     if selection.request.format == "every-eval-ever":
         relations = ["samples"]

@@ -1,4 +1,4 @@
-"""Tasks of lm-evaluation-harness as benchmarks, through the harness itself in a process of its own."""
+"""Tasks of lm-evaluation-harness as benchmarks, read by the harness itself in a separate process."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def harness_task(
 
     include_path: a folder with your own tasks; functions that their YAML names are run. python: an interpreter that has
     `lm_eval`; by default this one. The harness downloads the task's dataset by the hub's own settings.
-    Raises IngestError with the reason if the task is no multiple choice over answers to one question.
+    Raises IngestError with the reason if the task is not a multiple choice between answers to one question.
     """
     if include_path is not None and not include_path.is_dir():
         raise UsageError(f"--include-path {include_path}: is not a folder; give the one that holds the task's YAML")
@@ -55,7 +55,7 @@ def _export(task: str, include_path: Path | None, python: str, written: Path) ->
     environment = os.environ | {"TOKENIZERS_PARALLELISM": "false"}
     try:
         with written.open("wb") as stream:
-            done = subprocess.run(  # noqa: S603 - the program is ours, the Python the user's own
+            result = subprocess.run(  # noqa: S603 - the program is ours, the Python the user's own
                 command, stdout=stream, stderr=subprocess.PIPE, env=environment, timeout=PATIENCE_S, check=False
             )
     except FileNotFoundError:
@@ -64,12 +64,12 @@ def _export(task: str, include_path: Path | None, python: str, written: Path) ->
         raise IngestError(
             f"task {task}: the harness took longer than {PATIENCE_S / 3600:.0f} h; check the connection"
         ) from None
-    if done.returncode == 0:
+    if result.returncode == 0:
         return
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    errors = result.stderr.decode("utf-8", "replace").strip().splitlines()
     last = next(
-        (line for line in reversed(said) if line.startswith(("REFUSED ", "MISSING ", "FAILED "))),
-        "FAILED " + " ".join(said[-1:]),
+        (line for line in reversed(errors) if line.startswith(("REFUSED ", "MISSING ", "FAILED "))),
+        "FAILED " + " ".join(errors[-1:]),
     )
     kind, _, reason = last.partition(" ")
     if kind == "MISSING" and reason == "lm_eval":

@@ -1,8 +1,8 @@
-"""Writes a task of lm-evaluation-harness as JSON Lines: `export.py TASK [FOLDER]`, by a Python that has `lm_eval`.
+"""Write a task of lm-evaluation-harness as JSON Lines: `export.py TASK [FOLDER]`, run by a Python that has `lm_eval`.
 
 A separate program that imports nothing of the project, since the harness needs its own environment. The first line
-describes the task; its questions and few-shot examples follow in the form of the benchmark contract. A task that cannot
-be represented ends with status 3 and the reason on stderr.
+describes the task; its questions and few-shot examples follow in the form of the benchmark contract. If a task cannot
+be represented, the program ends with status 3 and the reason on stderr.
 """
 
 import hashlib
@@ -38,13 +38,13 @@ MAX_EXAMPLES = 1000
 
 
 class UnrepresentableError(Exception):
-    """Why a task is not a benchmark of questions whose options can be reordered."""
+    """A task is not a benchmark of questions whose options can be reordered; the message gives the reason."""
 
 
 def question_of(task: Any, doc: Document, templates: Any = None) -> Document:
-    """Return a document's question, context, options and answer, as the task's own templates have them.
+    """Return a document's question, context, options and answer, rendered by the task's templates.
 
-    templates: a few-shot configuration, whose own come first.
+    templates: a few-shot configuration, whose templates take precedence.
     """
 
     def render(name: str) -> Any:
@@ -63,7 +63,7 @@ def question_of(task: Any, doc: Document, templates: Any = None) -> Document:
     options = choices
     if all(LABEL.fullmatch(one.strip()) for one in choices):
         options = read_labelled_options(doc, text, choices)
-    question, context = own_texts(doc, text, options)
+    question, context = find_question_texts(doc, text, options)
     return {"question": question, "context": context, "options": options, "answer": answer}
 
 
@@ -83,9 +83,10 @@ def answer_of(target: Any, choices: list[str]) -> int:
 
 
 def read_labelled_options(doc: Document, text: str, labels: list[str]) -> list[str]:
-    """Return the texts behind labels such as A and B.
+    """Return the option texts for labels such as A and B.
 
-    They are a list of the document that the prompt shows, or else the texts that the prompt lists behind the labels.
+    They are a list in the document whose texts the prompt contains, or else the texts that follow the labels in the
+    prompt.
     """
     for value in lists_of(doc):
         if len(value) >= len(labels) and all(is_shown(one, text) for one in value[: len(labels)]):
@@ -109,13 +110,13 @@ def read_labelled_options(doc: Document, text: str, labels: list[str]) -> list[s
 
 
 def find_label(label: str, text: str, begin: int) -> tuple[int, int] | None:
-    """Find a label at the beginning of a line of the prompt; return the positions before and behind it."""
+    """Find a label at the beginning of a line of the prompt; return the positions before and after it."""
     found = re.compile(rf"(?:^|\n)[ \t]*\(?{re.escape(label.strip(' ().:'))}[).:][ \t]*").search(text, begin)
     return None if found is None else found.span()
 
 
 def lists_of(doc: Document) -> Iterator[list[str]]:
-    """Yield lists of texts in a document: by usual names first, then a record of labels and texts, then the rest."""
+    """Yield the lists of texts in a document that may be its options, the most likely first."""
     values = [doc[key] for key in OPTION_KEYS if key in doc] + list(doc.values())
     for value in values:
         if isinstance(value, dict):
@@ -147,10 +148,10 @@ def is_shown(option: str, text: str) -> bool:
     return option.strip() in text
 
 
-def own_texts(doc: Document, text: str, options: list[str]) -> tuple[str, str | None]:
-    """Return the question and the text to be read before it.
+def find_question_texts(doc: Document, text: str, options: list[str]) -> tuple[str, str | None]:
+    """Return the question and its context, if any.
 
-    The document's own texts if the prompt shows them, else the prompt itself.
+    They are texts of the document that the prompt contains; otherwise the whole prompt is the question.
     """
     shown = {
         key: value for key, value in doc.items() if isinstance(value, str) and value.strip() and value.strip() in text
@@ -169,14 +170,14 @@ def documents(task: Any, name: str, subject: str | None) -> Iterator[Document]:
     for index, doc in enumerate(docs):
         seen.add(json.dumps(doc, sort_keys=True, default=str))
         try:
-            asked = question_of(task, doc)
+            question = question_of(task, doc)
         except UnrepresentableError as error:
             raise UnrepresentableError(f"document {index}: {error}") from None
-        yield {"id": f"{name}-{index:05}", "subject": subject, "split": split_of(task)} | asked
+        yield {"id": f"{name}-{index:05}", "subject": subject, "split": split_of(task)} | question
     for index, doc in enumerate(list(examples_of(task))[:MAX_EXAMPLES]):
         if json.dumps(doc, sort_keys=True, default=str) not in seen:
-            asked = question_of(task, doc, getattr(task, "fewshot_cfg", None))
-            yield {"id": f"{name}-fewshot-{index:05}", "subject": subject, "split": "fewshot"} | asked
+            question = question_of(task, doc, getattr(task, "fewshot_cfg", None))
+            yield {"id": f"{name}-fewshot-{index:05}", "subject": subject, "split": "fewshot"} | question
 
 
 def examples_of(task: Any) -> Iterable[Document]:
@@ -192,12 +193,12 @@ def split_of(task: Any) -> str:
     return (task.config.test_split if task.has_test_docs() else task.config.validation_split) or "test"
 
 
-def flat(found: Mapping[Any, Any]) -> dict[str, Any]:
+def flatten_tasks(found: Mapping[Any, Any]) -> dict[str, Any]:
     """Return all tasks that the harness loads by a name: a single task, or the tasks of a group."""
     tasks: dict[str, Any] = {}
     for name, value in found.items():
         if isinstance(value, dict):
-            tasks |= flat(value)
+            tasks |= flatten_tasks(value)
         elif value is not None:
             tasks[str(name)] = value
     return tasks
@@ -217,7 +218,7 @@ def main() -> None:
     if name not in manager.all_tasks:
         near = [task for task in manager.all_tasks if name.split("_")[0] in task][:8]
         raise UnrepresentableError(f"the harness has no task of that name; it has {', '.join(near) or 'none alike'}")
-    tasks = flat(get_task_dict([name], manager))
+    tasks = flatten_tasks(get_task_dict([name], manager))
     paths = sorted({str(manager.task_index[task].yaml_path) for task in (name, *tasks) if task in manager.task_index})
     digest = hashlib.sha256()
     for path in paths:

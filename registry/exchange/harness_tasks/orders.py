@@ -1,4 +1,4 @@
-"""Writes a benchmark's questions in several orders as one task that lm-evaluation-harness runs unchanged."""
+"""A benchmark's questions in several orders, written as one task that lm-evaluation-harness runs unchanged."""
 
 import json
 import re
@@ -37,18 +37,18 @@ def load(*, documents, **_):
 def write_orders(
     session: Session, benchmark: str, out: Path, *, variants: str = "cyclic", protocol: str = "symbols", shots: int = 0
 ) -> dict[str, Any]:
-    """Write a task, a document for each question and order, into the new folder `out`; return its name and size.
+    """Write a task with a document for each question and order into the new folder `out`; return its name and sizes.
 
-    Its documents name their question, variant and order, by which an import and an audit read the samples. The folder
-    appears when it is complete, and can be moved. Raises UsageError for variants that change more than the order, and
-    for protocols whose answers are generated or whose prompts are a conversation: the harness scores continuations of a
-    text.
+    Each document contains its question's id, variant and order, which an import or an audit of the samples reads. The
+    folder appears when it is complete, and can be moved. Raises UsageError for variants that change more than the
+    order, and for protocols with generated answers or with conversations as prompts: the harness scores continuations
+    of a text.
     """
     require_free(out)
     version = find_version(session, benchmark)
-    definition, asked = _require_scoring(find_definition(session, protocol, shots)), _orders(variants)
+    definition, variant_set = _require_scoring(find_definition(session, protocol, shots)), _orders(variants)
     pool = few_shot_pool(session, version.id) if shots else []
-    task = _OTHERS.sub("-", f"{version.benchmark.name}-{asked.name}").strip("-")
+    task = _OTHERS.sub("-", f"{version.benchmark.name}-{variant_set.name}").strip("-")
     data, mark = f"{task}.jsonl", canary(version.content_digest)
     questions = session.scalars(
         select(Question)
@@ -62,7 +62,7 @@ def write_orders(
         with (folder / data).open("w", encoding="utf-8") as stream:
             for question in questions:
                 n_questions += 1
-                for document in _documents(definition, asked, question, pool):
+                for document in _documents(definition, variant_set, question, pool):
                     stream.write(json.dumps({**document, "canary": mark}, ensure_ascii=False) + "\n")
                     n_documents += 1
         (folder / "documents.py").write_text(_LOADER, encoding="utf-8")
@@ -82,20 +82,20 @@ def _require_scoring(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _orders(variants: str) -> VariantSetDefinition:
-    asked = parse_variants(variants)
-    if asked.kind not in ORDERS:
-        raise UsageError(f"variants {asked.name}: change more than the order; give one of {', '.join(ORDERS)}")
-    if asked.repeats > 1:
-        raise UsageError(f"variants {asked.name}: scores of continuations do not vary; leave out repeats")
-    return asked
+    variant_set = parse_variants(variants)
+    if variant_set.kind not in ORDERS:
+        raise UsageError(f"variants {variant_set.name}: change more than the order; give one of {', '.join(ORDERS)}")
+    if variant_set.repeats > 1:
+        raise UsageError(f"variants {variant_set.name}: scores of continuations do not vary; leave out repeats")
+    return variant_set
 
 
 def _documents(
-    definition: Mapping[str, Any], asked: VariantSetDefinition, question: Question, pool: Sequence[QuestionText]
+    definition: Mapping[str, Any], variant_set: VariantSetDefinition, question: Question, pool: Sequence[QuestionText]
 ) -> Iterator[dict[str, Any]]:
     text = question_text(question)
     examples = few_shot_examples(pool, text.subject, definition["shots"])
-    for variant in asked.variants(question_shape(question)):
+    for variant in variant_set.variants(question_shape(question)):
         yield _document(definition, text, variant, examples)
 
 
