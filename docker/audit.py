@@ -52,9 +52,9 @@ def main() -> int:
 
 
 def packages(locks: Path) -> list[tuple[str, str]]:
-    """Return name and version of each package in any lock, by name.
+    """Return name and version of each package in any lock, sorted by name.
 
-    A build, such as +cpu, has its version's advisories.
+    A build, such as +cpu, has the advisories of its version.
     """
     text = "".join(path.read_text(encoding="utf-8") for path in sorted(locks.glob("*.txt")))
     return sorted(set(re.findall(r"^([A-Za-z0-9._-]+)(?:\[.*\])?==([^\s+]+)", text, flags=re.MULTILINE)))

@@ -26,7 +26,7 @@ TORCH: Final = "+cpu"
 
 
 def main() -> int:
-    """Write all locks, or none."""
+    """Write all locks, or none if one fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--uv", default="uv", help="the program")
     arguments, options = parser.parse_known_args()
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _read_lock(uv: str, wanted: list[str], constraints: str, options: list[str]) -> dict[str, str]:
-    """Map the name of each package → its entry in the lock."""
+    """Map the name of each package to its entry in the lock."""
     command = [uv, "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate"]
     command += ["--python-version", PYTHON, "--python-platform", PLATFORM, "--only-binary", ":all:"]
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +74,7 @@ def _read_lock(uv: str, wanted: list[str], constraints: str, options: list[str])
 
 
 def _subtract(lock: dict[str, str], base: dict[str, str]) -> dict[str, str]:
-    """Return a lock without the packages of another; shared packages must be the same."""
+    """Return a lock without the packages of another. Packages in both must be the same."""
     differ = [name for name in lock.keys() & base.keys() if lock[name] != base[name]]
     if differ:
         raise SystemExit(f"{', '.join(sorted(differ))}: locked twice, differently; constrain them in constraints.txt")

@@ -24,7 +24,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 ROOT: Final = Path(__file__).resolve().parents[1]
 IMAGES: Final = {"web": ("web",), "worker-cpu": ("web", "worker-cpu"), "worker-cuda": ("web", "worker-cuda")}
 SHIPPED: Final = ("registry/", "web/", "shuffleboard/")
-"""Folders in the wheel; documentation and tests are not in it."""
+"""Folders in the wheel; documentation and tests are left out."""
 
 
 def main() -> int:
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def document(image: str, components: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the document of one image. Its serial number is derived from its contents, and it has no time."""
+    """Return the document of one image. Its serial number is derived from its contents, and it contains no time."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     ours = {
         "type": "application",
@@ -71,7 +71,7 @@ def document(image: str, components: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _list_locked(path: Path, licences: dict[tuple[str, str], str]) -> Iterator[dict[str, Any]]:
-    """Yield the packages of a lock, with a digest for each file on offer; an image has one of these files."""
+    """Yield the packages of a lock, with the digests of all available files; an image contains one of these files."""
     for entry in re.findall(r"^[^#\s].*(?:\n .*)*\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
         name, version = re.match(r"([^=\[]+)(?:\[.*\])?==(\S+)", entry).groups()  # type: ignore[union-attr]
         component = {
@@ -87,7 +87,7 @@ def _list_locked(path: Path, licences: dict[tuple[str, str], str]) -> Iterator[d
 
 
 def _list_others() -> Iterator[dict[str, Any]]:
-    """Yield the third-party parts of the files in the wheel."""
+    """Yield the third-party parts in the wheel's files."""
     listed = tomllib.loads((ROOT / "docs" / "third-party.toml").read_text(encoding="utf-8"))
     parts = {part["name"]: part for part in listed["part"]}
     shipped = [file for file in listed["file"] if file["path"].startswith(SHIPPED)]
@@ -112,7 +112,7 @@ def _licence(expression: str) -> dict[str, Any]:
 
 
 def _licences(environment: Path) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield (name, version) of each installed package and its licence, preferably the standard's expression."""
+    """Yield (name, version) and licence of each installed package, preferably as an SPDX expression."""
     places = [str(path) for path in environment.glob("lib/python*/site-packages")]
     for one in metadata.distributions(path=places):
         said = one.metadata

@@ -1,8 +1,7 @@
 """The configuration of Sphinx, which builds the site from these pages: `make docs`, into build/site.
 
 The pages are plain Markdown that a Git host can show as well. The site needs more: the menu is read from the front
-page,
-links that leave docs/ get a target, formulas become MathML, and a script draws the diagrams.
+page, links that leave docs/ get a target, formulas become MathML, and a script draws the diagrams.
 """
 
 # ruff: noqa: INP001 - Sphinx executes this file; it is in no package.
@@ -29,7 +28,7 @@ REPOSITORY: Final = os.environ.get("SHUFFLEBOARD_REPOSITORY_URL", "").rstrip("/"
 """URL of the repository's files, such as https://git.example.org/shuffleboard/blob/main; empty if there is none."""
 
 DEMO: Final = bool(os.environ.get("SHUFFLEBOARD_DOCS_DEMO"))
-"""Whether a published board of the demo lies under demo/ of the site: `make docs` puts it there."""
+"""Whether the site has a published board of the demo in demo/; `make docs` puts it there."""
 
 project = "Shuffleboard"
 html_title = "Shuffleboard"
@@ -43,7 +42,7 @@ nitpicky = True
 myst_enable_extensions = ["dollarmath"]
 myst_dmath_allow_digits = False  # "$5 and $6" are no formula
 myst_dmath_allow_space = False
-myst_heading_anchors = 4  # in the form of Git hosts, which links use
+myst_heading_anchors = 4  # anchors as Git hosts make them, since links use them
 
 html_theme = "furo"
 html_static_path = ["_static", "../web/static/icon.svg"]
@@ -77,8 +76,7 @@ def led(text: str, folder: Path, docname: str) -> str:
     """Return a page's text with new targets for the links that leave docs/.
 
     folder: base of the text's relative links. Links to files of the repository lead to REPOSITORY, or become plain text
-    if
-    that is not set.
+    if that is not set.
     """
 
     def link(match: re.Match[str]) -> str:
@@ -121,7 +119,7 @@ def _toctree(option: str, entries: Iterable[str]) -> str:
 
 
 RECORDS: Final = ("decisions", "evidence", "papers")
-"""Folders of dated records: pages of the site that its menu does not list."""
+"""Folders of dated records, which are on the site but not in its menu."""
 
 
 def read_page(app: Sphinx, docname: str, source: list[str]) -> None:

@@ -67,7 +67,7 @@ chain](security.md#the-supply-chain) says where they are listed.
 """
 
 COMMON_OPTIONS: Final = ("--json", "--columns", "--wide")
-"""Described above, for all commands that have them."""
+"""Options that are described once at the top, for all commands that have them."""
 
 SETTINGS: Final = """\
 # Settings
@@ -173,7 +173,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         ("signing_key",),
     ),
 }
-"""Heading → the text below it, and its settings."""
+"""Heading → the text below it, and the settings in its section."""
 
 METRICS: Final = """\
 # Metrics
@@ -199,7 +199,7 @@ them:
 
 
 USUAL_RANGE: Final = "0 … 1, higher is better"
-"""Given once at the top, for the metrics that have this range."""
+"""The most common range, stated once at the top instead of with each metric."""
 
 VIEWS: Final = """\
 # Views
@@ -229,11 +229,11 @@ ADDRESSED: Final = tuple(
         "docker/Dockerfile",
     )
 )
-"""Files with the project's address or version, which are in pyproject.toml."""
+"""Files that contain the project's address or version, which pyproject.toml defines."""
 
 
 def _with_addresses(text: str) -> str:
-    """Return a file with the addresses of the repository, of issues and of reports, and the version, written again."""
+    """Return a file with the addresses of repository, issues and security reports, and the version, updated."""
     project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     address = project["urls"]["Repository"]
     written = {f"[{name}]: ": address + end for name, end in PLACES.items()}
@@ -245,7 +245,7 @@ def _with_addresses(text: str) -> str:
 
 
 PLACES: Final = {"repository": "", "issues": "/issues", "security": "/security"}
-"""Names of links to the end of their address."""
+"""Names of links → the end of their address."""
 
 
 IMPORTS_PAGE: Final = DOCS / "importing-outputs.md"
@@ -253,7 +253,7 @@ _FORMS_TABLE: Final = re.compile(r"(?<=\| Format \| Recognised by \| It becomes 
 
 
 def _with_forms(text: str) -> str:
-    """Return the page of imports with the table of formats, and the paragraph of each, written again."""
+    """Return the page of imports with the table of formats and the paragraph about each format updated."""
     forms = [form for form in import_module("registry.logs.formats").FORMATS.values() if form.program]
     rows = "".join(f"| {form.program} | {form.recognised} | {form.becomes} |\n" for form in forms)
     text = _FORMS_TABLE.sub(lambda _: rows, text)
@@ -323,7 +323,7 @@ def _command_line() -> Iterator[str]:
 
 def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
     if isinstance(command, click.Group) and not command.invoke_without_command:
-        return  # its commands follow, each under a heading of its own
+        return  # its commands follow, each with a heading
     name = " ".join(("shuffleboard", *words))
     yield from (f"## {name}", "")
     with click.Context(command, info_name=name) as context:
@@ -350,7 +350,7 @@ def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
 
 
 def is_common(option: click.Option) -> bool:
-    """Return whether an option has its common meaning; arguments of tables are not a command's own."""
+    """Return whether an option has its common meaning; --columns and --wide may also be a command's own options."""
     return option.opts[0] in COMMON_OPTIONS and (option.opts[0] == "--json" or not option.expose_value)
 
 
@@ -475,13 +475,13 @@ def _metrics() -> Iterator[str]:
 
 
 def _where(metric: Any) -> str:
-    """Return the file and the view of a metric."""
+    """Return links to the file and the view of a metric."""
     path = f"{_module_of(metric).replace('.', '/')}.py"
     return f"[`{path}`](../{path}); view `{metric.view}`"
 
 
 def _shared(texts: Iterable[str]) -> str:
-    """Return the text that most of these texts begin with; empty if fewer than three do."""
+    """Return the text with which most of these texts begin; empty if fewer than three do."""
     found = list(texts)
     begun = {text: sum(other.startswith(text) for other in found) for text in found}
     most = max(begun, key=lambda text: begun[text])
@@ -491,9 +491,8 @@ def _shared(texts: Iterable[str]) -> str:
 def _entry(entry: Any, formula_is_for: str, where: str, needs: str, said: set[str]) -> Iterator[str]:
     """Yield the section of a metric, or of a comparison.
 
-    where: its definition; empty: its family's. needs: its family's needs, already written. said: remarks of metrics
-    before
-    it, which are not repeated; grows.
+    where: place of its definition; empty if its family states it. needs: needs that its family's section has stated.
+    said: remarks of earlier metrics, which are not repeated; this section's remarks are added.
     """
     better = "" if entry.better == "neither" else f", {entry.better} is better"
     example = entry.example
@@ -541,7 +540,7 @@ def _module_of(metric: Any) -> str:
     Raises LookupError if it has no docstring, so that no metric is published without documentation.
     """
     function = metric.averaging.function
-    # A function made by another: that one's docstring speaks for it.
+    # For a function that another function creates, the docstring is the other's.
     maker = getattr(import_module(function.__module__), function.__qualname__.split(".")[0])
     if not maker.__doc__:
         message = f"metric {metric.name}: {maker.__name__} in {function.__module__} has no docstring; write one"
@@ -596,7 +595,7 @@ def _list_parameters(operation: dict[str, Any], document: dict[str, Any]) -> lis
 
 
 def _with_rooms(page: str) -> str:
-    """Return a page with its tables of folders, in pyproject.toml's order, with the first line of each docstring."""
+    """Return a page with its tables of folders: pyproject.toml's order, and the first line of each docstring."""
     contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     floors = next(one["layers"] for one in contracts["contracts"] if one.get("exhaustive"))
     rooms = []
@@ -684,13 +683,13 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
 
 
 def _with_kinds(page: str) -> str:
-    """Return a page with its table of kinds filled; the links in its first column stay as they are."""
+    """Return a page with its table of kinds filled; the links in its first column are kept."""
     registry = import_module("registry.prompting.variants")
 
     def row(name: str, cells: list[str]) -> str:
         kind = registry.VARIANT_KINDS[name]
         linked = cells[0] if cells else f"[`{name}`](#{name})"
-        # Orders that somebody else used cannot be made; their one parameter is set by the import.
+        # Orders that somebody else used cannot be generated; the import sets their one parameter.
         made = name != "imported"
         four = registry.QuestionShape("q1", 4, 1)
         of_four = len(registry.parse_variants(name).variants(four)) if made else ""
@@ -807,7 +806,7 @@ def _views() -> Iterator[str]:
         rows: dict[tuple[str, str, str], list[str]] = {}
         for item in view.columns:
             meaning = re.sub(r"`\w+`", "the metric", item.meaning) if item.name.endswith("_n") else item.meaning
-            # Metrics of one unit share a row: their meanings are on the page that each name links to.
+            # Metrics with the same unit share a row: their meanings are on the page to which each name links.
             of_metric = re.fullmatch(rf"\[.*\]\((metrics\.md#{item.name})\)", meaning)
             name = f"[`{item.name}`]({of_metric[1]})" if of_metric else f"`{item.name}`"
             key = ("The metric of this name" if of_metric else meaning, item.unit, item.null)

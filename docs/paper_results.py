@@ -54,7 +54,7 @@ ASSESSED: Final = ("global_facts", "human_aging", "miscellaneous", "philosophy")
 
 @dataclass(frozen=True)
 class Asked:
-    """One evaluation. paper: the page that shows it."""
+    """One evaluation. paper: the page that shows its results."""
 
     paper: str
     model: str
@@ -66,7 +66,7 @@ class Asked:
     subject: str | None = None
 
     def command(self) -> str:
-        """Return the command for a reader to type."""
+        """Return the command that a reader can type."""
         words = ["shuffleboard", "evaluations", "submit", "--model", self.model, "--benchmark", self.benchmark]
         words += ["--variants", self.variants, "--protocol", self.protocol]
         words += ["--shots", str(self.shots)] if self.shots else []
@@ -76,7 +76,7 @@ class Asked:
 
 
 def plan() -> Iterator[Asked]:
-    """Yield all evaluations to run, the cheap before the expensive."""
+    """Yield all evaluations to run, the cheap ones first."""
     for model in MODELS:
         yield Asked("gupta", model, "mmlu", "shuffle", "symbols", shots=5)
         yield Asked("nowak", model, "nonsenseqa", "answer-moving", "symbols", shots=5, limit=60)
@@ -96,7 +96,7 @@ def plan() -> Iterator[Asked]:
 
 
 def measure(home: Path) -> dict[str, Any]:
-    """Return the figures for the pages, from the registry in `home`; run the evaluations that it lacks."""
+    """Return the figures for the pages from the registry in `home`, running the evaluations that it lacks."""
     prepare(home)
     ids = {asked: _evaluation(home, asked.command()) for asked in plan()}
     _shuffleboard(home, "worker", "--until-idle")
@@ -177,13 +177,13 @@ def _figures(session: Session, evaluation_id: int, command: str) -> dict[str, An
 
 
 RECORDED: Final = {"repeats": "standard_MC", "shuffles": "standard_MC:0,standard_MC_shuffled"}
-"""Parts of the recorded outputs: one prompt eleven times; that prompt once, and eleven shuffles."""
+"""Parts of the recorded outputs: one prompt eleven times; and that prompt once with eleven shuffles."""
 
 
 def read_recorded() -> dict[str, Any]:
-    """Return figures of Mistral's recorded outputs, in a separate registry: another import would be a replicate.
+    """Return figures of Mistral's recorded outputs, from a separate registry: another import would be a replicate.
 
-    noise: of the shuffles, from the repeats.
+    The noise of the shuffles is measured by the repeats.
     """
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -256,7 +256,7 @@ def _one(found: Figures, **wanted: Any) -> Any:
 
 
 def _value(one: Figures, metric: str, digits: int = 3, scale: float = 1) -> str:
-    """Format a metric with its interval if it has one; – if it is undefined."""
+    """Format a metric with its interval if it has one; – if the metric is undefined."""
     if metric not in one["metrics"]:
         return "–"
     value = f"{scale * one['metrics'][metric]:.{digits}f}"
@@ -267,7 +267,7 @@ def _value(one: Figures, metric: str, digits: int = 3, scale: float = 1) -> str:
 
 
 def _read_printed(file: str, **wanted: str) -> dict[tuple[str, str], dict[str, str]]:
-    """Map (table, model) → metric → number as printed, for the lines of a file with these cells."""
+    """Map (table, model) → metric → number as printed, for the lines of a file with the wanted cells."""
     groups: dict[tuple[str, str], dict[str, str]] = {}
     with (PUBLISHED / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):
@@ -320,7 +320,7 @@ def _cavalin(found: Figures) -> Rows:
 
 
 def _kinds(found: Figures) -> Rows:
-    """Yield accuracy by kind of variant, next to that of guessing."""
+    """Yield accuracy by kind of variant, next to the accuracy of guessing."""
     measured = _evaluations(found, paper="cavalin", protocol="symbols")
     yield "Variants", "Options", "Guessing", *(one["model"] for one in measured)
     for kind in measured[0]["kinds"]:
@@ -521,7 +521,7 @@ def _with_interval(noise: Figures, value: str, interval: str) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """A paper's result and ours: words, and whether both agree (None: unknown)."""
+    """A paper's result and ours: words, and whether the two agree (None: unknown)."""
 
     printed: str
     here: Callable[[Figures], tuple[str, bool | None]]
@@ -544,7 +544,7 @@ def _every_drop(found: Figures) -> tuple[str, bool]:
 
 
 def _check_below(lower: str, upper: str) -> Callable[[Figures], tuple[str, bool]]:
-    """Return a check whether one metric is below another in everything compared with Cavalin et al."""
+    """Return a check that one metric is below another in everything compared with Cavalin et al."""
 
     def here(found: Figures) -> tuple[str, bool]:
         measured = [found["recorded"]["shuffles"], *_evaluations(found, paper="cavalin")]
@@ -628,7 +628,7 @@ def _changes(effects: Sequence[Figures]) -> str:
 
 
 def _follows_best(target: str, metric: str, subset: str) -> Callable[[Figures], tuple[str, bool | None]]:
-    """Return a check whether a metric has the highest R² with a target on a subset."""
+    """Return a check that a metric has the highest R² with a target on a subset."""
 
     def here(found: Figures) -> tuple[str, bool | None]:
         values = {name: _r_squared(found, name, subset, target) for name in _GOLIAKOVA.values()}
@@ -645,7 +645,7 @@ def _follows_best(target: str, metric: str, subset: str) -> Callable[[Figures], 
 
 
 def _compare(*cells: tuple[str, str], margin: float | None = None) -> Callable[[Figures], tuple[str, bool | None]]:
-    """Return a check whether the first R² is higher than the second; with a margin, whether they are close."""
+    """Return a check that the first R² is higher than the second or, with a margin, that they are close."""
 
     def here(found: Figures) -> tuple[str, bool | None]:
         first, second = (_r_squared(found, metric, subset) for metric, subset in cells)
@@ -654,7 +654,7 @@ def _compare(*cells: tuple[str, str], margin: float | None = None) -> Callable[[
         shown = f"{first:.3f} against {second:.3f}"
         if margin is None:
             return shown, first > second
-        # If a metric follows nothing on either set, more orders cannot be shown to gain nothing.
+        # If a metric has a low R² on both sets, it cannot show that more orders gain nothing.
         return shown, None if max(first, second) < _LEAST_TO_GAIN_FROM else abs(first - second) < margin
 
     return here

@@ -43,7 +43,7 @@ from web import create_app
 IMAGES: Final = Path(__file__).resolve().parent / "images"
 SAMPLES: Final = Path(__file__).resolve().parent.parent / "registry" / "benchmarks" / "samples"
 OF_OTHER_PROGRAMS: Final = ("datasette.png", "superset.png")
-"""Pictures that docs/how-to/analyse-with-other-tools.md shows; taken by hand, as those programs come separately."""
+"""Pictures on the page docs/how-to/analyse-with-other-tools.md, taken by hand, since those programs are separate."""
 MOST_BYTES: Final = 150_000
 CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
 
@@ -72,7 +72,7 @@ BOARD: Final = {
     ),
 }
 
-# Picture → page, and the elements at the top of the wide picture and of the narrow one; None: the top of the page.
+# Picture → page, and the elements at the top of the wide and of the narrow picture; None: the top of the page.
 PICTURES: Final[dict[str, tuple[str, str | None, str | None]]] = {
     "demo": ("/boards/demo", None, None),
     "leaderboard": ("/?variants=cyclic", None, "#ranked"),
@@ -86,7 +86,7 @@ PICTURES: Final[dict[str, tuple[str, str | None, str | None]]] = {
     "answer-moving": ("/benchmarks/mmlu-sample/answer-moving", None, "figure"),
     "compare": ("/compare?left=reader&right=half-reader&benchmark=mmlu-sample&variants=cyclic", None, "#differences"),
 }
-# Ending of the file's name → window and pixels per point.
+# Suffix of the file's name → width, height and pixels per point.
 SIZES: Final[dict[str, tuple[int, int, float]]] = {"": (1200, 1100, 1.5), "-narrow": (390, 844, 2)}
 
 
@@ -94,7 +94,7 @@ SIZES: Final[dict[str, tuple[int, int, float]]] = {"": (1200, 1100, 1.5), "-narr
 
 
 def fill(engine: Engine, folder: Path) -> dict[str, int]:
-    """Fill an empty registry; return the evaluations by "model variants benchmark"."""
+    """Fill an empty registry; return the ids of evaluations by "model variants benchmark"."""
     evaluations: dict[str, int] = {}
     with write_session(engine) as session:
         load_published(session)
@@ -172,7 +172,7 @@ def serve(url: str) -> Iterator[str]:
 
 
 def shoot(browser: Browser, base: str, names: Sequence[str], address: Callable[[str], str]) -> None:
-    """Take the named pictures in every size. address: a pattern of PICTURES with its ids filled in."""
+    """Take the named pictures in every size. address: fills the ids into an address in PICTURES."""
     tools = browser.new_page()
     for ending, (width, height, scale) in SIZES.items():
         window = browser.new_context(
@@ -199,7 +199,7 @@ def shoot(browser: Browser, base: str, names: Sequence[str], address: Callable[[
 
 
 def pixels(tools: Page, screenshot: bytes) -> NDArray[np.uint8]:
-    """Return a picture as (height, width, 3); the browser decodes it."""
+    """Return a picture as an array (height, width, 3), which the browser decodes."""
     width, height, encoded = tools.evaluate(
         """async (encoded) => {
           const bytes = Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0));
@@ -225,7 +225,7 @@ def png(picture: NDArray[np.uint8], colours: int = 128) -> bytes:
     keys = (rough.astype(np.uint32) * np.array([1 << 16, 1 << 8, 1], np.uint32)).sum(axis=2)
     _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
     places = places.reshape(keys.shape)
-    # The exact mean of merged colours, or white would turn grey.
+    # Use the exact mean of merged colours; otherwise white would turn grey.
     flat = picture.reshape(-1, 3).astype(np.float64)
     means = np.stack([np.bincount(places.ravel(), flat[:, channel]) for channel in range(3)], axis=1) / counts[:, None]
     kept = np.argsort(-counts)[:colours]

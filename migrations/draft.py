@@ -1,7 +1,7 @@
 """Drafts a revision: `python -m migrations.draft "What it does"`.
 
 Compares the registry's tables with a database at the newest revision and writes the difference as a new file. Views,
-triggers and audiences are no part of it: `db upgrade` makes them from the code.
+triggers and audiences are left out, since `db upgrade` creates them from the code.
 """
 
 import argparse

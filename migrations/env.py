@@ -1,4 +1,4 @@
-"""Alembic's entry: runs inside the transaction that the caller opened.
+"""Alembic's entry point, which runs inside the transaction that the caller opened.
 
 New revisions are drafted by `make migration` and then read line by line.
 """
@@ -9,7 +9,7 @@ from alembic import context
 from sqlalchemy import CheckConstraint
 from sqlalchemy.types import TypeDecorator
 
-# Spelled out in revisions, which must not import the registry: its types may change, old revisions may not.
+# Column types as revisions write them: revisions must not import the registry, whose types may change.
 SPELLED = {
     "RowId": 'sa.BigInteger().with_variant(sa.Integer(), "sqlite")',
     "UtcDateTime": 'sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite")',
@@ -21,7 +21,7 @@ SPELLED = {
 
 
 def render_item(kind: str, item: Any, autogen_context: Any) -> str | bool:
-    """Render the registry's column types as SQLAlchemy's, and checks that only one engine has."""
+    """Render the registry's column types as SQLAlchemy's, and checks that exist on only one engine."""
     if kind == "type" and isinstance(item, TypeDecorator):
         if type(item).__name__ == "JsonDocument":
             autogen_context.imports.add("from sqlalchemy.dialects import postgresql")
@@ -33,7 +33,7 @@ def render_item(kind: str, item: Any, autogen_context: Any) -> str | bool:
 
 
 def _only_on(check: CheckConstraint, autogen_context: Any) -> str | None:
-    """Return the one engine that a check is for, from the registry's own table, since alembic's copy lacks it."""
+    """Return the one engine that a check is for, from the registry's own table, since Alembic's copy lacks it."""
     table = autogen_context.metadata.tables[check.table.name]
     name = _final_name(check, autogen_context)
     own = next(
@@ -45,7 +45,7 @@ def _only_on(check: CheckConstraint, autogen_context: Any) -> str | None:
 
 
 def _final_name(check: CheckConstraint, autogen_context: Any) -> str:
-    """Return a check's name by the tables' naming convention."""
+    """Return a check's name under the tables' naming convention."""
     name: str = autogen_context.dialect.identifier_preparer.format_constraint(check)
     return name
 
@@ -57,7 +57,7 @@ def run() -> None:
         connection=connection,
         target_metadata=context.config.attributes.get("target_metadata"),
         render_item=render_item,
-        # Of whose rows registry/schema/repeatable.py takes care.
+        # registry/schema/repeatable.py manages the rows of these tables.
         include_name=lambda name, kind, _parents: (
             kind != "table" or name not in ("schema_definition", "schema_catalogue")
         ),

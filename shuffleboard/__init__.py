@@ -16,7 +16,7 @@ checkout.install()
 
 
 def __getattr__(name: str) -> Any:
-    """Load the client on first use: the command line does not need it."""
+    """Load the client on first use, since the command line does not need it."""
     if name == "Client":
         try:
             from shuffleboard.client import Client

@@ -1,10 +1,10 @@
-"""Auditing logs of evaluations from Python, without a registry.
+"""Audits logs of evaluations from Python, without a registry.
 
 >>> from shuffleboard import audit
 >>> report = audit.run(["logs/"])  # doctest: +SKIP
 >>> [finding.kind.id for finding in report.findings if finding.severity == "error"]  # doctest: +SKIP
 
-`report.logs` has the numbers of each log, `report.findings` its problems, the gravest first, `report.comparisons`
+`report.logs` has the numbers of each log, `report.findings` its problems, the most serious first, `report.comparisons`
 compares logs of the same questions. `report.document()` is the document of `--json` and `report.text()` the summary.
 """
 

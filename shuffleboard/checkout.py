@@ -1,7 +1,8 @@
-"""In a checkout `registry`, `workers`, `web` and `migrations` are next to this package, in a wheel within it.
+"""Makes the imports of a wheel work in a checkout.
 
-Users import them by the names in the wheel, `shuffleboard.registry.…`. Here those names lead to the packages of the
-checkout: the same modules, under a second name.
+In a wheel `registry`, `workers`, `web` and `migrations` are within this package, and users import them as
+`shuffleboard.registry.…`. In a checkout they are next to it, and these names lead to the same modules under a second
+name.
 """
 
 import sys
@@ -18,7 +19,7 @@ PACKAGES: Final = ("registry", "workers", "web", "migrations")
 
 
 class _Second(Loader):
-    """Gives a module of the checkout a second name."""
+    """An import loader that gives a module of the checkout a second name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -29,7 +30,7 @@ class _Second(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore the module's own spec: it has already been run under its own name."""
+        """Restore the module's own spec, since the module has already run under its own name."""
         module.__spec__ = self._own
 
 
@@ -50,7 +51,7 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Make the second names known, in a checkout."""
+    """Register the second names if this is a checkout."""
     if not (Path(__file__).parent / PACKAGES[0]).is_dir():
-        # Before the others: a submodule would be found by its parent's path, and be loaded a second time.
+        # First: otherwise a submodule would be found by its parent's path, and loaded a second time.
         sys.meta_path.insert(0, _Finder())

@@ -48,9 +48,9 @@ _TYPES: Final = {
     ".json": "application/json",
     ".eval": "application/zip",
 }
-"""File extension to the content type it is sent as."""
+"""File extension → the content type of an upload."""
 _KEEPALIVE_S: Final = 1.0
-"""Seconds that a connection is kept for the next request: less than the two that the server keeps it."""
+"""Seconds for which an idle connection is kept: less than the server's two seconds."""
 
 
 Queue = Literal["cpu", "gpu", "gpu-16", "gpu-24", "gpu-40", "gpu-80", "gpu-140"]
@@ -59,7 +59,7 @@ Queue = Literal["cpu", "gpu", "gpu-16", "gpu-24", "gpu-40", "gpu-80", "gpu-140"]
 class Filters(TypedDict, total=False):
     """Filters of the leaderboard and of the list of evaluations. Times are inclusive.
 
-    q: a part of a model's name. subject: metrics are then over its questions alone.
+    q: part of a model's name. subject: compute metrics over the questions of this subject only.
     """
 
     benchmark: str
@@ -85,8 +85,8 @@ class Filters(TypedDict, total=False):
 class Asked(TypedDict, total=False):
     """An evaluation request: `benchmark` and `variants` with their filters, or a suite, or a board.
 
-    benchmarks: for a suite's *. subjects, limit, options: filters of the benchmark's questions. sample: number of
-    these, drawn by `seed` (0). budget: the most that a provider may charge for each evaluation.
+    benchmarks: replace a suite's *. subjects, limit, options: filters of the benchmark's questions. sample: number of
+    questions to draw from these by `seed` (default 0). budget: the most that a provider may charge for each evaluation.
     """
 
     benchmark: str
@@ -111,9 +111,10 @@ class Asked(TypedDict, total=False):
 
 
 class ModelToSubmit(TypedDict, total=False):
-    """A model to submit: `hub`, its owner/name there, or `endpoint`, the name of one, with `revision` its model.
+    """A model to submit: `hub`, its OWNER/NAME on the hub, or `endpoint`, an endpoint's name, with `revision`.
 
-    conflict_of_interest: your tie to its maker, or "none".
+    revision: a branch, tag or commit on the hub, or the model's name on the endpoint. conflict_of_interest: your tie to
+    the model's maker, or "none".
     """
 
     hub: str
@@ -129,7 +130,7 @@ class ModelToSubmit(TypedDict, total=False):
 class ModelFacts(TypedDict, total=False):
     """The description of a model revision. location: a name on the hub, or the URL of an endpoint; never a path.
 
-    adapter: a LoRA adapter on the hub for it; merged: whether that is added to the weights.
+    adapter: a LoRA adapter on the hub; merged: whether it is added to the model's weights.
     """
 
     location: str
@@ -173,9 +174,9 @@ class Client:
     """A client of the registry's API at `base_url`, such as https://shuffleboard.example.org.
 
     token: sent as a bearer token, to this address only. timeout_s: seconds to wait for an answer. Methods raise the
-    registry's own errors with its own messages: NotFoundError, UsageError, AuthenticationError and
-    ForbiddenError, QueueError for something in the wrong state, IngestError for an invalid file; and RemoteError
-    if the registry does not answer, or the address is not a registry's.
+    registry's own errors with its own messages: NotFoundError, UsageError, AuthenticationError and ForbiddenError,
+    QueueError for something in the wrong state, IngestError for an invalid file; and RemoteError if the registry does
+    not answer, or the address is not a registry's.
     """
 
     def __init__(self, base_url: str, token: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -186,7 +187,7 @@ class Client:
             )
         self._base = base_url.rstrip("/")
         self._origin = f"{parts.scheme}://{parts.netloc}/"
-        # A redirection to another host does not carry the token along.
+        # A redirection to another host must not receive the token.
         self._http = httpx2.Client(
             headers={"Accept": "application/json", "User-Agent": f"shuffleboard/{__version__}"}
             | ({} if token is None else {"Authorization": f"Bearer {token}"}),
@@ -204,7 +205,7 @@ class Client:
         above_chance: bool = False,
         **filters: Unpack[Filters],
     ) -> Rows:
-        """Return every row of the leaderboard that the filters keep: by group, complete ones first, best on top.
+        """Return every row of the leaderboard that matches the filters: by group, complete rows first, best on top.
 
         sort: a metric or another column; order: "asc" or "desc". above_chance: rows also have accuracy on the scale
         from 0 for guessing to 1 for perfect.
@@ -219,7 +220,7 @@ class Client:
     def evaluation(self, evaluation_id: int, *, noise_from: int | None = None) -> Document:
         """Return one evaluation with progress, metrics by scope, repeat noise and provenance.
 
-        noise_from: the evaluation whose repeats measure its noise; one is looked for by default.
+        noise_from: the evaluation whose repeats measure its noise; found automatically by default.
         """
         return self._get(f"evaluations/{evaluation_id}", {"noise_from": noise_from})
 
@@ -230,9 +231,9 @@ class Client:
         per_question: bool = False,
         noise_from: int | None = None,
     ) -> Metrics:
-        """Return an evaluation's metrics and repeat noise; per_question: also each question's, null if undefined.
+        """Return an evaluation's metrics and repeat noise.
 
-        noise_from: as for `evaluation`.
+        per_question: include each question's metrics, null if undefined. noise_from: as for `evaluation`.
         """
         given = {"per_question": "yes" if per_question else None, "noise_from": noise_from}
         return Metrics(self._get(f"evaluations/{evaluation_id}/metrics", given))
@@ -250,14 +251,14 @@ class Client:
         return self._get(f"evaluations/{evaluation_id}/provenance")
 
     def compare(self, a: int, b: int) -> Document:
-        """Compare two evaluations of one benchmark question by question: every metric of `a` minus `b`.
+        """Compare two evaluations of one benchmark question by question: every metric of `a` minus that of `b`.
 
-        relation: "same revision" or "another revision" if both are of one model, else "another model".
+        The document's `relation` is "same revision" or "another revision" of one model, or "another model".
         """
         return self._get("compare", {"a": a, "b": b})
 
     def verify(self, evaluation_id: int) -> Document:
-        """Recompute the registry's stored values of a sealed evaluation; needs the scope `maintain`."""
+        """Verify a sealed evaluation: recompute its stored values from its answers; needs the scope `maintain`."""
         return self._get(f"evaluations/{evaluation_id}/verification")
 
     def boards(self) -> Rows:
@@ -265,7 +266,7 @@ class Client:
         return self._items("boards")
 
     def board(self, name: str, as_of: str | datetime | None = None) -> Document:
-        """Return a board now, or at a date (its end) or time; UTC without a zone."""
+        """Return a board as it is now, or at a date (its end) or time, UTC if it has no zone."""
         return self._get(f"boards/{quote(name, safe='')}", {"as_of": as_of})
 
     def models(self) -> Rows:
@@ -303,7 +304,10 @@ class Client:
         priority: int = 0,
         budget: float | None = None,
     ) -> Document:
-        """Register the model and queue the suite's missing evaluations; budget: the most that providers may charge."""
+        """Approve a submission: register its model and queue the suite's missing evaluations.
+
+        budget: the most that providers may charge.
+        """
         body = {"reason": reason, "queue": queue, "priority": priority, "budget": budget}
         return self._send("POST", f"submissions/{submission_id}/approve", body)
 
@@ -320,11 +324,14 @@ class Client:
     def add_model(
         self, name: str, kind: Literal["huggingface", "openai", "external"], **facts: Unpack[ModelFacts]
     ) -> Document:
-        """Register a model revision; `added`: whether it is new."""
+        """Register a model revision. The document's `added` states whether it is new."""
         return self._send("POST", "models", {"name": name, "kind": kind, **facts})
 
     def import_benchmark(self, path: Path | str, name: str, **facts: Unpack[BenchmarkFacts]) -> Document:
-        """Import a benchmark from a table, .jsonl or .parquet file; `imported`: whether it is new."""
+        """Import a benchmark from a table, .jsonl or .parquet file.
+
+        The document's `imported` states whether it is new.
+        """
         return self._upload("benchmarks", Path(path), {"name": name, **facts})
 
     def set_visibility(
@@ -335,9 +342,9 @@ class Client:
         *,
         public_from: str | datetime | None = None,
     ) -> Document:
-        """Change who may see a benchmark: all of its versions, or one.
+        """Change who may see a benchmark: all of its versions, or one version.
 
-        public_from: a later date or time from which on everyone may see it; UTC where no zone is given.
+        public_from: a later date or time from which everyone may see it, UTC if it has no zone.
         """
         moment = public_from.isoformat() if isinstance(public_from, datetime) else public_from
         body = {"visibility": visibility, "version": version, "public_from": moment}
@@ -348,7 +355,7 @@ class Client:
         return self._send("POST", "evaluations", {"model": model, **asked})
 
     def estimate_evaluations(self, model: str, *, precision: float | None = None, **asked: Unpack[Asked]) -> Document:
-        """Return the cost of queueing the same request; nothing is queued.
+        """Return the estimated cost of a request; nothing is queued.
 
         precision: choose the sample whose 95 % intervals reach at most this far to either side.
         """
@@ -362,16 +369,16 @@ class Client:
     def import_outputs(
         self, path: Path | str, model: str, benchmark: str, variants: str, **facts: Unpack[OutputFacts]
     ) -> Document:
-        """Import recorded outputs from a file; another import makes a new replicate."""
+        """Import recorded outputs from a file. Importing them again creates a new replicate."""
         given = {"model": model, "benchmark": benchmark, "variants": variants, **facts}
         return self._upload("evaluations/import", Path(path), given)
 
     def replay_evaluation(
         self, evaluation_id: int, *, benchmark: str | None = None, protocol: str | None = None
     ) -> Document:
-        """Make a new evaluation from stored answers: `evaluation` with its `source`. No model is called.
+        """Create a new evaluation from stored answers: `evaluation` with its `source`. No model is called.
 
-        benchmark: NAME@VERSION whose keys count. protocol: whose rules read the stored texts.
+        benchmark: NAME@VERSION whose keys are used. protocol: the protocol whose rules read the stored texts.
         """
         return self._send("POST", f"evaluations/{evaluation_id}/replay", {"benchmark": benchmark, "protocol": protocol})
 
@@ -407,7 +414,7 @@ class Client:
         return f"{self._base}/api/v1/{path}{'?' if query else ''}{query}"
 
     def _send(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Document:
-        """Send a JSON document, without the keys that are None."""
+        """Send a request with a JSON document, leaving out keys that are None."""
         kept = None if document is None else {key: value for key, value in document.items() if value is not None}
         return self._ask(method, self._address(path), document=kept)
 
@@ -460,7 +467,7 @@ def _document(response: httpx2.Response) -> Document:
 
 
 def _definition(definition: Mapping[str, Any] | Path) -> Mapping[str, Any]:
-    """Return a definition, read from a file if it is a path."""
+    """Return a definition, reading it from a file if it is a path."""
     if not isinstance(definition, Path):
         return definition
     return read_toml(definition)

@@ -1,4 +1,4 @@
-"""Answers that become pandas data frames by `.frame()`; pandas is loaded when it is called."""
+"""Answers that `.frame()` turns into pandas data frames; pandas is imported when it is called."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Document = dict[str, Any]
-"""A server's answer; `/api` on a website shows the keys of each."""
+"""A server's answer; `/api` on a website lists the keys of each."""
 
 
 class Rows(list[Document]):
@@ -32,7 +32,7 @@ class LazyRows(Iterator[Document]):
         return next(self._rows)
 
     def frame(self) -> pd.DataFrame:
-        """Fetch the rows that are left, and return a data frame with a column for each key."""
+        """Fetch the remaining rows, and return a data frame with a column for each key."""
         return _frame(list(self._rows))
 
 
@@ -45,10 +45,10 @@ class Values(dict[str, float | None]):
 
 
 class Metrics(Document):
-    """The metrics of an evaluation, as the API answers them."""
+    """The metrics of an evaluation, as the API returns them."""
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per question, with its metrics as columns, if they were requested; else one per metric."""
+        """Return a data frame with a row per question, if their metrics were requested; else with a row per metric."""
         by_question = self.get("per_question")
         if by_question is None:
             return _values(self["metrics"])
@@ -67,7 +67,7 @@ def _values(values: dict[str, float | None]) -> pd.DataFrame:
 
 
 def _pandas() -> Any:
-    """Raise UsageError if pandas is not installed."""
+    """Return the module pandas. Raises UsageError if it is not installed."""
     try:
         import pandas as pd
     except ModuleNotFoundError as error:

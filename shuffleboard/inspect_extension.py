@@ -1,4 +1,4 @@
-"""An extension of Inspect AI: any multiple-choice task in several orders of its options, and several times.
+"""An extension of Inspect AI: runs any multiple-choice task in several orders of its options, and several times.
 
     inspect eval shuffleboard/permuted -T task=inspect_evals/mmlu_0_shot -T variants=cyclic --model …
 
@@ -29,7 +29,7 @@ SEPARATOR: Final = "/variant-"
 
 
 def permute_samples(samples: Any, variants: str) -> list[Any]:
-    """Return each sample once for each order, its choices in that order and its target where the right choice then is.
+    """Return each sample once for each order, with its choices reordered and its target adjusted.
 
     Raises VariantError for samples without choices or with several targets, and for kinds that change more than orders.
     """
@@ -44,7 +44,7 @@ def permute_samples(samples: Any, variants: str) -> list[Any]:
             raise VariantError(message)
         for variant in definition.variants(QuestionShape(name, len(choices), right)):
             if variant.repeat:
-                continue  # an epoch
+                continue  # repeats are epochs
             if sorted(variant.order) != list(range(len(choices))) or dataclasses.replace(
                 variant, ordinal=0, name="", order=(), repeat=0
             ) != type(variant)(0, "", ()):
@@ -64,7 +64,7 @@ def permute_samples(samples: Any, variants: str) -> list[Any]:
 
 
 def _make_task(name: str, arguments: dict[str, Any]) -> Any:
-    """Return the task of this name. A file is run in its folder, as by Inspect, so that its tasks are registered."""
+    """Return the task with this name. As in Inspect, a file is run in its folder, so that its tasks are registered."""
     file, _, task_name = name.partition("@")
     path = Path(file).resolve()
     if path.suffix != ".py":
@@ -75,7 +75,7 @@ def _make_task(name: str, arguments: dict[str, Any]) -> Any:
         sys.path.insert(0, str(path.parent))
         try:
             spec = importlib.util.spec_from_file_location(path.stem, path)
-            assert spec is not None  # it is a file of Python
+            assert spec is not None  # the file has the suffix .py
             assert spec.loader is not None
             spec.loader.exec_module(importlib.util.module_from_spec(spec))
             return registry_create("task", task_name, **arguments)
@@ -87,12 +87,11 @@ def _make_task(name: str, arguments: dict[str, Any]) -> Any:
 
 @task  # type: ignore[untyped-decorator, unused-ignore]
 def permuted(task: Any, variants: str = "cyclic", **arguments: Any) -> Any:
-    """Build a task with every question in several orders.
+    """Build a task that asks every question in several orders.
 
-    task: a Task, the name of a registered task, or `file.py@name`; a task given by name is made with the other
-    arguments.
-    variants: a kind of orders as everywhere in Shuffleboard, such as `cyclic`, `full`, `shuffle:m=4`, or with repeats
-    `cyclic:repeats=2`, which is `cyclic` in two epochs; Inspect's own `--epochs` takes precedence.
+    task: a Task, the name of a registered task, or `file.py@name`; a task given by name is created with the other
+    arguments. variants: a kind of orders as everywhere in Shuffleboard, such as `cyclic`, `full`, `shuffle:m=4`, or
+    with repeats `cyclic:repeats=2`, which is `cyclic` in two epochs; Inspect's own `--epochs` takes precedence.
     """
     made = _make_task(task, arguments) if isinstance(task, str) else task
     definition = parse_variants(variants)

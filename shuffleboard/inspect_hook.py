@@ -1,6 +1,7 @@
-"""A hook of Inspect AI that imports the log of `shuffleboard/permuted` into a registry when its task ends.
+"""A hook of Inspect AI that imports the log of `shuffleboard/permuted` into a registry when the task ends.
 
-It acts if `SHUFFLEBOARD_URL` names a registry, or `SHUFFLEBOARD_DATABASE_URL` a database, and on no other task's log.
+It does so if `SHUFFLEBOARD_URL` names a registry or `SHUFFLEBOARD_DATABASE_URL` a database, and ignores logs of other
+tasks.
 """
 
 import asyncio
@@ -23,9 +24,9 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def import_log(path: Path, model: str, benchmark: str, variants: str, settings: Settings, names: dict[str, str]) -> str:
-    """Import a log, with its model and its benchmark if the registry has none of that name; return its address.
+    """Import a log, with its model and benchmark if the registry lacks them; return the evaluation's address.
 
-    names: `model` and `benchmark` as the evaluation's metadata gives them, which replace the log's.
+    names: `model` and `benchmark` from the evaluation's metadata, which replace the log's names.
     """
     model = names.get("model") or _NO_NAME.sub("-", model)
     benchmark = names.get("benchmark") or _NO_NAME.sub("-", benchmark.rpartition("/")[2])
@@ -75,15 +76,15 @@ def _store(path: Path, model: str, benchmark: str, variants: str, settings: Sett
 
 @hooks(name="shuffleboard_import", description="Imports logs of shuffleboard/permuted into a registry")
 class ImportHook(Hooks):  # type: ignore[misc, unused-ignore]
-    """Import each log of our task when it is finished; print its address on stderr, or why it was not imported."""
+    """Imports each finished log of our task; prints its address on stderr, or why it was not imported."""
 
     def enabled(self) -> bool:
-        """Return whether a registry or a database is named."""
+        """Return whether the settings name a registry or a database."""
         settings = get_settings()
         return bool(settings.url or settings.database_url)
 
     async def on_task_end(self, data: TaskEnd) -> None:
-        """Import the log of a task that was permuted and succeeded."""
+        """Import the log of a permuted task that succeeded."""
         log = data.log
         metadata: dict[str, Any] = log.eval.metadata or {}
         ours = metadata.get(METADATA)

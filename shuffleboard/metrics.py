@@ -1,13 +1,12 @@
-"""The metrics as functions over plain arrays: no registry, no database.
+"""The metrics as functions over plain arrays, without a registry or a database.
 
 >>> from shuffleboard import metrics
 >>> rotations = [[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]]
 >>> metrics.worst_accuracy([[1, 1, 1, 2]], [1], orders=[rotations])
 0.0
->>> metrics.average_accuracy([[1, 0, 3, 3]], [1], orders=[rotations], answers_are="positions")
-0.75
+>>> metrics.average_accuracy([[1, 0, 3, 3]], [1], orders=[rotations], answers_are="positions") 0.75
 
-Every name of `names()` is a function of this module with the arguments of `compute`. Sequences may be lists, tuples or
+Every name in `names()` is a function of this module with the arguments of `compute`. Sequences may be lists, tuples or
 numpy arrays; questions may have different numbers of variants and of options.
 """
 
@@ -103,7 +102,7 @@ def _value(metric: Metric, outcomes: Sequence[Sequence[VariantOutcome]], *, leng
 
 
 def _rows(name: str, values: Any, questions: int) -> list[Any]:
-    """Return one entry for each question, None without values."""
+    """Return one entry for each question, all None if there are no values."""
     found = [None] * questions if values is None else list(values)
     if len(found) != questions:
         message = f"{name}: {len(found)} questions, and the key has {questions}; give each question one row"
@@ -163,7 +162,7 @@ def _outcomes(
         cells = {name: _cells(name, row, variants, question) for name, row in given.items()}
         shown = None if texts[question] is None else [str(text) for text in texts[question]]
         if answers_are == "texts" and shown is None and orders is None:
-            # Nothing was varied: only equality counts, not the other options.
+            # Without orders only equality counts, so the other options do not matter.
             said = (str(text) for text in cells["answers"] if text not in (None, ""))
             shown = list(dict.fromkeys([str(right), *said, "another option"]))
         prompts = [{name: cells[name][variant] for name in _PER_PROMPT} for variant in range(variants)]
@@ -235,7 +234,7 @@ def _outcome(
         option = order[best.index(max(best))] if best and probabilities is not None else None
     asked = prompt["question_shown"] is None or bool(prompt["question_shown"])
     label = None if prompt["labels"] is None else str(prompt["labels"])
-    # The length of an inserted option is never used: normalised metrics are about the question's own.
+    # The length of an inserted option is never used: normalised metrics are about the question's own options.
     lengths = tuple(len(shown[item].encode()) if shown is not None and item >= 0 else 1 for item in order)
     return VariantOutcome(
         variant,
@@ -260,7 +259,7 @@ def _find_chosen(
         return None
     if answers_are == "texts":
         assert shown is not None
-        # A text that is no option is an answer of its own: wrong, and equal to nothing.
+        # A text that is not an option is a separate answer: wrong, and equal to no other answer.
         return shown.index(str(value)) if str(value) in shown else None
     number = int(value)
     if answers_are == "positions":

@@ -1,4 +1,4 @@
-"""Model files in packages of a package index: the demo's, and those for documentation and tests."""
+"""Model files in packages of a package index: for the demo, the documentation and tests."""
 
 import hashlib
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ SAMPLES: Final = Path(benchmarks.__file__).parent / "samples"
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A GGUF file shipped inside a package. Only the file is read: none of the package's code runs.
+    """A GGUF file shipped inside a package. Only the file is read; none of the package's code runs.
 
-    files: in the package, to be joined in this order. sha256: of the joined file.
+    files: parts in the package, to be joined in this order. sha256: digest of the joined file.
     """
 
     package: str
@@ -56,7 +56,7 @@ GEMMA3: Final = PackagedModel(
 
 
 def find_packaged_file(packaged: PackagedModel, home: Path) -> Path:
-    """Return the model's GGUF file, joined from its parts if there are several.
+    """Return the path of the model's GGUF file, joining its parts if there are several.
 
     Raises ModelError if the package is not installed or the file has another digest.
     """

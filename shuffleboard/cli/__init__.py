@@ -1,4 +1,4 @@
-"""The command line. Commands are loaded when they are called, so that `--help` is fast."""
+"""The command line. Commands are imported when they are called, so that `--help` is fast."""
 
 import gc
 import io
@@ -52,7 +52,7 @@ GROUPS: Final = {
         "completion": "Complete commands with the Tab key.",
     },
 }
-"""Commands and their line in `--help`, in the order in which a newcomer needs them."""
+"""Commands with their line in `--help`, in the order in which a newcomer needs them."""
 
 COMMANDS: Final = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 
@@ -66,7 +66,7 @@ HIDDEN: Final = {
     "alive": "worker alive",
     "beat": "worker beat",
 }
-"""Names that also work at the top, and their place in help."""
+"""Short names that also work without their group, and the command that each stands for."""
 
 
 _ELSEWHERE: Final = {
@@ -78,11 +78,11 @@ _ELSEWHERE: Final = {
     "apply": "apply:apply_command",
     "export": "exports:export_command",
 }
-"""Module and name of a command that is not of its own name in a module of that name."""
+"""Module and attribute of commands that are not in a module of their own name."""
 
 
 def load(name: str) -> click.Command:
-    """Import one command of COMMANDS. `worker` imports its packages, `serve` the website's, the others neither."""
+    """Import a command in COMMANDS. Only `worker` imports the workers' packages, and only `serve` the website's."""
     module, _, attribute = _ELSEWHERE.get(name, f"{name}:{name}").partition(":")
     command: click.Command = getattr(import_module(f"shuffleboard.cli.{module}"), attribute)
     return with_examples(command, name)
@@ -103,23 +103,23 @@ class LazyGroup(click.Group):
         command: click.Command | None = load(name)
         if inner and isinstance(command, click.Group):
             command = command.get_command(ctx, inner)
-        if not gc.isenabled():  # as `main` leaves it
+        if not gc.isenabled():  # `main` disabled it
             gc.freeze()
-            gc.set_threshold(100_000)  # a command that reads many rows would look through them hundreds of times
+            gc.set_threshold(100_000)  # otherwise a command that reads many rows would collect hundreds of times
             gc.enable()
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command of the first argument, or an error with the most similar names."""
+        """Return the command that the first argument names, or raise an error with the most similar names."""
         try:
             return super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(error.command_name, possibilities=[*COMMANDS, *HIDDEN], ctx=ctx) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the names with this beginning, without importing any command."""
+        """Return the names that begin with this text, without importing any command."""
         names = [
             CompletionItem(name, help=summary) for name, summary in COMMANDS.items() if name.startswith(incomplete)
         ]
@@ -155,8 +155,8 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line: 0 for success, 1 for a problem with the request, 2 for a usage error. No traceback."""
-    # Hardly anything that importing makes is garbage, and looking for it takes a fifth of the start-up.
+    """Run the command line without tracebacks: status 0 for success, 1 for a refused request, 2 for a usage error."""
+    # Imports create hardly any garbage, and searching for it takes a fifth of the start-up time.
     gc.disable()
     try:
         cli.main(prog_name="shuffleboard", standalone_mode=False)
@@ -184,7 +184,7 @@ def main() -> None:
         click.echo(f"Error: {missing}", err=True)
         sys.exit(missing.exit_status)
     except Exception as error:
-        from registry.files.storage import explain  # SQLAlchemy comes with it
+        from registry.files.storage import explain  # it imports SQLAlchemy
 
         known = explain(error)
         if known is None:
@@ -198,7 +198,7 @@ def main() -> None:
 
 
 def _forget_output() -> None:
-    """Discard pending output for a full standard output, which would end Python with a traceback."""
+    """Discard pending output if standard output is full, which would end Python with a traceback."""
     with suppress(OSError, ValueError):
         if isinstance(sys.stdout, io.TextIOWrapper):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

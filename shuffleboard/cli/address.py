@@ -1,4 +1,4 @@
-"""Addresses of pages that messages name: on the public site, else on the server that runs here."""
+"""Addresses of pages in messages: on the public site, or on the server that runs here."""
 
 import json
 import os
@@ -13,12 +13,12 @@ from registry.settings import Settings
 from registry.untrusted import decode
 
 PORT: Final = 8000
-"""Port of `shuffleboard serve` unless another is given."""
+"""Default port of `shuffleboard serve`."""
 _NAME: Final = "serving.json"
 
 
 def page_address(settings: Settings, page: str) -> str:
-    """Return the whole address of a page, which begins with a slash."""
+    """Return the complete address of a page, given its path with a leading slash."""
     if settings.public_url:
         return f"{settings.public_url.rstrip('/')}{page}"
     running = _running(settings.home.expanduser() / _NAME)
@@ -27,9 +27,9 @@ def page_address(settings: Settings, page: str) -> str:
 
 @contextmanager
 def announce(settings: Settings, address: str) -> Iterator[None]:
-    """Note the address of this server, so that messages of other commands name it while it runs."""
+    """Record the address of this server, so that messages of other commands name it while it runs."""
     path = settings.home.expanduser() / _NAME
-    with suppress(OSError):  # of a home that is read-only
+    with suppress(OSError):  # a read-only home
         make_folder(path.parent)
         path.write_text(json.dumps({"address": address, "pid": os.getpid()}), encoding="utf-8")
         close(path)
@@ -42,7 +42,7 @@ def announce(settings: Settings, address: str) -> Iterator[None]:
 
 
 def _running(path: Path) -> str | None:
-    """Return the address that is noted, if its process still runs."""
+    """Return the recorded address if its process still runs."""
     noted = _read_note(path)
     try:
         os.kill(int(str(noted.get("pid"))), 0)

@@ -33,7 +33,7 @@ class _Strict(BaseModel):
 
 
 class BenchmarkEntry(_Strict):
-    """A benchmark to fetch by its recipe (`fetch`), or to import from a file. name: by default the recipe's."""
+    """A benchmark to fetch by its recipe (`fetch`), or to import from a file. name: the recipe's by default."""
 
     fetch: str | None = None
     file: Path | None = None
@@ -57,7 +57,7 @@ class BenchmarkEntry(_Strict):
 
 
 class ModelEntry(_Strict):
-    """A model revision, as `models add` takes it."""
+    """A model revision, with the options of `models add`."""
 
     name: str
     kind: str = "huggingface"
@@ -76,7 +76,7 @@ class ModelEntry(_Strict):
 
 
 class SuiteEntry(_Strict):
-    """A suite of a file, or a shipped one whose benchmarks are to be fetched."""
+    """A suite in a file, or a shipped suite whose benchmarks are to be fetched."""
 
     file: Path | None = None
     fetch: str | None = None
@@ -90,7 +90,7 @@ class SuiteEntry(_Strict):
 
 
 class BoardEntry(_Strict):
-    """A board of a file."""
+    """A board in a file."""
 
     file: Path
 
@@ -107,7 +107,7 @@ class Manifest(_Strict):
 
 @dataclass(frozen=True)
 class Step:
-    """One step. state: describes the present state. act: makes the change and describes it."""
+    """A step of the plan. state: describes the present state. act: makes the change and describes it."""
 
     kind: str
     name: str
@@ -160,7 +160,7 @@ def apply_command(file: Path, dry_run: bool) -> None:
 
 
 def read_manifest(file: Path) -> Manifest:
-    """Return the manifest in a file. Raises IngestError naming file, key and problem."""
+    """Return the manifest in a file. Raises IngestError that names file, key and problem."""
     try:
         return Manifest.model_validate(read_toml(file))
     except ValidationError as error:
@@ -197,7 +197,7 @@ def _fetch(engine: Engine, entry: BenchmarkEntry) -> Step:
             known = session.scalars(
                 select(BenchmarkVersion.source).join(Benchmark).where(Benchmark.name == recipe.name)
             ).all()
-        # A branch may have moved on; a benchmark that is here is not fetched again for that.
+        # A branch may have moved on; a benchmark that is already here is not fetched again because of that.
         pinned = commit is not None and len(commit) == 40
         here = any(f"@{commit}/" in str(source) for source in known) if pinned else bool(known)
         return HERE if here else f"fetch {recipe.repository}@{commit or 'main'}"
@@ -294,7 +294,7 @@ def _submit(engine: Engine, entry: Wanted) -> Step:
 
 
 def _store(engine: Engine, kind: str, name: str, store: Callable[[Session], int | bool]) -> Step:
-    """Return a step whose state is found by storing and rolling back."""
+    """Return a step that finds its state by storing and rolling back."""
 
     def state() -> str:
         with Session(engine) as session:

@@ -109,7 +109,7 @@ def _print_stability(stability: dict[str, Any]) -> None:
 
 
 def _print_recommendations(recommendations: list[dict[str, Any]]) -> None:
-    """Print the recommendation for each target; common caveats once, at the end."""
+    """Print the recommendation for each target; print common caveats only once, at the end."""
     caveats = [item["caveats"] for item in recommendations if item["recommended"] is not None]
     shared = [caveat for caveat in caveats[0] if all(caveat in other for other in caveats)] if len(caveats) > 1 else []
     for item in recommendations:

@@ -1,4 +1,4 @@
-"""`shuffleboard audit`: finds problems in logs of evaluations. Reads no database and writes none."""
+"""`shuffleboard audit`: finds problems in logs of evaluations. It neither reads nor writes a database."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def audit(
 
 
 def _tell_github(report: "Report") -> None:
-    """Print annotations on stderr, which the runner reads, too, and append to the file of the run's summary."""
+    """Print annotations on stderr, which GitHub's runner reads as well, and append to the run's summary file."""
     from registry.logs.audit.github import annotations, summary
 
     for line in annotations(report, Path(os.environ.get("GITHUB_WORKSPACE", ".")).resolve()):

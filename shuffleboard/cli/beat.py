@@ -29,7 +29,7 @@ from workers.celery import app, schedule
 GRACE_SECONDS: Final = 7.0
 """Seconds that a round may continue after a stop; the next round, on any host, does the rest."""
 ROUNDS: Final = 10
-"""A beat that has completed no round for this many periods counts as hung."""
+"""Number of periods without a complete round after which a beat counts as hung."""
 
 
 @click.command()
@@ -59,7 +59,7 @@ def beat(once: bool) -> None:
         signal.signal(number, lambda *_: stopping.set())
     threading.Thread(target=_leave_in_time, args=(stopping,), name="leaving", daemon=True).start()
     sign = sign_of_life(settings)
-    _write(sign)  # before the first round, so that a folder that cannot be written to is reported at once
+    _write(sign)  # before the first round, so that an unwritable folder is reported at once
     log.info("beat_started", seconds=settings.reconcile_seconds)
     while not stopping.is_set():
         try:
@@ -88,7 +88,7 @@ def _leave_in_time(stopping: threading.Event) -> None:
 
 
 def sign_of_life(settings: Settings) -> Path:
-    """Return the file that a beat touches after each round, in the data directory."""
+    """Return the file in the data directory that a beat touches after each round."""
     return settings.home.expanduser() / "beat"
 
 
@@ -131,7 +131,7 @@ def alive(what: str, seconds: float | None) -> None:
 
 
 def _silence_of_worker(engine: Engine) -> float | None:
-    """Return the seconds, by the database's clock, since a worker of this host that runs was last seen."""
+    """Return the seconds, by the database's clock, since a running worker of this host was last seen."""
     with read_session(engine) as session:
         query = select(func.max(Worker.last_seen), database_now()).where(
             Worker.host == socket.gethostname(),

@@ -279,7 +279,7 @@ def show_command(name: str) -> None:
     if print_document(document):
         return
     for key, value in document.items():
-        if key != "benchmark":  # an older key of the same
+        if key != "benchmark":  # its name in older versions
             shown = ", ".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else show(value)
             click.echo(f"{key.replace('_', ' '):20} {shown or '–'}")
     note(

@@ -199,7 +199,7 @@ def import_board_command(file: Path) -> None:
 
 
 def _note_older(name: str, version: int, newest: int) -> None:
-    """Note that loading an old file again does not make it the newest version; nothing else shows this."""
+    """Warn that loading an old file again does not make it the newest version, since nothing else shows this."""
     if version != newest:
         note(f"{name} still means version {newest}, this one is {name}@{version}; to go back to it, change its title")
 
@@ -375,9 +375,9 @@ def choose_drawn_way(session: Session, document: dict[str, Any]) -> Way:
 
 
 def print_board(document: dict[str, Any], way: Way) -> None:
-    """Print a board as its page has it: sentences at the top, and its rows as a table on stdout.
+    """Print a board as on its page: the sentences first, then its rows as a table on stdout.
 
-    way: the drawn group.
+    way: the protocol group to draw.
     """
     names = [
         column["name"]
@@ -408,11 +408,11 @@ def print_board(document: dict[str, Any], way: Way) -> None:
     priced = {"cost": f"Cost ({document['currency']})"} if document["currency"] else {}
     headings |= {name: name for name in names} | ({"unread": "Unread"} if way.unread else {}) | priced
     headings |= {"sealed": "Sealed"}
-    choose_columns(headings, list(headings))  # a wrong name comes before anything is printed
+    choose_columns(headings, list(headings))  # reports a wrong name before anything is printed
     note(f"{document['board']}: {document['title'] or 'board'}, as of {show(document['as_of'])}")
     for said in way.sentences:
         note(said.text)
-    # The column that ranks stays longest.
+    # The ranking column is dropped last.
     others = [name for name in reversed(names) if name != document["sort"]]
     drop = ("sealed", "revision", "all", *priced, *others, "unread", document["sort"])
     print_table(rows, headings, "no model has a sealed evaluation of this board yet", drop=drop)

@@ -49,13 +49,13 @@ json_option = click.option(
 
 
 def wants_json() -> bool:
-    """Return whether the running command has `--json`."""
+    """Return whether the running command was called with `--json`."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(f"{__name__}.json"))
 
 
 def print_document(document: Any) -> bool:
-    """Print the document if the command has `--json`, and return whether it has; stdout may contain nothing else."""
+    """Print the document and return True if the command was called with `--json`; then print nothing else on stdout."""
     if wants_json():
         print_json(document)
     return wants_json()
@@ -74,7 +74,7 @@ def budget_option(summary: str) -> Callable[[F], F]:
 
 
 def settings_of() -> Settings:
-    """Return this process's settings; from here on, logs and waits for the hub go to stderr."""
+    """Return this process's settings; from then on, logs and notes about waits for the hub go to stderr."""
     settings = get_settings()
     logging_to_stderr(settings)
     tell_to(note)
@@ -82,7 +82,7 @@ def settings_of() -> Settings:
 
 
 def logging_to_stderr(settings: Settings) -> None:
-    """Send logs to stderr, from the settings' level on."""
+    """Send logs at or above the settings' level to stderr."""
     level = logging.getLevelNamesMapping().get(settings.log_level.upper())
     if level is None:
         raise UsageError(f"SHUFFLEBOARD_LOG_LEVEL={settings.log_level!r}: use debug, info, warning or error")
@@ -100,7 +100,7 @@ def print_json(document: Any) -> None:
 
 
 def print_json_list(name: str, items: Iterable[Any]) -> None:
-    """Print a document of one list item by item on stdout, for lists longer than memory."""
+    """Print a document with one list on stdout, item by item, for lists that do not fit into memory."""
     click.echo(f'{{\n  "{name}": [', nl=False)
     separator = "\n"
     for item in items:
@@ -122,7 +122,7 @@ def print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None
 
 
 def note_not_ranked(items: Sequence[tuple[str, Mapping[str, str]]]) -> None:
-    """Print the models without a rank: a line on stderr for each reason, with the command that the first of them needs.
+    """Print the models without a rank: a line on stderr for each reason, with the command for the first model.
 
     items: model, and its `reason` and `command`.
     """

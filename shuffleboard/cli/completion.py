@@ -12,7 +12,7 @@ from registry.proposals import propose
 
 SHELLS: Final = ("bash", "zsh", "fish")
 VARIABLE: Final = "_SHUFFLEBOARD_COMPLETE"
-"""Variable that the shell sets for completions; click derives it from the program's name."""
+"""Variable that the shell sets to request completions; click derives it from the program's name."""
 
 
 @click.command()
@@ -47,7 +47,7 @@ def completion(shell: str | None, install: bool) -> None:
 
 def _install(shell: str, script: str) -> Path:
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    if shell == "fish":  # reads this folder by itself
+    if shell == "fish":  # fish reads this folder by itself
         path = config / "fish" / "completions" / "shuffleboard.fish"
     else:
         path = config / "shuffleboard" / f"completion.{shell}"
@@ -59,7 +59,7 @@ def _install(shell: str, script: str) -> Path:
 
 
 def _source(startup: Path, line: str) -> None:
-    """Add the line to a shell's start-up file unless it is there."""
+    """Append the line to a shell's start-up file unless it is already there."""
     present = startup.read_text(encoding="utf-8") if startup.exists() else ""
     if line not in present:
         with startup.open("a", encoding="utf-8") as stream:

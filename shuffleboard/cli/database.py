@@ -81,7 +81,7 @@ def check_command() -> None:
 def _state(engine: Engine) -> dict[str, Any]:
     at, waiting = current(engine), []
     if at != head():
-        from registry.operations.migrate import pending  # and Alembic
+        from registry.operations.migrate import pending  # and it imports Alembic
 
         waiting = [{"revision": revision, "title": title} for revision, title in pending(at)]
     time = upgrade_time(engine) if waiting and at is not None else None
@@ -200,7 +200,7 @@ def roles_command(prefix: str, only_print: bool, passwords: Path | None, prompt:
 
 
 def _passwords(file: Path | None) -> dict[str, str]:
-    """Map role to password, from lines `ROLE=PASSWORD`; empty lines are skipped. Messages do not repeat a password."""
+    """Map role → password, from lines `ROLE=PASSWORD`; empty lines are skipped. Messages do not repeat a password."""
     found = {}
     text = "" if file is None else sys.stdin.read() if str(file) == "-" else read_definition(file)
     for number, line in enumerate(text.split("\n"), start=1):

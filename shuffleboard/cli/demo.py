@@ -1,4 +1,4 @@
-"""`shuffleboard demo`: recorded answers of real models at once, then a small model that is scored while you watch."""
+"""`shuffleboard demo`: recorded answers of real models, then a small model that is scored while you watch."""
 
 import contextlib
 import os
@@ -85,12 +85,12 @@ def demo(recorded: bool, exit_after: bool, host: str, port: int, install: str | 
                 note(f"{error}\nThe recorded answers are still served.")
         _print_end(base, story, serving=server is not None)
         if server is not None:
-            with contextlib.suppress(KeyboardInterrupt):  # that is how it is stopped
+            with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the way to stop it
                 server.wait()
 
 
 def _require_packages(settings: Settings, *, with_torch: bool) -> None:
-    """Raise an error that names missing packages, before anything is done."""
+    """Raise an error that names missing packages, before anything else happens."""
     for module in ("gguf", "torch") if with_torch else ("gguf",):
         if find_spec(module) is None:
             raise UsageError(
@@ -123,12 +123,12 @@ def _print_recorded(engine: Engine, story: Story) -> None:
 
 
 def _shares(values: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """Return right in two orders and accuracy from a board's row."""
+    """Return accuracy in two orders and accuracy from a board's row."""
     return values["right_twice_across_orders@imported"]["value"], values["accuracy@imported"]["value"]
 
 
 def _print_shares(key: str, heading: str, rows: Sequence[tuple[str, float | None, float | None]]) -> None:
-    """Print a small table, which fits any terminal; undefined values are a dash."""
+    """Print a small table that fits any terminal; undefined values are a dash."""
     headings = {key: heading, "two": METRICS["right_twice_across_orders"].label, "right": METRICS["accuracy"].label}
     shown = [{key: name, "two": _share(two), "right": _share(right)} for name, two, right in rows]
     click.echo()
@@ -171,7 +171,7 @@ def _queue_live(engine: Engine, settings: Settings) -> list[int]:
         {
             "title": "Naming a letter, or saying the answer",
             "text": "Twelve questions that a child can answer, in every rotation of their options.",
-            # Without a list of options there is no order of them.
+            # Without a list of options there is no order of options.
             "columns": [*(f"{HEADLINES[0]}@cyclic/{name}" for name in ("symbols", "hybrid")), "accuracy@cyclic/cloze"],
             "sort": f"{HEADLINES[0]}@cyclic/hybrid",
         },
@@ -216,11 +216,11 @@ def _run_live(engine: Engine, settings: Settings, ids: list[int], install: str |
 
 @contextmanager
 def _serve(host: str, port: int) -> "Iterator[subprocess.Popen[bytes]]":
-    """Start the website in a process of its own. Visitors on this machine may use the SQL page without signing in."""
+    """Start the website in a separate process. Visitors on this machine may use the SQL page without signing in."""
     given = {"SHUFFLEBOARD_ANONYMOUS_SQL": "true"} if host in LOCAL else {}
     command = [sys.executable, "-m", "shuffleboard.cli", "serve", "--host", host, "--port", str(port)]
     sys.stdout.flush()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # not without stopping the server
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the server is stopped, too
     server = subprocess.Popen(command, env=given | os.environ)  # noqa: S603 - our own command
     try:
         yield server

@@ -1,4 +1,4 @@
-"""An estimate of evaluations' costs, as a table."""
+"""Prints an estimate of evaluations' costs as a table."""
 
 from typing import Any, Final
 
@@ -19,11 +19,11 @@ HEADINGS: Final = {
     "time": "Time",
 }
 MONEY: Final = {"cost": "Cost", "cost_limit": "At most"}
-"""Columns for models of providers."""
+"""Additional columns for models of providers."""
 
 
 def print_estimate(document: dict[str, Any]) -> None:
-    """Print each evaluation and all together on stdout, and the basis of the numbers as notes."""
+    """Print the estimates and their total on stdout, and the basis of the numbers as notes."""
     rows = list(document["estimates"])
     if len(rows) > 1:
         rows.append({**document, "benchmark": "together", "variants": "", "protocol": ""})

@@ -90,12 +90,12 @@ _HELP: Final = {
     "benchmark": "Benchmark NAME, or NAME@VERSION; with --suite, the benchmark for its *; may be repeated.",
     "subjects": "Only this subject; may be repeated.",
 }
-"""Help of options in addition to the API's description of the same fields."""
+"""Help texts of options that differ from the API's descriptions of the same fields."""
 _SPELLED: Final = {"benchmarks": "--benchmark", "subjects": "--subject"}
 
 
 def _option_of(name: str) -> str:
-    """Return the option of a field of `Wanted`."""
+    """Return the option for a field of `Wanted`."""
     return _SPELLED.get(name, "--" + name.replace("_", "-"))
 
 
@@ -131,7 +131,7 @@ def _option(name: str, field: FieldInfo) -> Callable[[Callable[..., None]], Call
 
 
 def _read_options(asked: Mapping[str, Any], model: type[W]) -> W:
-    """Read the options of `_asks` as a model. Raises UsageError when they contradict each other."""
+    """Read the options that `_asks` added as a model. Raises UsageError if they contradict each other."""
     given = {name: value for name, value in asked.items() if value not in (None, ())}
     benchmarks = given.pop("benchmark", ())
     if given.get("suite") is not None and given.get("board") is None:
@@ -187,7 +187,7 @@ def submit_command(
             note(f"evaluation {evaluation_id}: {plural(prompts, 'prompt')} queued")
         elif state not in REMEDIES:
             note(known + ("" if several else "; --replicate scores it again"))
-        elif several or not wait:  # waiting for this one alone ends with the same, at once
+        elif several or not wait:  # if this one is to be waited for, the wait below ends at once with the same result
             note(f"{known} and is {state}{_remedy(state, evaluation_id)}")
     if wait:
         wait_until_complete(engine, settings, ids)
@@ -237,14 +237,14 @@ def estimate_command(**asked: Any) -> None:
 
 
 def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> None:
-    """Show progress until all are complete, with a worker of its own if there is neither broker nor worker.
+    """Show progress until all evaluations are complete, starting a worker if there is neither a broker nor a worker.
 
     Raises QueueError if one of them fails, is cancelled or is paused.
     """
     with read_session(engine) as session:
         workers = live_workers(session)
     helper = None
-    # A failed, cancelled or paused evaluation needs a command first, and no worker.
+    # A failed, cancelled or paused evaluation needs a command first, not a worker.
     if not workers and not all(progress.finished for progress in _progress(engine, ids)):
         if settings.broker_url:
             note(f"{NO_WORKER}; waiting")
@@ -270,7 +270,7 @@ def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> N
 
 
 STARTING: Final = "the worker is starting"
-"""Its step until it reports one: it imports its packages, which takes a minute on a slow disk."""
+"""Shown until the worker reports a step: importing its packages takes a minute on a slow disk."""
 INTERRUPTED: Final = 130
 """The exit status after Ctrl-C in shells."""
 REMEDIES: Final = {
@@ -289,7 +289,7 @@ def _remedy(state: str, evaluation_id: int) -> str:
 
 
 def _say_what_is_kept(engine: Engine, ids: Sequence[int], *, alone: bool) -> None:
-    """Print, after Ctrl-C, how much is stored, and the command that continues. alone: whether nobody else scores it."""
+    """Print, after Ctrl-C, how much is stored, and the command that continues. alone: whether no worker scores it."""
     states = _progress(engine, ids)
     done, total = sum(one.prompts_done for one in states), sum(one.prompts for one in states)
     rest = ", and the rest stays queued" if done < total else ""
@@ -304,7 +304,7 @@ def _say_what_is_kept(engine: Engine, ids: Sequence[int], *, alone: bool) -> Non
 
 
 def start_worker() -> "Helper":
-    """Start a worker process for as long as there is work; quiet, since the progress bar already shows its steps."""
+    """Start a worker process that ends when there is no work; quiet, since the progress bar already shows its steps."""
     quiet = {**os.environ, "SHUFFLEBOARD_LOG_LEVEL": os.environ.get("SHUFFLEBOARD_LOG_LEVEL", "error")}
     handle, doing = tempfile.mkstemp(prefix="shuffleboard-doing-")
     os.close(handle)
@@ -314,14 +314,14 @@ def start_worker() -> "Helper":
 
 
 class Helper(subprocess.Popen[bytes]):
-    """A worker of the command's own, which reports its steps before scoring in the file `doing`."""
+    """A worker process of this command, which reports its steps before scoring in the file `doing`."""
 
     def __init__(self, command: Sequence[str], doing: str, *, env: dict[str, str]) -> None:
         self.doing = doing
         super().__init__(command, env=env)
 
     def end(self) -> None:
-        """End it and remove its file."""
+        """End the process and remove its file."""
         self.terminate()
         self.wait()
         Path(self.doing).unlink(missing_ok=True)
@@ -445,7 +445,7 @@ def import_command(
 
 
 def _lacking(file: Path, model: str | None, benchmark: str | None, variants: str | None) -> str:
-    """Name the options that outputs need and were not given, and the whole command."""
+    """Return a message that names the missing options of an import, and the complete command."""
     given = {"--model": model, "--benchmark": benchmark, "--variants": variants}
     lacking = [option for option, value in given.items() if value is None]
     words = [word for option, value in given.items() for word in (option, value or option.strip("-").upper())]
@@ -458,7 +458,7 @@ def _lacking(file: Path, model: str | None, benchmark: str | None, variants: str
 
 @contextmanager
 def _contradictions_printed() -> Iterator[None]:
-    """Print the contradictions of a log that is refused, for programs."""
+    """Print the contradictions of a refused log as JSON, for programs."""
     try:
         yield
     except ContradictionError as error:
@@ -489,7 +489,7 @@ def _import_table(engine: Engine, settings: Settings, file: Path, benchmark: str
 
 
 def _say_where(engine: Engine, settings: Settings, ids: Sequence[int]) -> None:
-    """Print the page of an import."""
+    """Print the address of the page with an import."""
     page = f"/evaluations/{ids[0]}"
     if len(ids) > 1:
         with read_session(engine) as session:
@@ -590,7 +590,7 @@ def _print_cost(cost: Mapping[str, Any]) -> None:
 
 
 def _describe(evaluation: Evaluation) -> dict[str, Any]:
-    """Return model, benchmark, variants and protocol."""
+    """Return the names of an evaluation's model, benchmark, variants and protocol."""
     revision, version, protocol = evaluation.model_revision, evaluation.benchmark_version, evaluation.protocol
     return {
         "model": f"{revision.model.name}@{revision.number}",
@@ -749,7 +749,7 @@ def restore_command(ids: tuple[int, ...]) -> None:
 
 
 def _print_moved(moved: Iterable["Moved"], verb: str, *, dry_run: bool) -> None:
-    """Print each evaluation once it has moved, so that an interrupted command has named them."""
+    """Print each evaluation as soon as it has moved, so that an interrupted command has named all moved ones."""
     if wants_json():
         print_json({"dry_run": dry_run, "evaluations": [asdict(one) for one in moved]})
         return

@@ -128,11 +128,11 @@ EXAMPLES: Final = {
     "demo": "demo --recorded --exit",
     "completion": "completion --install",
 }
-"""Command → an example of its arguments."""
+"""Command → arguments of an example."""
 
 
 def with_examples(command: click.Command, name: str) -> click.Command:
-    """Return the command and its subcommands with examples under their help."""
+    """Return the command with an example below its help, and its subcommands likewise."""
     if name in EXAMPLES:
         command.epilog = f"\b\nExample:\n  shuffleboard {EXAMPLES[name]}"
     if isinstance(command, click.Group):

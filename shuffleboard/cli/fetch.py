@@ -112,7 +112,7 @@ def fetch_command(
 
 
 def fetch_and_store(recipe: Recipe, *, revision: str | None = None, folder: Path | None = None) -> dict[str, Any]:
-    """Fetch a benchmark, store it and return its document. Remarks go to stderr."""
+    """Fetch and store a benchmark; return its document. Remarks are printed on stderr."""
     from registry.benchmarks.recipes import fetch
     from registry.benchmarks.store import import_benchmark
 
@@ -143,7 +143,7 @@ def fetch_and_store(recipe: Recipe, *, revision: str | None = None, folder: Path
 
 
 def _require_unchanged(session: Session, source: str, digest: str, recipe: Recipe) -> None:
-    """Refuse content that differs from earlier content of the same commit: a commit never changes."""
+    """Raise an error if content differs from earlier content of the same commit, since a commit never changes."""
     before = session.scalar(
         select(BenchmarkVersion.content_digest)
         .join(Benchmark)
@@ -172,7 +172,7 @@ def _find_recipe(name: str, as_name: str | None) -> Recipe:
 def _recipe_of(
     repo: str, files: str | None, columns: Iterable[str], as_name: str | None, given: Mapping[str, Any]
 ) -> Recipe:
-    """Return a recipe from options, checked like a file's."""
+    """Return a recipe from options, checked like a recipe file."""
     from registry.benchmarks.recipes.recipe import parse_recipe
 
     if files is None:
@@ -234,11 +234,11 @@ def _preview(recipe: Recipe, revision: str | None) -> None:
 
 
 FOLDED: Final = 4
-"""Recipes of one file from which on a list has one line for all of them."""
+"""Recipes of one file are listed on one line if there are at least this many."""
 
 
 def list_available(word: str | None, language: str | None, licence: str | None) -> None:
-    """List the benchmarks that can be fetched by name, with a word in their name or title, a language, a licence.
+    """List the benchmarks that can be fetched by name, filtered by a word in name or title, language and licence.
 
     Similar ones share a line of the table, unless a word or a language is given.
     """
@@ -280,7 +280,7 @@ def _fits(recipe: Recipe, word: str | None, language: str | None, licence: str |
 
 
 def _languages(tag: str) -> tuple[str, ...]:
-    """Return a language's tag and its part before the script: both find it, in two letters or in three."""
+    """Return the tags by which a language can be found: its own, the part before the script, and equal codes."""
     first = tag.casefold().partition("-")[0]
     return (tag.casefold(), first, *(code for pair in _SAME if first in pair for code in pair))
 
@@ -370,7 +370,7 @@ def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | N
         with write_session(engine_of(settings_of())) as session:
             board = board_of_suite(session, find_suite(session, name))
             made = None if board is None else board.name
-    except ShuffleboardError as error:  # fetched content stays: other revisions may lack the suite's questions
+    except ShuffleboardError as error:  # fetched content is kept: other revisions may lack the suite's questions
         note(f"{name}: no board was made: {error}")
     document = {"suite": name, "benchmarks": rows, "board": made}
     tell(document, f"{name}: all {len(wanted)} benchmarks are here" + (f"; board {made} made" if made else ""))

@@ -1,4 +1,4 @@
-"""Recognise the kind of a user's file, so that the wrong command can name the right one."""
+"""Recognises the kind of a user's file, so that an error can name the right command for it."""
 
 import gzip
 import zlib
@@ -14,11 +14,11 @@ from registry.proposals import propose
 from registry.untrusted import decode
 
 HEAD_BYTES: Final = 1 << 20
-"""As much of a file is looked at; a first line is shorter."""
+"""Number of bytes that are read from the beginning of a file; a first line is shorter."""
 
 
 class Kind(NamedTuple):
-    """A kind of file: its name, and its command."""
+    """A kind of file, with the command that reads it."""
 
     noun: str
     command: str
@@ -75,9 +75,9 @@ _MAGIC: Final = {
 
 
 def require_kind(path: Path, command: str) -> None:
-    """Raise IngestError naming the right command for a file that is plainly of another kind than `command` takes.
+    """Raise IngestError that names the right command if a file is clearly not of a kind that `command` reads.
 
-    Whatever is not recognised is left to the command itself, whose messages name line and value.
+    Unrecognised files are left to the command itself, whose messages name line and value.
     """
     kind = recognise(path)
     wanted, taken = TAKEN[command]
@@ -170,7 +170,7 @@ def _definition(document: Mapping[str, Any]) -> Kind | None:
 
 
 def _json(text: str) -> Kind | None:
-    """Return the kind of a JSON file: of JSON Lines by the first line, of a document by its keys."""
+    """Return the kind of a JSON file, by the first line of JSON Lines or by the keys of a document."""
     for part in (text.partition("\n")[0], text):
         try:
             document = decode(part)

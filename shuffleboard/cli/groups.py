@@ -1,4 +1,4 @@
-"""Groups of commands: whole summaries in their help, and commands that are imported when they are called."""
+"""Groups of commands: complete summaries in their help, and commands that are imported when they are called."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -11,9 +11,9 @@ from shuffleboard.cli.examples import with_examples
 
 
 class Group(click.Group):
-    """A group whose help cuts off no summary.
+    """A group whose help shows complete summaries.
 
-    lazily: name of a command to `module:attribute`, for those whose module this group does not import.
+    lazily: command → `module:attribute`, for commands whose module this group does not import.
     """
 
     group_class = type
@@ -37,14 +37,14 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command of the first argument, or an error with the most similar names."""
+        """Return the command that the first argument names, or raise an error with the most similar names."""
         try:
             return super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(error.command_name, possibilities=self.list_commands(ctx), ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each command with its whole summary."""
+        """Write each command with its complete summary."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [(name, summary(command)) for name, command in found if command is not None and not command.hidden]
         if rows:
@@ -53,12 +53,12 @@ class Group(click.Group):
 
 
 def summary(command: click.Command) -> str:
-    """Return the first sentence of a command's help, whole."""
+    """Return the first sentence of a command's help, not cut off."""
     return command.get_short_help_str(limit=1000)
 
 
 class Where(click.Option):
-    """`--to`, which is accepted as `--out` too and shown by its first name alone."""
+    """The option `--to`, which may also be given as `--out`; help shows only the first name."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return click's record without the second name."""

@@ -1,4 +1,4 @@
-"""Errors of wrong command lines: the thing, its value and the remedy first, then the place of the help."""
+"""Errors for wrong command lines: the thing, its value and the remedy first, then how to get help."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,12 +18,12 @@ from shuffleboard.cli.files import TAKEN, require_kind
 
 _NUMBERS: Final = (type(click.INT), type(click.FLOAT))
 _BEGINNING: Final = 3
-"""Least letters of a name's beginning that suggest the name."""
+"""Fewest letters of a name's beginning for which the name is suggested."""
 _EVALUATION: Final = ("evaluation_id", "other_id")
 
 
 def show(error: click.ClickException) -> None:
-    """Print an error on stderr, and below it how to see the command's help."""
+    """Print an error on stderr, and below it how to get the command's help."""
     click.echo(f"Error: {error.format_message()}", err=True)
     context = error.ctx if isinstance(error, click.UsageError) else None
     option = None if context is None else context.command.get_help_option(context)
@@ -32,7 +32,10 @@ def show(error: click.ClickException) -> None:
 
 
 def explain_misuse(error: click.ClickException, top: click.Group) -> click.ClickException | ShuffleboardError:
-    """Return the error with the probable name or value, or another error that comes first. top: of all commands."""
+    """Return the error with a suggested name or value, or another error that matters more.
+
+    top: the group of all commands.
+    """
     if isinstance(error, NoSuchOption):
         return _unknown_option(error)
     if isinstance(error, NoSuchCommand):
@@ -48,7 +51,7 @@ def explain_misuse(error: click.ClickException, top: click.Group) -> click.Click
 
 
 def _unknown_option(error: NoSuchOption) -> click.UsageError:
-    """Suggest close options. A number below 0 in the place of an argument looks like an option."""
+    """Return the error with similar options. A negative number in place of an argument looks like an option."""
     if error.option_name[1:2].isdecimal() and error.ctx is not None:
         arguments = [param for param in error.ctx.command.params if isinstance(param, click.Argument)]
         number = next((param for param in arguments if isinstance(param.type, _NUMBERS)), None)
@@ -58,7 +61,7 @@ def _unknown_option(error: NoSuchOption) -> click.UsageError:
 
 
 def _unknown_command(error: NoSuchCommand, top: click.Group) -> NoSuchCommand:
-    """Suggest close commands of the group, else those with this beginning, else the same in another group."""
+    """Return the error with similar commands: in the group, else with this beginning, else in another group."""
     typed, known = error.command_name, list(error.possibilities or ())
     close = get_close_matches(typed, known, cutoff=CLOSE)
     if not close and len(typed) >= _BEGINNING:
@@ -72,7 +75,7 @@ def _unknown_command(error: NoSuchCommand, top: click.Group) -> NoSuchCommand:
 
 
 def _list_inner(top: click.Group) -> Iterator[tuple[str, str]]:
-    """Yield each command within a group: with the group's name, and alone."""
+    """Yield each command within a group, with the group's name and without it."""
     context = click.Context(top)
     for name in top.list_commands(context):
         group = top.get_command(context, name)
@@ -82,7 +85,7 @@ def _list_inner(top: click.Group) -> Iterator[tuple[str, str]]:
 
 
 def _missing(error: MissingParameter) -> click.ClickException | ShuffleboardError:
-    """Name a wrong file first; else the missing parameter, and the whole command with the given ones."""
+    """Return an error about a wrong file, if there is one; else about the missing parameter, with the full command."""
     if error.ctx is None or error.param is None:
         return error
     command = error.ctx.command_path.partition(" ")[2]
@@ -111,7 +114,7 @@ def _list_files(context: click.Context) -> Iterator[Path]:
 
 
 def _write_whole(context: click.Context) -> Iterator[object]:
-    """Yield the words of a command: its arguments and options as far as given, and names for those that are needed."""
+    """Yield the words of a command: given arguments and options, and placeholders for missing ones."""
     for param in sorted(context.command.params, key=lambda param: isinstance(param, click.Option)):
         given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
         if not (given or param.required):
@@ -133,7 +136,7 @@ def _placeholder(param: click.Parameter) -> str:
 
 
 def _bad_value(error: click.BadParameter) -> click.BadParameter:
-    """Add the probable value, the range, or the place of evaluations' numbers."""
+    """Return the error with a suggested value, the range, or how to find evaluations' numbers."""
     if error.param is None:
         return error
     kind, given = error.param.type, re.match(r"'(.*?)' is not ", error.message)
@@ -155,7 +158,7 @@ def _describe_range(kind: Any) -> str:
 
 
 def _describe_taken(context: click.Context) -> str:
-    """Return the words that a command takes."""
+    """Return a description of the arguments and options that a command takes."""
     arguments = [param for param in context.command.params if isinstance(param, click.Argument)]
     options = [param.opts[0] for param in context.command.params if _takes_value(param)]
     examples = f", such as {_join(options[:3])}" if options else ""

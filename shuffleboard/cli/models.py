@@ -33,7 +33,7 @@ from shuffleboard.cli.tables import parse_headings, print_table, show, table_opt
 
 PROVIDERS = ("anthropic", "azure", "openrouter")
 KINDS = (*MODEL_KINDS, *PROVIDERS)
-"""Values of --kind. A provider's name means `openai`, a model on an endpoint, whose provider is checked."""
+"""Values of --kind. A provider's name means `openai`, a model on an endpoint of that provider."""
 
 
 @click.group(cls=Group)
@@ -162,7 +162,7 @@ def add_command(
 
 
 def _default_precision(kind: str) -> str | None:
-    """Return bfloat16 for files on a host with a GPU, where float32 is several times slower; None: the default."""
+    """Return bfloat16 for files on a host with a GPU, where float32 is several times slower; None for the default."""
     from workers.fingerprint import driver_version
 
     if kind not in ("huggingface", "gguf") or driver_version() is None:
@@ -185,7 +185,7 @@ def _find_stored_kind(kind: str, location: str | None, settings: Settings) -> st
 
 
 def _describe(engine: Engine, name: str, description: Mapping[str, Any]) -> None:
-    """Describe a registered model; nothing of its revisions changes."""
+    """Change the description of a registered model; its revisions stay unchanged."""
     with write_session(engine) as session:
         row = find_revision(session, name)
         changed = describe(row.model, description)
@@ -204,7 +204,7 @@ def _now(changed: Sequence[str], document: Mapping[str, Any]) -> str:
 def _on_base(
     engine: Engine, base: str, dtype: str | None, quantisation: str | None, adapter: str, *, merged: bool | None
 ) -> tuple[RevisionRequest, str | None]:
-    """Return the request for an adapter on a registered model, at its registered commit, and the base's digest."""
+    """Return the request for an adapter on a registered model, at the model's commit, and the model's digest."""
     with read_session(engine) as session:
         row = find_revision(session, base)
         if row.state != "ready" or row.adapter is not None:
@@ -223,9 +223,9 @@ def _on_base(
 
 
 def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | None:
-    """Hash local files in this process; a deployment's hub models are left to its workers.
+    """Hash local files in this process. Return None for models that a deployment's workers have to inspect.
 
-    So are its endpoints, since only its workers need their keys.
+    With a broker these are models on the hub or on an endpoint: only workers need the endpoints' keys.
     """
     if request.kind == "external" or request.location is None:
         return None
@@ -327,7 +327,7 @@ def show_command(name: str) -> None:
     if print_document(document | {"engines": {queue: asdict(choice) for queue, choice in engines.items()}}):
         return
     for key, value in document.items():
-        if key != "model":  # an older key of the same
+        if key != "model":  # its name in older versions
             shown = (", ".join(value) or None) if key == "twins" else value
             click.echo(f"{key.replace('_', ' '):22} {show(shown)}")
     for queue, choice in engines.items():

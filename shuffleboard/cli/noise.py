@@ -1,4 +1,4 @@
-"""Repeat noise and the order effect, as several commands print them."""
+"""Prints repeat noise and the order effect, for several commands."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ noise_from_option = click.option(
 
 
 def print_noise(document: Mapping[str, Any]) -> None:
-    """Print the disagreement of repeats and of orders, and the difference, with their intervals."""
+    """Print the disagreement of repeats, that of orders, and their difference, with intervals."""
     for label, name, metric, interval in (
         ("the same prompt again", "repeat_disagreement", "fluctuation_rate", "repeat_interval"),
         ("another order", "order_disagreement", "fluctuation_rate", "order_interval"),

@@ -24,7 +24,7 @@ from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, show, table_options
 
 MAX_PEM = 1_000_000
-"""Bytes of a file with a key."""
+"""Largest file with a key, in bytes."""
 
 
 @click.command()
@@ -157,7 +157,7 @@ def verify(
     if everything and rescore is not None:
         raise UsageError("--rescore is for one evaluation; leave out --all")
     settings = settings_of()
-    engine = engine_of(settings, create=False)  # an empty file may be the rest of a registry
+    engine = engine_of(settings, create=False)  # an empty file may be what is left of a registry
     with read_session(engine) as session:
         if evaluation_id is None:
             document = verify_all(session, head=head)
@@ -201,7 +201,7 @@ def _verify_export(
 
 
 def _fingerprint(key: str) -> str:
-    """Return the fingerprint of a key, given as a file or as its fingerprint."""
+    """Return the fingerprint of a key. key: a file, or the fingerprint itself."""
     if statements.is_digest(key):
         return key
     return statements.fingerprint(statements.read_public_key(_read(Path(key)).decode(errors="replace"), key))
@@ -217,7 +217,7 @@ def _read(path: Path) -> bytes:
 
 
 def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool) -> None:
-    """Print problems on stderr; successes on stdout, unless it has the document."""
+    """Print problems on stderr and, unless stdout has the document, successes on stdout."""
     for report in document["evaluations"] if evaluation_id is None else [document]:
         for problem in report["problems"]:
             note(f"evaluation {report['evaluation']}: {problem}")
@@ -345,5 +345,5 @@ def show_chain_key() -> None:
 
 
 def link_row(link: ChainLink) -> dict[str, Any]:
-    """Return a link as plain JSON, with everything its digest covers."""
+    """Return a link as plain JSON, with everything that its digest covers."""
     return pick(link, chains.LINK)

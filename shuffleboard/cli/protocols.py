@@ -207,7 +207,7 @@ def read_command(name: str, file: Path) -> None:
     """  # noqa: D301
     definition = _definition_to_read_by(name)
     matcher = Matcher(definition)
-    # Every line is checked before the first one is printed, so that stdout has one whole document or nothing.
+    # Every line is checked before the first one is printed, so that stdout gets a complete document or nothing.
     counts = Counter(reading["state"] for reading in readings_of(definition, file, lambda _text, _options: 0))
     readings = readings_of(definition, file, matcher.position)
     if wants_json():
@@ -222,7 +222,7 @@ def read_command(name: str, file: Path) -> None:
 
 
 def _definition_to_read_by(name: str) -> dict[str, Any]:
-    """Return a definition, without a database if it comes with the code."""
+    """Return a definition without using a database, if it ships with the code; else from the database."""
     if name in load_known_definitions():
         return protocol_definition(name)
     with read_session(engine_of(settings_of())) as session:
@@ -230,7 +230,7 @@ def _definition_to_read_by(name: str) -> dict[str, Any]:
 
 
 class Matcher:
-    """The options that answers in their own words mean; the embedder is loaded for the first."""
+    """Finds the option that an answer means; loads the embedder for the first answer."""
 
     def __init__(self, definition: Mapping[str, Any]) -> None:
         self._matching = definition.get("matching")

@@ -1,4 +1,4 @@
-"""`shuffleboard ranks`: ranks and their uncertainty from a table of scores. Reads no database and writes none."""
+"""`shuffleboard ranks`: ranks and their uncertainty from a table of scores. It neither reads nor writes a database."""
 
 from pathlib import Path
 

@@ -69,7 +69,7 @@ def metrics(
         facts = None if without_flagged else facts_of(session, [evaluation_id]).get(evaluation_id)
         document["clustered"] = None
         if document["complete"]:
-            from registry.scores.clusters import compute_clustered_intervals  # and numpy
+            from registry.scores.clusters import compute_clustered_intervals  # and it imports numpy
 
             document["clustered"] = compute_clustered_intervals(session, evaluation_id)
     if print_document(document):
@@ -114,7 +114,7 @@ def _print_values(document: dict[str, Any]) -> None:
 
 
 def _format_clustered(metric: str, found: dict[str, Any] | None) -> str:
-    """Return the interval over clusters and the design effect, as far as they are stated."""
+    """Return the interval over clusters and the design effect, as far as they are known."""
     if found is None or found["design_effect"] is None:
         return ""
     interval = "no interval" if found["interval"] is None else interval_text(metric, *found["interval"])
@@ -185,7 +185,7 @@ def _find_without_worker(session: Session, ids: list[int]) -> set[int]:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with its orders in words, and metrics above chance in columns of their own."""
+    """Return a row with its orders in words, and with separate columns for metrics above chance."""
     scaled = row.get("above_chance", {})
     above = {f"{name}_above_chance": scaled.get(name, {}).get("value") for name in CORRECTED}
     missing = row["missing_answers"]
@@ -194,7 +194,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measures(row: dict[str, Any]) -> dict[str, Measure]:
-    """Return the metrics of a row, and the chance level, to be shown in their units."""
+    """Return the metrics of a row, and the chance level, as values that are printed in their units."""
     return {name: Measure(row[name], name) for name in (*METRICS, "chance") if row.get(name) is not None}
 
 
@@ -214,12 +214,12 @@ def _board(name: str, as_of: str | None, *, as_csv: bool) -> None:
 
 
 def draw(facts: Facts | None) -> str:
-    """Return the drawing of an evaluation; empty if it is not sealed."""
+    """Return the drawn line of an evaluation; empty if it is not sealed."""
     return line(None if facts is None else span_of(facts))
 
 
 def _bounded(facts: Facts | None) -> dict[str, Detailed]:
-    """Return the order loss with its upper bound, if it is not above 0 by its interval; nothing otherwise."""
+    """Return the order loss with its upper bound if its interval does not show it above 0; otherwise nothing."""
     number = None if facts is None else facts.number("order_loss")
     if number is None or not (most := bound("order_loss", number)):
         return {}
@@ -229,7 +229,7 @@ def _bounded(facts: Facts | None) -> dict[str, Detailed]:
 def print_leaderboard(
     rows: list[dict[str, Any]], empty: str = "no evaluation yet", *, above_chance: bool = False
 ) -> None:
-    """Print leaderboard rows as a table on stdout, and on stderr which of them have no rank, and why."""
+    """Print leaderboard rows as a table on stdout, and the rows without a rank, with reasons, on stderr."""
     metrics = ("right_twice_across_orders", "accuracy", "order_loss", "worst_accuracy", "fluctuation_rate")
     shown = {name: METRICS[name].label for name in metrics}
     if above_chance:

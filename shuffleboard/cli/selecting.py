@@ -1,4 +1,4 @@
-"""The filters that several commands share: existing names, and the message if nothing matches."""
+"""Filters that several commands share: checks of names, and the message if nothing matches."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
@@ -40,7 +40,7 @@ def selection_of(
     variants: str | None,
     protocol: str | None,
 ) -> Selection:
-    """Return the selection by the filters. Raises NotFoundError and its like for unknown names."""
+    """Return the selection that the filters describe. Raises an error, such as NotFoundError, for unknown names."""
     for option, value in (("--benchmark", benchmark), ("--model", model)):
         if value is not None and "@" in value:
             raise UsageError(f"{option} {value!r}: every version is shown; leave out @{value.partition('@')[2]}")
@@ -61,7 +61,7 @@ def selection_of(
 def require_known(
     session: Session, *, benchmarks: Iterable[str] = (), models: Iterable[str] = (), protocols: Iterable[str] = ()
 ) -> None:
-    """Raise NotFoundError or ProtocolError for a name that is not in the registry. Protocols: NAME or NAME:SHOTS."""
+    """Raise NotFoundError or ProtocolError for a name that is not in the registry. protocols: NAME or NAME:SHOTS."""
     for name in benchmarks:
         find_version(session, name)
     for name in models:
@@ -71,7 +71,7 @@ def require_known(
 
 
 def nothing_matches(session: Session, given: dict[str, str | None]) -> str:
-    """Return the message for filters without any evaluation, or for an empty registry."""
+    """Return the message for filters that match no evaluation, or for an empty registry."""
     stored = session.scalar(select(func.count()).select_from(Evaluation))
     if not stored:
         return f"no evaluation yet; queue one: {propose('evaluations submit', '…')}"

@@ -19,17 +19,17 @@ from web.api.uploads import MAX_UPLOAD, MULTIPART_ROOM
 from web.who import openid
 
 THREADS: Final = 16
-"""Requests that are answered at once; queries and uploads together never have all of the threads."""
+"""Requests answered at the same time; queries and uploads together never use all of the threads."""
 CONNECTIONS: Final = 1000
-"""Connections at once. Each one's request is received before a thread gets it, so slow clients occupy no thread."""
+"""Most open connections. A thread gets a request only once it is complete, so slow clients occupy no thread."""
 IDLE_SECONDS: Final = 30
 """Seconds without a byte after which a connection is closed."""
 MAX_HEADERS: Final = 64 * 1024
-"""Bytes of a request's headers."""
+"""Longest headers of a request, in bytes."""
 MAX_REQUEST: Final = MAX_UPLOAD + MULTIPART_ROOM
-"""Bytes of a request's body; the routes have lower limits of their own."""
+"""Longest body of a request, in bytes; the routes have lower limits of their own."""
 MAX_ANSWER: Final = 256 * 1024 * 1024
-"""Bytes of an answer that are written to a temporary file for a slow reader before its thread waits."""
+"""Bytes of an answer that are buffered in a temporary file for a slow reader before its thread waits."""
 
 
 @click.command()
@@ -39,10 +39,12 @@ MAX_ANSWER: Final = 256 * 1024 * 1024
 )
 def serve(host: str, port: int) -> None:
     """Serve the leaderboard on the web until stopped."""
-    # Requests are served side by side already: several threads of one matrix wait for each other at twice the CPU.
+    # Requests already run in parallel: several threads for one matrix would wait for each other at twice the CPU time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings = settings_of()
-    openid.provider_of(settings)  # here, so that a wrong setting is one line and not a server that does not start
+    openid.provider_of(
+        settings
+    )  # here, so that a wrong setting is one line of error instead of a server that does not start
     engine_when_reachable(settings)
     listener = listen(host, port)
     address = listener.getsockname()
@@ -52,17 +54,17 @@ def serve(host: str, port: int) -> None:
         sockets=[listener],
         threads=THREADS,
         connection_limit=CONNECTIONS,
-        asyncore_use_poll=True,  # select() ends at 1,024 open files
+        asyncore_use_poll=True,  # select() fails with more than 1,024 open files
         channel_timeout=IDLE_SECONDS,
         cleanup_interval=5,
         max_request_header_size=MAX_HEADERS,
         max_request_body_size=MAX_REQUEST,
         outbuf_high_watermark=MAX_ANSWER,
-        # The application trusts them itself, from as many proxies as the settings state.
+        # The application itself trusts these headers, from as many proxies as the settings state.
         clear_untrusted_proxy_headers=not settings.trusted_proxies,
         ident=None,
     )
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a request that waits a moment is no warning
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a request that waits a moment needs no warning
     signal.signal(signal.SIGTERM, _stop)
     base = f"http://{shown}:{address[1]}"
     note(f"Shuffleboard is at {base}/ (Ctrl-C stops it)")

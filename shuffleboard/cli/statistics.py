@@ -242,7 +242,7 @@ def _interval_text(interval: list[float] | None) -> str | None:
 
 
 DIFFERING: Final = (0.05, 0.1, 0.2, 0.3, 0.5)
-"""Shares of questions on which one of two models alone is right, from near copies to two that guess between two."""
+"""Shares of questions that only one of two models has right: from near copies to two that guess between two."""
 
 
 @statistics.command("power")

@@ -1,8 +1,8 @@
 """Tables on stdout: as wide as the terminal allows, and plain and complete in a pipe.
 
-In a terminal, names of a table that is too wide are shortened in the middle; what all rows have in common goes above
-it; then intervals and the least important columns are left out, with a note. Numbers are never cut. rich lays
-out tables too, but cuts every cell, so only its cell widths are used.
+If a table is too wide for a terminal, names are shortened in the middle; values that all rows share are moved above the
+table; then intervals and the least important columns are left out, with a note. Numbers are never cut. rich lays out
+tables too, but cuts every cell, so only its cell widths are used.
 """
 
 import re
@@ -33,22 +33,22 @@ SHORTENED: Final = frozenset(
         *("kinds", "scopes", "questions_asked", "variants", "asks", "paper", "action", "submitter", "protocol"),
     }
 )
-"""Keys of the columns with names and texts. Everything else is shown whole: numbers, intervals, states, times."""
+"""Keys of the columns with names and texts, which may be shortened. Numbers, intervals, states and times may not."""
 NAMES: Final = frozenset({"model", "name", "account", "benchmark", "suite", "task", "protocol", "variants", "board"})
-"""Keys of the columns whose different names stay different however they are shortened."""
+"""Keys of the columns whose different names must stay different when they are shortened."""
 ESSENTIAL: Final = frozenset({"model", "name", "metric"})
-"""Keys of the columns that identify a row: never left out, like a table's first column."""
+"""Keys of the columns that identify a row and, like a table's first column, are never left out."""
 CONTEXT: Final = frozenset(
     {"benchmark", "variants", "protocol", "shots", "revision", "replicate", "state", "questions", "scored"}
 )
-"""Keys of the columns that go above a narrow table if all rows have the same value."""
+"""Keys of the columns that move above a narrow table if all rows have the same value."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The requested layout of a command's table. columns: these keys in this order; wide: all, whatever the width."""
+    """The requested layout of a command's table. columns: keys to show, in this order; wide: show all columns."""
 
     columns: tuple[str, ...] | None = None
     wide: bool = False
@@ -88,7 +88,7 @@ def table_options(command: Function) -> Function:
 
 
 def read_layout() -> Layout:
-    """Return the layout requested of the running command."""
+    """Return the layout that the options of the running command request."""
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     return Layout(meta.get(f"{__name__}.columns"), bool(meta.get(f"{__name__}.wide")))
@@ -101,7 +101,7 @@ def can_choose() -> bool:
 
 
 def choose_columns(available: Iterable[str], default: Sequence[str]) -> list[str]:
-    """Return the keys in --columns, or the default ones. Raises UsageError for a name that is not available."""
+    """Return the keys in --columns, or the default keys. Raises UsageError for a name that is not available."""
     asked = read_layout().columns
     if asked is None:
         return list(default)
@@ -114,7 +114,7 @@ def choose_columns(available: Iterable[str], default: Sequence[str]) -> list[str
 
 
 def parse_headings(columns: str) -> dict[str, str]:
-    """Map keys to headings, from left to right; the key is the heading unless another one follows a colon.
+    """Map keys to headings, from left to right; the key is the heading unless a colon and a heading follow it.
 
     >>> parse_headings("evaluation: ID, few_shot, state")
     {'evaluation': 'ID', 'few_shot': 'Few shot', 'state': 'State'}
@@ -131,11 +131,11 @@ def print_table(
     more: Mapping[str, str] | None = None,
     drop: Sequence[str] = (),
 ) -> None:
-    """Print rows as a table on stdout, or `empty` as a note on stderr without rows.
+    """Print rows as a table on stdout; without rows print `empty` as a note on stderr.
 
-    headings: key to heading, from left to right. more: further columns that --columns may name. drop: keys in the order
-    in which they are left out of a narrow terminal; after them texts go from the right, and numbers last.
-    Fractions show three decimals, NULL a dash.
+    headings: key → heading, from left to right. more: further columns that --columns may name. drop: keys in the order
+    in which they are left out in a narrow terminal; then texts are left out from the right, and numbers last. Fractions
+    have three decimals; NULL is a dash.
     """
     known = {**(more or {}), **headings}
     keys = choose_columns(known, list(headings))
@@ -159,7 +159,7 @@ def print_table(
 
 
 def note_below(text: str) -> None:
-    """Print a remark on a table on stderr, no wider than the table's terminal."""
+    """Print a remark about a table on stderr, no wider than the table's terminal."""
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     for line in textwrap.wrap(text, room):
         click.echo(line, err=True)
@@ -167,7 +167,7 @@ def note_below(text: str) -> None:
 
 @dataclass
 class _Table:
-    """Columns of a table: values, and the lines of each heading."""
+    """The columns of a table: values, and the lines of each heading."""
 
     cells: dict[str, list[Any]]
     titles: dict[str, list[str]]
@@ -178,10 +178,10 @@ class _Table:
         self.numeric = {key for key, column in self.cells.items() if all(isinstance(cell, number) for cell in column)}
 
     def fit(self, room: int, drop: Sequence[str]) -> list[str]:
-        """Make the table as narrow as `room`, with names shortened to NAME_WIDTH at most; return the omissions.
+        """Make the table at most `room` wide, with names no shorter than NAME_WIDTH; return the omissions.
 
-        First equal values of all rows go above the table, then empty columns go, before any name is shortened; then
-        intervals, then whole columns.
+        First values that all rows share move above the table, then empty columns are left out, before any name is
+        shortened; then intervals, then whole columns.
         """
         if self._least() > room:
             self._common_above(room)
@@ -215,7 +215,7 @@ class _Table:
     def _common_above(self, room: int) -> None:
         common = [key for key, column in self.cells.items() if key in CONTEXT and len(set(column)) == 1]
         pairs = [f"{' '.join(self.titles[key])}: {_text(self.cells[key][0])}" for key in common]
-        # A pair stays on one line.
+        # Keep each pair on one line.
         said = " · ".join(pair.replace(" ", "\xa0") for pair in pairs)
         for line in textwrap.wrap(said, room, break_long_words=False, break_on_hyphens=False):
             click.echo(line.replace("\xa0", " "))
@@ -235,7 +235,7 @@ class _Table:
         )
 
     def _shortest(self, key: str) -> int:
-        """Return the least width at which the names of a column still differ."""
+        """Return the smallest width at which the names of a column still differ."""
         if key not in NAMES:
             return SHORTEST
         texts = [_text(cell) for cell in self.cells[key]]
@@ -244,7 +244,7 @@ class _Table:
         return self._known_least[key]
 
     def narrow(self, room: int) -> dict[str, int]:
-        """Return the widths with the widest names narrowed until the table fits or no name can be shorter."""
+        """Return the widths after shortening the widest names until the table fits or no name can be shorter."""
         found = self.widths()
         least = {key: max(self._shortest(key), *map(_width, self.titles[key])) for key in found if key in SHORTENED}
         while _total(found) > room:
@@ -259,7 +259,7 @@ class _Table:
         widths = widths or self.widths()
         height = max(len(self.titles[key]) for key in widths)
         for level in range(height):
-            # Headings of several lines end on the bottom line.
+            # Headings with several lines are aligned at the bottom.
             words = {key: ["", *self.titles[key]][max(0, level - height + len(self.titles[key]) + 1)] for key in widths}
             line = _line(words, widths, self.numeric)
             click.echo(click.style(line, bold=True) if styled else line)
@@ -273,12 +273,12 @@ class _Table:
 
 
 class Measure(float):
-    """A value of a metric, or a share, that is shown in its unit."""
+    """A value that is printed in the unit of its metric."""
 
     metric: str
 
     def __new__(cls, value: float, metric: str = "accuracy") -> Self:
-        """Return the value with the metric that it is of."""
+        """Create the value of a metric."""
         found = super().__new__(cls, value)
         found.metric = metric
         return found
@@ -289,7 +289,7 @@ class Measure(float):
 
 @dataclass(frozen=True)
 class Detailed:
-    """A cell whose second half a narrow table leaves out, such as a value with its interval."""
+    """A cell whose second half is left out in a narrow table, such as a value with its interval."""
 
     brief: str
     detail: str
@@ -299,7 +299,7 @@ class Detailed:
 
 
 def show(value: Any) -> str:
-    """Return a value in the form for people."""
+    """Return a value as text for people."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -312,7 +312,7 @@ def show(value: Any) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return a text without its middle if it is wider than `width` columns of a terminal."""
+    """Return a text with its middle cut out if it is wider than `width` columns of a terminal."""
     if _width(text) <= width:
         return text
     end = (width - 1) // 2
@@ -322,7 +322,7 @@ def shorten(text: str, width: int) -> str:
 def shorten_apart(texts: Iterable[str], width: int) -> dict[str, str]:
     """Shorten each text to `width` columns; different texts stay different if that is possible.
 
-    Names lose their middle; names that would then look the same show their difference instead.
+    The middle of a name is cut out; names that would then look the same show their difference instead.
 
     >>> names = ["Meta-Llama-3-8B-Instruct", "Meta-Llama-3-70B-Instruct", "gemma-2b"]
     >>> list(shorten_apart(names, 18).values())
@@ -339,7 +339,7 @@ def shorten_apart(texts: Iterable[str], width: int) -> dict[str, str]:
 
 
 def _cut_around_difference(group: Sequence[str], width: int) -> dict[str, str]:
-    """Shorten texts with common beginnings and ends to the part from just before their difference."""
+    """Shorten texts with common beginnings and ends to the part that begins just before their difference."""
     begins = len(common_beginning(group))
     found = {}
     for text in group:
@@ -360,7 +360,7 @@ def common_beginning(texts: Sequence[str]) -> str:
 
 
 def least_width(texts: Iterable[str]) -> int:
-    """Return the least width, of SHORTEST or more, at which different texts are shown differently."""
+    """Return the smallest width, at least SHORTEST, at which different texts stay different."""
     different = set(texts)
     longest = max(map(_width, different), default=0)
     for width in range(SHORTEST, longest):
@@ -374,7 +374,10 @@ def _total(widths: Mapping[str, int]) -> int:
 
 
 def _words(heading: str) -> list[str]:
-    """Return a heading's lines in a terminal: its words, and the parts of a column of a board. A scale is one line."""
+    """Return the lines of a heading: its words, or the parts of a board's column.
+
+    The heading of a scale is one line.
+    """
     if "  " in heading:
         return [heading]
     return re.sub(r"_(?=.)|@", lambda found: f"{found[0]} " if found[0] == "_" else f" {found[0]}", heading).split()
@@ -407,5 +410,5 @@ def _beginning(text: str, width: int) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a cell on one line, without a terminal's control characters: names and errors come from elsewhere."""
+    """Return a cell on one line, without control characters: names and errors are not our own texts."""
     return "".join(character if character.isprintable() else " " for character in show(value))

@@ -23,9 +23,9 @@ from workers.stopping import leave_in_time, stop_on_signals
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
-"""Between two starts of a worker that fails."""
+"""Longest pause before a failed worker is started again."""
 MOST_STARTS: Final = 3
-"""Of a worker that somebody waits for."""
+"""Most starts of a failing worker that somebody waits for."""
 USAGE_STATUS: Final = click.UsageError.exit_code
 
 
@@ -93,12 +93,12 @@ worker.params += OPTIONS
 
 
 def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
-    """Run one worker for each device, restart any that fails, and stop them all when this process is stopped.
+    """Run one worker for each device, restart failed ones, and stop all of them when this process is stopped.
 
-    Returns 0 once all have ended as they should, 75 if the database was upgraded. A worker that keeps failing is
-    started more and more rarely, and the others go on; with `--until-idle` it is given up after MOST_STARTS, and the
-    result is 1. A missing device is given up at once.
-    Separate processes rather than forks: a process forked after importing torch hangs. This one does not import it.
+    Returns 0 once all have ended normally, 75 if the database was upgraded. The pauses before a failing worker's
+    restarts grow, and the other workers go on; with `--until-idle` it is given up after MOST_STARTS, and the result is
+    1. A missing device is given up at once. The workers are separate processes rather than forks: a process forked
+    after importing torch hangs. This process does not import it.
     """
     command = [sys.executable, "-m", "shuffleboard.cli", "worker", *options]
     stopping = threading.Event()
@@ -138,5 +138,5 @@ def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
         keeper.start()
     for keeper in keepers:
         while keeper.is_alive():
-            keeper.join(0.2)  # signals are handled in between
+            keeper.join(0.2)  # signals are handled between two waits
     return UpgradedError.exit_status if UpgradedError.exit_status in failed else int(bool(failed))

@@ -1,4 +1,4 @@
-"""Recorded answers of real models, shipped with the package, as the demo imports them. README.md lists sources."""
+"""Recorded answers of real models, which ship with the package and which the demo imports. README.md lists sources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ _QWEN_1_5: Final = ("Qwen1.5", "Alibaba", "Tongyi Qianwen License", "2024-02-04"
 _YI: Final = ("Yi", "01.AI", "Apache-2.0")
 _MISTRAL: Final = ("Mistral", "Mistral AI", "Apache-2.0")
 _MIXTRAL: Final = ("Mixtral", "Mistral AI", "Apache-2.0", "2023-12-11")
-# Model to its parameters, family, developer, licence and day of release, as its card and its developer state them.
+# Model → its parameters, family, developer, licence and release date, according to its card and its developer.
 MODELS: Final[Mapping[str, tuple[int, str, str, str | None, str | None]]] = {
     MISTRAL: (7_241_732_096, *_MISTRAL, None),
     MEDALPACA: (6_738_415_616, "LLaMA", "medalpaca", None, None),
@@ -78,7 +78,7 @@ MODELS: Final[Mapping[str, tuple[int, str, str, str | None, str | None]]] = {
 
 @dataclass(frozen=True)
 class Answers:
-    """A file of one model's answers to MedQA, and its kind of variants."""
+    """A file with one model's answers to MedQA, and its kind of variants."""
 
     model: str
     file: str
@@ -87,7 +87,7 @@ class Answers:
 
 REPEATS: Final = Answers(MISTRAL, "medqa-mistral-7b-instruct-repeats.jsonl.gz", "imported")
 ORDERS: Final = Answers(MISTRAL, "medqa-mistral-7b-instruct-orders.jsonl.gz", "imported")
-# The repeats come first: of two evaluations that a board could show it takes the newer.
+# The repeats come first: if a board could show two evaluations, it shows the newer one.
 ANSWERS: Final = (
     REPEATS,
     ORDERS,
@@ -95,21 +95,21 @@ ANSWERS: Final = (
     Answers(MEDALPACA, "medqa-medalpaca-7b-divergent.jsonl.gz", "imported"),
 )
 TABLE: Final = "mmlu-pro-answers.csv.gz"
-"""Answers of 26 models in one order: a column each."""
+"""Answers of 26 models in one order, a column for each model."""
 PROTOCOL: Final = "select-letter"
 SHOTS: Final = 5
-"""Number of examples before those 26 models' chain of thought and letter."""
+"""Number of examples in the prompts of those 26 models, which answer with a chain of thought and a letter."""
 
 COLUMNS: Final = HEADLINES[:-1]
-"""Of the board: the answers include no prompt without the question, which NPSQ needs."""
+"""Columns of the board; NPSQ is left out, since the answers include no prompt without the question."""
 
 
 @dataclass(frozen=True)
 class Story:
     """The demo's story, computed from stored results.
 
-    sentence: about a model with several orders, in the evaluation `orders`. question: id of one whose answer flips.
-    once: model to accuracy on MMLU-Pro, on this many sampled questions, in one order; the best first.
+    sentence: conclusion about a model with several orders, from the evaluation `orders`. question: id of a question
+    whose answer flips. once: model → accuracy on MMLU-Pro, on a sample of questions in one order; the best first.
     """
 
     sentence: str
@@ -120,7 +120,7 @@ class Story:
 
 
 def import_recorded(engine: Engine) -> Story:
-    """Import benchmarks, models and answers, and make the board; existing ones stay unchanged."""
+    """Import benchmarks, models and answers, and create the board; existing ones stay unchanged."""
     with read_session(engine) as session:
         known = _evaluations_of_files(session)
     with write_session(engine) as session:
@@ -142,7 +142,7 @@ def import_recorded(engine: Engine) -> Story:
 
 
 def _evaluations_of_files(session: Session) -> dict[str, int]:
-    """Digest of an imported file to the newest sealed evaluation that was made of it."""
+    """Map the digest of an imported file to the newest sealed evaluation that was created from it."""
     query = (
         select(EngineFingerprint.document, Shard.evaluation_id)
         .join(Shard, Shard.engine_fingerprint_id == EngineFingerprint.id)
@@ -154,13 +154,13 @@ def _evaluations_of_files(session: Session) -> dict[str, int]:
 
 
 def tell_story(session: Session) -> Story:
-    """Return the story of the stored results."""
+    """Return the story that the stored results tell."""
     known = _evaluations_of_files(session)
     orders = known[sha256_file(FOLDER / ORDERS.file)]
     facts = replace(facts_of(session, [orders])[orders], noise=noise_facts(repeat_noise(session, orders)))
     said = " ".join(said.text for said in say("evaluation", facts))
     score = QuestionScore
-    # The question whose answers are right as printed and in about half of all orders, with as few different prompts.
+    # The question whose answer is right as printed and in about half of all orders, with the fewest different prompts.
     flipping = (
         select(Question.id)
         .join(score, score.question_id == Question.id)
