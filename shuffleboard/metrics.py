@@ -4,7 +4,8 @@
 >>> rotations = [[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]]
 >>> metrics.worst_accuracy([[1, 1, 1, 2]], [1], orders=[rotations])
 0.0
->>> metrics.average_accuracy([[1, 0, 3, 3]], [1], orders=[rotations], answers_are="positions") 0.75
+>>> metrics.average_accuracy([[1, 0, 3, 3]], [1], orders=[rotations], answers_are="positions")
+0.75
 
 Every name in `names()` is a function of this module with the arguments of `compute`. Sequences may be lists, tuples or
 numpy arrays; questions may have different numbers of variants and of options.

@@ -157,7 +157,7 @@ def verify(
     if everything and rescore is not None:
         raise UsageError("--rescore is for one evaluation; leave out --all")
     settings = settings_of()
-    engine = engine_of(settings, create=False)  # an empty file may be what is left of a registry
+    engine = engine_of(settings, create=False)  # an empty file may remain from a registry
     with read_session(engine) as session:
         if evaluation_id is None:
             document = verify_all(session, head=head)
