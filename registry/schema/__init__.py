@@ -1,1 +1,1 @@
-"""The database besides its tables: views, triggers, audiences and roles."""
+"""The parts of the database other than its tables: views, triggers, audiences and roles."""

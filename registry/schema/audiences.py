@@ -33,7 +33,7 @@ from registry.tables import BenchmarkVersion
 Audience = Literal["public", "members", "all"]
 
 AUDIENCES: Final[tuple[Audience, ...]] = ("public", "members", "all")
-"""From the narrowest to the widest. `all` is the database as it is."""
+"""All audiences, from the narrowest to the widest. `all` sees the database without filters."""
 
 SEES: Final[dict[Audience, tuple[str, ...]]] = {
     "public": ("public",),
@@ -84,9 +84,9 @@ _SETS: Final = {
         "not_among": "NOT IN ",
         "end": ")",
     },
-    # As an array the few hidden ones are looked up once, by index, before anything else, and each row is compared with
-    # them when it is read. The planner expects another look-up of NOT IN (SELECT) for each row that an index finds, so
-    # it reads whole tables instead: a page of the leaderboard took ten times as long.
+    # As an array, the few hidden rows are looked up once, by index, and each row is compared with them when it is read.
+    # With NOT IN (SELECT) the planner expects another look-up for each row that an index finds, so it reads whole
+    # tables instead: a page of the leaderboard took ten times as long.
     "postgresql": {"among": "= ANY (ARRAY", "not_among": "<> ALL (ARRAY", "end": "))"},
 }
 """Each engine's test of membership in the rows of a query, `column {among}(SELECT …{end}`."""
@@ -120,12 +120,12 @@ FILTERED: Final[dict[str, str]] = {
     "board_snapshot": _OF_BOARD,
     "board_standing": "board_snapshot_id {not_among}(SELECT snapshot.id FROM {base}.board_snapshot AS snapshot "
     f"WHERE snapshot.board_id {{among}}({_HIDDEN_BOARDS}{{end}}{{end}}",
-    # A suite names benchmarks: it is hidden with its boards, as long as it has no other.
+    # A suite names benchmarks, so it is hidden if all its boards are.
     "suite": "NOT EXISTS (SELECT 1 FROM {base}.board AS board WHERE board.suite_id = suite.id) "
     "OR EXISTS (SELECT 1 FROM {base}.board AS board "
     f"WHERE board.suite_id = suite.id AND board.id {{not_among}}({_HIDDEN_BOARDS}{{end}})",
 }
-"""Table → which of its rows an audience sees."""
+"""Table → the condition on the rows that an audience sees."""
 
 OPEN: Final = frozenset(
     {
@@ -185,8 +185,8 @@ def search_path(audience: Audience) -> str:
 def _filter(table: str, visibilities: str, dialect: str) -> str:
     condition = FILTERED[table]
     if dialect == "postgresql" and "{not_among}" in condition:
-        # PostgreSQL estimates an unknown array as ten rows' values: for a registry with two evaluations it would expect
-        # that a thousandth is left. For an opaque expression it expects half.
+        # PostgreSQL assumes ten values in an unknown array: in a registry with two evaluations it would expect that a
+        # thousandth of the rows is left. For an opaque expression it expects half.
         condition = f"coalesce({condition}, false)"
     seen = _SEEN.format(version="{version}", visibilities=visibilities, now=NOW[dialect])
     return condition.format(
@@ -203,12 +203,12 @@ def _postgresql_audiences() -> tuple[Audience, ...]:
 
 
 def postgresql_schemas() -> tuple[str, ...]:
-    """Return for each audience the schema with its tables and views, and the one with the views alone."""
+    """Return two schemas for each audience: one with its tables and views, and one with only the views."""
     return tuple(f"{schema(audience)}{end}" for audience in _postgresql_audiences() for end in ("_tables", ""))
 
 
 def postgresql_views() -> Iterator[tuple[str, str, str]]:
-    """Yield (name, statement, search path) of each view of an audience: tables, views, and views for readers."""
+    """Yield (name, statement, search path) for each view of an audience: filtered tables, views, and readers' views."""
     for audience in _postgresql_audiences():
         visibilities = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
         readers, path = schema(audience), search_path(audience)
@@ -225,7 +225,7 @@ def postgresql_views() -> Iterator[tuple[str, str, str]]:
 
 @lru_cache(maxsize=4)
 def sqlite_statements(audience: Audience) -> tuple[str, ...]:
-    """Return TEMP views that show a connection to SQLite the rows that the audience may see."""
+    """Return the statements that create an audience's TEMP views on a connection to SQLite."""
     if audience == "all":
         return ()
     visibilities = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
@@ -246,37 +246,37 @@ def prepare_sqlite(connection: sqlite3.Connection, audience: Audience) -> None:
 
 
 def audience_engine(engine: Engine, audience: Audience) -> Engine:
-    """Return an engine that reads the database as an audience does; made once for each process."""
+    """Return this process's engine that reads the database as an audience does, created on first use."""
     if audience == "all":
         return engine
     url = engine.url.render_as_string(hide_password=False)
     key = (url, audience, os.getpid())
-    return _narrowed.get(key) or _narrowed.setdefault(key, _narrow(url, audience))
+    return _audience_engines.get(key) or _audience_engines.setdefault(key, _make_audience_engine(url, audience))
 
 
-_narrowed: Final[dict[tuple[str, Audience, int], Engine]] = {}
-"""(URL, audience, number of the process) → the process's engine. A fork's connections are its parent's."""
+_audience_engines: Final[dict[tuple[str, Audience, int], Engine]] = {}
+"""(URL, audience, process id) → engine: a forked process must not use its parent's connections."""
 
 
-def _narrow(url: str, audience: Audience) -> Engine:
+def _make_audience_engine(url: str, audience: Audience) -> Engine:
     engine = make_engine(url, search_path=search_path(audience))
     if engine.dialect.name == "sqlite":
 
         @event.listens_for(engine, "connect")
-        def _shadow(connection: Any, _record: Any) -> None:
+        def _create_views(connection: Any, _record: Any) -> None:
             prepare_sqlite(connection, audience)
 
     return engine.execution_options(read_only=True)
 
 
 def dispose(engine: Engine) -> None:
-    """Close the process's pooled connections to the engine's database, for every audience.
+    """Close this process's pooled connections to the engine's database, for every audience.
 
-    The engines are forgotten: a process that opens many databases one after the other keeps none of them.
+    The engines are forgotten too, so that a process that opens many databases in turn keeps no engines.
     """
     url = engine.url.render_as_string(hide_password=False)
     for audience in AUDIENCES:
-        closed = engine if audience == "all" else _narrowed.pop((url, audience, os.getpid()), None)
+        closed = engine if audience == "all" else _audience_engines.pop((url, audience, os.getpid()), None)
         if closed is not None:
             forget_engine(closed)
             closed.clear_compiled_cache()

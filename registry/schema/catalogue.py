@@ -1,8 +1,8 @@
-"""The guard: compares the catalogue of a database with this code, and with the record of the last `db upgrade`.
+"""Comparison of a database's catalogue with this code, and with the record of the last `db upgrade`.
 
 `db upgrade` records the definition of every column, constraint, index, view, trigger and function in the table
 `schema_catalogue`. Any difference from that record is a later change by hand. Columns, constraints and indices are also
-compared by name with the tables of the code, which finds an incomplete revision.
+compared by name with the tables of the code, which detects an incomplete revision.
 """
 
 import json
@@ -25,13 +25,13 @@ from registry.schema.history import name_database
 
 TABLE: Final = "schema_catalogue"
 OWN_TABLES: Final = frozenset({TABLE, repeatable.TABLE, history.STAMP, "alembic_version"})
-"""Tables that no model describes."""
+"""Tables without a model."""
 EXPRESSIONS: Final = "expressions"
-"""Key of the spelling: another version of the engine may spell the same expression otherwise."""
+"""Key of the engine's version in a catalogue: another version may write the same expression differently."""
 SPELLING: Final = 1
-"""The form of the definitions here. Raise it if a query here states the same object otherwise."""
+"""Version of the queries below. Raise it if a query returns a different definition for the same object."""
 MOST_NAMED: Final = 5
-"""Differences in one message."""
+"""Most differences that one message names."""
 
 Kind = Literal["missing", "changed", "extra"]
 _REPEATABLE: Final = ("view", "trigger", "function")
@@ -39,7 +39,7 @@ _REPEATABLE: Final = ("view", "trigger", "function")
 
 @dataclass(frozen=True)
 class Difference:
-    """One object of a database that is not as this code needs it.
+    """An object of a database that differs from the expected one.
 
     name: kind and name, such as "column model.name". expected, found: its definitions; empty if there is none.
     """
@@ -51,7 +51,7 @@ class Difference:
 
     @property
     def is_repeatable(self) -> bool:
-        """Return whether it is a view, trigger or function, which `db upgrade` makes again."""
+        """Return whether it is a view, trigger or function, which `db upgrade` creates again."""
         return self.name.partition(" ")[0] in _REPEATABLE
 
     @property
@@ -85,14 +85,14 @@ class Difference:
 
 
 def read_catalogue(connection: Connection) -> dict[str, str]:
-    """Map each object ("column model.name", "index …", "view …") to its definition as the engine states it."""
+    """Map each object ("column model.name", "index …", "view …") to its definition in the engine's words."""
     if connection.dialect.name == "sqlite":
         return dict(_read_sqlite(connection))
     return dict(_read_postgresql(connection))
 
 
 def record(connection: Connection) -> None:
-    """Store the catalogue as it is, in the caller's transaction: after an upgrade, which made it so."""
+    """Store the current catalogue as the record, in the caller's transaction, after an upgrade."""
     connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {TABLE} (name TEXT PRIMARY KEY, definition TEXT NOT NULL)")
     connection.exec_driver_sql(f"DELETE FROM {TABLE}")  # noqa: S608 - our own name
     rows = [{"name": name, "definition": definition} for name, definition in read_catalogue(connection).items()]
@@ -100,7 +100,7 @@ def record(connection: Connection) -> None:
 
 
 def find_differences(connection: Connection) -> list[Difference]:
-    """Compare the catalogue with the record of the last upgrade and with the code, sorted by name."""
+    """Return the differences from the record of the last upgrade and from the code, sorted by name."""
     found = read_catalogue(connection)
     expected = _read_recorded(connection)
     differences = {difference.name: difference for difference in _compare(expected, found)}
@@ -119,14 +119,14 @@ def find_differences(connection: Connection) -> list[Difference]:
 
 
 def find_changes(connection: Connection) -> list[Difference]:
-    """Compare the catalogue with the record of the last upgrade alone: for a database at an earlier revision."""
+    """Return only the differences from the record of the last upgrade, for a database at an earlier revision."""
     return sorted(_compare(_read_recorded(connection), read_catalogue(connection)), key=lambda each: each.name)
 
 
 def require_intact(engine: Engine) -> None:
     """Raise DatabaseError if something that this code needs is missing or changed.
 
-    Extra objects harm nobody, nor does a role that nobody is.
+    Extra objects and missing roles are harmless.
     """
     with engine.execution_options(read_only=True).connect() as connection:
         found = find_differences(connection)
@@ -143,7 +143,7 @@ def describe(differences: list[Difference]) -> str:
 
 
 def differences_of(engine: Engine) -> list[Difference]:
-    """Return the differences of a database at this code's revision; none at another, which is reported first."""
+    """Return the differences of a database at this code's revision; none at another, which other checks report."""
     with engine.execution_options(read_only=True).connect() as connection:
         return find_differences(connection) if history.revision_of(connection) == history.head() else []
 
@@ -171,21 +171,21 @@ def _compare(expected: Mapping[str, str], found: Mapping[str, str]) -> Iterator[
 
 
 def _list_code_names(connection: Connection) -> Iterator[str]:
-    """Yield the names of columns, constraints and indices that the tables of the code have on this engine."""
+    """Yield the names of columns, constraints and indices of this code's tables on this engine."""
     for module in iter_modules(tables.__path__):
         import_module(f"{tables.__name__}.{module.name}")
     for table in Base.metadata.tables.values():
         yield from (f"column {table.name}.{column.name}" for column in table.columns)
         for constraint in table.constraints:
-            if _is_here(constraint, connection) and (name := _name_of(constraint, connection)):
+            if _applies_to(constraint, connection) and (name := _name_of(constraint, connection)):
                 yield f"constraint {table.name}.{name}"
         for index in table.indexes:
-            if _is_here(index, connection):
+            if _applies_to(index, connection):
                 yield f"index {index.name}"
 
 
-def _is_here(item: Constraint | Index, connection: Connection) -> bool:
-    only = item._ddl_if  # noqa: SLF001 - it can be set, not asked for
+def _applies_to(item: Constraint | Index, connection: Connection) -> bool:
+    only = item._ddl_if  # noqa: SLF001 - SQLAlchemy has no public way to read it
     return only is None or only.dialect == connection.dialect.name
 
 
@@ -341,7 +341,7 @@ FROM present CROSS JOIN pg_class WHERE relkind = 'S' AND relnamespace = 'public'
 
 
 def _compare_rights(connection: Connection) -> Iterator[Difference]:
-    """Compare the roles that `db roles` made, if it did, and their rights on tables, views, schemas and sequences."""
+    """Yield the differences of the roles that `db roles` creates, if it was run, and of their rights."""
     query = _RIGHTS.format(
         own=", ".join(f"'{name}'" for name in sorted(OWN_TABLES)),
         public=audiences.schema("public"),

@@ -1,6 +1,6 @@
-"""The documented views and their columns: columns.toml, with the metrics filled in from their entries.
+"""The documented views and their columns: columns.toml, with the metrics filled in from METRICS.
 
-The only description of columns. It is read once, on first use.
+columns.toml is the only description of columns. It is read once, on first use.
 """
 
 import re
@@ -32,7 +32,7 @@ _UNITS: Final[Mapping[str, str]] = {
 class ColumnDocument:
     """A column: its meaning, its unit or kind (`id`, `count`, `flag`, `time`, `list`, …), and when it is NULL.
 
-    answers: whether the API's answers have it. summary: for a metric, a sentence; its meaning is only a name.
+    answers: whether the API's answers include it. summary: a sentence about a metric, whose `meaning` is only its name.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ColumnDocument:
 
     @property
     def nullable(self) -> bool:
-        """Return whether it may be NULL."""
+        """Return whether the column may be NULL."""
         return self.null != "never"
 
     @property
@@ -57,7 +57,7 @@ class ColumnDocument:
 
 @dataclass(frozen=True)
 class ViewDocument:
-    """A view: the subject of a row, its use, more about it, and its columns."""
+    """A documented view: the meaning of a row, the view's use, a description, and its columns."""
 
     name: str
     one_row_per: str
@@ -70,7 +70,7 @@ class ViewDocument:
 def load_documented_views(*, markdown: bool = False) -> tuple[ViewDocument, ...]:
     """Return every documented view, the most used first; as plain text, or with Markdown's links and code."""
     if not markdown:
-        return tuple(_plain(view) for view in load_documented_views(markdown=True))
+        return tuple(_strip_markdown(view) for view in load_documented_views(markdown=True))
     views = tomllib.loads((Path(__file__).parent / "columns.toml").read_text(encoding="utf-8"))  # noqa: TID251 - our own
     return tuple(
         ViewDocument(
@@ -82,7 +82,7 @@ def load_documented_views(*, markdown: bool = False) -> tuple[ViewDocument, ...]
 
 @cache
 def columns_of(view: str) -> Mapping[str, ColumnDocument]:
-    """Name → column of a documented view."""
+    """Map the column names of a documented view to its columns."""
     (found,) = (document for document in load_documented_views() if document.name == view)
     return {column.name: column for column in found.columns}
 
@@ -95,33 +95,33 @@ def metrics_of(view: str) -> tuple[str, ...]:
 
 
 def _columns(view: str, columns: Mapping[str, Mapping[str, Any]]) -> Iterator[ColumnDocument]:
-    repeated = {name: given for name, given in columns.items() if name.startswith("<metric>")}
-    for name, given in columns.items():
+    repeated = {name: entry for name, entry in columns.items() if name.startswith("<metric>")}
+    for name, entry in columns.items():
         if name == "<metric>":
             for metric in metrics_of(view):
-                for pattern, of_each in repeated.items():
-                    yield _column(view, pattern, of_each, METRICS[metric])
+                for pattern, pattern_entry in repeated.items():
+                    yield _column(view, pattern, pattern_entry, METRICS[metric])
         elif name not in repeated:
-            yield _column(view, name, given, None if "meaning" in given else METRICS[name])
+            yield _column(view, name, entry, None if "meaning" in entry else METRICS[name])
 
 
-def _column(view: str, pattern: str, given: Mapping[str, Any], metric: Metric | None) -> ColumnDocument:
-    answers = given.get("answers", True)
+def _column(view: str, pattern: str, entry: Mapping[str, Any], metric: Metric | None) -> ColumnDocument:
+    answers = entry.get("answers", True)
     if metric is None:
-        type_ = given["type"]
-        unit = given.get("unit", _UNITS[type_])
-        return ColumnDocument(pattern, type_, given["meaning"], unit, given.get("null", "never"), answers)
+        type_ = entry["type"]
+        unit = entry.get("unit", _UNITS[type_])
+        return ColumnDocument(pattern, type_, entry["meaning"], unit, entry.get("null", "never"), answers)
     name = pattern.replace("<metric>", metric.name)
-    if "meaning" in given:
-        described = _column(view, name, given, None)
+    if "meaning" in entry:
+        described = _column(view, name, entry, None)
         return replace(described, meaning=described.meaning.replace("<metric>", metric.name))
-    # A function of two means is its own reason for NULL if its view has none.
-    null = metric.undefined if metric.of_two_means and view == metric.view else given.get("null", metric.undefined)
+    # In its own view, a function of two means is NULL for the metric's own reason.
+    null = metric.undefined if metric.of_two_means and view == metric.view else entry.get("null", metric.undefined)
     label = f"[{metric.label}](metrics.md#{metric.name})"
     return ColumnDocument(name, "double", label, metric.unit, null, answers, metric.summary)
 
 
-def _plain(view: ViewDocument) -> ViewDocument:
+def _strip_markdown(view: ViewDocument) -> ViewDocument:
     return ViewDocument(
         view.name,
         _strip_marks(view.one_row_per),
@@ -144,7 +144,7 @@ def _strip_marks(text: str) -> str:
 
 
 def datasette_metadata(database: str) -> dict[str, Any]:
-    """Return the documented views as metadata of Datasette, for the database that it serves under that name."""
+    """Return the documented views as Datasette's metadata. database: the name under which Datasette serves it."""
     tables = {
         view.name: {
             "title": view.use_it_for.capitalize(),

@@ -25,25 +25,25 @@ from registry.schema import repeatable
 from registry.settings import get_settings
 
 STAMP: Final = "schema_stamp"
-"""The table with the version of this package that made the schema: a newer version writes it, an older one reads it."""
+"""Table with the version of this package that upgraded the schema last; older versions refuse that database."""
 
 _LINE = re.compile(r"^(revision|down_revision) = (?:[\"'](\w+)[\"']|None)$", re.MULTILINE)
 
 
 def migrations_folder() -> Path:
-    """Return the folder of the migrations: a package that never imports this one."""
+    """Return the folder of the `migrations` package, which never imports this one."""
     location = migrations.__file__
     assert location is not None
     return Path(location).parent
 
 
 def version_folders() -> tuple[Path, ...]:
-    """Return the folder of its revisions, with a file for each."""
+    """Return the folders with the revision files."""
     return (migrations_folder() / "versions",)
 
 
 def revisions() -> Mapping[str, str | None]:
-    """Return every known revision, and its predecessor, from the migrations' files."""
+    """Map every known revision to its predecessor, as the revision files state them."""
     return _read(version_folders())
 
 
@@ -51,8 +51,8 @@ def revisions() -> Mapping[str, str | None]:
 def _read(folders: tuple[Path, ...]) -> Mapping[str, str | None]:
     found = {}
     for path in (path for folder in folders for path in folder.glob("*.py")):
-        said = dict(_LINE.findall(path.read_text(encoding="utf-8")))
-        found[said["revision"]] = said["down_revision"] or None
+        fields = dict(_LINE.findall(path.read_text(encoding="utf-8")))
+        found[fields["revision"]] = fields["down_revision"] or None
     return MappingProxyType(found)
 
 
@@ -79,7 +79,7 @@ def current(engine: Engine) -> str | None:
 
 
 def not_todays(engine: Engine) -> list[str]:
-    """Return the views, triggers and functions that other code made; empty if the database is at no revision."""
+    """Return the names of views, triggers and functions that differ from this code's; none for an empty database."""
     with engine.execution_options(read_only=True).connect() as connection:
         return [] if revision_of(connection) is None else repeatable.not_todays(connection)
 
@@ -94,7 +94,7 @@ def revision_of(connection: Connection) -> str | None:
 
 @dataclass(frozen=True)
 class Made:
-    """How a schema was made: the revision of its tables, and the version of this package that upgraded it last.
+    """The origin of a schema: the revision of its tables, and the version of this package that upgraded it last.
 
     revision: None for an empty database. version: empty if it is not known.
     """
@@ -104,7 +104,7 @@ class Made:
 
 
 def read_made(connection: Connection) -> Made:
-    """Return how the schema was made that a transaction sees."""
+    """Return the origin of the schema that a transaction sees."""
     at = revision_of(connection)
     if at is None or not inspect(connection).has_table(STAMP):
         return Made(at, "")
@@ -120,9 +120,9 @@ def stamp(connection: Connection) -> None:
 
 
 def require_unchanged(connection: Connection, before: Made) -> None:
-    """Raise UpgradedError if the schema was made again since a process looked at it.
+    """Raise UpgradedError if the schema was upgraded since `before` was read.
 
-    A database that is empty in the meantime is being restored, which its generation shows.
+    A database that has become empty is being restored, which its generation shows.
     """
     now = read_made(connection)
     if now.revision is not None and now != before:
@@ -136,7 +136,7 @@ def require_unchanged(connection: Connection, before: Made) -> None:
 def require_current(engine: Engine) -> None:
     """Raise DatabaseError unless the database is at this code's revision and has its views and triggers.
 
-    UpgradedError if a newer version of this package made its schema.
+    Raises UpgradedError if a newer version of this package upgraded it.
     """
     at = current(engine)
     if at is None:
@@ -161,7 +161,7 @@ UPGRADE_BYTES_PER_S: Final = 3_000_000
 
 
 def upgrade_time(engine: Engine) -> str:
-    """Return for how long an upgrade takes at most, in words: an estimate by the size of the database."""
+    """Describe the longest time that an upgrade may take, estimated from the size of the database."""
     with engine.execution_options(read_only=True).connect() as connection:
         query = "SELECT pg_database_size(current_database())"
         if connection.dialect.name == "sqlite":
@@ -172,12 +172,12 @@ def upgrade_time(engine: Engine) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Join names, as many as fit in a message."""
+    """Join the first three names for a message, and count the others."""
     return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
 def require_known(database: str, found: Made) -> None:
-    """Raise UpgradedError for a schema that is newer than this code, DatabaseError for an older one than it supports.
+    """Raise UpgradedError for a schema that is newer than this code, DatabaseError for one that is too old to upgrade.
 
     database: its name in messages.
     """
@@ -198,20 +198,20 @@ def require_known(database: str, found: Made) -> None:
 
 
 def describe_new_registry() -> str:
-    """Return how to begin a registry beside one that no release reads."""
-    begun = "SHUFFLEBOARD_DATABASE_URL to an empty database"
+    """Return the remedy for a database that no release reads: how to create a new registry."""
+    setting = "SHUFFLEBOARD_DATABASE_URL to an empty database"
     if not get_settings().database_url:
-        begun = "SHUFFLEBOARD_HOME to an empty folder"
-    return f"set {begun} and run: {propose('db upgrade')}"
+        setting = "SHUFFLEBOARD_HOME to an empty folder"
+    return f"set {setting} and run: {propose('db upgrade')}"
 
 
 def is_newer(version: str) -> bool:
-    """Check that a version of this package is newer than this one; an unknown one is not."""
+    """Return whether a version of this package is newer than this one; an unknown version is not."""
     return _numbers(version) > _numbers(__version__)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, in the order in which they count; none for an unknown one."""
+    """Return the numbers of a version, the most significant first; empty for an unknown version."""
     return tuple(map(int, re.findall(r"\d+", version)))
 
 

@@ -1,12 +1,12 @@
-"""Views, triggers and audiences: `db upgrade` makes them from this code's texts, so that no revision contains them.
+"""Views, triggers and audiences: `db upgrade` creates them from this code, so that no revision contains them.
 
-The table `schema_definition` lists those that a database has, with a digest of the text that each was made from. It is
-to them what `alembic_version` is to the tables, and like that no part of the models. A database with other digests than
-today's is refused until `db upgrade` has run, as one at an older revision is.
+The table `schema_definition` lists the views, triggers and functions of a database, with a digest of the text from
+which each was created. It has the role that `alembic_version` has for the tables, and no model either. Until `db
+upgrade` has run, a database with other digests than this code's is refused, like a database at an older revision.
 
-Views of every audience are one group and triggers another: after a change of one text, the whole group is made again,
-since a view may select from any view before it, and an unchanged group costs no lock. On PostgreSQL a reader sees the
-old views until the transaction ends and the new ones afterwards.
+The views of all audiences are one group and the triggers another. If one text has changed, the whole group is created
+again, since a view may select from any view before it; an unchanged group needs no lock. On PostgreSQL a reader sees
+the old views until the transaction ends and the new ones afterwards.
 """
 
 # Every name in these statements is one of this package's, or was when the database was made.
@@ -30,7 +30,7 @@ Kind = Literal["view", "trigger", "function"]
 
 @dataclass(frozen=True)
 class Definition:
-    """The statement that makes a view, a trigger or a function; path: PostgreSQL's search path while it runs."""
+    """The statement that creates a view, a trigger or a function; path: PostgreSQL's search path while it runs."""
 
     kind: Kind
     statement: str
@@ -43,12 +43,12 @@ class Definition:
 
 
 def definitions(dialect: str) -> Mapping[str, Definition]:
-    """Name → how it is made on `sqlite` or `postgresql`, in creation order; PostgreSQL's views have schemas in it."""
+    """Map names to definitions on `sqlite` or `postgresql`, in creation order; on PostgreSQL with their schemas."""
     return MappingProxyType({**_views(dialect), **_triggers(dialect)})
 
 
 def _views(dialect: str) -> dict[str, Definition]:
-    if dialect == "sqlite":  # whose connections make an audience's views for themselves
+    if dialect == "sqlite":  # each connection creates the views of its audience itself
         return {
             name: Definition("view", f"CREATE VIEW {name} AS\n{views.view_sql(name, dialect)}") for name in views.VIEWS
         }
@@ -70,7 +70,7 @@ def _triggers(dialect: str) -> dict[str, Definition]:
 
 @cache
 def digests(dialect: str) -> Mapping[str, str]:
-    """Name → the digest of today's definition."""
+    """Map the names to the digests of this code's definitions."""
     return MappingProxyType({name: definition.digest for name, definition in definitions(dialect).items()})
 
 
@@ -82,18 +82,18 @@ def read_stored_digests(connection: Connection) -> dict[str, str]:
 
 
 def not_todays(connection: Connection) -> list[str]:
-    """Return the names of views, triggers and functions that are new, gone or made from another text, sorted.
+    """Return the names of views, triggers and functions that are new, removed or changed in this code, sorted.
 
-    Changes by hand are not included: they need a look at the catalogue, see `absent`.
+    Changes by hand are not detected here, but in the catalogue; see `absent`.
     """
-    here, today = read_stored_digests(connection), digests(connection.dialect.name)
-    if here == today:
+    stored, today = read_stored_digests(connection), digests(connection.dialect.name)
+    if stored == today:
         return []
-    return sorted(name for name in here.keys() | today.keys() if here.get(name) != today.get(name))
+    return sorted(name for name in stored.keys() | today.keys() if stored.get(name) != today.get(name))
 
 
 def absent(connection: Connection) -> list[str]:
-    """Return the names of today's views, triggers and functions that the database lacks, sorted."""
+    """Return the names of this code's views, triggers and functions that the database lacks, sorted."""
     return sorted(digests(connection.dialect.name).keys() - _present(connection).keys())
 
 
@@ -113,10 +113,10 @@ def refresh(connection: Connection) -> bool:
 
 
 def remove(connection: Connection) -> None:
-    """Drop all of them, in the caller's transaction, with their record.
+    """Drop all views, triggers and functions with their record, in the caller's transaction.
 
-    Tables are altered without them: on SQLite a batch ALTER fails on a table that a view uses, and silently drops
-    triggers. The schemas of audiences stay: they keep the default grants on their future views.
+    Call it before tables are altered: on SQLite a batch ALTER fails on a table that a view uses, and silently drops
+    triggers. The schemas of audiences stay, since they have the default grants on future views.
     """
     for kind in ("view", "trigger", "function"):
         _drop(connection, (kind,))
@@ -130,18 +130,18 @@ def _kinds(connection: Connection) -> dict[str, str]:
 
 def _drop(connection: Connection, kinds: Collection[Kind]) -> None:
     known = {**_kinds(connection), **{name: made.kind for name, made in definitions(connection.dialect.name).items()}}
-    there = _present(connection)
-    dropped = [name for name in there if known.get(name) in kinds]
-    gone = [name for name in dropped if known[name] == "view"]
-    if gone and connection.dialect.name == "postgresql":
-        # At once, so that none blocks another. From the outermost inwards, in a reader's order of locks.
-        connection.exec_driver_sql(f"DROP VIEW {', '.join(gone)}")
-    elif gone:
-        for name in gone:
+    present = _present(connection)
+    dropped = [name for name in present if known.get(name) in kinds]
+    views_to_drop = [name for name in dropped if known[name] == "view"]
+    if views_to_drop and connection.dialect.name == "postgresql":
+        # In one statement, so that the views do not block each other, and in the order in which a reader locks them.
+        connection.exec_driver_sql(f"DROP VIEW {', '.join(views_to_drop)}")
+    elif views_to_drop:
+        for name in views_to_drop:
             connection.exec_driver_sql(f"DROP VIEW {name}")
     for name in dropped:
         if known[name] == "trigger":
-            connection.exec_driver_sql(f"DROP TRIGGER {name}{there[name]}")
+            connection.exec_driver_sql(f"DROP TRIGGER {name}{present[name]}")
     for name in dropped:
         if known[name] == "function":
             connection.exec_driver_sql(f"DROP FUNCTION {name}()")
@@ -151,7 +151,7 @@ def _drop(connection: Connection, kinds: Collection[Kind]) -> None:
 
 
 def _present(connection: Connection) -> dict[str, str]:
-    """Return name → DROP's further argument, for each view, trigger and function in the database, the newest first."""
+    """Map each view, trigger and function in the database to the rest of its DROP statement, the newest first."""
     if connection.dialect.name == "sqlite":
         query = "SELECT name, '' FROM sqlite_master WHERE type IN ('view', 'trigger') ORDER BY rowid DESC"
         return {row[0]: row[1] for row in connection.execute(text(query))}
@@ -174,7 +174,7 @@ def _create(connection: Connection, wanted: Mapping[str, Definition]) -> None:
         f"CREATE TABLE IF NOT EXISTS {TABLE} (name TEXT PRIMARY KEY, kind TEXT NOT NULL, digest TEXT NOT NULL)"
     )
     for statement in _statements(connection.dialect.name, wanted):
-        # Past SQLAlchemy's text(), for which a colon in a comment is a parameter; psycopg takes a single % for one.
+        # Not through text(), which takes a colon in a comment for a parameter; psycopg does so with a single %.
         connection.exec_driver_sql(
             statement.replace("%", "%%") if connection.dialect.name == "postgresql" else statement
         )
@@ -191,7 +191,8 @@ def _statements(dialect: str, wanted: Mapping[str, Definition]) -> Iterator[str]
         yield from (f"CREATE SCHEMA IF NOT EXISTS {name}" for name in audiences.postgresql_schemas())
     for made in wanted.values():
         if made.path != path:
-            # The texts of the views name their tables without a schema: the path decides which they read, for good.
+            # The views name their tables without a schema; the search path at creation decides for good which tables
+            # they read.
             path = made.path
             yield f"SET LOCAL search_path = {path}"
         yield made.statement

@@ -6,8 +6,8 @@
     <prefix>_member_reader  the same for members' views
 
 The owner of a table can disable the triggers that protect sealed data, so website and workers own none. The readers are
-for people with a login of their own, and every limit that a role can have is set on the role. The website needs none of
-them: its SQL page reads files (`registry/sql/`). All of it can be run again.
+for people who log in to the database themselves, and every limit that a role can have is set on the role. The website
+does not need readers: its SQL page reads files (`registry/sql/`). All statements can be run again.
 """
 
 # Names in these statements are this file's, a checked prefix, or quoted.
@@ -28,11 +28,11 @@ from registry.schema.audiences import schema
 from registry.schema.planner import BY_EVALUATION, analyze
 
 CONNECTIONS: Final = 8
-"""How often a reader may be connected at the same time."""
+"""Most connections of a reader at the same time."""
 
 # Functions that a reader does not need: waits, locks and messages that affect others, writing past a read-only
 # transaction (large objects, until PostgreSQL 16), SQL within a text, ending others' queries, texts of any length.
-_TAKEN: Final = (
+_REVOKED: Final = (
     r"^(lo_.*|loread|lowrite|pg_sleep.*|pg_(try_)?advisory_.*|pg_notify|pg_logical_emit_message|set_config"
     r"|(query|table|schema|database|cursor)_to_xml.*|ts_stat|ts_rewrite|pg_(cancel|terminate)_backend|repeat|lpad|rpad)$"
 )
@@ -63,26 +63,26 @@ class RoleNames:
 
     @property
     def reader(self) -> str:
-        """Return the role that reads public rows."""
+        """Return the name of the role that reads public rows."""
         return f"{self.prefix}_reader"
 
     @property
     def member_reader(self) -> str:
-        """Return the role that reads members' rows."""
+        """Return the name of the role that reads members' rows."""
         return f"{self.prefix}_member_reader"
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Return every role."""
+        """Return the names of all four roles."""
         return (self.owner, self.app, self.reader, self.member_reader)
 
 
 _SUPERUSERS: Final = frozenset({"temp_file_limit"})
-"""Settings that only a superuser may give, and nobody else may change."""
+"""Settings that only a superuser may set or change."""
 
 
 READER_SECONDS: Final = 60
-"""How long a statement of a reader may take."""
+"""Longest time of a reader's statement."""
 
 
 def reader_settings(schema: str) -> dict[str, str]:
@@ -101,7 +101,7 @@ def reader_settings(schema: str) -> dict[str, str]:
         "temp_buffers": "1MB",
         "max_parallel_workers_per_gather": "0",
         "jit": "off",
-        # A query whose asker is gone ends.
+        # Ends a query whose client is gone.
         "client_connection_check_interval": "2s",
         "temp_file_limit": "256MB",
     }
@@ -122,24 +122,25 @@ def compare_settings(expected: Mapping[str, str], found: Mapping[str, str]) -> l
 
 
 def script(names: RoleNames, database: str, *, superuser: bool = True) -> Iterator[str]:
-    """Yield the statements that make or refresh the roles of `database`, which is at the newest schema.
+    """Yield the statements that create or refresh the roles of `database`, which is at the newest schema.
 
-    superuser: whether to include the statements that only a superuser may run: the bound on temporary files, and
-    revoking functions that readers do not need from everyone. Passwords are not part of it.
+    superuser: whether to include the statements that only a superuser may run: the limit on temporary files, and
+    revoking functions that readers do not need from everyone. Passwords are set separately.
     """
     yield from _make_roles(names, superuser)
-    yield from _hand_over(names, database)
+    yield from _transfer_ownership(names, database)
     yield from _grant_app(names)
     yield from _grant_readers(names, superuser)
     if superuser:
-        yield from _take_functions(names)
+        yield from _revoke_functions(names)
 
 
 def apply_roles(engine: Engine, names: RoleNames, passwords: Mapping[str, str]) -> bool:
-    """Make or refresh the roles, in one transaction; return whether as a superuser.
+    """Create or refresh the roles in one transaction; return whether it was run by a superuser.
 
     passwords: role to new password; the others keep theirs. The server gets the stored form of a password, not the
-    password. Raises UsageError for SQLite and for passwords of other roles, DatabaseError if it is refused.
+    password. Raises UsageError for SQLite and for passwords of other roles, DatabaseError if the server refuses a
+    statement.
     """
     if engine.dialect.name != "postgresql":
         raise UsageError("only PostgreSQL has roles")
@@ -180,7 +181,7 @@ def _make_roles(names: RoleNames, superuser: bool) -> Iterator[str]:
         if superuser:
             yield f"ALTER ROLE {role} NOSUPERUSER NOREPLICATION NOBYPASSRLS"
     if not superuser:
-        # Who is no superuser hands things over to roles that he is in.
+        # Only a superuser can transfer ownership to a role without being its member.
         yield f"GRANT {names.owner} TO CURRENT_USER"
 
 
@@ -189,7 +190,7 @@ def _schemas() -> tuple[str, ...]:
     return ("public", *views, *(f"{name}_tables" for name in views))
 
 
-def _hand_over(names: RoleNames, database: str) -> Iterator[str]:
+def _transfer_ownership(names: RoleNames, database: str) -> Iterator[str]:
     """Yield statements that transfer ownership to the owner, and revoke PostgreSQL's default rights of everyone."""
     yield f"REVOKE CREATE, TEMPORARY ON DATABASE {_quote(database)} FROM PUBLIC"
     yield f"GRANT CONNECT ON DATABASE {_quote(database)} TO {', '.join(names.all)}"
@@ -234,8 +235,8 @@ def _grant_app(names: RoleNames) -> Iterator[str]:
     for name in _schemas()[1:]:
         yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {name} TO {names.app}"
         yield f"{of_owner} {name} GRANT SELECT ON TABLES TO {names.app}"
-    # Only the owner of a table may ANALYZE it (until PostgreSQL 17): others are warned and passed by.
-    # ANALYZE takes no parameters, and names that come from outside are not put into a statement that the owner runs.
+    # Until PostgreSQL 17 only a table's owner may ANALYZE it; for others the table is skipped with a warning. ANALYZE
+    # takes no parameters, and names from outside must not get into a statement that the owner runs.
     function = "public.shuffleboard_renew_statistics(text[])"
     counted = "\n".join(
         f"    IF '{table}' = ANY (tables) THEN ANALYZE public.{table}{columns}; END IF;"
@@ -259,7 +260,7 @@ def _grant_readers(names: RoleNames, superuser: bool) -> Iterator[str]:
         yield f"GRANT USAGE ON SCHEMA {name} TO {role}"
         yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {name} TO {role}"
         yield f"ALTER DEFAULT PRIVILEGES FOR ROLE {names.owner} IN SCHEMA {name} GRANT SELECT ON TABLES TO {role}"
-        # `db upgrade` sets this, and the website needs no others (registry/schema/audiences.py says why).
+        # `db upgrade` sets this too; registry/schema/audiences.py explains why.
         yield f"""\
 DO $$
 DECLARE view text;
@@ -268,21 +269,21 @@ BEGIN
         EXECUTE format('ALTER VIEW {name}.%I SET (security_barrier = true)', view);
     END LOOP;
 END $$"""
-        # Reset changes by the role's users.
+        # Undo changes by the role's users.
         yield f"ALTER ROLE {role} RESET ALL"
         for setting, value in reader_settings(name).items():
             if superuser or setting not in _SUPERUSERS:
                 yield f"ALTER ROLE {role} SET {setting} = '{value}'"
 
 
-def _take_functions(names: RoleNames) -> Iterator[str]:
+def _revoke_functions(names: RoleNames) -> Iterator[str]:
     """Revoke, for this database, functions that readers do not need; owner and app keep them."""
     yield f"""\
 DO $$
 DECLARE name regprocedure;
 BEGIN
     FOR name IN
-        SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '{_TAKEN}'
+        SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '{_REVOKED}'
     LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', name);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {names.owner}, {names.app}', name);

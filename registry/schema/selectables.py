@@ -1,4 +1,4 @@
-"""The SQL views as things to select from, with the Python type of each column."""
+"""The SQL views as SQLAlchemy selectables, with the Python type of each column."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -28,12 +28,12 @@ _TYPES: Final[Mapping[str, TypeEngine[Any]]] = {
 
 
 def view_of(name: str, *, whole: bool = True) -> FromClause:
-    """Return a SQL view to select from. whole: with the columns that the API's answers leave out."""
+    """Return a SQL view to select from. whole: include the columns that the API's answers leave out."""
     return relation_of(name, {item.name: item.type for item in columns_of(name).values() if whole or item.answers})
 
 
 def relation_of(name: str, types: Mapping[str, str]) -> FromClause:
-    """Return a view or table to select from. types: of its documented columns."""
+    """Return a view or table to select from. types: column to documented type."""
     return table(name, *(column(column_name, _TYPES[kind]) for column_name, kind in types.items()))
 
 
@@ -70,7 +70,7 @@ def list_rows(result: Result[Any]) -> list[Row]:
 
 
 def _number(value: Any) -> Any:
-    """Convert PostgreSQL's decimals: sums of integers have no fraction, averages have one."""
+    """Convert a decimal of PostgreSQL: to int without fraction digits, as in sums of integers, else to float."""
     if not isinstance(value, Decimal):
         return value
     exponent = value.as_tuple().exponent

@@ -1,4 +1,4 @@
-"""Triggers that keep sealed rows as they were: one file per engine, statements separated by blank lines."""
+"""Triggers that protect sealed rows: one file per engine, with statements separated by blank lines."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ def trigger_names(dialect: str) -> list[str]:
 
 
 def trigger_statements(dialect: str) -> dict[str, str]:
-    """Name of each trigger, and on PostgreSQL of each of their functions, to the statement that makes it."""
+    """Map each trigger, and on PostgreSQL each trigger function, to the statement that creates it."""
     blocks = (_FOLDER / f"{dialect}.sql").read_text(encoding="utf-8").split("\n\n")
     statements = [block.strip() for block in blocks if block.startswith("CREATE")]
     return {statement.split("(")[0].split()[2]: statement for statement in statements}

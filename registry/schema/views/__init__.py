@@ -57,6 +57,6 @@ def read_by(sql: str) -> list[str]:
 def _fill(name: str, sql: str) -> str:
     if "{{" not in sql:
         return sql
-    from registry.schema.views.metric_columns import FILLED  # the metrics come with it, which most readers do without
+    from registry.schema.views.metric_columns import FILLED  # it imports the metrics, which most callers do not need
 
     return re.sub(r"\{\{ (\w+) \}\}", lambda place: FILLED[name][place[1]](), sql)

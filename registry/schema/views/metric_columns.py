@@ -1,4 +1,4 @@
-"""Columns for the places that views leave open: of metrics from their entries, of predictions from the tables."""
+"""SQL for the placeholders in views: columns of metrics from METRICS, and of predictions from the tables."""
 
 # ruff: noqa: S608 - views are made of our own text alone
 
@@ -31,7 +31,7 @@ def _question_metrics() -> Iterator[str]:
 
 
 def _means() -> Iterator[str]:
-    """Yield means of each metric of questions, and of each combined pair over the questions with both."""
+    """Yield the mean of each question metric, and both means of each combined pair over questions that have both."""
     for name in QUESTION_METRICS:
         averaging = METRICS[name].averaging
         mean = f"avg(question_metrics.{name})"
@@ -66,9 +66,9 @@ def _scope_metrics() -> Iterator[str]:
 
 
 def _combine(pair: FunctionOfTwoMeans, first: str, second: str) -> str:
-    """Return the pair's function as SQL over columns."""
+    """Return a function of two means as SQL over two columns."""
     dialect = DefaultDialect()
-    dialect.div_is_floordiv = False  # means are no integers: without a cast, none is rounded
+    dialect.div_is_floordiv = False  # means are not integers, so division needs no cast
     value = pair.function(literal_column(first), literal_column(second))
     sql = str(value.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
     return f"case when {first} > 0 then {sql} end" if pair.share_of_first else sql
@@ -86,7 +86,7 @@ def _values() -> Iterator[str]:
 
 
 def _shares(column: Callable[[FunctionOfTwoMeans], str]) -> Callable[[], Iterator[str]]:
-    """Return branches of a CASE for the metrics that are shares of another's mean."""
+    """Return a function that yields CASE branches for the metrics that are shares of another metric's mean."""
     pairs = {name: metric.of_two_means for name, metric in METRICS.items()}
     return lambda: (
         f"when '{name}' then {column(pair)}" for name, pair in pairs.items() if pair is not None and pair.share_of_first
@@ -111,7 +111,7 @@ _DRAWN: Final = """select
                         and own.own_options
                 ) as own_answer
                 group by own_answer.prompt, own_answer.draw"""
-"""The answers that were drawn by themselves: of several variants with one draw the lowest. correct: 1 or 0."""
+"""The answers that were drawn independently: of several variants with one draw, the lowest. correct: 1 or 0."""
 
 _BY_PROMPT: Final = f"""select drawn.prompt, sum(drawn.correct) as correct, count(*) as times
             from (
@@ -151,13 +151,13 @@ _ACROSS_ORDERS: Final = """case when counted.own_prompts > 1 then case
         else (
         {repeated}
     ) end end"""
-"""If every prompt was answered once, the counts say it all; else the prompts have to be counted."""
+"""If every prompt was answered once, counts per question suffice; otherwise the value is computed over prompts."""
 
 _PAIRS: Final = (
     "(sum(asked.correct * 1.0 / asked.times) * sum(asked.correct * 1.0 / asked.times) "
     "- sum(asked.correct * asked.correct * 1.0 / (asked.times * asked.times))) / (count(*) * (count(*) - 1))"
 )
-"""The mean of products over pairs of prompts: the square of the sum, less the squares, over the number of pairs."""
+"""The mean of products over pairs of prompts: the squared sum minus the sum of squares, over the number of pairs."""
 
 _IN_ORDERS: Final[Mapping[str, tuple[str, str]]] = {
     "average_accuracy": (
@@ -169,7 +169,7 @@ _IN_ORDERS: Final[Mapping[str, tuple[str, str]]] = {
         _PAIRS,
     ),
 }
-"""Column of question_statistics to its value if every prompt was answered once, and to that over the prompts."""
+"""Column of question_statistics → its value if every prompt was answered once, and its value over prompts otherwise."""
 
 _REPEATS: Final[Mapping[str, str]] = {
     "repeated_prompts": "sum(case when asked.times > 1 then 1 else 0 end)",
@@ -180,9 +180,10 @@ _REPEATS: Final[Mapping[str, str]] = {
     "asked.correct * (asked.correct - 1) * 1.0 / (asked.times * (asked.times - 1)) end)",
     "worst_order_low": "case when min(asked.times) = max(asked.times) then min(asked.correct * 1.0 / asked.times) end",
 }
-"""Column of question_statistics to its value over the prompts: how often each was answered, and how often rightly.
+"""Column of question_statistics → its value over prompts, from the counts of their answers and right answers.
 
-Defined if a prompt was answered several times."""
+Defined if a prompt was answered several times.
+"""
 
 
 def _repeats() -> Iterator[str]:
@@ -208,14 +209,14 @@ def _lines(columns: Callable[[], Iterable[str]], indent: int, separator: str = "
 
 
 def _prediction() -> Iterator[str]:
-    """Yield the columns of predictions but the state, which the view completes, and their sources."""
+    """Yield the columns of predictions, without their sources and without the state, which the view completes."""
     for column in Prediction.__table__.columns:
         if column.name != "state" and not column.name.startswith("reused_from_"):
             yield f"prediction.{column.name}"
 
 
 def _generation() -> Iterator[str]:
-    """Yield the columns of generated texts but the text itself, which the view names, and the thought."""
+    """Yield the columns of generations, without the thought and without the text, which the view names itself."""
     for column in Generation.__table__.columns:
         if column.name.startswith(("thought_", "extracted")):
             yield f"generation.{column.name}"
@@ -246,4 +247,4 @@ FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "seconds": _lines(_shares(lambda pair: f"'{pair.second}'"), 4, ""),
     },
 }
-"""View → name of a place in its file → its text."""
+"""View → name of a placeholder in its file → function that returns its SQL."""
