@@ -17,14 +17,13 @@ from registry.files.allowance import Allowance
 from registry.files.parquet import batch_size, rows_of_batch
 
 _BATCHES: Final = {2: 1, 3: None}
-"""Kind of a message's header to the field in which it has its batch: of a dictionary, or itself."""
+"""Header type of a message → number of the field with its record batch; None if the header is the batch."""
 
 
 def arrow_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield each row as column to value.
+    """Yield each row as a dictionary of its columns.
 
-    Raises IngestError for a file that is not Arrow's stream, is damaged or compressed; and, naming file, size and
-    limit, if it unpacks to too much.
+    Raises IngestError for a file that is not an Arrow stream, is damaged or compressed, or unpacks to too much.
     """
     allowance = Allowance(path.name)
     try:
@@ -47,7 +46,7 @@ def arrow_rows(path: Path) -> Iterator[dict[str, Any]]:
         raise IngestError(f"{path.name}: cannot be read as an Arrow stream ({reason}); check the file") from None
 
 
-# Flatbuffers, as far as the headers of messages use them
+# The parts of Flatbuffers that the headers of messages use
 
 
 def _is_compressed(message: bytes) -> bool:

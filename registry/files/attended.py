@@ -1,8 +1,8 @@
-"""Calls of the hub's client that always end: when nothing arrives, in a trickle, in refusals or endless redirects.
+"""Calls of the hub's client that always end, even if the hub is silent, slow, busy or redirects endlessly.
 
 The client waits without limit for some answers, retries for minutes in silence, and reads answers of any size into
-memory. So each call runs in a thread, hooks on its requests count the bytes received, and the caller gives up on too
-few or too many.
+memory. So each call runs in a thread, hooks on its requests count the bytes received, and the caller gives up if too
+few or too many arrive.
 """
 
 import threading
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 PASSING: Final = (408, 429, 500, 502, 503, 504)
 """Statuses after which a request is repeated."""
 WINDOWS: Final = 3
-"""A call is given up after so many times HF_HUB_DOWNLOAD_TIMEOUT in which less than SLOWEST came."""
+"""A call is given up after this many times HF_HUB_DOWNLOAD_TIMEOUT with less than SLOWEST bytes a second."""
 SLOWEST: Final = 1024
-"""Bytes a second."""
+"""Slowest accepted download, in bytes per second."""
 MOST_REQUESTS: Final = 60
-"""Of one call: the client follows redirects and resumes, and does neither forever."""
+"""Most requests of one call, which follows redirects and resumes downloads."""
 DOCUMENT: Final = 64 << 20
-"""Bytes of a document: a repository of a hundred thousand files has half as many."""
+"""Most bytes of a document; that of a repository with a hundred thousand files has half as many."""
 DOCUMENT_MEMORY: Final = 384 << 20
-"""Bytes that it may take once it is read."""
+"""Most bytes of memory for a parsed document."""
 _TICK: Final = 0.1
 
 T = TypeVar("T")
@@ -37,13 +37,13 @@ _tell: Callable[[str], None] | None = None
 
 
 def tell_to(tell: Callable[[str], None] | None) -> None:
-    """Set the receiver of lines about waiting: a command's stderr; None: the log."""
+    """Set the function that prints messages about waiting, such as a command's stderr; None: write them to the log."""
     global _tell  # noqa: PLW0603
     _tell = tell
 
 
 def say(message: str) -> None:
-    """Report the reason for waiting."""
+    """Report why a call is waiting."""
     if _tell is None:
         log.info("hub", message=message)
     else:
@@ -51,11 +51,11 @@ def say(message: str) -> None:
 
 
 class HubError(Exception):
-    """A failure of the hub that retries by the client would not fix; the text names it."""
+    """A failure of the hub that retries by the client would not fix; the message names it."""
 
 
 class RefusedError(HubError):
-    """A status of PASSING. wait: seconds that the hub requests; None if it gives none."""
+    """The hub answered with a status of PASSING. wait: seconds that it requests; None if it requests none."""
 
     def __init__(self, status: int, wait: float | None) -> None:
         super().__init__(f"the hub answered with status {status}")
@@ -64,7 +64,11 @@ class RefusedError(HubError):
 
 @dataclass
 class _Call:
-    """The state of a call for its hooks. most: bytes that it may receive. waiting: since when, and for whose answer."""
+    """The state of a call, which its hooks update.
+
+    named: its name in messages. patience: HF_HUB_DOWNLOAD_TIMEOUT, in seconds. most: bytes that it may receive.
+    waiting: start and host of the request whose answer is awaited; None if there is none.
+    """
 
     named: str
     patience: float
@@ -77,14 +81,14 @@ class _Call:
 
 
 _current = threading.local()
-_hooked = threading.Lock()
+_hook_lock = threading.Lock()
 _is_hooked = False
 
 
 def attend(named: str, ask: Callable[[], T], most: int = DOCUMENT) -> T:
-    """Return or raise the outcome of `ask`, a call of the hub's client.
+    """Run `ask`, a call of the hub's client, and return its result or raise its error.
 
-    named: its name in lines and errors. most: bytes that it may receive.
+    named: the call's name in messages. most: bytes that it may receive.
     Raises HubError if the hub is silent, too slow, refuses for now, redirects in a loop, sends too much, or returns a
     web page in place of a document.
     """
@@ -98,7 +102,7 @@ def attend(named: str, ask: Callable[[], T], most: int = DOCUMENT) -> T:
         _current.call = call
         try:
             outcome.append((ask(), None))
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             outcome.append((None, error))
         finally:
             call.done.set()
@@ -115,21 +119,21 @@ def attend(named: str, ask: Callable[[], T], most: int = DOCUMENT) -> T:
 
 
 def _watch(call: _Call) -> None:
-    """Return when the call is done. Raises HubError if too little arrived for too long."""
+    """Wait until the call is done. Raises HubError if too little arrived for too long."""
     window = WINDOWS * call.patience
     silent, received, last = 0.0, 0, time.monotonic()
-    told = False
+    reported = False
     while not call.done.wait(_TICK):
         now = time.monotonic()
-        # A wait for another process that downloads the same file is no fault of the hub's.
+        # Only time with a pending request counts: the client may wait for another process that downloads the same file.
         waiting = call.waiting
         silent += now - last if waiting is not None else 0.0
         last = now
         if call.received - received >= SLOWEST * max(silent, 1.0):
-            silent, received, told = 0.0, call.received, False
+            silent, received, reported = 0.0, call.received, False
         host = "the hub" if waiting is None else waiting[1]
-        if silent >= call.patience and not told:
-            told = True
+        if silent >= call.patience and not reported:
+            reported = True
             what = f"only {call.received - received} bytes" if call.received > received else "nothing"
             say(f"{call.named}: waiting for {host}, which has sent {what} for {silent:.0f} s")
         if silent >= window:
@@ -143,30 +147,30 @@ def _watch(call: _Call) -> None:
 def _hook_client() -> None:
     """Add the hooks to every HTTP client that the hub's library makes, after its own."""
     global _is_hooked  # noqa: PLW0603
-    with _hooked:
+    with _hook_lock:
         if _is_hooked:
             return
         import httpx2
         from huggingface_hub import constants, get_session, set_client_factory
 
-        theirs = get_session().event_hooks["request"]
+        hub_hooks = get_session().event_hooks["request"]
 
         def client() -> httpx2.Client:
             return httpx2.Client(
-                event_hooks={"request": [*theirs, _check_request], "response": [_check_response]},
+                event_hooks={"request": [*hub_hooks, _check_request], "response": [_check_response]},
                 follow_redirects=True,
                 timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
             )
 
         set_client_factory(client)
-        # To name the program that runs it, the client keeps a list of the hub's in a file for a day. A list that is
-        # not one breaks every call of that day.
+        # For its user agent the client caches a list from the hub for a day; if the list is broken, every call of that
+        # day fails.
         constants.HF_HUB_DISABLE_TELEMETRY = True
         _is_hooked = True
 
 
 def _check_request(request: "httpx2.Request") -> None:
-    """Count a request against its call, and give it a time-out, so that no call goes on forever."""
+    """Count a request against its call and give it a time-out, so that no call goes on forever."""
     call: _Call | None = getattr(_current, "call", None)
     if call is None:
         return
@@ -175,20 +179,22 @@ def _check_request(request: "httpx2.Request") -> None:
     call.requests += 1
     if call.requests > MOST_REQUESTS:
         raise HubError(f"{request.url.host} redirects or breaks off without end ({MOST_REQUESTS} requests)")
-    request.headers["Accept-Encoding"] = "identity"  # a little may unpack to anything
+    request.headers["Accept-Encoding"] = "identity"  # a small compressed answer could unpack to any size
     request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), call.patience)
     call.waiting = (time.monotonic(), request.url.netloc.decode("ascii", "replace"))
 
 
 def _check_response(response: "httpx2.Response") -> None:
-    """Count the bytes of an answer and report its problems, called after its headers."""
+    """Check the headers of an answer, and count its bytes while they are read."""
     call: _Call | None = getattr(_current, "call", None)
     if call is None:
         return
     if response.status_code in PASSING:
         call.waiting = None
-        asked = response.headers.get("Retry-After", "")
-        raise RefusedError(response.status_code, float(asked) if asked.isascii() and asked.isdigit() else None)
+        retry_after = response.headers.get("Retry-After", "")
+        raise RefusedError(
+            response.status_code, float(retry_after) if retry_after.isascii() and retry_after.isdigit() else None
+        )
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     host, is_document = response.request.url.host, response.is_success and "/api/" in response.request.url.path
     if is_document and kind == "text/html":
@@ -204,7 +210,7 @@ def _check_response(response: "httpx2.Response") -> None:
 def _count_stream(stream: Any, call: _Call, host: str, *, is_document: bool) -> Any:
     import httpx2
 
-    def weigh(parts: Iterator[bytes]) -> Iterator[bytes]:
+    def check_document(parts: Iterator[bytes]) -> Iterator[bytes]:
         content = b"".join(parts)
         try:
             decode_answer(content, DOCUMENT_MEMORY)
@@ -216,7 +222,7 @@ def _count_stream(stream: Any, call: _Call, host: str, *, is_document: bool) -> 
 
     class Counted(httpx2.SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
-            return weigh(self._parts()) if is_document else self._parts()
+            return check_document(self._parts()) if is_document else self._parts()
 
         def _parts(self) -> Iterator[bytes]:
             try:

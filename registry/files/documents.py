@@ -1,7 +1,7 @@
-"""JSON documents that are read whole: logs, exports, records of data sets. Each is weighed before it is read.
+"""JSON documents that are read into memory: logs, exports, records of datasets.
 
-A document may take the memory of a kept file (`registry.files.allowance`), whether its bytes are a few texts or
-millions of tiny values.
+The memory of a document is estimated before it is parsed. It may be that of a kept file (`registry.files.allowance`),
+whether the document consists of a few texts or of millions of tiny values.
 """
 
 import json
@@ -21,8 +21,8 @@ from registry.untrusted import TooHeavyError, decode, decode_answer
 def read_document(path: Path, name: str | None = None, *, constants: bool = False, storable: bool = True) -> Any:
     """Return the JSON document of a file. name: its name in messages.
 
-    constants: accept NaN and Infinity, which are not JSON; the reader refuses them in place of numbers. storable:
-    whether values that no database can store, such as NUL in a text, are refused.
+    constants: accept NaN and Infinity, which the caller then has to refuse in place of numbers. storable: refuse values
+    that no database can store, such as NUL in a text.
     Raises IngestError naming the file, the problem and the remedy.
     """
     name = name or path.name
@@ -30,9 +30,9 @@ def read_document(path: Path, name: str | None = None, *, constants: bool = Fals
     refuse_pipe(path)
     try:
         with path.open("rb") as stream:
-            # It is in memory as bytes and as text.
+            # Its bytes and its text are in memory at the same time.
             allowance.take(2 * os.fstat(stream.fileno()).st_size)
-            # One copy at a time: the bytes go as soon as there is a text.
+            # The bytes are freed as soon as they are decoded.
             text = stream.read(allowance.limit).decode("utf-8-sig")
     except FileNotFoundError:
         raise no_such_file(path) from None

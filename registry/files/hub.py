@@ -1,4 +1,4 @@
-"""Files of a dataset or a model on the hub, downloaded into the hub client's own cache: resumed, checked, never run."""
+"""Downloads of a dataset's or a model's files from the hub into its client's cache: resumed, checked, never run."""
 
 import errno
 import hashlib
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
 
 ATTEMPTS: Final = 3
-"""Before a hub that is busy or breaks off is given up."""
+"""Attempts before a hub that is busy or breaks off is given up."""
 LONG_WAIT: Final = 5.0
-"""Seconds from which a wait is reported."""
+"""Shortest wait that is reported, in seconds."""
 LONGEST_WAIT: Final = 60.0
-"""Longest wait in seconds that is accepted from a hub."""
+"""Longest wait that a hub may request, in seconds."""
 SPARE: Final = 64 << 20
-"""Bytes that stay free on the disk after a download."""
-SAID_FROM: Final = 64 << 20
-"""Bytes of a download from which on its progress is logged."""
+"""Bytes that must stay free on the disk after a download."""
+LOGGED_FROM: Final = 64 << 20
+"""Smallest download whose progress is logged, in bytes."""
 _COMMIT: Final = re.compile("[0-9a-f]{40}")
 
 T = TypeVar("T")
@@ -69,9 +69,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Files of one commit. files: path inside the dataset and on this machine, in the order of the former.
+    """The files of one commit.
 
-    created: day on which the repository was created; None if the hub was not asked or does not say.
+    files: (path in the repository, path on this machine), sorted. created: day on which the repository was created;
+    None if it is not known.
     """
 
     commit: str
@@ -79,7 +80,7 @@ class Snapshot:
     created: str | None = None
 
     def matching(self, pattern: str) -> list[tuple[Path, str, str]]:
-        """Return the files of a pattern, each with the text of its first `*` and its path inside the dataset."""
+        """Return (path on this machine, text matched by the first `*`, path in the repository) of files that match."""
         found = [(path, _matches(pattern, name), name) for name, path in self.files]
         return [(path, match[1] if match.groups() else "", name) for path, match, name in found if match is not None]
 
@@ -89,10 +90,10 @@ def download(source: Source, patterns: Sequence[str], *, optional: bool = False)
 
     optional: whether a pattern may match nothing. Weights are downloaded last, so a folder with weights is complete.
     Raises IngestError or ModelError naming source, revision and remedy if the hub refuses, does not answer, has no such
-    file, answers with another commit, or serves a file whose digest is not the hub's own; StorageError if the disk is
-    full.
+    file, answers with another commit, or serves a file that does not match the hub's digest; StorageError if the disk
+    is full.
     """
-    # It takes half a second to load, and most commands do without.
+    # Importing it takes half a second, and most commands do not need it.
     from huggingface_hub import HfApi
     from huggingface_hub.errors import OfflineModeIsEnabled
 
@@ -104,10 +105,10 @@ def download(source: Source, patterns: Sequence[str], *, optional: bool = False)
     try:
         info = _ask_hub(source, ask)
     except OfflineModeIsEnabled:
-        return _cached(source, patterns)
-    there = [item.rfilename for item in info.siblings or []]
+        return _take_cached(source, patterns)
+    available = [item.rfilename for item in info.siblings or []]
     if not optional:
-        _every_pattern_matches(source.error, patterns, there)
+        _require_matches(source.error, patterns, available)
     wanted = [item for item in info.siblings or [] if any(_matches(pattern, item.rfilename) for pattern in patterns)]
     commit = info.sha or source.revision or "main"
     if source.revision is not None and _COMMIT.fullmatch(source.revision) and commit != source.revision:
@@ -117,29 +118,29 @@ def download(source: Source, patterns: Sequence[str], *, optional: bool = False)
         )
     wanted.sort(key=lambda item: (item.rfilename.endswith(".safetensors"), item.rfilename))
     lacking = sum(item.size or 0 for item in wanted if not _is_cached(source, item.rfilename, commit))
-    _fits_on_disk(source, lacking)
+    _require_space(source, lacking)
     files = []
     done = 0
     for item in wanted:
         new = not _is_cached(source, item.rfilename, commit)
-        files.append((item.rfilename, _file(source, item, commit)))
-        if new and lacking >= SAID_FROM:
+        files.append((item.rfilename, _download_file(source, item, commit)))
+        if new and lacking >= LOGGED_FROM:
             done += item.size or 0
             log.info("downloaded", source=source.named, file=item.rfilename, bytes=done, of_bytes=lacking)
     created = f"{info.created_at:%Y-%m-%d}" if info.created_at is not None else None
     return Snapshot(commit, tuple(sorted(files)), created)
 
 
-def _file(source: Source, item: "RepoSibling", commit: str) -> Path:
-    """Return one file of a commit; a cached file without the hub's digest is downloaded again."""
+def _download_file(source: Source, item: "RepoSibling", commit: str) -> Path:
+    """Return one file of a commit; a cached file that does not match the hub's digest is downloaded again."""
     from huggingface_hub import hf_hub_download
 
     get = partial(hf_hub_download, source.repository, item.rfilename, repo_type=source.kind, revision=commit)
     for _ in range(2):
-        # The client starts again if a connection broke and the hub does not resume.
+        # Several times the file's size: the client starts again if a connection breaks and the hub cannot resume.
         most = sys.maxsize if item.size is None else 4 * item.size + (1 << 20)
         path = Path(_ask_hub(source, get, item.rfilename, most))
-        problem = _unlike(item, path)
+        problem = _describe_difference(item, path)
         if problem is None:
             return path
         path.resolve().unlink(missing_ok=True)  # the cache may contain the damaged file: remove the link and its target
@@ -149,7 +150,7 @@ def _file(source: Source, item: "RepoSibling", commit: str) -> Path:
     )
 
 
-def _unlike(item: "RepoSibling", path: Path) -> str | None:
+def _describe_difference(item: "RepoSibling", path: Path) -> str | None:
     """Describe how a downloaded file differs from the hub's list: in length or digest; None if it does not."""
     size = path.stat().st_size
     if item.size is not None and size != item.size:
@@ -179,7 +180,7 @@ def _is_cached(source: Source, file: str, commit: str) -> bool:
 
 
 def cached_folder(source: Source) -> Path | None:
-    """Return the folder of the hub client's cache with files of the source; it may lack some."""
+    """Return the folder of the source in the hub client's cache, which may lack files; None if it is not cached."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -191,7 +192,7 @@ def cached_folder(source: Source) -> Path | None:
         return None
 
 
-def _cached(source: Source, patterns: Sequence[str]) -> Snapshot:
+def _take_cached(source: Source, patterns: Sequence[str]) -> Snapshot:
     folder = cached_folder(source)
     if folder is None:
         elsewhere = ", or fetch elsewhere with --to FOLDER and here with --from FOLDER"
@@ -210,26 +211,26 @@ def snapshot_folder(
     *,
     optional: bool = False,
 ) -> Snapshot:
-    """Return the files of a folder that match the patterns. error: makes an error from a problem."""
-    there = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    """Return the files of a folder that match the patterns. error: creates an error from a problem."""
+    available = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     if not optional:
-        _every_pattern_matches(error, patterns, there)
-    wanted = [name for name in there if any(_matches(pattern, name) for pattern in patterns)]
+        _require_matches(error, patterns, available)
+    wanted = [name for name in available if any(_matches(pattern, name) for pattern in patterns)]
     return Snapshot(commit, tuple((name, folder / name) for name in wanted))
 
 
 def _matches(pattern: str, name: str) -> re.Match[str] | None:
-    """Match a name with a pattern; `*` is any part of one name."""
+    """Match a path with a pattern, in which `*` matches any text without a slash."""
     expression = "([^/]*)".join(re.escape(part) for part in pattern.split("*"))
     return re.fullmatch(expression, name)
 
 
-def _every_pattern_matches(
-    error: Callable[[str], ShuffleboardError], patterns: Iterable[str], there: Sequence[str]
+def _require_matches(
+    error: Callable[[str], ShuffleboardError], patterns: Iterable[str], available: Sequence[str]
 ) -> None:
     for pattern in patterns:
-        if not any(_matches(pattern, name) for name in there):
-            data = [name for name in there if not name.startswith(".") and name != "README.md"]
+        if not any(_matches(pattern, name) for name in available):
+            data = [name for name in available if not name.startswith(".") and name != "README.md"]
             listed = ", ".join(data[:8]) + (", …" if len(data) > 8 else "")
             raise error(
                 f"has no file {pattern!r}; it has {listed or 'none'}: name another --revision, or write a recipe of "
@@ -237,7 +238,7 @@ def _every_pattern_matches(
             )
 
 
-def _fits_on_disk(source: Source, size: int) -> None:
+def _require_space(source: Source, size: int) -> None:
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
@@ -258,7 +259,7 @@ def _ask_hub(source: Source, ask: Callable[[], T], file: str = "", most: int = D
     import httpx2
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-    # The client warns of each of its own attempts; reports are made here.
+    # The client would log each of its own attempts; they are reported here instead.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -279,7 +280,8 @@ def _ask_hub(source: Source, ask: Callable[[], T], file: str = "", most: int = D
                 raise source.error(f"{error}; {_TO_CHECK}", file) from None
             if full := explain(error):
                 raise full from None
-            # The client reports many refusals only as a file that is not in its cache, and chains the reason.
+            # The client reports many refusals only as a file that is missing in its cache, with the real error as the
+            # cause.
             cause = error.__cause__ if isinstance(error.__cause__, HfHubHTTPError) else error
             status = (
                 error.status

@@ -1,4 +1,4 @@
-"""Manifests of exported folders: the file that lists all others, and the format that it names."""
+"""Manifests of exported folders: the file that lists all other files."""
 
 from pathlib import Path
 from typing import Final
@@ -8,11 +8,11 @@ from registry.files.documents import read_document
 
 MANIFEST: Final = "manifest.json"
 LONGEST: Final = 16 << 20
-"""Bytes of a manifest, which is read whole."""
+"""Most bytes of a manifest, which is read into memory."""
 
 
 def format_of(path: Path) -> str | None:
-    """Return the format that a folder's manifest names; None if there is no manifest that can be read."""
+    """Return the format that a folder's manifest names; None if it has no readable manifest."""
     file = path / MANIFEST
     if file.is_symlink() or not file.is_file() or file.stat().st_size > LONGEST:
         return None

@@ -14,9 +14,9 @@ from registry.files.allowance import RECORD, Allowance
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
 EMPTY: Final = 1_000_000
-"""Empty lines of a file: they take time, and pack a thousandfold."""
+"""Most empty lines of a file: they take time, and compress a thousandfold."""
 CELLS: Final = 100_000
-"""Commas of a line of a table: each may be a cell, which takes fifty times its byte."""
+"""Most separators in a line of a table: each may start a cell, which takes fifty bytes of memory."""
 ZSTANDARD: Final = 93
 """Compression method of zip archives that Python's zipfile does not know before 3.14."""
 _ENCRYPTED: Final = 1
@@ -26,7 +26,7 @@ _LINE_END: Final = 2
 class Lines:
     r"""The lines of a file, unpacked if its name ends in .gz, as bytes that end in \n.
 
-    A record may be several lines, as in CSV: the reader calls `begin` after each.
+    A record may have several lines, as in CSV: the reader calls `begin` after each record.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,10 +78,10 @@ class Lines:
 
 
 class Archive:
-    """A zip archive whose entries are unpacked one at a time. kept: whether all of them are in memory in the end.
+    """A zip archive whose entries are unpacked one at a time.
 
-    Raises OSError and zipfile.BadZipFile for a damaged one, IngestError if it unpacks to too much: by its
-    directory before anything is unpacked, and by the real size of an entry.
+    Raises OSError and zipfile.BadZipFile for a damaged archive, IngestError if it unpacks to too much: by its directory
+    before anything is unpacked, and by the real size of an entry.
     """
 
     def __init__(self, path: Path) -> None:
@@ -106,7 +106,8 @@ class Archive:
             header = stream.read(30)
             if header[:4] != ZIP_MAGIC:
                 raise zipfile.BadZipFile("no entry where the directory says one is")
-            # The entry's own header repeats name and extra field, in lengths of its own.
+            # The entry's own header repeats the name and the extra field, whose lengths may differ from the
+            # directory's.
             stream.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), 1)
             packed = stream.read(entry.compress_size)
         content = _unpack(entry.compress_type, packed, entry.file_size + 1)
@@ -118,7 +119,7 @@ class Archive:
 
 
 class _Directory(io.FileIO):
-    """An archive's file as its directory is read: in one piece, of the size that the file states."""
+    """An archive's file with a limit on each read: zipfile reads a directory at once, in the size that the file states."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -131,13 +132,13 @@ class _Directory(io.FileIO):
 
 
 def _unpack(method: int, packed: bytes, most: int) -> bytes:
-    """Unpack at most this many bytes."""
+    """Unpack at most `most` bytes."""
     if method == zipfile.ZIP_STORED:
         return packed[:most]
     if method == zipfile.ZIP_DEFLATED:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most)
     if method == ZSTANDARD:
-        import pyarrow as pa  # its start-up time is for those who need it
+        import pyarrow as pa  # imported only here, since it takes long
 
         with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
             content: bytes = stream.read(most)

@@ -1,6 +1,6 @@
-"""Digests of large files, computed once: 30 GB of weights take half a minute, and are loaded again and again.
+"""Cached digests of large files: digesting 30 GB of weights takes half a minute, and they are loaded often.
 
-A digest is remembered with the file's size, times and inode. The time of change of an inode (ctime) moves with every
+A digest is stored with the file's size, times and inode. The time of change of an inode (ctime) changes with every
 write and cannot be set back, so content that was exchanged under an old date is noticed.
 """
 
@@ -16,32 +16,32 @@ from registry.private import close, make_folder
 from registry.settings import get_settings
 
 SETTLED_SECONDS: Final = 2.0
-"""A file that changed so recently may change again within the same tick of its clock, and is not remembered."""
+"""Age from which a digest is stored: a younger file may change again within the same tick of its clock."""
 
 
 def remember_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file that only the operator changes, reading it only after a change."""
+    """Return the SHA-256 of a file that only the operator can change, reading the file only if it has changed."""
     resolved = path.resolve()
-    seen = _identity(resolved)
+    identity = _identity(resolved)
     memory = get_settings().home.expanduser() / "digests" / f"{sha256_text(str(resolved))}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
-        known = json.loads(memory.read_text(encoding="ascii"))  # noqa: TID251 - our own
-        if known["file"] == seen:
-            return str(known["sha256"])
+        stored = json.loads(memory.read_text(encoding="ascii"))  # noqa: TID251 - our own
+        if stored["file"] == identity:
+            return str(stored["sha256"])
     digest = sha256_file(resolved)
-    if _identity(resolved) == seen and time.time() - max(seen[1:3]) / 1e9 > SETTLED_SECONDS:
+    if _identity(resolved) == identity and time.time() - max(identity[1:3]) / 1e9 > SETTLED_SECONDS:
         with suppress(OSError):  # a full or read-only disk costs time, not correctness
-            _write(memory, json.dumps({"file": seen, "sha256": digest}))
+            _write(memory, json.dumps({"file": identity, "sha256": digest}))
     return digest
 
 
 def _identity(path: Path) -> list[int]:
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def _write(path: Path, text: str) -> None:
-    """Write it in one step, since workers of one host share the folder."""
+    """Replace a file in one step, since workers of one host share the folder."""
     make_folder(path.parent)
     part = path.with_suffix(f".{os.getpid()}")
     part.write_text(text, encoding="ascii")

@@ -16,7 +16,7 @@ from registry.proposals import propose
 from registry.settings import get_settings
 
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""No space, no quota, and more than `ulimit -f` allows."""
+"""Error numbers for no space, no quota, and a file larger than `ulimit -f` allows."""
 _SQLITE: Final = {
     sqlite3.SQLITE_FULL: "full",
     sqlite3.SQLITE_IOERR: "failing",
@@ -36,7 +36,7 @@ _REMEDIES: Final = {
 def writing(path: Path) -> Iterator[None]:
     """Raise StorageError naming `path` if the disk under it is full.
 
-    A nested block's error names the outer path, which the user gave.
+    If blocks are nested, the error names the outer path, which the user gave.
     """
     try:
         yield
@@ -48,7 +48,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def explain(error: BaseException) -> ShuffleboardError | None:
-    """Return a one-line error naming disk or database if a disk or a damaged database caused this one; else None."""
+    """Return a one-line StorageError if a full or failing disk or a damaged database caused this error; else None."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -1,4 +1,4 @@
-"""Folders that archived predictions lie in, on a disk or in an S3-compatible store, through Arrow's file systems."""
+"""Storage of archived predictions, on a disk or in an S3-compatible store, through Arrow's file systems."""
 
 import hashlib
 import os
@@ -20,13 +20,13 @@ from registry.settings import Settings, get_settings
 
 _CHUNK: Final = 1 << 20
 AT_ONCE: Final = 64 * 2**20
-"""Most bytes of one request to a remote store, if all of a file is read."""
+"""Bytes of one request to a remote store, if a whole file is read."""
 _SECONDS: Final = 10.0
-"""How long connecting to a store, or an answer of it, may take."""
+"""Longest time for connecting to a store and for each of its answers."""
 
 
 class Store:
-    """A place for folders of files, by its URL. Names consist of a folder, a slash and a file.
+    """A place for folders of files, by its URL. A file's name has the form `folder/file`.
 
     Files that cannot be read or written raise ArchiveError with the file's URL, a full disk StorageError.
     """
@@ -99,9 +99,10 @@ class Store:
                 os.fsync(file.fileno())
 
     def move(self, folder: str, to: str, files: Sequence[str]) -> None:
-        """Move a folder's files to another place, in this order, replacing existing ones; their times become now."""
+        """Move a folder's files to another folder, in this order, replacing existing files; set their times to now."""
         if self.folder is None:
-            # Copied: if Arrow removes the last, it stores an empty object named like the folder, which may hide it.
+            # Only copied: when Arrow removes the last file, it stores an empty object named like the folder, which may
+            # hide it.
             for file in files:
                 with self._explain_errors(f"{folder}/{file}"):
                     self._system.copy_file(self._place(f"{folder}/{file}"), self._place(f"{to}/{file}"))
@@ -145,7 +146,7 @@ class Store:
                     raise
 
     def digest(self, name: str) -> tuple[str, int]:
-        """Return the SHA-256 and the bytes of a file."""
+        """Return the SHA-256 of a file, and its size in bytes."""
         digest, size = hashlib.sha256(), 0
         with self.reading(name) as stream:
             while chunk := stream.read(AT_ONCE if self.folder is None else _CHUNK):
@@ -174,15 +175,15 @@ class Store:
 
 
 def store_at(url: str = "", settings: Settings | None = None, *, seconds: float = _SECONDS) -> Store:
-    """Return the store at a URL or path; empty: settings name it.
+    """Return the store at a URL or path; if it is empty, the store of the settings.
 
-    seconds: limit for connecting and for each answer; a shorter limit also means fewer tries.
+    seconds: limit for connecting and for each answer; a shorter limit also means fewer retries.
 
     Raises UsageError for a URL that is neither a folder nor in S3, or for incomplete credentials.
     """
     settings = settings or get_settings()
-    wanted = url or settings.archives or str(settings.home.expanduser() / "archives")
-    parts = urlsplit(wanted)
+    location = url or settings.archives or str(settings.home.expanduser() / "archives")
+    parts = urlsplit(location)
     if parts.scheme == "s3":
         keys = (settings.archives_access_key, settings.archives_secret_key)
         if any(keys) != all(keys):
@@ -190,13 +191,13 @@ def store_at(url: str = "", settings: Settings | None = None, *, seconds: float 
                 "only one of SHUFFLEBOARD_ARCHIVES_ACCESS_KEY and SHUFFLEBOARD_ARCHIVES_SECRET_KEY is set; set both"
             )
         if not parts.netloc:
-            raise UsageError(f"{wanted}: names no bucket; give s3://bucket/prefix")
+            raise UsageError(f"{location}: names no bucket; give s3://bucket/prefix")
         path = f"{parts.netloc}{parts.path}".rstrip("/")
         return Store(f"s3://{path}", _s3(*keys, settings.archives_endpoint, settings.archives_region, seconds), path)
     if parts.scheme in ("", "file"):
-        folder = Path(unquote(parts.path) if parts.scheme else wanted).expanduser().resolve()
+        folder = Path(unquote(parts.path) if parts.scheme else location).expanduser().resolve()
         return Store(folder.as_uri(), fs.LocalFileSystem(), str(folder))
-    raise UsageError(f"{wanted}: neither a folder nor s3://bucket/prefix; correct the URL")
+    raise UsageError(f"{location}: neither a folder nor s3://bucket/prefix; correct the URL")
 
 
 @lru_cache(maxsize=4)

@@ -1,4 +1,4 @@
-"""Definitions in files that users write: read whole, within a size; TOML without values that no interface accepts."""
+"""Definitions in users' files: texts of limited size, and TOML without values that no interface accepts."""
 
 import re
 import tomllib
@@ -17,7 +17,7 @@ _DEEP_KEY: Final = re.compile(rf"\s*+\[*+\s*+{_PART}(?:\s*+\.\s*+{_PART}){{{MAX_
 
 
 def read_definition(path: Path | Traversable) -> str:
-    """Return the text of a file. Raises IngestError naming file, problem and remedy."""
+    """Return the text of a definition's file. Raises IngestError naming file, problem and remedy."""
     if isinstance(path, Path):
         refuse_pipe(path)
     try:
@@ -36,12 +36,15 @@ def read_definition(path: Path | Traversable) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the document of a file. Raises IngestError naming file, problem and remedy."""
+    """Return the document of a TOML file. Raises IngestError naming file, problem and remedy."""
     return parse_toml(read_definition(path), path.name)
 
 
 def parse_toml(text: str, name: str, *, exactly: bool = False) -> dict[str, Any]:
-    """Parse the document of a file of that name. exactly: numbers with a point become Decimal. Raises IngestError."""
+    """Parse TOML. name: the file's name in messages. exactly: numbers with a point become Decimal.
+
+    Raises IngestError.
+    """
     try:
         _require_shallow(text)
         document = tomllib.loads(text, parse_float=Decimal if exactly else float)  # noqa: TID251 - bounded and checked here
@@ -55,7 +58,7 @@ def parse_toml(text: str, name: str, *, exactly: bool = False) -> dict[str, Any]
 
 
 def _require_shallow(text: str) -> None:
-    """Raise TooDeepError for a key of many parts: each is a level, and reading takes the square of their number."""
+    """Raise TooDeepError for a key of many parts: each is a level, and the time of parsing grows with their square."""
     for line in text.splitlines():
         if line.count(".") > MAX_DEPTH and _DEEP_KEY.match(line):
             raise TooDeepError("a key")

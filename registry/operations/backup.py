@@ -250,7 +250,7 @@ def _check_revision(path: Path) -> None:
             (version,) = connection.execute(f"SELECT version FROM {history.STAMP}").fetchone()  # noqa: S608 - our own
     except (sqlite3.Error, TypeError):
         raise UsageError(f"{path}: is an SQLite file, but not a registry; give a file that `db backup` wrote") from None
-    history.require_known(str(path), history.Made(revision, version))
+    history.require_known(str(path), history.SchemaOrigin(revision, version))
 
 
 # PostgreSQL
@@ -348,7 +348,7 @@ def _fill_postgresql(url: str, path: Path) -> None:
     version = re.search(rf"^COPY \S*{history.STAMP} .*\n(\S+)$", said, re.MULTILINE)
     if revision is None or version is None:
         raise UsageError(f"{path}: does not contain a registry; give a file that `db backup` wrote")
-    history.require_known(str(path), history.Made(revision[1], version[1]))
+    history.require_known(str(path), history.SchemaOrigin(revision[1], version[1]))
     # In one transaction. Tables are filled before their triggers are made. Owners and rights are those of another
     # server's roles: `db roles` sets this one's.
     options = ["--single-transaction", "--no-owner", "--no-privileges", str(path)]

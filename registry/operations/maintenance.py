@@ -37,14 +37,14 @@ class Maintenance:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine = self._any = engine
         self.settings = settings
-        self._made: history.Made | None = None
+        self._origin: history.SchemaOrigin | None = None
 
     def require_schema(self) -> None:
         """Raise UpgradedError if the database was upgraded since the first call: this code would write wrong rows."""
         with read_session(self._any) as session:
-            if self._made is None:
-                self._made = history.read_made(session.connection())
-            history.require_unchanged(session.connection(), self._made)
+            if self._origin is None:
+                self._origin = history.read_origin(session.connection())
+            history.require_unchanged(session.connection(), self._origin)
 
     def maintain(self) -> None:
         """Maintain the queue, the seals, the boards and the submissions, once.

@@ -86,7 +86,7 @@ def _upgrade_once(engine: Engine) -> None:
     """Upgrade in one transaction for all of it: a database at the newest schema lacks nothing that comes with it."""
     with _transaction(engine) as connection, Session(connection) as session:
         one_at_a_time(session, "upgrade")
-        found = history.read_made(connection)  # another upgrade may have done everything before this one's turn
+        found = history.read_origin(connection)  # another upgrade may have done everything before this one's turn
         history.require_known(history.name_database(engine), found)
         _require_intact(connection)
         if make_schema(connection):

@@ -93,7 +93,7 @@ def revision_of(connection: Connection) -> str | None:
 
 
 @dataclass(frozen=True)
-class Made:
+class SchemaOrigin:
     """The origin of a schema: the revision of its tables, and the version of this package that upgraded it last.
 
     revision: None for an empty database. version: empty if it is not known.
@@ -103,12 +103,12 @@ class Made:
     version: str
 
 
-def read_made(connection: Connection) -> Made:
+def read_origin(connection: Connection) -> SchemaOrigin:
     """Return the origin of the schema that a transaction sees."""
     at = revision_of(connection)
     if at is None or not inspect(connection).has_table(STAMP):
-        return Made(at, "")
-    return Made(at, connection.scalar(text(f"SELECT version FROM {STAMP}")) or "")  # noqa: S608 - our own name
+        return SchemaOrigin(at, "")
+    return SchemaOrigin(at, connection.scalar(text(f"SELECT version FROM {STAMP}")) or "")  # noqa: S608 - our own name
 
 
 def stamp(connection: Connection) -> None:
@@ -119,12 +119,12 @@ def stamp(connection: Connection) -> None:
     connection.execute(statement, {"version": __version__})
 
 
-def require_unchanged(connection: Connection, before: Made) -> None:
+def require_unchanged(connection: Connection, before: SchemaOrigin) -> None:
     """Raise UpgradedError if the schema was upgraded since `before` was read.
 
     A database that has become empty is being restored, which its generation shows.
     """
-    now = read_made(connection)
+    now = read_origin(connection)
     if now.revision is not None and now != before:
         by = f" by Shuffleboard {now.version}" if now.version else ""
         raise UpgradedError(
@@ -142,7 +142,7 @@ def require_current(engine: Engine) -> None:
     if at is None:
         raise DatabaseError(f"database {name_database(engine)} is empty; run: {propose('db upgrade')}")
     with engine.execution_options(read_only=True).connect() as connection:
-        require_known(name_database(engine), read_made(connection))
+        require_known(name_database(engine), read_origin(connection))
     if at != head():
         raise DatabaseError(
             f"database {name_database(engine)} is at revision {at}, not {head()}; run: {propose('db upgrade')} "
@@ -176,7 +176,7 @@ def join_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
-def require_known(database: str, found: Made) -> None:
+def require_known(database: str, found: SchemaOrigin) -> None:
     """Raise UpgradedError for a schema that is newer than this code, DatabaseError for one that is too old to upgrade.
 
     database: its name in messages.

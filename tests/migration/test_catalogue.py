@@ -268,7 +268,7 @@ def list_findings(connection: Connection) -> list[str]:
     found = catalogue.find_differences(connection)
     assert all(each.remedy for each in found)
     said = list(map(str, found))
-    made, url = history.read_made(connection), "the database"
+    made, url = history.read_origin(connection), "the database"
     try:
         history.require_known(url, made)
     except DatabaseError as error:

@@ -29,7 +29,7 @@ def stamp(url: str, version: str = NEWER) -> None:
 
 def test_an_upgrade_stores_the_version_of_the_package(database: str) -> None:
     with get_engine(database).connect() as connection:
-        assert history.read_made(connection) == history.Made(history.head(), __version__)
+        assert history.read_origin(connection) == history.SchemaOrigin(history.head(), __version__)
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def revision(context: Context) -> Outcome:
     """Check that the schema is this code's."""
     at = history.current(context.engine)
     with context.engine.execution_options(read_only=True).connect() as connection:
-        found = history.read_made(connection)
+        found = history.read_origin(connection)
     if history.is_newer(found.version):
         return problem(
             f"upgraded by Shuffleboard {found.version}, and this is {__version__}",
