@@ -1,8 +1,8 @@
-"""Runs benches: `python -m bench NAME [OPTIONS]` runs one, `python -m bench --all` runs each and keeps its result.
+"""Runs benches: `python -m bench NAME [OPTIONS]` runs one, `python -m bench --all` runs each and stores its result.
 
 A bench is a module `bench_NAME.py` that prints its figures in Markdown; its docstring describes its method and its
 options. `--all` runs each with the options below, in a separate process, and writes its output into results/NAME.md,
-under its command, the day and the machine. Without arguments, the names are listed.
+with its command, the day and the machine. Without arguments, the names are listed.
 """
 
 import os
@@ -40,7 +40,7 @@ EVERY_MONTH: Final[dict[str, tuple[str, ...]]] = {
     "web": (),
     "workers": (),
 }
-"""Name → the options with which it runs every month."""
+"""Name → the options of the monthly run."""
 
 
 def command(name: str, options: tuple[str, ...]) -> list[str]:
@@ -49,7 +49,7 @@ def command(name: str, options: tuple[str, ...]) -> list[str]:
 
 
 def keep(name: str) -> str | None:
-    """Run a bench and keep its result; return why there is none, or None."""
+    """Run a bench and store its result; return the reason if it failed, else None."""
     arguments = command(name, EVERY_MONTH[name])
     started = time.monotonic()
     ran = subprocess.run([sys.executable, *arguments], cwd=BENCH.parent, capture_output=True, text=True, check=False)

@@ -1,9 +1,8 @@
 """Measures archiving: `python -m bench.bench_archives [OPTIONS]`.
 
-A throw-away database is filled through the registry's own functions (bench/generate_predictions.py), with
-evaluations that the registry seals, until there are so many predictions; then all are archived, and all are restored.
-The output is bytes per prediction in the database before and after and in Parquet, by column too, and the time of each
-step.
+A temporary database is filled through the registry's own functions (bench/generate_predictions.py) with evaluations
+that the registry seals, up to the wanted number of predictions; then all are archived, and all are restored. The output
+is bytes per prediction in the database before and after and in Parquet, also by column, and the time of each step.
 
 Predictions are computed by scoring from made-up log-probabilities; with --foreign their other numbers and the digests
 of their prompts are made up too, so that none can be recomputed.
@@ -47,7 +46,7 @@ MIB = 2**20
 
 
 def vacuum(engine: Engine) -> None:
-    """Free the space of removed rows, so that sizes are of the stored rows only."""
+    """Free the space of removed rows, so that sizes include stored rows only."""
     if engine.dialect.name == "sqlite":
         assert engine.url.database is not None
         with closing(sqlite3.connect(engine.url.database, isolation_level=None)) as file:
@@ -59,14 +58,14 @@ def vacuum(engine: Engine) -> None:
 
 
 def hot(engine: Engine) -> tuple[int, int]:
-    """Return the bytes of the table of predictions with its indexes, and of the database."""
+    """Return the size of the table of predictions with its indexes, and that of the database, in bytes."""
     found = sizes(engine, 0)
     return sum(one.total for one in found.tables if one.table == "prediction"), found.database
 
 
 @contextmanager
 def time_step(what: str, predictions: int, report: Callable[[str], None]) -> Iterator[list[float]]:
-    """Report predictions per second, by wall time and by this process's CPU time; yield the seconds."""
+    """Report predictions per second, by wall time and by this process's CPU time. Yields the list for the seconds."""
     started, computed, took = time.perf_counter(), time.process_time(), list[float]()
     yield took
     seconds, cpu = time.perf_counter() - started, time.process_time() - computed
@@ -76,7 +75,7 @@ def time_step(what: str, predictions: int, report: Callable[[str], None]) -> Ite
 
 
 def fill(engine: Engine, source: Source, number: int, kind: Kind) -> tuple[int, float]:
-    """Store the predictions of an evaluation and seal it; return its id, and the seconds for sealing."""
+    """Store the predictions of an evaluation and seal it; return its id, and the seconds that sealing took."""
     with write_session(engine) as session:
         evaluation_id = source.add(session, number, kind)
         store(session, source.rows(number, kind, evaluation_id))
@@ -101,7 +100,7 @@ def unlike(engine: Engine, ids: Sequence[int]) -> list[int]:
 
 @contextmanager
 def in_s3(folder: Path) -> Iterator[str]:
-    """Yield the URL of a bucket in a separate store, with settings that point to it."""
+    """Yield the URL of a bucket on a temporary server, with settings that point to it."""
     with S3Server("results") as server:
         os.environ["SHUFFLEBOARD_ARCHIVES_ENDPOINT"] = server.url
         os.environ["SHUFFLEBOARD_ARCHIVES_REGION"] = "eu-central-1"
@@ -122,7 +121,10 @@ def run(
     verify: bool,
     foreign: bool,
 ) -> float:
-    """Fill, write files, archive, restore and measure; return bytes per prediction in Parquet. target: of files."""
+    """Fill, write files, archive, restore and measure; return bytes per prediction in Parquet.
+
+    target: where the files are stored.
+    """
     engine = get_engine(url)
     with write_session(engine) as session:
         source = (Source if foreign else Scored)(session, folder, share)
@@ -173,7 +175,7 @@ def run(
 
 
 def measure_columns(target: str) -> Counter[str]:
-    """Return the bytes of each column in all predictions of a store, and of each other file."""
+    """Return the total bytes of each column in a store's predictions, and of each other file."""
     columns, place = Counter[str](), store_at(target)
     for name in place.folders():
         for file in FILES:
@@ -187,7 +189,7 @@ def measure_columns(target: str) -> Counter[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print."""
+    """Measure and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--predictions", type=int, default=1_000_000)
     parser.add_argument("--share", type=float, default=1.0)

@@ -1,8 +1,8 @@
-"""Tests statements about order and intervals of its cost: `python -m bench.bench_chance [EVALUATIONS]`.
+"""Tests sentences about the order and intervals of order loss: `python -m bench.bench_chance [EVALUATIONS]`.
 
 Models that sample are simulated, in m orders, k times each. First how often pages, a list of ten, a board of ten and
-its tiers attribute a loss to the order, if it does nothing and if it costs a known L₂, in percent of EVALUATIONS;
-then how often the 95 % intervals cover the true W, S₂, D₂ and L₂, and the bracket the true accuracy in the worst order.
+its tiers attribute a loss to the order, if it has no effect and if it costs a known L₂, in percent of EVALUATIONS; then
+how often the 95 % intervals cover the true W, S₂, D₂ and L₂, and the bracket the true accuracy in the worst order.
 Prints Markdown.
 """
 
@@ -41,7 +41,7 @@ METRICS: Final = (
 
 
 def blame(model: Model, m: int, k: int, n: int, evaluations: int, seed: int) -> list[float]:
-    """Return the percentage of evaluations, lists, boards, and models in tiers below the first that blame the order."""
+    """Return in percent how often evaluations, lists, boards and models below the first tier blame the order."""
     generator = np.random.default_rng([seed, m, k, n])
     pages = lists = boards = lower = groups = 0
     for start in range(0, evaluations, AT_ONCE):
@@ -83,7 +83,7 @@ def blames(evaluations: int) -> None:
 
 
 def coverage(model: Model, m: int, k: int, n: int, evaluations: int, seed: int) -> list[str]:
-    """Return coverage in percent, by METRICS; how often L₂ > 0 is claimed; the bracket's coverage."""
+    """Return the coverage in percent of each of METRICS, how often L₂ > 0 is claimed, and the bracket's coverage."""
     generator = np.random.default_rng([seed, m, k, n])
     of_population = model.probabilities(generator, 1, POPULATION, m)
     orders, twice = of_population.sum(axis=2), (of_population**2).sum(axis=2)

@@ -1,11 +1,10 @@
 """Coverage with clustered questions: `python -m bench.bench_clusters [SIMULATIONS]`. Prints Markdown.
 
-Simulated evaluations of questions in clusters of 4 to 12, such as questions on one passage. A model is right on a
-cluster's questions with the cluster's own probability, drawn from Beta, so that two of them are correlated by just the
-intra-cluster correlation. Three intervals of accuracy, and how often they cover the truth: over resampled questions,
-over
-resampled clusters, and statsmodels' least squares with cluster-robust errors. Then the design effect, measured and as
-Kish gives it for clusters of unequal size: 1 + (Σ size² / Σ size − 1) · correlation.
+Evaluations are simulated with questions in clusters of 4 to 12, such as questions on one passage. A model's probability
+of a right answer is drawn from a Beta distribution for each cluster, so that answers in a cluster have the
+intra-cluster correlation. Three intervals of accuracy are compared by how often they cover the truth: over resampled
+questions, over resampled clusters, and statsmodels' least squares with cluster-robust errors. Then the design effect is
+compared with Kish's for clusters of unequal size: 1 + (Σ size² / Σ size − 1) · correlation.
 """
 
 import sys
@@ -29,7 +28,7 @@ AT_ONCE: Final = 250
 
 @dataclass
 class Found:
-    """Numbers of evaluations and of covering intervals, by kind, and mean design effects: ours, and Kish's."""
+    """Numbers of evaluations and of covering intervals, by kind, and mean design effects: ours and Kish's."""
 
     simulations: int
     alone: int = 0
@@ -38,7 +37,7 @@ class Found:
     effect: float = 0.0
     kish: float = 0.0
     errors: float = 0.0
-    """Mean ratio of the bootstrap's standard error over clusters to that of statsmodels."""
+    """Mean ratio of the bootstrap's standard error over clusters to statsmodels' error."""
 
 
 def answers(
@@ -55,7 +54,7 @@ def answers(
 
 
 def study(count: int, correlation: float, simulations: int, seed: int = 0) -> Found:
-    """Simulate evaluations of so many clusters."""
+    """Simulate evaluations with this many clusters."""
     generator = np.random.default_rng(seed)
     sizes = generator.integers(4, 13, count)
     clusters = np.repeat(np.arange(count), sizes)

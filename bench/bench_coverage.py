@@ -1,10 +1,9 @@
 """Measures how often the 95 % intervals cover the truth: `python -m bench.bench_coverage [SIMULATIONS]`.
 
 Prints Markdown.
-First exactly, for 0/1 metrics: every number of right answers, weighted by its binomial probability; the bootstrap's
-samples are the binomial's own percentiles, so that chance plays no part. The kind of interval and the rules for
-omitting
-it were chosen by this. Then by simulated evaluations of models whose true values are known.
+First exactly, for 0/1 metrics: every number of right answers, weighted by its binomial probability, with the
+bootstrap's samples as the binomial's own percentiles, so that nothing is random. These figures decided the kind of
+interval and the rules for omitting it. Then by simulated evaluations of models whose true values are known.
 """
 
 import math
@@ -26,7 +25,7 @@ Floats = NDArray[np.float64]
 # 0/1 metrics, exactly
 
 SIZES = (200, 205, 211, 220, 233, 250, 266, 285, 300, 331, 375, 400, 450, 500, 700, 1000)
-TRUTHS = np.linspace(0.05, 0.5, 1801)  # the other half is its mirror image
+TRUTHS = np.linspace(0.05, 0.5, 1801)  # the other half mirrors it
 LEVELS = (np.arange(10_000) + 0.5) / 10_000
 
 Method = Callable[[Floats, int], Interval | None]
@@ -75,14 +74,14 @@ METHODS: dict[str, Method] = {
 
 
 def resample(right: int, questions: int) -> Floats:
-    """Return the percentiles of the resampled means of so many right answers."""
+    """Return percentiles of the resampled means for this number of right answers."""
     below = binom.cdf(np.arange(questions + 1), questions, right / questions)
     return np.searchsorted(below, LEVELS) / questions
 
 
 @cache
 def every_interval(method: Method, questions: int) -> list[Interval | None]:
-    """Return intervals by number of right answers; all right and all wrong have none."""
+    """Return an interval for each number of right answers; none for all right and all wrong."""
     with patch.multiple(bootstrap, LARGEST_SKEWNESS=math.inf, MINIMUM_QUESTIONS=0):
         found = [method(resample(right, questions), questions) for right in range(1, questions // 2 + 1)]
     mirrored = [None if one is None else Interval(1 - one.high, 1 - one.low) for one in reversed(found)]
@@ -90,9 +89,9 @@ def every_interval(method: Method, questions: int) -> list[Interval | None]:
 
 
 def exact(method: Method, questions: int, truths: Floats, least: int) -> tuple[Floats, Floats]:
-    """Return the share of given intervals that cover the truth, and the share of evaluations whose interval misses it.
+    """Return two shares for each truth: of stated intervals that cover it, and of evaluations whose interval misses it.
 
-    least: an interval is given if the rarer outcome occurs at least this often.
+    least: an interval is stated if the rarer outcome occurs at least this often.
     """
     covered, stated = np.zeros(truths.size), np.zeros(truths.size)
     for right, interval in enumerate(every_interval(method, questions)):
@@ -143,21 +142,21 @@ def few_questions() -> Iterable[str]:
         middle, _ = exact(percentile_interval, questions, np.linspace(0.3, 0.5, 801), 3)
         found = [interval for interval in every_interval(percentile_interval, questions) if interval is not None]
         ends = np.array([end for interval in found for end in (interval.low, interval.high)])
-        # The worst true values lie just outside an end.
+        # The worst true values are just outside an interval's end.
         beside = np.concatenate([ends - 1e-9, ends + 1e-9])
         _, missed = exact(percentile_interval, questions, beside[(beside > 0) & (beside < 1)], 3)
         yield f"| {questions} | {percent(middle.min())} to {percent(middle.max())} | {percent(missed.max())} |"
 
 
 def credible(questions: int, prior: float) -> list[Interval | None]:
-    """Return, by number of right answers, the central 95 % of the posterior under a Beta prior of equal parameters."""
+    """Return the central 95 % of the posterior for each number of right answers, under a symmetric Beta prior."""
     right = np.arange(questions + 1)
     low, high = (beta.ppf(level, right + prior, questions - right + prior) for level in (0.025, 0.975))
     return [Interval(*ends) for ends in zip(low, high, strict=True)]
 
 
 def bayesian() -> Iterable[str]:
-    """Yield coverage and mean width of Bayesian intervals on few questions, next to ours if it is given."""
+    """Yield coverage and mean width of Bayesian intervals on few questions, next to ours if one is stated."""
     yield "| questions | ours | width | uniform prior | width | Jeffreys' prior | width |"
     yield "|---|---|---|---|---|---|---|"
     truths = np.linspace(0.05, 0.5, 901)
@@ -217,8 +216,8 @@ def truths(p: float) -> dict[str, float]:
 def simulate(generator: np.random.Generator, questions: int, p: float) -> Floats:
     """Return per-question values, shape (questions, COLUMNS), of one evaluation with four options and four orders.
 
-    A question is answered rightly with its own probability θ in each order, otherwise with any of three wrong options.
-    A second model, for the difference, is right with probability θ².
+    In each order a question is answered correctly with its probability θ, otherwise with one of three wrong options. A
+    second model, for the difference, is right with probability θ².
     """
     theta = generator.beta(p, 1 - p, questions)
     right = generator.random((questions, VARIANTS)) < theta[:, None]
@@ -242,7 +241,7 @@ def intervals(values: Floats, means: Floats) -> list[Interval | None]:
     """Return the intervals in the order of `truths`. values: (questions, COLUMNS); means: (COLUMNS, resamples)."""
     questions = len(values)
     original, consistent, retest = means[0], means[2], means[5]
-    # The loss of right answers depends on the questions answered rightly.
+    # The loss of right answers depends on the number of questions answered correctly.
     answered_rightly = int(values[:, 0].sum())
     return [
         *(percentile_interval(means[column], questions) for column in range(5)),
@@ -254,7 +253,7 @@ def intervals(values: Floats, means: Floats) -> list[Interval | None]:
 
 
 def study(questions: int, p: float, simulations: int, seed: int) -> dict[str, tuple[int, int]]:
-    """Map metric → (intervals given, intervals that cover the truth)."""
+    """Map metric → (stated intervals, intervals that cover the truth)."""
     generator = np.random.default_rng(seed)
     true = truths(p)
     stated, covering = dict.fromkeys(true, 0), dict.fromkeys(true, 0)
@@ -271,7 +270,7 @@ def study(questions: int, p: float, simulations: int, seed: int) -> dict[str, tu
 
 
 def cell(found: tuple[int, int], simulations: int, *, inside: bool) -> str:
-    """Format coverage in percent; add the number of intervals if some are missing; in brackets if nothing is claimed."""
+    """Format the coverage in percent, with the number of intervals if some are missing; in brackets if not claimed."""
     stated, covering = found
     if stated < simulations / 20:
         return f"– ({stated} stated)" if stated else "–"
@@ -296,7 +295,7 @@ def run_simulation(simulations: int) -> Iterable[str]:
 
 
 def long_tails(simulations: int) -> Iterable[str]:
-    """Yield the coverage for means of 1 − a lognormal variable: values without a lower end, as in NPSQ."""
+    """Yield the coverage for means of 1 − a lognormal variable: values without a lower limit, as in NPSQ."""
     yield "| σ of the logarithm | questions | coverage | stated of |"
     yield "|---|---|---|---|"
     generator = np.random.default_rng(0)

@@ -1,28 +1,27 @@
 """Grows a registry on PostgreSQL to millions of predictions: `python -m bench.bench_db [OPTIONS]`.
 
-A throw-away server is filled through the registry's own functions (bench/generate_predictions.py): COPY with keys,
-foreign keys, checks and triggers on, question scores after it, and seals. At each size a table shows how large the
-database is, how fast the last evaluations were imported, how long sealing takes, and how long pages take through the
-application, without a network. Making the rows up is not counted.
+A temporary server is filled through the registry's own functions (bench/generate_predictions.py): COPY with keys,
+foreign keys, checks and triggers enabled, question scores after it, and seals. At each size a table shows the size of
+the database, how fast the last evaluations were imported, how long sealing takes, and how long pages take through the
+application, without a network. The time for generating the rows is not counted.
 
-The registry seals the first evaluation of each kind and each made-up model, and the newest of each kind again at every
-size. The others get its rows of metrics, leaves and PriDe by INSERT ... SELECT: sealing them all takes longer than
-importing them, the pages read the same, and the leaves are theirs too, since their rows are.
+The registry seals the first evaluation of each kind and each made-up model, and at every size the newest of each kind.
+The other evaluations get the first one's rows of metrics, leaves and PriDe by INSERT ... SELECT: sealing them all would
+take longer than importing them, pages read the same, and the leaves are correct, since the predictions are the same.
 
-With --archive predictions are computed by scoring from made-up log-probabilities, and all evaluations but the newest of
-each kind, and those whose rows are repeated, are archived as they are sealed. With --copy only the first of each kind
-and
-made-up model, and the last millions before each size, are imported and archived by the registry. The others get a copy
-of the file of an evaluation with the same answers, and its rows of every other table, so that hours become minutes:
-tables, files and pages are as if all evaluations were archived, but the table of predictions has less to do.
+With --archive predictions are computed by scoring from made-up log-probabilities, and all evaluations are archived when
+they are sealed, except the newest of each kind and those whose rows are repeated. With --copy the registry imports and
+archives only the first evaluation of each kind and made-up model, and the last millions before each size. The others
+get a copy of the file of an evaluation with the same answers, and its rows of every other table, so that hours become
+minutes: tables, files and pages are as if all evaluations were archived, but the table of predictions has less to do.
 
-Seconds are wall time; "CPU" is the time of both processes, which other work on the machine affects less. The server
-has fsync off, so that a shared disk is not measured.
+Seconds are wall time; "CPU" is the time of both processes, which other work on the machine affects less. The server has
+fsync off, so that a shared disk is not measured.
 
 Options: --predictions 1000000  --sizes 1,5,10 (millions)  --requests 20  --share 1.0 (of the benchmarks' sizes)
---parts 300000 (cost of each key, check and trigger, on so many predictions; alone)  --explain (slowest statements)
---archive [--copy] (see above)  --minutes 600 (import nothing more after so long)  --json FILE (all figures;
-bench/curves.py shows them)
+         --parts 300000 (cost of each key, check and trigger, on this many predictions; alone)
+         --explain (slowest statements)  --archive [--copy] (see above)
+         --minutes 600 (import nothing more after this time)  --json FILE (all figures; bench/curves.py shows them)
 """
 
 import argparse
@@ -70,17 +69,17 @@ SETTINGS: Final = {
     "effective_cache_size": "8GB",
     "random_page_cost": "1.1",
 }
-"""In addition to the tests' servers: fsync, full_page_writes and synchronous_commit are off."""
+"""Settings in addition to the tests' servers, which set fsync, full_page_writes and synchronous_commit off."""
 VACUUM_AFTER: Final = 500_000
-"""Archived predictions."""
+"""Number of archived predictions after which the table is vacuumed."""
 IMPORTED_LAST: Final = 2_500_000
-"""Predictions before each size that are imported and archived in any case: a hundred evaluations or so."""
+"""Predictions before each size that are imported and archived, not copied: about a hundred evaluations."""
 FREE_BYTES: Final = 8 * 2**30
-"""The run ends at the size it has when the disk has less room than this."""
+"""The run ends at its present size if the disk has less free space than this."""
 
 
 class BenchServer(PostgresServer):
-    """The tests' server with room to work. watched: it counts and times every statement."""
+    """The tests' server with more memory. watched: whether it counts and times every statement."""
 
     def __init__(self, *, watched: bool = False) -> None:
         super().__init__()
@@ -99,7 +98,7 @@ class BenchServer(PostgresServer):
 
 @dataclass
 class Spent:
-    """Seconds of the wall, and CPU seconds of this process and of the server's for it."""
+    """Wall seconds, and CPU seconds of this process and of the server's processes for it."""
 
     wall: float = 0.0
     client: float = 0.0
@@ -128,20 +127,20 @@ def spending(*pids: int) -> Iterator[Spent]:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """Return the CPU seconds of the processes that run on this machine."""
+    """Return the CPU seconds of processes on this machine; ended processes count as 0."""
     files = [file for file in (Path(f"/proc/{pid}/stat") for pid in pids) if file.exists()]
     fields = [file.read_text().rpartition(")")[2].split() for file in files]
     return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def backend(session: Session) -> int:
-    """Return the process id of the server's side of a session."""
+    """Return the process id of the server's process for a session."""
     return int(session.scalar(text("SELECT pg_backend_pid()")) or 0)
 
 
 @dataclass
 class Imported:
-    """Sums over evaluations that were imported."""
+    """Totals over the imported evaluations."""
 
     predictions: int = 0
     questions: int = 0
@@ -154,7 +153,7 @@ class Imported:
 
 @dataclass
 class Sealed:
-    """One evaluation that the registry sealed."""
+    """An evaluation that the registry sealed."""
 
     kind: Kind
     evaluation_id: int
@@ -165,9 +164,9 @@ class Sealed:
 class State:
     """The contents of the database.
 
-    newest: the last evaluation of each kind, and the made-up model it repeats. templates: the evaluation of a kind and
-    a made-up model that the registry sealed. archives: folder for the others' archives; None if nothing is archived.
-    files: an archived evaluation of a kind and a made-up model, whose file is copied for others; None: for none.
+    newest: by kind, the last evaluation and the made-up model that it repeats. templates: by kind and made-up model,
+    the evaluation that the registry sealed. archives: folder for the others' archives; None if nothing is archived.
+    files: by kind and made-up model, an archived evaluation whose file is copied for others; None to copy none.
     """
 
     evaluations: int = 0
@@ -223,7 +222,7 @@ STAND_IN: Final = (
         "INSERT INTO question_seal (evaluation_id, question_id, leaf, prompts) "
         "SELECT :new, question_id, leaf, prompts FROM question_seal WHERE evaluation_id = :like"
     ),
-    # Other values, still shares, so that an order by them is not the order by age.
+    # Other values, but still shares, so that sorting by them differs from sorting by age.
     (
         f"INSERT INTO evaluation_metric (evaluation_id, value, {', '.join(_KEPT)}) "
         f"SELECT :new, value * (0.9 + 0.1 * (:new * 7919 % 1000) / 1000.0), {', '.join(_KEPT)} "
@@ -235,7 +234,7 @@ STAND_IN: Final = (
         f"(SELECT {_ASKED} FROM evaluation AS known WHERE known.id = :like) WHERE id = :new"
     ),
 )
-"""Statements that copy the rows written by sealing from the evaluation :like to :new."""
+"""Statements that copy the rows that sealing wrote from the evaluation :like to :new."""
 
 
 _COUNTED: Final = ", ".join(column.name for column in QuestionScore.__table__.columns if column.name != "evaluation_id")
@@ -243,17 +242,17 @@ SCORED_LIKE: Final = (
     f"INSERT INTO question_score (evaluation_id, {_COUNTED}) "
     f"SELECT :new, {_COUNTED} FROM question_score WHERE evaluation_id = :like"
 )
-"""Gives the evaluation :new the counts of questions of :like."""
+"""Gives the evaluation :new the question scores of :like."""
 
 
 def stand_in(session: Session, like: int, new: int) -> None:
-    """Give an evaluation the rows of a sealed one of its kind."""
+    """Copy the rows of a sealed evaluation of the same kind to a new evaluation."""
     for statement in STAND_IN:
         session.execute(text(statement), {"new": new, "like": like})
 
 
 def copy_folder(archives: Path, name: str, old: str, new: str) -> str:
-    """Copy a folder for another seal of as many characters; return its digest."""
+    """Copy an archive folder, replacing the seal in it with another of the same length; return its digest."""
     part = archives / f"{new}.part"
     shutil.copytree(archives / name, part)
     predictions, document = part / PREDICTIONS, part / EVALUATION
@@ -278,7 +277,7 @@ def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Ki
         old, new = (session.get_one(Evaluation, one).seal or "" for one in evaluations)
         digest = copy_folder(state.archives, folder_name(old, archived.digest), old, new)
         values = {name: getattr(archived, name) for name in ("location", "size", "predictions", "texts")}
-        # A trigger refuses an archive of predictions that were never in their table, as it should.
+        # A trigger rightly refuses an archive of predictions that were never in their table.
         session.execute(text("SET LOCAL session_replication_role = replica"))
         session.add(Archive(evaluation_id=evaluation_id, state="archived", digest=digest, **values))
         chain.append(session, "folder", digest, labels=new)
@@ -286,7 +285,7 @@ def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Ki
 
 
 def archive_one(engine: Engine, state: State, evaluation_id: int, kind: Kind, profile: int, imported: Imported) -> None:
-    """Archive a sealed evaluation, and free its space at least as often as autovacuum would."""
+    """Archive a sealed evaluation, and vacuum at least as often as autovacuum would."""
     if state.archives is None:
         return
     predictions = kind.predictions
@@ -308,7 +307,7 @@ def archive_one(engine: Engine, state: State, evaluation_id: int, kind: Kind, pr
 def grow(
     engine: Engine, source: Source, plan: Iterator[tuple[int, Kind]], state: State, target: int, deadline: float
 ) -> Imported:
-    """Import evaluations until there are so many predictions or the time is up; the newest of each kind is unsealed."""
+    """Import evaluations up to the target or the deadline; the newest of each kind stays unsealed."""
     imported = Imported()
     while state.predictions < target and time.monotonic() < deadline:
         number, kind = next(plan)
@@ -333,7 +332,7 @@ def grow(
 
 
 def seal_newest(engine: Engine, state: State, imported: Imported, *, largest: bool) -> list[Sealed]:
-    """Seal the newest evaluation of each kind by the registry; the largest kind only on request.
+    """Seal the newest evaluation of each kind with the registry; the largest kind only on request.
 
     Returns these evaluations and the first of each kind, which were sealed before.
     """
@@ -356,14 +355,14 @@ ORDER BY pg_total_relation_size(oid) DESC
 
 
 def sizes(engine: Engine) -> tuple[int, list[dict[str, Any]]]:
-    """Return (bytes of the database, the largest tables with their bytes)."""
+    """Return the size of the database in bytes, and the largest tables with their sizes."""
     with read_session(engine) as session:
         total = int(session.scalar(text("SELECT pg_database_size(current_database())")) or 0)
         return total, [dict(row) for row in session.execute(text(SIZES)).mappings()][:8]
 
 
 def addresses(engine: Engine, state: State) -> dict[str, str]:
-    """Return the addresses to request."""
+    """Map the name of each page to the address to request."""
     largest = max(state.newest, key=lambda kind: kind.predictions)
     with read_session(engine) as session:
         evaluation_id = state.templates[largest, state.newest[largest][1]]  # sealed by the registry
@@ -385,9 +384,10 @@ def addresses(engine: Engine, state: State) -> dict[str, str]:
 
 
 def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float, float, float, float]]:
-    """Map address → milliseconds of an answer: median, 95th percentile, mean time in SQL, and CPU of both processes.
+    """Map page → milliseconds for an answer: median, 95th percentile, mean time in SQL, and CPU of both processes.
 
-    Each is rendered again, since something is written before each request; `…, kept`: while nothing is written.
+    Something is written before each request, so that the page is rendered again, except for the names that end in `,
+    kept`.
     """
 
     client = create_app(database_url=engine.url.render_as_string(hide_password=False)).test_client()
@@ -396,7 +396,7 @@ def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float,
     for (name, address), (way, before) in product(addresses(engine, state).items(), ways.items()):
         with ExitStack() as stack:
             watched = [stack.enter_context(watching(each)) for each in _engines(engine)]
-            client.get(address)  # makes the connections, so that their processes are known
+            client.get(address)  # opens the connections, so that their processes are known
             with spending(*backends(engine)) as spent:
                 measured = measure(client, engine, address, requests, before=before)
             in_sql = sum(each.seconds for each in watched) / (requests + 2)
@@ -408,7 +408,7 @@ def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float,
 
 
 def backends(engine: Engine) -> list[int]:
-    """Return the process ids of the server's side of all connections to a database."""
+    """Return the process ids of the server's processes for all connections to a database."""
     with read_session(engine) as session:
         return list(
             session.scalars(
@@ -421,7 +421,7 @@ def backends(engine: Engine) -> list[int]:
 
 
 def _engines(engine: Engine) -> list[Engine]:
-    """Return the website's engines: it reads with its visitor's permissions."""
+    """Return the website's engines, one for each audience."""
     return [audience_engine(engine, audience) for audience in AUDIENCES if audience != "all"]
 
 
@@ -434,7 +434,7 @@ ORDER BY (total_exec_time + total_plan_time) DESC LIMIT 25
 
 
 def slowest(engine: Engine) -> list[dict[str, Any]]:
-    """Return the statements that took the most time since the last look."""
+    """Return the statements that took the most time since the last call."""
     with engine.connect() as connection:
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS pg_stat_statements"))
         found = [dict(row) for row in connection.execute(text(SLOWEST)).mappings()]
@@ -451,13 +451,13 @@ READ: Final = text(
 
 
 def read_by_sealing(engine: Engine, evaluation_id: int) -> dict[str, tuple[int, int]]:
-    """Map table → rows that sealing an evaluation reads by scans of the table, and by an index; roll back afterwards.
+    """Map table → rows that sealing an evaluation reads by scanning the table, and by an index; roll back afterwards.
 
     Scans are discouraged, since no plan would use an index for a table of a few pages.
     """
     with Session(engine) as session:
         session.execute(text("SET LOCAL enable_seqscan = off"))
-        # The server also counts the connection's earlier reads, until it writes them down.
+        # The server also counts the connection's earlier reads once it flushes its statistics.
         before = _read_so_far(session)
         seal(session, evaluation_id)
         after = _read_so_far(session)
@@ -505,7 +505,7 @@ WITHOUT: Final[dict[str, tuple[str, ...]]] = {
 
 
 def parts(server: PostgresServer, folder: Path, predictions: int, report: Callable[[str], None]) -> None:
-    """Import the same predictions with one thing dropped at a time."""
+    """Import the same predictions with one key, check or trigger dropped at a time."""
     postgres_execute(server.url, "CREATE DATABASE empty TEMPLATE template0")
     empty = get_engine(server.database_url("empty"))
     upgrade(server.database_url("empty"))
@@ -559,7 +559,7 @@ def describe(
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
-    """Yield the measurements at one size for a reader."""
+    """Yield the measurements at one size as lines for a reader."""
     n, imported = found["predictions"], found["imported"]
     copied, copying = imported["predictions"], imported["copying"]
     own = next(table for table in found["tables"] if table["name"] == "prediction")
@@ -610,7 +610,7 @@ def run(
     path: Path | None = None,
     report: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """Grow an empty database from size to size, and measure at each."""
+    """Grow an empty database from size to size, and measure at each size."""
     engine = get_engine(url)
     with write_session(engine) as session:
         source = (Scored if archiving else Source)(session, folder, share)
@@ -673,7 +673,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def report(line: str) -> None:
         print(line, flush=True)
 
-    # On the disk: a small database fits in memory, like the tests', a large one does not.
+    # On the disk: a small database fits in memory, like the tests' databases, and a large one does not.
     os.environ.setdefault("TMPDIR", tempfile.gettempdir())
     with BenchServer(watched=options.explain) as server, tempfile.TemporaryDirectory() as name:
         if options.parts:

@@ -3,16 +3,14 @@
 Claims, leases, exclusions, sizes of shards and reconciling are the registry's own code on a real database, whose clock
 is simulated. Device times, failures, and results, which are not stored, are made up.
 
-200 workers on hosts of eight: three kinds of device, one of them too small for one of eight models; two models have
-priority. A worker is killed every 20 s (with fewer workers, as rarely for each) and another starts in its place a
-minute
-later. One device always fails, and one host's disk has space for only three models.
+There are 200 workers on hosts of eight: three kinds of device, one of them too small for one of eight models; two
+models have priority. Every 20 s a worker is killed (less often with fewer workers), and another starts in its place a
+minute later. One device always fails, and one host's disk has space for only three models.
 
-Reported: the makespan next to its bound; how the healthy devices spent their time, each weighted by its rate;
-downloads;
+Reported: the makespan next to its bound; how the healthy devices spent their time, weighted by their rates; downloads;
 parked work. No schedule is shorter than the bound: the work of all models that need more than some amount of memory,
-over the rate of all healthy devices that have more, for the amount that makes this longest. It ignores loading,
-downloads, deaths, priorities and small disks.
+divided by the rate of all healthy devices that have more, for the amount that gives the longest time. It ignores
+loading, downloads, deaths, priorities and small disks.
 
 Options: --workers 200  --hours 1.0 (of work)  --seed 0  --postgresql (and its CPU, without stored predictions)
 """
@@ -48,22 +46,22 @@ BEGINNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE_SECONDS: Final = 60.0
 SHARD_SECONDS: Final = 40.0
 BEAT_SECONDS: Final = 20.0
-"""All at once: the simulation covers the queue, and no commits of heartbeats."""
+"""All heartbeats are sent at once, since the simulation covers the queue and not the commits of heartbeats."""
 POLL_SECONDS: Final = 5.0
 RECONCILE_SECONDS: Final = 5.0
-"""Each worker does so every 30 s: of many, there is always one."""
+"""Each worker reconciles every 30 s, so that of many workers one does about this often."""
 KILL_SECONDS: Final = 20.0
 REPLACED_SECONDS: Final = 60.0
 DEVICES_OF_HOST: Final = 8
 GIB_PER_SECOND: Final = 0.5
 VARIANTS: Final = 24
 SHARD_PROMPTS: Final = 4 * VARIANTS
-"""As planned, before a rate is known."""
+"""Prompts of a shard before a rate is known."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A class of device: its share of the fleet, prompts a second of the cheapest model, memory."""
+    """A kind of device: its share of the fleet, prompts per second of the cheapest model, memory."""
 
     name: str
     share: float
@@ -73,7 +71,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Model:
-    """A model. cost: of a prompt, relative to the cheapest model; work: its share of the fleet's hours."""
+    """A model. cost: cost of a prompt, relative to the cheapest model; work: the model's share of the fleet's hours."""
 
     name: str
     cost: float
@@ -95,13 +93,13 @@ MODELS: Final = (
 )
 MEMORIES: Final = (0.0, *(kind.memory_gib for kind in KINDS))
 BROKEN: Final = 3
-"""The number of the worker whose device fails."""
+"""Number of the worker whose device fails."""
 SMALL_DISK_HOST: Final = "host1"
 SMALL_DISK_GIB: Final = 20.0
 
 
 class Nothing(Sequence[Any]):
-    """A number of results, none of them stored."""
+    """A sequence of results with a length only; none of them is stored."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -117,7 +115,7 @@ class Nothing(Sequence[Any]):
 class Simulated:
     """A simulated worker.
 
-    life: the number of its earlier lives. Events planned for an earlier life do not happen.
+    life: number of its earlier lives. Events scheduled in an earlier life do not happen.
     """
 
     number: int
@@ -172,12 +170,12 @@ class Fleet:
         heapq.heappush(self.events, (self.now + seconds, self.counter, what))
 
     def schedule(self, worker: Simulated, seconds: float, action: Callable[[Simulated], None]) -> None:
-        """Schedule an event of a worker; it is dropped if the worker ends before."""
+        """Schedule an event of a worker; it is dropped if the worker ends before it."""
         life = worker.life
         self.after(seconds, lambda: action(worker) if worker.life == life else None)
 
     def run(self, longest: float) -> None:
-        """Run until everything is done, or for so long."""
+        """Run until all work is done, or until this time."""
         for worker in self.workers:
             self.schedule(worker, self.random.uniform(0, 5), self.start)
         self.after(BEAT_SECONDS, self.beat)
@@ -328,13 +326,13 @@ class Fleet:
         self.after(RECONCILE_SECONDS, self.reconcile)
 
     def rate(self, gib: float = 0.0) -> float:
-        """Return the prompts of the cheapest model a second, for all healthy devices with more memory than this."""
+        """Return the prompts of the cheapest model per second, for all healthy devices with more memory than this."""
         able = [worker for worker in self.workers if worker.number != BROKEN and worker.kind.memory_gib > gib]
         return sum(worker.kind.rate for worker in able)
 
 
 def fill(fleet: Fleet, folder: Path, hours: float) -> tuple[int, float]:
-    """Queue so many hours of the fleet's work; return the prompts and the bound of the makespan, in seconds."""
+    """Queue this many hours of the fleet's work; return the prompts, and the bound of the makespan in seconds."""
     total = 3600.0 * hours * fleet.rate()
     questions = {model: max(1, round(total * model.work / model.cost / VARIANTS)) for model in MODELS}
     work = {model: number * VARIANTS * model.cost for model, number in questions.items()}
@@ -353,7 +351,7 @@ def fill(fleet: Fleet, folder: Path, hours: float) -> tuple[int, float]:
 
 @contextmanager
 def clock_of(engine: Engine, fleet_time: Callable[[], datetime]) -> Iterator[None]:
-    """Give the database's connections the simulation's time."""
+    """Make the database's connections use the simulated time."""
     if engine.dialect.name == "sqlite":
 
         def strftime(_form: str, *arguments: str) -> str:
@@ -362,7 +360,7 @@ def clock_of(engine: Engine, fleet_time: Callable[[], datetime]) -> Iterator[Non
 
         def connect(connection: Any, _record: Any) -> None:
             connection.create_function("strftime", -1, strftime)
-            connection.execute("PRAGMA synchronous = OFF")  # nothing has to last
+            connection.execute("PRAGMA synchronous = OFF")  # nothing needs to survive a crash
 
         event.listen(engine, "connect", connect)
     else:
@@ -383,7 +381,7 @@ def clock_of(engine: Engine, fleet_time: Callable[[], datetime]) -> Iterator[Non
 def simulate(
     url: str, folder: Path, *, workers: int, hours: float, seed: int, pid: int | None = None
 ) -> dict[str, Any]:
-    """Run a fleet on an empty database; pid: of its server, whose CPU is measured."""
+    """Run a fleet on an empty database. pid: process id of the database server, to measure its CPU."""
     engine = make_engine(url, search_path="simulated, public, pg_catalog")
     fleet = Fleet(engine, workers, seed)
     with (
@@ -431,7 +429,7 @@ def count(engine: Engine, column: Any) -> int:
 
 
 def main(arguments: Sequence[str] | None = None, report: Callable[[str], None] = print) -> dict[str, Any]:
-    """Simulate once and report."""
+    """Run one simulation and report its figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=200)
     parser.add_argument("--hours", type=float, default=1.0)

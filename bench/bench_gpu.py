@@ -1,8 +1,8 @@
 """Rates of scoring and of writing with transformers on a GPU: `python -m bench.bench_gpu [OPTIONS]`.
 
-A model of Llama's shape with random weights, made on the device, scores MMLU's sample as in a worker, with SmolLM2's
-tokenizer. Reported: prompts a second, tokens of the prompts and tokens computed, their share of the rate of a large
-matrix product in the same precision, and the most memory in use.
+A model of Llama's shape with random weights, created on the device, scores MMLU's sample as a worker does, with
+SmolLM2's tokenizer. Reported: prompts per second, tokens of the prompts and tokens computed, their share of the rate of
+a large matrix product in the same precision, and the highest memory use.
 
 Options: --parameters 1|8 (billions)  --questions 12 (of a subject; a third as many where texts are long)
          --budget 16384 (tokens of a pass)  --written 64 (tokens of each text)  --tiny (a small shape, on the CPU)
@@ -27,7 +27,7 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
     "tiny": {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "head_dim": 2},
 }
 SUBJECTS: Final = {"sociology": 1, "high_school_us_history": 3}
-"""Subjects of ordinary length, and with a passage before each question; their questions are divided by this number."""
+"""Subject → divisor of its number of questions: one of ordinary length, one with a passage before each question."""
 GREEDY: Final = {
     "sampling": "greedy",
     "temperature": "1",
@@ -40,7 +40,7 @@ GREEDY: Final = {
 
 
 def time_work(device: torch.device, work: Callable[[], Any]) -> tuple[Any, float]:
-    """Return the result of some work, and its seconds."""
+    """Return the result of a function, and the seconds that it took on the device."""
 
     def wait() -> None:
         if device.type == "cuda":
@@ -66,7 +66,7 @@ def make_model(shape: str, device: torch.device, tokenizer: Any) -> LoadedModel:
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
     model.generation_config, model.config.eos_token_id = GenerationConfig(), None
     if device.type == "cuda":
-        torch.backends.cuda.enable_cudnn_sdp(False)  # as load_model has it
+        torch.backends.cuda.enable_cudnn_sdp(False)  # as in load_model
     return LoadedModel(model, tokenizer, device, "bfloat16", None, 8192)
 
 

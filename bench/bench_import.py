@@ -1,10 +1,11 @@
 """Imports recorded answers into SQLite and PostgreSQL: `python -m bench.bench_import [OPTIONS]`.
 
-Two files: a table of the letters that 26 models gave on 12,032 questions of ten options, and a million lines with
-probabilities, the answers of one model in every order. They are made up, seeded; --table and --benchmark name real ones.
+Two files: a table of the letters with which 26 models answered 12,032 questions of ten options, and a million lines
+with probabilities, the answers of one model in every order. They are generated from a seed; --table and --benchmark
+name real ones.
 
-Reading and storing (checks, rows, question scores) is reported apart from sealing (metrics, intervals, digests). Seconds
-are of CPU, the importer's and the server's, which other work on the machine moves less than the clock.
+Reading and storing (checks, rows, question scores) is reported separately from sealing (metrics, intervals, digests).
+Seconds are CPU time of the importer and the server, which other work on the machine affects less than wall time.
 
 Options: --lines 1000000  --models 26  --questions 12032  --table FILE --benchmark FILE  --engines sqlite,postgresql
          --only table | lines
@@ -43,7 +44,10 @@ SUBJECTS: Final = 14
 
 @dataclass(frozen=True)
 class Given:
-    """Files to be imported. table: the outputs are a table of letters; otherwise lines of one model under `full`."""
+    """Files to be imported.
+
+    table: whether the outputs are a table of letters, or else lines of one model under `full`.
+    """
 
     name: str
     benchmark: Path
@@ -53,7 +57,11 @@ class Given:
 
 @dataclass(frozen=True)
 class Measured:
-    """predictions: that were stored. storing: with reading. peak_mb: of the importer. size: of the database in bytes."""
+    """The measurements of an import.
+
+    predictions: number stored. storing: time for reading and storing. peak_mb: peak memory of the importer. size: size
+    of the database in bytes.
+    """
 
     predictions: int
     storing: Spent
@@ -63,7 +71,7 @@ class Measured:
 
 
 def make_table(folder: Path, questions: int, models: int) -> Given:
-    """Make a file of the answer letters of models that are right more often than not."""
+    """Write a file with the answer letters of models that are right more often than not."""
     rng = random.Random(0)
     lines = [question(number, subject=f"subject {number % SUBJECTS}", options=10) for number in range(questions)]
     outputs = folder / "letters.csv"
@@ -76,7 +84,7 @@ def make_table(folder: Path, questions: int, models: int) -> Given:
 
 
 def make_lines(folder: Path, lines: int) -> Given:
-    """Make a file of the probabilities of one model for all orders of four-option questions."""
+    """Write a file with the probabilities of one model for all orders of four-option questions."""
     rng = random.Random(0)
     questions = [question(number, subject=f"subject {number % 57}") for number in range(lines // len(ORDERS))]
     outputs = folder / "outputs.jsonl"
@@ -90,7 +98,7 @@ def make_lines(folder: Path, lines: int) -> Given:
 
 
 def measure(url: str, given: Given) -> Measured:
-    """Import the files into an empty database, in this process."""
+    """Import the files into an empty database, in this process, and measure it."""
     upgrade(url)
     engine = get_engine(url)
     with write_session(engine) as session:
@@ -175,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         with databases(given.engines.split(","), files, folder) as cases:
             for engine, url, one in cases:
-                # A process of its own, so that the peak of memory is that of one import.
+                # A separate process, so that the peak of memory belongs to one import.
                 with multiprocessing.get_context("spawn").Pool(1) as pool:
                     found = pool.apply(measure, (url, one))
                 storing, sealing = found.storing, found.sealing

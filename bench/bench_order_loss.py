@@ -2,11 +2,12 @@
 
 Models that sample are simulated, right with probability p, on n questions in m orders, k times each; first without an
 effect of the order, then with 2 % of the questions decided by the order alone; also models that do not sample. For each
-cell: how often a two-sided interval is given, how often it covers the truth, how often all reported bounds do, and the
+cell: how often a two-sided interval is stated, how often it covers the truth, how often all reported bounds do, and the
 median upper bound, by the functions that pages call.
 
 With `--worlds` many more kinds of effects: by n, m and k the lowest coverage in any of WORLDS, of two-sided intervals
-and of all reported bounds. There the bootstrap's ends are approximated by its cumulants. Prints Markdown.
+and of all reported bounds. For these the ends of the bootstrap's interval are approximated by its cumulants. Prints
+Markdown.
 """
 
 import argparse
@@ -40,15 +41,16 @@ ASKED: Final = ((4, 2), (12, 2), (4, 4), (24, 2))
 CLAIMED: Final = (50, 100, 400, 1000)
 AT_ONCE: Final = 2_000_000
 SELDOM: Final = 0.05
-"""Worlds in which a smaller share of evaluations has an interval do not count."""
+"""Smallest share of evaluations with an interval for which a world counts."""
 
 
 @dataclass(frozen=True)
 class World:
-    """Models that are right with probability p but for an effect of the order.
+    """Models that are right with probability p, apart from an effect of the order.
 
     effect: `half`: a share of the questions is right in half of the orders and wrong in the others; `one`: a share is
-    wrong in one order alone; `all`: every question is right more often in half of its orders, by `share`; None: none.
+    wrong in one order alone; `all`: every question is right more often in half of its orders, by `share`; None: no
+    effect.
     """
 
     p: float
@@ -76,7 +78,7 @@ class World:
         return self.share * (largest_loss(m) if self.effect == "half" else 1 / m) if self.effect else 0.0
 
     def losses(self, generator: np.random.Generator, evaluations: int, n: int, m: int, k: int) -> tuple[Floats, Floats]:
-        """Return order losses, and these with chance losses, each of shape (evaluations, n)."""
+        """Return the order losses, and the sums of order and chance losses, each of shape (evaluations, n)."""
         return losses_of(self.right(generator, evaluations, n, m, k), k)
 
     def right(self, generator: np.random.Generator, evaluations: int, n: int, m: int, k: int) -> Singles:
@@ -89,7 +91,7 @@ class World:
 
 
 def losses_of(right: NDArray[np.floating], k: int) -> tuple[Floats, Floats]:
-    """Return order losses and these with chance losses. right: how many of k answers, shape (…, orders)."""
+    """Return order losses, and sums of order and chance losses. right: right answers among k, shape (…, orders)."""
     m = right.shape[-1]
     shares = right / k
     once = shares.mean(axis=-1, dtype=np.float64)
@@ -105,11 +107,11 @@ WORLDS: Final = (
     *(World(p, "one", share) for p in (0.9, 0.97, 1.0) for share in (0.01, 0.03, 0.1)),
     *(World(p, "all", share) for p in (0.7, 0.9, 0.97) for share in (0.03, 0.1)),
 )
-"""Without chance (p = 1) a model that does not sample is one with one answer to each prompt."""
+"""The simulated worlds. With p = 1 a model does not sample: it has one answer to each prompt."""
 
 
 def approximate_ends(losses: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of the bootstrap's interval by its cumulants (Cornish and Fisher 1938); NaN: none is stated."""
+    """Return the ends of the bootstrap's interval from its cumulants (Cornish and Fisher 1938); NaN if not stated."""
     n = losses.shape[1]
     mean = losses.mean(axis=1)
     apart = losses - mean[:, None]
@@ -128,14 +130,14 @@ def approximate_ends(losses: Floats) -> tuple[Floats, Floats]:
 
 
 def chunks(evaluations: int, n: int, m: int) -> Iterator[int]:
-    """Yield numbers of evaluations that are simulated together."""
+    """Yield the numbers of evaluations that are simulated together."""
     most = max(1, AT_ONCE // (n * m))
     for start in range(0, evaluations, most):
         yield min(most, evaluations - start)
 
 
 def lowest(n: int, m: int, k: int, evaluations: int) -> tuple[float, float]:
-    """Return the lowest coverage in any world: of two-sided intervals, if SELDOM are stated, and of all stated."""
+    """Return the lowest coverage in any world: of two-sided intervals, unless they are rare, and of all bounds."""
     two_sided, everything = [], []
     for number, world in enumerate(WORLDS):
         if k == 1 and (world.p < 1 or world.effect == "all"):

@@ -1,8 +1,8 @@
 """Measures how often equal models are declared different: `python -m bench pairs [BOARDS]`.
 
-First by enumeration, of 0/1 values: every split of every number of differing questions, at each share of questions that
-differ. Then simulated, by the functions that pages call: BOARDS pairs of equal models that sample, by each metric over
-orders and repeats; and as many boards of ten, for each number of questions. Prints Markdown, in percent.
+First by enumeration, for 0/1 values: every split of every number of differing questions, at each share of questions
+that differ. Then simulated, by the functions that pages call: BOARDS pairs of equal models that sample, by each metric
+over orders and repeats; and as many boards of ten, for each number of questions. Prints Markdown, in percent.
 """
 
 import sys
@@ -43,7 +43,10 @@ def count_distinguished(questions: int, shares: Sequence[float]) -> list[float]:
 
 
 def power(questions: int, share: float, ahead: float) -> float:
-    """Return how often two models that differ in this share are declared different; the first has `ahead` right."""
+    """Return how often two models that differ on this share of questions are declared different.
+
+    ahead: part of the differing questions that only the first model has right.
+    """
     found = 0.0
     for differing in range(questions + 1):
         first = np.arange(differing + 1, dtype=np.float64)
@@ -60,7 +63,7 @@ EQUALS: Final = {
     "10 % of questions, no chance": (World(1.0, "half", 0.1), World(1.0, "half", 0.1)),
     "one order of 20 %, no chance": (World(1.0, "one", 0.2), World(1.0, "one", 0.2)),
 }
-"""Pairs of equal models; those without chance answer each prompt once."""
+"""Pairs of equal models; models without chance answer each prompt once."""
 
 
 def simulate(worlds: tuple[World, World], questions: int, m: int, k: int, pairs: int, seed: int) -> dict[str, float]:
@@ -77,7 +80,7 @@ def simulate(worlds: tuple[World, World], questions: int, m: int, k: int, pairs:
 
 
 def by_metric(world: World, generator: np.random.Generator, questions: int, m: int, k: int) -> dict[str, Floats]:
-    """Return the values of a model's questions by metric."""
+    """Return the values of a model's questions, by metric."""
     times = 1 if world.p == 1 else k
     right = world.right(generator, 1, questions, m, times)[0]
     losses, both = losses_of(right, times)
@@ -87,9 +90,9 @@ def by_metric(world: World, generator: np.random.Generator, questions: int, m: i
 
 
 def count_boards(questions: int, share: float, boards: int, seed: int) -> float:
-    """Return how often any two of MODELS equal models are declared different at once.
+    """Return how often any two of MODELS equal models are declared different, all pairs compared at once.
 
-    share: of questions whose outcomes the models do not share.
+    share: part of the questions whose outcomes the models do not share.
     """
     generator = np.random.default_rng(seed)
     found = 0

@@ -1,20 +1,17 @@
 """Compares the token trie with other engines on the same prompts, in one precision: `make bench ARGS=peers`.
 
-The others are lm-evaluation-harness, a real vLLM built for CPUs, a llama.cpp server, and of our own the plain batches
-and
-the trie's other forms. SmolLM2-135M scores real questions of two subjects, under `cyclic` and `full`, with 0 and 5
+The other engines are lm-evaluation-harness, a real vLLM built for CPUs, a llama.cpp server, and our own plain batches
+and other forms of the trie. SmolLM2-135M scores real questions of two subjects, under `cyclic` and `full`, with 0 and 5
 examples. Servers are used through the project's endpoint code.
 
 Each engine is a separate process. It is timed in a pair with the trie, right before or right after it, in turns, and
 the result is the median of the pairs' ratios, so that other load on the machine cancels out. Every run begins with
-empty
-caches. lm-evaluation-harness and the plain batches score a sample of the prompts, and their time for all of them is
-extrapolated by tokens: their cost per token is the same for all orders of a question.
+empty caches. lm-evaluation-harness and the plain batches score a sample of the prompts, and their time for all of them
+is extrapolated by tokens: their cost per token is the same for all orders of a question.
 
 Options: --dtypes bfloat16,float32  --engines harness,vllm,llama (of harness, vllm, llama, batched, trie-fast,
-trie-torch)
-         --questions 2 (of each subject under cyclic; half as many under full)  --repeats 2  --threads 1  --batches 4
-         --benchmark FILE [--fewshot FILE] --subjects sociology,professional_law (none: --subjects "")
+         trie-torch)  --questions 2 (of each subject under cyclic; half as many under full)  --repeats 2  --threads 1
+         --batches 4  --benchmark FILE [--fewshot FILE] --subjects sociology,professional_law (none: --subjects "")
          --model FOLDER [--gguf FILE]  --json FILE
 """
 
@@ -61,19 +58,19 @@ INSTRUCTIONS: Final = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 CONTEXT: Final = 4096
 
 Ask = Callable[[Sequence[Prompt], int], dict[str, Any]]
-"""Scores prompts, in batches of a size if that matters: `logprobs`, `cpu_s`, `wall_s`."""
+"""Scores prompts, in batches of a size if the engine uses it; returns `logprobs`, `cpu_s` and `wall_s`."""
 
 
 @dataclass
 class Timed:
-    """Seconds of both engines of each pair, for all prompts of a case, and the other engine's last answer."""
+    """Seconds of both engines in each pair, for all prompts of a case, and the other engine's last answer."""
 
     ours: list[dict[str, float]] = field(default_factory=list)
     theirs: list[dict[str, float]] = field(default_factory=list)
     answer: dict[str, Any] = field(default_factory=dict)
 
     def ratio(self, clock: str) -> float:
-        """Return its time as a multiple of the trie's: the median over the pairs."""
+        """Return the other engine's time as a multiple of the trie's: the median over the pairs."""
         return statistics.median(b[clock] / a[clock] for a, b in zip(self.ours, self.theirs, strict=True))
 
 
@@ -111,7 +108,7 @@ def in_process(kind: str, model: Path, threads: int, dtype: str) -> Iterator[Any
 def on_server(engine: EndpointEngine, cpu: Callable[[], float], forget: Callable[[], None]) -> Ask:
     """Return a function that scores on a server.
 
-    cpu: seconds that its processes took so far; forget: empties its caches.
+    cpu: returns the CPU seconds of the server's processes so far. forget: empties the server's caches.
     """
 
     def ask(prompts: Sequence[Prompt], _batch: int) -> dict[str, Any]:
@@ -162,7 +159,7 @@ def llama(gguf: Path, folder: Path, threads: int, dtype: str) -> Iterator[Ask]:
 
 
 def pairs(engines: Sequence[str], repeats: int) -> Iterator[list[tuple[str, str]]]:
-    """Yield each repeat's pairs of engines in running order; the first engine changes from pair to pair."""
+    """Yield the pairs of engines of each repeat in running order; which engine is first alternates."""
     turns = list(enumerate(engines))
     for repeat in range(repeats):
         yield [(OURS, kind) if (repeat + number) % 2 == 0 else (kind, OURS) for number, kind in turns]
@@ -178,7 +175,7 @@ def measure(
     if "harness" in ask and len(batches) > 1:
         batch = {shots: best_batch(ask["harness"], cases, shots, batches) for shots in batch}
     for kind, score in ask.items():
-        score([cases[0].prompts[0]], 1)  # opens its engine
+        score([cases[0].prompts[0]], 1)  # starts the engine
         note(f"{NAMES[kind]} is ready")
     found: dict[tuple[int, str], Timed] = {}
     for in_order in pairs(engines, repeats):
@@ -192,7 +189,7 @@ def measure(
 
 
 def run(ask: Ask, kind: str, case: Case, trie: TokenTrie, batch: int, timed: Timed) -> None:
-    """Score a case once and add the seconds, of a sample extrapolated to all prompts by tokens."""
+    """Score a case once and add the seconds; those of a sample are extrapolated to all prompts by tokens."""
     sampled = kind in SAMPLED
     answer = ask([case.prompts[index] for index in case.sample] if sampled else case.prompts, batch)
     tokens = [trie.depth[node] + 1 for node in trie.last]
@@ -208,7 +205,7 @@ def run(ask: Ask, kind: str, case: Case, trie: TokenTrie, batch: int, timed: Tim
 
 
 def best_batch(ask: Ask, cases: Sequence[Case], shots: int, batches: Sequence[int]) -> int:
-    """Return the batch size with which lm-evaluation-harness is fastest on some prompts with so many shots."""
+    """Return the batch size with which lm-evaluation-harness is fastest on some prompts with this many shots."""
     case = next(case for case in cases if case.shots == shots)
     prompts = [case.prompts[index] for index in case.sample][: max(batches)]
     seconds = {size: ask(prompts, size)["cpu_s"] for size in batches}
@@ -221,11 +218,11 @@ def best_batch(ask: Ask, cases: Sequence[Case], shots: int, batches: Sequence[in
 
 @dataclass(frozen=True)
 class Row:
-    """An engine on a case. prompts_s: per second of the clock. by_clock, by_cpu: time as a multiple of the trie's.
+    """The results of an engine on a case. prompts_s: per second of the clock.
 
-    share, share_with_attention: of the measured rate of matrix products. computed: tokens, over the number of the
-    trie's
-    nodes. unknown: labels that a server did not list.
+    by_clock, by_cpu: multiples of the trie's time.
+    share, share_with_attention: shares of the measured rate of matrix products. computed: computed tokens as a multiple
+    of the trie's nodes. unknown: labels that a server did not list.
     """
 
     dtype: str
@@ -275,9 +272,9 @@ def rows(
     rate: float,
     clock: str,
 ) -> Iterator[Row]:
-    """Yield for each case the trie, then the others.
+    """Yield the results for each case: the trie first, then the other engines.
 
-    rate: operations a second. clock: the clock of the share's seconds.
+    rate: operations per second. clock: the clock of the share's seconds.
     """
     for number, (case, trie) in enumerate(zip(cases, tries, strict=True)):
         naive = sum(trie.depth[node] + 1 for node in trie.last)
@@ -334,7 +331,7 @@ def rows(
 
 
 def machine() -> dict[str, Any]:
-    """Describe the processor, its abilities, and its load (Linux)."""
+    """Describe the processor, its features, and its load (Linux)."""
     said = dict(
         (part.strip() for part in line.split(":", 1))
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()

@@ -1,9 +1,8 @@
-"""Planned against simulated power: `python -m bench.bench_power [SIMULATIONS]`. Prints Markdown.
+"""Compares planned with simulated power: `python -m bench.bench_power [SIMULATIONS]`. Prints Markdown.
 
 Two models differ on a share of the questions, with a true difference that the plan expects to find with a probability
-of
-50, 80 or 90 %. The simulation gives the share of evaluations in which the interval of their paired difference excludes
-0, as on pages and in commands. Then the same among 30 models that are all compared at once.
+of 50, 80 or 90 %. The simulation gives the share of evaluations in which the interval of their paired difference
+excludes 0, as on pages and in commands. Then the same among 30 models that are all compared at once.
 """
 
 import math
@@ -41,7 +40,8 @@ def simulate(questions: int, differing: float, difference: float, simulations: i
 def simulate_board(models: int, questions: int, difference: float, boards: int, seed: int = 0) -> tuple[float, float]:
     """Return (planned, simulated) power for one model that is better than all others, which are equal at .5.
 
-    Simulated: the mean over the pairs of the best with each other model. Planned: with the true variance of the pairs.
+    The simulated power is the mean over the pairs of the best model with each other model. The planned power uses the
+    true variance of the pairs.
     """
     generator = np.random.default_rng(seed)
     limits = ndtri(np.array([0.5 + difference] + [0.5] * (models - 1))) * math.sqrt(2)

@@ -1,9 +1,9 @@
 """Measures how often all rank intervals of a board are right at once: `python -m bench.bench_ranks [BOARDS]`.
 
-Simulated boards of 30 models whose true accuracies are known. A question has a difficulty that all models share, so
-that they tend to err on the same ones (correlation ½ of the latent variables). Prints Markdown: for the marginal rank
-intervals and for the simultaneous ones the percentage of boards in which every model's true rank, 1 + the number of
-models that are truly better, lies in its interval; the percentage of boards in which truly equal models are put into
+Boards of 30 models are simulated whose true accuracies are known. A question has a difficulty that all models share, so
+that they tend to err on the same questions (correlation ½ of the latent variables). Prints Markdown: for the marginal
+rank intervals and for the simultaneous ones the percentage of boards in which every model's true rank, 1 + the number
+of models that are truly better, is in its interval; the percentage of boards in which truly equal models are in
 different tiers; and how many of the 29 pairs of neighbours are declared different.
 """
 
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 MODELS: Final = 30
 AT_ONCE: Final = 50
-"""Boards whose questions are drawn together. It never changes a result."""
+"""Number of boards whose questions are drawn together; it never changes a result."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ SETTINGS: Final = (
 
 @dataclass
 class Found:
-    """The number of boards, how many each kind of interval covers, how many split equal models, and neighbours' pairs.
+    """Numbers of boards: all, covered by each kind of interval, with equal models split, and pairs of neighbours.
 
     models_covered: rank intervals that cover their model's true rank, over all boards and models.
     """
@@ -73,7 +73,7 @@ def answers(generator: np.random.Generator, setting: Setting, boards: int) -> Fl
 
 
 def study(setting: Setting, boards: int, seed: int = 0) -> Found:
-    """Simulate so many boards."""
+    """Simulate this many boards."""
     generator, found = np.random.default_rng(seed), Found()
     true_ranks = np.array(ranks(list(setting.truth), "higher"))
     equal = np.subtract.outer(setting.truth, setting.truth) == 0
@@ -121,7 +121,7 @@ def _covers(intervals: Sequence[tuple[int, int] | None], true_ranks: NDArray[np.
 
 
 def _split(found: Sequence[object], equal: NDArray[np.bool_]) -> bool:
-    """Return whether equal models are in different tiers, although the best of the tier above is equal to them, too."""
+    """Return whether equal models are in different tiers although one equals the leader of the other's tier."""
     return any(
         one is not None and other is not None and one.number != other.number and equal[one.leader, other.leader]  # type: ignore[attr-defined]
         for one in found

@@ -1,8 +1,8 @@
-"""Coverage of the 95 % intervals of samples of questions, by replay of real answers: `python -m bench.bench_sample`.
+"""Coverage of the 95 % intervals of samples of questions, by replaying real answers: `python -m bench.bench_sample`.
 
 Accuracy: models on the 12,032 questions of MMLU-Pro. Average and worst accuracy: two models' twelve orders of the 1,273
-questions of MedQA. A sample is drawn for each seed as an evaluation with --sample draws it, and its interval is compared
-with the value of all questions. Prints Markdown.
+questions of MedQA. For each seed a sample is drawn as by --sample of an evaluation, and its interval is compared with
+the value over all questions. Prints Markdown.
 """
 
 import argparse
@@ -25,12 +25,12 @@ from registry.studies.comparing import metric_differences
 Floats = NDArray[np.float64]
 DATA: Final = Path(__file__).resolve().parent.parent / "tests" / "data"
 EVERY_MODEL: Final = 5
-"""One of so many of the 26 models of MMLU-Pro is replayed."""
+"""One of this many of the 26 models on MMLU-Pro is replayed."""
 
 
 @cache
 def draw(questions: int, sample: int, seed: int) -> NDArray[np.intp]:
-    """Return the places of the questions of a sample, as `registry.queue.evaluations.draw_sample` draws them."""
+    """Return the indexes of a sample's questions, drawn as by `registry.queue.evaluations.draw_sample`."""
     hashes = [sha256_text(f"{seed}:q{number}") for number in range(questions)]
     return np.sort(np.argsort(np.array(hashes), kind="stable")[:sample])
 
@@ -40,8 +40,7 @@ def coverage(
 ) -> float:
     """Return the share of samples whose interval covers the mean of all values, among samples with an interval.
 
-    values: of 0 or 1, or between, shape (questions,). other: a second model's values; then the interval is of the
-    difference.
+    values: from 0 to 1, shape (questions,). other: a second model's values, for the interval of the difference.
     """
     truth = float(values.mean() if other is None else (values - other).mean())
     factor = sampling_factor(sample, len(values))
@@ -62,7 +61,7 @@ def coverage(
 
 @cache
 def mmlu_pro() -> Floats:
-    """Return right or wrong of 26 models on MMLU-Pro, shape (questions, models)."""
+    """Return the correctness of 26 models' answers on MMLU-Pro, shape (questions, models)."""
     table = pd.read_csv(DATA / "mmlu_pro_predictions.csv.gz", keep_default_na=False)
     right = table["correct"].to_numpy(dtype=object)[:, None]
     given = table[list(table.columns[4:])].to_numpy(dtype=object)
@@ -71,7 +70,7 @@ def mmlu_pro() -> Floats:
 
 @cache
 def medqa() -> Floats:
-    """Return right or wrong of two models in the original order and eleven shuffles, (questions, orders, models)."""
+    """Return the correctness of two models in the original order and eleven shuffles, (questions, orders, models)."""
     names = ("medqa_mistral7b_cat.jsonl.gz", "medqa_medalpaca_cat.jsonl.gz")
     return np.stack([_orders(DATA / name) for name in names], axis=2)
 
@@ -88,7 +87,7 @@ def _orders(path: Path) -> Floats:
 
 
 def rows(sample: int, seeds: Iterable[int]) -> Iterable[tuple[str, int, str, float]]:
-    """Yield the metric, the number of all questions, the models or the pair, and the coverage."""
+    """Yield metric, number of all questions, model or pair of models, and coverage."""
     accuracy, orders = mmlu_pro()[:, ::EVERY_MODEL], medqa()
     for name, values in (
         ("accuracy", accuracy),

@@ -1,12 +1,12 @@
-"""Compares visitors' selections with boards made of them: `python -m bench.bench_selections [OPTIONS]`.
+"""Compares visitors' selections with boards of the same definition: `python -m bench.bench_selections [OPTIONS]`.
 
-The registry is made up: 571 models, 17 benchmarks of 40 questions, unless --url names one. Selections are drawn at
-random, one for each seed: tasks, weights, columns, and models by name, family, developer, licence, openness, size and
-date. Each is computed as the website's page has it, whose models are compared in the column that ranks them; with all
-columns compared, as the API has it; and as a board made of the same selection (--boards). Every difference of
-values, intervals, ranks and tiers is printed, with the CPU time of the selections.
+The registry is generated, with 571 models and 17 benchmarks of 40 questions, unless --url names one. Selections are
+drawn at random, one for each seed: tasks, weights, columns, and models by name, family, developer, licence, openness,
+size and date. Each is computed as on the website's page, where models are compared in the ranking column; with all
+columns compared, as in the API; and as a board with the same definition (--boards). Every difference of values,
+intervals, ranks and tiers is printed, with the CPU time of the selections.
 
-With OPENBLAS_NUM_THREADS=1, as `shuffleboard serve` has it.
+Run it with OPENBLAS_NUM_THREADS=1, as `shuffleboard serve` does.
 
 Options: --url URL  --first 0  --last 100  --boards
 """
@@ -46,7 +46,7 @@ COLUMNS: Final = (
 
 
 class Selection(NamedTuple):
-    """A seed's choice, its document, and milliseconds of CPU: with one column compared, and with all."""
+    """A seed's choice, its document, and milliseconds of CPU: with one column compared, and with all columns."""
 
     seed: int
     choice: dict[str, Any]
@@ -93,7 +93,7 @@ def compute(session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]) -> 
     for name in COLUMNS:
         every = narrow_board(board_definition(snapshot.board), {"columns": (name,)}, "own")
         build_selection(snapshot, every, models, values)
-    # A website keeps a fifth of these: the collector would look through all of them now and then.
+    # A website caches a fifth of these: the garbage collector would visit all of them now and then.
     gc.freeze()
     for seed in seeds:
         choice = draw(seed, len(models.revisions))
@@ -107,7 +107,7 @@ def compute(session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]) -> 
 
 
 def read_once() -> Callable[..., Any]:
-    """Return a `question_values_of_each` with a cache: a thousand boards would read the same rows."""
+    """Return a `question_values_of_each` with a cache, since a thousand boards would read the same rows."""
     read, known = standings.question_values_of_each, dict[Any, Mapping[str, Any]]()
 
     def values(session: Session, ids: Sequence[int], questions: Sequence[int], names: Sequence[str]) -> Iterator[Any]:
@@ -120,7 +120,7 @@ def read_once() -> Callable[..., Any]:
 
 
 def compare_with_boards(url: str, found: Sequence[Selection]) -> int:
-    """Count the selections that differ from a board of the same selection; settings that change ranks are omitted."""
+    """Return how many selections differ from a board with the same definition, omitting settings that change ranks."""
     differ = 0
     engine = get_engine(url)
     with (
@@ -140,14 +140,14 @@ def compare_with_boards(url: str, found: Sequence[Selection]) -> int:
 
 
 def summary(name: str, spent: Sequence[float]) -> str:
-    """Return the median, 95th percentile and maximum in milliseconds."""
+    """Return the median, 95th percentile and maximum, in milliseconds."""
     ordered = sorted(spent)
     p95 = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
     return f"{name}: {statistics.median(ordered):.0f} ms of CPU median, {p95:.0f} p95, {ordered[-1]:.0f} most"
 
 
 def main() -> None:
-    """Compute and compare."""
+    """Compute the selections and compare them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", help="a database that bench_web filled")
     parser.add_argument("--first", type=int, default=0)

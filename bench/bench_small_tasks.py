@@ -1,10 +1,10 @@
 """Boards with one small task among large ones: `python -m bench small_tasks [BOARDS] [--models N]`.
 
-Simulated boards whose true means are known: the models' abilities are spread evenly, and each question is right with a
-probability of the model's ability and the question's own difficulty. By the functions that rank boards, in percent of
+Boards are simulated whose true means are known: the models' abilities are spread evenly, and the probability of a right
+answer depends on the model's ability and the question's difficulty. By the functions that rank boards, in percent of
 BOARDS: how often all rank intervals cover the true ranks at once, how often the first and the last model are declared
-different, how often a model's interval is given, and how often a given interval covers the true mean; the small task's
-share of the uncertainty; and the seconds that a board takes. Prints Markdown.
+different, how often a model's interval is stated, and how often a stated interval covers the true mean; the small
+task's share of the uncertainty; and the seconds per board. Prints Markdown.
 """
 
 import argparse
@@ -45,14 +45,14 @@ def probabilities(generator: np.random.Generator, abilities: Floats, questions: 
 
 
 def true_means(abilities: Floats) -> Floats:
-    """Return the models' true means over all questions of such difficulties."""
+    """Return the models' true means over all questions from the distribution of difficulties."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(61)
     chances = 1 / (1 + np.exp(1.5 * nodes[:, None] - abilities))
     return np.asarray(weights @ chances / weights.sum())
 
 
 def column_of(values: Floats, seed: int, task: str, metric: str = "accuracy") -> TaskColumn:
-    """Return a task's column as boards have it. values: shape (questions, models)."""
+    """Return a task's column as boards compute it. values: shape (questions, models)."""
     samples = resample_means(values, resamples=RANK_RESAMPLES, seed=seed)
     standings = [
         TaskStanding(

@@ -1,11 +1,11 @@
-"""Record the resources of `shuffleboard serve` under hours of mixed load: `python -m bench.bench_soak [OPTIONS]`.
+"""Records the resources of `shuffleboard serve` under hours of mixed load: `python -m bench.bench_soak [OPTIONS]`.
 
-bench/generate_registry.py fills a database of a throw-away PostgreSQL server. Visitors then request pages, tables,
-charts, their own boards, routes of the API and queries, some of them wrong, cut off or never finished, while
-something is written every few seconds, so that no kept page stays fresh. Once per --every seconds a line shows how much
-memory the website and its processes take, how many files, threads and database connections are open, how many
-temporary files there are, and how long answers took since the last line. The last lines repeat the first, the middle
-and the last of them.
+bench/generate_registry.py fills a database of a temporary PostgreSQL server. Visitors then request pages, tables,
+charts, their own boards, routes of the API and queries, some of them wrong, cut off or never finished, while something
+is written every few seconds, so that no cached page stays valid. Once per --every seconds a line shows how much memory
+the website and its processes use, how many files, threads and database connections are open, how many temporary files
+there are, and how long answers took since the last line. The last lines repeat the first, the middle and the last of
+these lines.
 
 Options: --minutes 120  --rate 4  --every 60  --visitors 6  --models 100  --benchmarks 20  --predictions 24000
 """
@@ -66,7 +66,7 @@ class Load:
 
 
 def addresses(rng: random.Random, filled: Filled, size: Size, questions: list[int]) -> list[Callable[[], str]]:
-    """Return makers of addresses, each drawn again with every call."""
+    """Return functions that return addresses, each call a newly drawn one."""
     model = lambda: f"model-{rng.randrange(size.models):03}"  # noqa: E731
     benchmark = lambda: f"benchmark-{rng.randrange(size.benchmarks):03}"  # noqa: E731
     evaluation = lambda: filled.evaluation_id + rng.randrange(filled.evaluations - 1)  # noqa: E731
@@ -107,7 +107,7 @@ def addresses(rng: random.Random, filled: Filled, size: Size, questions: list[in
 
 
 def query(rng: random.Random) -> str:
-    """Return a query: a documented one, an expensive one, a wrong one."""
+    """Return a query at random: a documented, an expensive or a wrong one."""
     return rng.choice(
         (
             *EXAMPLES.values(),
@@ -120,14 +120,14 @@ def query(rng: random.Random) -> str:
 
 
 class Visitors:
-    """Threads that make requests at a rate, all together."""
+    """Threads that together make requests at a given rate."""
 
     def __init__(self, base: str, rng: random.Random, makers: list[Callable[[], str]], load: Load) -> None:
         self.base, self.rng, self.makers, self.load = base, rng, makers, load
         self.stop = threading.Event()
 
     def run(self, pause_s: float) -> None:
-        """Make requests until the stop."""
+        """Make requests until `stop` is set."""
         with httpx2.Client(base_url=self.base, timeout=120) as client:
             while not self.stop.wait(self.rng.expovariate(1 / pause_s)):
                 kind = self.rng.random()
@@ -154,7 +154,7 @@ class Visitors:
                 self.load.add(time.monotonic() - started, failed=failed)
 
     def leave_early(self) -> None:
-        """Send half of a request, or read none of an answer, and go."""
+        """Send half of a request, or read nothing of an answer, and close the connection."""
         parts = urlsplit(self.base)
         with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30) as connection:
             sent = f"GET {self.rng.choice(self.makers)()} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode()
@@ -171,26 +171,26 @@ def resident_kib(pid: int) -> int:
 
 
 def entries(pid: int, folder: str) -> int:
-    """Return how many files or threads a process has open."""
+    """Return the number of entries in a folder of /proc for a process: its open files or its threads."""
     return sum(1 for _ in Path(f"/proc/{pid}/{folder}").iterdir())
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes below a process."""
+    """Return the descendants of a process."""
     listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
     own = [int(line) for line in listed.stdout.split()]
     return own + [below for child in own for below in children(child)]
 
 
 def connections(url: str) -> int:
-    """Return how many connections to the database are open, without this one."""
+    """Return the number of open connections to the database, other than this one."""
     with get_engine(url).connect() as connection:
         counted = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         return int(connection.scalar(text(counted)) or 0)
 
 
 def line(minutes: float, pid: int, url: str, temporary: Path, load: Load, total: Load) -> str:
-    """Return one line of the table, and begin to count again."""
+    """Return one line of the table, and reset the counts."""
     with load.lock:
         seconds, requests, failed = sorted(load.seconds), load.requests, load.failed
         load.seconds, load.requests, load.failed = [], 0, 0
@@ -263,7 +263,7 @@ def _address(server: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def main() -> None:
-    """Fill a database and record."""
+    """Fill a database and record the resources."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--rate", type=float, default=4)

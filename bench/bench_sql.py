@@ -1,16 +1,15 @@
 """Times the SQL page over thousands of sealed evaluations: `python -m bench.bench_sql [OPTIONS]`.
 
-A throw-away registry on SQLite, or with --postgresql on a server, gets evaluations that the registry imports and seals,
-one of each kind and each made-up model (bench/generate_predictions.py); the others get the rows of one of these,
-and, in place of predictions, links to its files, since writing twenty million rows of predictions takes an hour and
-their queries read files only. The output is how fast the files of evaluations with predictions are written, how long
-the
-list of all takes, and, for a process that is warm, how long a count of all predictions and queries of the leaderboard
-take: alone, and with several visitors at once, each with heavy queries and small ones. Then one more evaluation is
+A temporary registry on SQLite, or with --postgresql on a server, gets evaluations that the registry imports and seals,
+one of each kind and each made-up model (bench/generate_predictions.py). The others get the rows of one of these and, in
+place of predictions, links to its files, since writing twenty million rows of predictions takes an hour and queries
+read files only. The output is how fast the files of evaluations with predictions are written, how long the list of all
+takes, and, for a process that is warm, how long a count of all predictions and queries of the leaderboard take: alone,
+and with several visitors at once, one with heavy queries and the others with small ones. Then one more evaluation is
 sealed, while a visitor sends a query every second, until it is counted.
 
-With --website, the address of a website served on this host, nothing of this is done: the output is the 99th percentile
-of its pages, alone and next to visitors whose queries use their whole limit.
+With --website, the address of a website served on this host, only the 99th percentile of its pages is measured, alone
+and next to visitors whose queries use their whole limit.
 
 Options: --evaluations 3000  --predictions 20000000  --visitors 4  --repeats 9  --postgresql  --home FOLDER (kept)
     --website http://127.0.0.1:8000
@@ -66,7 +65,7 @@ HEAVY: Final = ("a product", "a series", "a sort", "a slow function", "repeat", 
 
 
 class Many(Source):
-    """Benchmarks of one size, all orders of four options."""
+    """Benchmarks of one size, with all orders of four options."""
 
     def __init__(self, session: Session, folder: Path, questions: int) -> None:
         self._questions = questions
@@ -89,7 +88,7 @@ def seal_one(engine: Engine, source: Source, number: int, kind: Kind) -> int:
 
 
 def fill(engine: Engine, files: Files, source: Source, evaluations: int) -> tuple[int, float]:
-    """Add the evaluations; return how many have predictions, and the seconds for writing their files."""
+    """Add the evaluations; return how many have predictions, and the seconds that writing their files took."""
     plan, templates = source.plan(), dict[tuple[Kind, int], int]()
     asked = [next(plan) for _ in range(evaluations)]
     for number, kind in asked:
@@ -142,7 +141,7 @@ def measure(queries: Queries, repeats: int) -> None:
 
 
 def together(queries: Queries, visitors: int, repeats: int) -> None:
-    """Print median and slowest answer of several visitors, the first of them with heavy queries only."""
+    """Print the median and the slowest answer for several visitors, the first of them with heavy queries only."""
 
     def visit(number: int) -> Iterator[float]:
         for _ in range(repeats):
@@ -159,7 +158,7 @@ def together(queries: Queries, visitors: int, repeats: int) -> None:
 
 
 def next_to_queries(website: str, visitors: int, rounds: int) -> None:
-    """Print the times of pages, alone and next to queries, in turns: a machine's load varies."""
+    """Print the times of pages, alternately alone and next to queries, since a machine's load varies."""
     host, done = website.removeprefix("http://").rstrip("/"), Event()
 
     def visit(number: int) -> int:

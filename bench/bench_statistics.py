@@ -1,8 +1,9 @@
 """Resamples 14,042 questions 10,000 times: `python -m bench.bench_statistics [QUESTIONS COLUMNS]`.
 
-Prints the seconds that all mean-type metrics at once take, with and without intervals, how many times faster that is
-than the one-resample-after-the-other reference, and the largest difference between the two; then CoRA's bootstrap over
-variants. The values are made up, seeded: half of the columns 0/1, a fifth undefined for some questions.
+Prints the seconds that all mean-type metrics take together, with and without intervals, how many times faster that is
+than the reference, which draws one resample after the other, and the largest difference between the two; then CoRA's
+bootstrap over variants. The values are generated from a seed: half of the columns 0/1, a fifth undefined for some
+questions.
 """
 
 import resource
@@ -24,7 +25,7 @@ from registry.statistics.bootstrap import (
 
 REFERENCE_RESAMPLES = 200
 REPEATS = 3
-VARIANTS = (20, 26, 74)  # the divergent variants of 4, 5 and 13 options
+VARIANTS = (20, 26, 74)  # numbers of divergent variants of 4, 5 and 13 options
 
 
 def make_values(questions: int, columns: int) -> NDArray[np.float64]:
@@ -38,7 +39,7 @@ def make_values(questions: int, columns: int) -> NDArray[np.float64]:
 
 
 def seconds(function: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Return the fastest of a few runs."""
+    """Return the seconds of the fastest of a few runs."""
     measured = []
     for _ in range(repeats):
         started = time.perf_counter()
@@ -76,7 +77,7 @@ def measure_cora(questions: int, M: int) -> None:
 
 
 def main() -> None:
-    """Measure both."""
+    """Measure both bootstraps."""
     questions, columns = [int(argument) for argument in sys.argv[1:3]] or [14_042, 30]
     measure_means(questions, columns)
     print(f"CoRA over variants, {RESAMPLES:,} resamples of 100 draws, {questions:,} questions")

@@ -1,8 +1,8 @@
-"""Measure upgrades of a registry with many predictions: `python -m bench.bench_upgrade [OPTIONS]`.
+"""Measures upgrades of a registry with many predictions: `python -m bench.bench_upgrade [OPTIONS]`.
 
-A throw-away database is filled with made-up answers. Then it is upgraded by one revision after the other, each with
-another kind of change to `prediction`, its largest table. The output is the seconds of each, and the bytes of the
-database per second: the slowest is the basis for the estimates in `db check` and messages
+A temporary database is filled with made-up answers. Then it is upgraded by one revision after the other, each with
+another kind of change to `prediction`, its largest table. The output is the seconds of each upgrade, and the bytes of
+the database per second: the slowest is the basis for the estimates in `db check` and messages
 (`registry.schema.history.UPGRADE_BYTES_PER_S`).
 
 Options: --predictions 10000000  --sqlite (a file, in place of a PostgreSQL server)
@@ -43,7 +43,7 @@ CHANGES: Final = {
     ),
     "a column filled in every row": "op.execute('UPDATE prediction SET second = variant')",
 }
-"""Kind of change to the body of its revision. On SQLite a check is added by copying the table."""
+"""Kind of change → the body of its revision. On SQLite a check is added by copying the table."""
 REVISION: Final = '''"""{title}."""
 import sqlalchemy as sa
 from alembic import op
@@ -81,7 +81,7 @@ def fill(engine: Engine, folder: Path, predictions: int) -> int:
 
 
 def add_revision(folder: Path, place: int, title: str, body: str) -> None:
-    """Write a revision that follows the newest."""
+    """Write a revision that follows the newest one."""
     revision = f"2999010100{place:02}"
     written = REVISION.format(title=title, revision=revision, before=history.head(), body=body)
     (folder / f"{revision}.py").write_text(written, encoding="utf-8")
@@ -111,7 +111,7 @@ def run(url: str, folder: Path, predictions: int, report: Callable[[str], None])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print."""
+    """Measure and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--predictions", type=int, default=10_000_000)
     parser.add_argument("--sqlite", action="store_true")
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def report(line: str) -> None:
         print(line, flush=True)
 
-    # On the disk: a small database fits in memory, like the tests', a large one does not.
+    # On the disk: a small database fits in memory, like the tests' databases, and a large one does not.
     os.environ.setdefault("TMPDIR", tempfile.gettempdir())
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -1,10 +1,10 @@
 """Times the website over a large registry on PostgreSQL: `python -m bench.bench_web [OPTIONS]`.
 
-bench/generate_registry.py fills a database of a throw-away server, whose board shows every model on the first
-seventeen benchmarks; the time of its snapshot is printed first. With --url: a database that was filled already.
-Each address is requested through the application, without a network, first once unmeasured, then --requests times, and
-rendered each time. The table shows the time of an answer (median and 95th percentile), the number of its statements,
-the time in the database, and its size.
+bench/generate_registry.py fills a database of a temporary server, whose board shows every model on the first seventeen
+benchmarks; the time of its snapshot is printed first. --url names a database that is already filled. Each address is
+requested through the application, without a network, first once unmeasured, then --requests times, and rendered each
+time. The table shows the time of an answer (median and 95th percentile), the number of its statements, the time in the
+database, and its size.
 
 Options: --requests 30  --models 500  --benchmarks 60  --questions 10  --predictions 350000  --url URL  --only NAME
 """
@@ -43,7 +43,7 @@ COLUMNS: Final = tuple(
 
 @dataclass
 class Database:
-    """The statements sent to the database since the last look."""
+    """Number and time of the statements sent to the database."""
 
     statements: int = 0
     seconds: float = 0.0
@@ -51,7 +51,7 @@ class Database:
 
 @dataclass(frozen=True)
 class Measured:
-    """An address: seconds of each request, its statements and their time, and the size of its answer."""
+    """The measurements of an address: seconds of each request, statements and their time, size of the answer."""
 
     seconds: list[float]
     statements: int
@@ -78,7 +78,7 @@ def addresses(
     yield "leaderboard, one list", "/?group=no"
     yield "leaderboard, one benchmark", f"/?benchmark={benchmark}"
     yield "board", f"/boards/{BOARD}"
-    # Each visitor chooses otherwise, so that no selection is kept from another's.
+    # Each visitor makes other choices, so no selection is cached by another visitor.
     yield "board, a visitor's own", f"/boards/{BOARD}/own?column=accuracy@cyclic&weight.benchmark-001=2"
     yield "board, pairs", f"/boards/{BOARD}/pairs"
     yield "model", f"/models/{model}"
@@ -127,7 +127,7 @@ def snapshot(engine: Engine) -> None:
 
 @contextmanager
 def watching(engine: Engine) -> Iterator[Database]:
-    """Count and time the statements of an engine."""
+    """Count and time the statements of an engine inside the block."""
     seen = Database()
 
     def note_start(
@@ -149,7 +149,7 @@ def watching(engine: Engine) -> Iterator[Database]:
 def measure(
     client: FlaskClient, engine: Engine, address: str, requests: int, *, before: Callable[[], None] = lambda: None
 ) -> Measured:
-    """Request an address again and again. before: runs ahead of each request, and is not timed."""
+    """Request an address several times. before: called before each request, not timed."""
     response = client.get(address)
     size = len(response.get_data())
     assert response.status_code == 200, f"{address}: {response.status_code} {response.text[:500]}"
@@ -164,14 +164,14 @@ def measure(
 
 
 def something_written(engine: Engine) -> None:
-    """Begin a transaction that may write, after which no kept page is served."""
+    """Run a transaction that may write, after which no cached page is served."""
     with engine.begin() as connection:
         connection.execute(text("SELECT pg_current_xact_id()"))
 
 
 def measure_all(url: str, requests: int, only: str) -> None:
     """Print the table."""
-    # The pages read through it: their visitor is anonymous.
+    # The pages read through this engine, since their visitor is anonymous.
     engine = audience_engine(get_engine(url), "public")
     client = create_app(database_url=url).test_client()
     with read_session(engine) as session:
@@ -197,7 +197,7 @@ def measure_all(url: str, requests: int, only: str) -> None:
 
 @contextmanager
 def fill_database(size: Size) -> Iterator[str]:
-    """Fill a database of a throw-away server, take a snapshot of its board, and yield its URL."""
+    """Fill a database of a temporary server, take a snapshot of its board, and yield its URL."""
     with PostgresServer() as server, tempfile.TemporaryDirectory() as folder:
         postgres_execute(server.url, "CREATE DATABASE bench TEMPLATE template0")
         url = server.database_url("bench")

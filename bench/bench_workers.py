@@ -1,13 +1,13 @@
 """Simulates many workers on one database: `python -m bench.bench_workers [OPTIONS]`.
 
 The workers are the real loop (workers/loop.py), with its threads for heartbeats and maintenance, and each with its own
-connections. Only scoring is made up: it reads the shard's prompts, sleeps for a time around --shard-seconds, and
-answers
-by a digest. They share --processes processes of this machine, on which PostgreSQL runs as well.
+connections. Only scoring is simulated: it reads the shard's prompts, sleeps for a time around --shard-seconds, and
+derives answers from a digest. The workers share --processes processes of this machine, on which PostgreSQL runs as
+well.
 
-For each number of workers: shards begun a second next to the number if the database took no time; how long claiming,
+For each number of workers: shards begun per second, next to the number if the database took no time; how long claiming,
 storing, the search for complete evaluations that follows, and a heartbeat take (median and 95th percentile); CPU of
-server and workers for each shard; sessions that wait for a lock, on average; connections at most.
+server and workers for each shard; mean number of sessions that wait for a lock; highest number of connections.
 
 Options: --workers 10,25,50,100,200  --seconds 30  --shard-seconds 10  --processes 4  --pooler
          --shards 0             to be scored; 0: as many as could be, and more
@@ -55,7 +55,7 @@ STEPS = ("claim", "store", "complete", "heartbeat")
 
 
 class Sleeping(FakeScorer):
-    """Takes a time around `seconds` for a shard, not all workers the same."""
+    """A scorer that sleeps for about `seconds` per shard, not the same time for all workers."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Sleeping(FakeScorer):
 
 
 class Timed(WorkerLoop):
-    """A worker loop with the time of each step at the database, in seconds."""
+    """A worker loop that records the seconds of each step at the database."""
 
     took: dict[str, list[float]]
 
@@ -97,7 +97,7 @@ class Timed(WorkerLoop):
 
 @dataclass
 class Seen:
-    """The measurements of a number of workers. took: step to seconds; client: their CPU."""
+    """The measurements for one number of workers. took: step → seconds; client: CPU seconds of the workers."""
 
     took: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     client: float = 0.0
@@ -110,9 +110,9 @@ class Seen:
 
 
 def work(url: str, workers: int, seconds: float, shard_seconds: float, home: str, told: Any) -> None:
-    """Run so many workers in this process, for so long."""
+    """Run this many workers in this process for this time."""
     log_to_stderr(logging.ERROR)
-    # A busy machine may take long to connect so many: that is waited for before anything is measured.
+    # A busy machine may take long to connect this many workers; measuring starts only after that.
     settings = Settings(database_url=url, home=Path(home), database_wait_seconds=CONNECT_SECONDS, shard_seconds=0)
     patient = f"{url}?connect_timeout={CONNECT_SECONDS}"
     engines = [make_engine(patient) for _ in range(workers)]
@@ -136,7 +136,7 @@ def work(url: str, workers: int, seconds: float, shard_seconds: float, home: str
 
 
 def _run(loop: Timed, until: float) -> None:
-    # They do not begin all at once: no host is started so.
+    # Not all at once, since the workers of real hosts do not start that way.
     time.sleep(random.uniform(0.0, 1.0))
     while time.monotonic() < until:
         with suppress(DBAPIError):  # a worker waits, and tries again
@@ -145,7 +145,10 @@ def _run(loop: Timed, until: float) -> None:
 
 
 def fill(engine: Engine, folder: Path, shards: int, *, queued: int = 0, done: int = 0) -> None:
-    """Queue at least so many shards. queued, done: made-up ones, of lower priority, and of a cancelled evaluation."""
+    """Queue at least this many shards.
+
+    queued, done: numbers of made-up shards, of low priority and of a cancelled evaluation.
+    """
     each = QUESTIONS * 4 // SHARD_PROMPTS
     with write_session(engine) as session:
         add_benchmark(session, folder, [question(number, subject=None) for number in range(QUESTIONS)], "bench")
@@ -179,18 +182,18 @@ def _request(model: str) -> EvaluationRequest:
 
 
 def cpu_of_server(pid: int) -> float:
-    """Return the CPU seconds of a PostgreSQL: of its processes, running and ended."""
+    """Return the CPU seconds of a PostgreSQL server: of its running and its ended processes."""
     while True:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         ended = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[13:15]
         try:
             return cpu_seconds([pid, *map(int, children)]) + sum(map(int, ended)) / os.sysconf("SC_CLK_TCK")
-        except FileNotFoundError:  # one of them ended just now
+        except FileNotFoundError:  # a process ended just now
             continue
 
 
 class Watch:
-    """Looks at the sessions again and again: how many wait for a lock, and how many there are."""
+    """Samples the sessions: how many wait for a lock, and how many there are."""
 
     def __init__(self, url: str) -> None:
         self.waiting: list[int] = []
@@ -221,7 +224,10 @@ class Watch:
 
 
 def measure(url: str, direct: str, pid: int, workers: int, options: argparse.Namespace, home: str) -> str:
-    """Return a line of the table. direct: URL past the pooler, if there is one; pid: of the server."""
+    """Return a line of the table.
+
+    direct: URL that bypasses the pooler, if there is one; pid: process id of the server.
+    """
     context = multiprocessing.get_context("fork")
     told: Any = context.Queue()
     shares = [len(range(first, workers, options.processes)) for first in range(min(options.processes, workers))]

@@ -14,7 +14,7 @@ from bench.generate_predictions import Kind
 
 WIDTH, HEIGHT, GAP = 250, 150, 70
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73")
-"""Distinct for colour-blind readers, too."""
+"""Colours that colour-blind readers can distinguish."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -77,7 +77,7 @@ def _panel(title: str, of_panel: Mapping[str, Points]) -> str:
     for millions in sorted({point[0] for point in points}):
         x = place((millions, 0)).split(",")[0]
         if 0 < millions < right / 15:
-            continue  # its number would lie on its neighbour's
+            continue  # its number would overlap its neighbour's
         parts.append(f'<text x="{x}" y="{HEIGHT + 14}" text-anchor="middle">{millions:.0f}</text>')
     parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT + 28}" text-anchor="middle">millions of predictions</text>')
     for number, ((name, line), colour) in enumerate(zip(of_panel.items(), COLOURS, strict=False)):
@@ -120,7 +120,7 @@ def tables(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _sealing(one: Mapping[str, Any], name: tuple[str, str]) -> str:
-    """Return the sealing time of the last evaluation of a kind that was sealed at a size; empty if there was none."""
+    """Return the sealing time of a kind's last evaluation that was sealed at a size; empty if there was none."""
     of_kind = [s["spent"] for s in one["sealed"] if (s["kind"]["benchmark"], s["kind"]["variants"]) == name]
     return f"{of_kind[-1]['client'] + of_kind[-1]['server']:.1f} ({of_kind[-1]['wall']:.1f})" if of_kind else ""
 

@@ -1,4 +1,4 @@
-"""Figures for the scoring benchmarks: operations and differences. Imports nothing of the registry."""
+"""Figures for the benches of scoring: operations and differences. Imports nothing of the registry."""
 
 import math
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from typing import Any
 from workers.engine.trie import TokenTrie
 
 NEAR_TIE = 1e-4
-"""A first choice ahead by less than this is a matter of rounding."""
+"""If the first choice leads by less than this, rounding may change it."""
 
 
 class Work:
-    """The operations of a Llama-shaped model: two for each weight and token.
+    """Counts the operations of a Llama-shaped model: two for each weight and token.
 
     config: the model's configuration.
     """
@@ -25,7 +25,7 @@ class Work:
         self._per_read = 2 * hidden * config.vocab_size
 
     def of_trie(self, trie: TokenTrie) -> tuple[float, float]:
-        """Return the operations of the weights, and of weights and attention, for every token with all on its path."""
+        """Return the operations of the weights, and of weights and attention; every token attends to its own path."""
         return self._count(len(trie), len(set(trie.last)), sum(depth + 1 for depth in trie.depth))
 
     def _count(self, tokens: int, read: int, pairs: int) -> tuple[float, float]:
@@ -41,7 +41,10 @@ def probabilities(logprobs: Sequence[float]) -> list[float]:
 
 
 def compare(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """Return (largest difference of a probability, prompts whose first choice differs although it is no near tie)."""
+    """Return the largest difference of a probability, and the number of prompts with another first choice.
+
+    Near ties do not count as another choice.
+    """
     largest, changed = 0.0, 0
     for left, right in zip(map(probabilities, one), map(probabilities, other), strict=True):
         largest = max(largest, *(abs(a - b) for a, b in zip(left, right, strict=True)))

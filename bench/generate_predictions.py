@@ -1,9 +1,10 @@
-"""Fills a PostgreSQL database with predictions by the million, through the registry's own functions.
+"""Fills a PostgreSQL database with millions of predictions, through the registry's own functions.
 
-A model answers every benchmark under `cyclic`, the small ones under `full` too, and every second model all of them. Its
-answers are made up, seeded, with the columns that scoring under `symbols` fills: log-probabilities, probabilities,
-digests and the scalars that metrics average. Two models are made up for each benchmark and variant set; the others
-repeat one of them under another number, since PostgreSQL stores every row in full.
+A model answers every benchmark under `cyclic`, the small ones also under `full`, and every second model all of them
+under both. Its answers are generated from a seed, with the columns that scoring under `symbols` fills:
+log-probabilities, probabilities, digests and the scalars that metrics average. Two models are made up for each
+benchmark and variant set; the others repeat one of them under another number, since PostgreSQL stores every row in
+full.
 """
 
 import gc
@@ -36,7 +37,7 @@ Rows = list[dict[str, Any]]
 
 PROFILES: Final = 2
 BATCH: Final = 20_000
-"""Rows handed to COPY at once, as the importer does."""
+"""Number of rows passed to COPY at once, as in the importer."""
 STEM: Final = (
     "A stem of the length that questions of this kind have, with its numbers, names and a sentence before it. "
 )
@@ -44,7 +45,7 @@ STEM: Final = (
 
 @dataclass(frozen=True)
 class Kind:
-    """One benchmark under one variant set. every: of so many models one answers it."""
+    """One benchmark under one variant set. every: one of this many models answers it."""
 
     benchmark: str
     questions: int
@@ -66,7 +67,7 @@ class Kind:
 
 
 def kinds(share: float = 1.0) -> tuple[Kind, ...]:
-    """Return benchmarks with the sizes of MMLU, ARC, CommonsenseQA and OpenBookQA, or of a share of them."""
+    """Return benchmarks with the sizes of MMLU, ARC, CommonsenseQA and OpenBookQA, or a share of these sizes."""
 
     def make_kinds(benchmark: str, questions: int, options: int, subjects: int, every: int) -> Iterator[Kind]:
         for variants, one_in in (("cyclic", 1), ("full", every)):
@@ -82,7 +83,7 @@ def kinds(share: float = 1.0) -> tuple[Kind, ...]:
 
 @dataclass(frozen=True)
 class Asked:
-    """The questions of one benchmark version: database id and right option, both (questions,)."""
+    """The questions of one benchmark version: database id and right option, both of shape (questions,)."""
 
     version_id: int
     question_ids: NDArray[np.int64]
@@ -90,7 +91,7 @@ class Asked:
 
 
 class Source:
-    """A source of evaluations with their predictions, model after model. Needs a few hundred MB for rows."""
+    """Generates evaluations with their predictions, model after model. Its rows take a few hundred MB."""
 
     def __init__(self, session: Session, folder: Path, share: float = 1.0) -> None:
         self.kinds = self.kinds_of(share)
@@ -110,14 +111,14 @@ class Source:
         return kinds(share)
 
     def plan(self) -> Iterator[tuple[int, Kind]]:
-        """Yield (number of the model, the kind that it answers), without end."""
+        """Yield pairs of a model's number and the kind that it answers, without end."""
         number = 0
         while True:
             yield from ((number, kind) for kind in self.kinds if number % kind.every == 0)
             number += 1
 
     def rows(self, number: int, kind: Kind, evaluation_id: int) -> Rows:
-        """Return the predictions of an evaluation. The next call reuses the list and its rows: use them before."""
+        """Return the predictions of an evaluation. The next call reuses the list and its rows, so use them before."""
         rows = self._made(profile_of(number, kind), kind)
         for row in rows:
             row["evaluation_id"] = evaluation_id
@@ -127,7 +128,7 @@ class Source:
     def _made(self, profile: int, kind: Kind) -> Rows:
         seed = int(sha256_text(f"{kind.benchmark} {kind.variants} {profile}")[:12], 16)
         rows = make_rows(self.asked[kind.benchmark], kind.orders, np.random.default_rng(seed), 1.0 + profile)
-        gc.freeze()  # or every collection looks at a million rows that are kept
+        gc.freeze()  # otherwise every collection visits a million rows that stay
         return rows
 
     def add(self, session: Session, number: int, kind: Kind) -> int:
@@ -180,14 +181,14 @@ class Source:
 
 
 class Scored(Source):
-    """Predictions as scoring makes them of these log-probabilities, with the digests of their prompts."""
+    """Generates predictions that scoring computes from the log-probabilities, with the digests of their prompts."""
 
     def __init__(self, session: Session, folder: Path, share: float = 1.0) -> None:
         super().__init__(session, folder, share)
         self._scored: set[tuple[int, Kind]] = set()
 
     def add(self, session: Session, number: int, kind: Kind) -> int:
-        """Add an evaluation as any source does; `rows` uses its session."""
+        """Add an evaluation as the base class does, keeping the session for `rows`."""
         self._session = session
         return super().add(session, number, kind)
 
@@ -210,7 +211,7 @@ class Scored(Source):
 
 
 def profile_of(number: int, kind: Kind) -> int:
-    """Return which made-up model a model repeats, for a kind."""
+    """Return the number of the made-up model that a model repeats, for a kind."""
     return number % (PROFILES * kind.every) // kind.every
 
 
@@ -243,9 +244,9 @@ def _revision(session: Session, number: int) -> ModelRevision:
 
 
 def make_rows(asked: Asked, orders: Sequence[Sequence[int]], rng: np.random.Generator, skill: float) -> Rows:
-    """Return every order of every question, as columns of `prediction` by name, without the evaluation.
+    """Return a row for every order of every question, with columns of `prediction` by name, except the evaluation.
 
-    The model prefers the right option by `skill` (a difference of logits) and some positions by a little.
+    The model prefers the right option by `skill` (a difference of logits) and some positions slightly.
     """
     by_order = np.asarray(orders, dtype=np.int64)
     n, (variants, options) = len(asked.answers), by_order.shape

