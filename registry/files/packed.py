@@ -119,7 +119,7 @@ class Archive:
 
 
 class _Directory(io.FileIO):
-    """An archive's file with a limit on each read: zipfile reads a directory at once, in the size that the file states."""
+    """An archive's file with a limit on each read: zipfile reads a directory at once, in the stated size."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
