@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any, Final
 
 from registry.benchmarks.lines import shorten
+from registry.logs.rereading import read_scored
 from registry.prompting.labels import LETTERS
 
 
@@ -21,8 +22,9 @@ class Convention:
     """A convention of reading labels.
 
     form: "any" takes `b`, `(B)`, `Option B`, `B. text` and an option's text in any case; "case" takes a bare label or
-    an option's text in any case; "exact" takes only the label or the text itself. first_digit: the number of the first
-    option. text_first: an option's text takes precedence over a label that reads the same.
+    an option's text in any case; "exact" takes only the label or the text itself; "whole" also takes the answer that a
+    whole text states, as metrics do that extract it themselves. first_digit: the number of the first option.
+    text_first: an option's text takes precedence over a label that reads the same.
     """
 
     form: str
@@ -35,6 +37,7 @@ class Convention:
             "any": "labels in any form",
             "case": "bare labels in any case",
             "exact": "labels exactly as they were shown",
+            "whole": "labels in any form or the answers that whole texts state",
         }
         return (
             f"{forms[self.form]}, digits from {self.first_digit}, "
@@ -42,13 +45,18 @@ class Convention:
         )
 
 
-CONVENTIONS: Final = tuple(
-    Convention(form, first_digit, text_first)
-    for form, first_digit, text_first in product(("any", "case", "exact"), (0, 1), (False, True))
+CONVENTIONS: Final = (
+    *(
+        Convention(form, first_digit, text_first)
+        for form, first_digit, text_first in product(("any", "case", "exact"), (0, 1), (False, True))
+    ),
+    Convention("whole", 0, False),
 )
 """All conventions, in the order in which they are tried: the first that reproduces a log's scores is used."""
 BARE: Final = next(number for number, convention in enumerate(CONVENTIONS) if convention.form == "case")
 """Index in CONVENTIONS of the first convention that reads bare labels only, without words around them."""
+WHOLE: Final = len(CONVENTIONS) - 1
+"""Index in CONVENTIONS of the convention that reads whole texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +147,7 @@ def _positions(text: str, options: tuple[str, ...], right: int | None) -> tuple[
 def _label(text: str, convention: Convention, options: tuple[str, ...]) -> int | None:
     n_options = len(options)
     bare = text if convention.form == "exact" else unicodedata.normalize("NFKC", text).strip()
-    if convention.form == "any":
+    if convention.form in ("any", "whole"):
         bare = _bare(bare, options)
     if len(bare) == 1 and (letter := bare if convention.form == "exact" else bare.upper()) in LETTERS:
         return _check_range(LETTERS.index(letter), n_options)
@@ -211,11 +219,20 @@ def are_one(labels: Sequence[Written]) -> bool:
 
 INVALID: Final = "[invalid]"
 """The value that a filter of lm-evaluation-harness writes if it extracted nothing."""
+_SHORTEST_TEXT: Final = 12
+"""Characters of a text that a metric may have searched for its answer; a shorter one is a label or nothing."""
 
 
 def answer_label(
     value: Any, options: Sequence[str], keyed: Written | None = None, stated: float | None = None
 ) -> Written:
-    """Return an answer as a label. If it fits several equal options and is scored as right, it means the right one."""
-    right = keyed.positions[0] if keyed is not None and stated == 1 else None
-    return read_label(None if value == INVALID else value, options, right=right)
+    """Return an answer as a label. If it fits several equal options and is scored as right, it means the right one.
+
+    A whole text without a label is read again, for metrics that extract the answer themselves.
+    """
+    key = None if keyed is None else keyed.positions[0]
+    label = read_label(None if value == INVALID else value, options, right=key if stated == 1 else None)
+    if not isinstance(value, str) or len(value) < _SHORTEST_TEXT or set(label.positions) != {None}:
+        return label
+    at = read_scored(value, options, key, stated)
+    return _intern_written(label.value, (*label.positions[:WHOLE], at))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from registry.logs.prompts import STYLES
@@ -13,14 +14,16 @@ _LABELLED: Final = re.compile(
     r"^[ \t>*-]*[(\[]?(?:\*\*)?([A-Z]|[a-z]|[0-9]{1,2})(?:\*\*)?[.):\]]+(?:\*\*)?(?:[ \t]+(\S[^\n]*))?[ \t]*$",
     re.MULTILINE,
 )
-CUE: Final = re.compile(
-    r"answer|letter|choice|choose|option|respond|repl(?:y|ies)|label|select|pick|output", re.IGNORECASE
+_CUES: Final = (
+    *("answer", "letter", "choice", "choose", "option", "respond", "reply", "replies", "label", "select", "pick"),
+    "output",
 )
 """Words that mark an instruction: a question without them may be about persons A and B."""
 _ANSWER: Final = re.compile(r"\W*(?:\w{1,2}\W*|(?:the )?(?:correct )?answer\b.*)?$", re.IGNORECASE)
 _FROM_THE_END: Final = 50_000
 """Characters at the end of a prompt in which its last list of options is searched."""
 _HEADING: Final = re.compile(r"(?:\banswer )?\b(?:options|choices):$", re.IGNORECASE)
+_LONGEST_HEADING: Final = 20
 _QUESTION: Final = re.compile(r"^(?:question|q|problem|input)\s*(?:\d+\s*)?[:.]\s*", re.IGNORECASE)
 
 
@@ -38,6 +41,13 @@ class Listing:
     after: str
 
 
+def instructs(text: str) -> bool:
+    """Return whether a text has a word of an instruction."""
+    lowered = text.lower()
+    return any(cue in lowered for cue in _CUES)
+
+
+@lru_cache(maxsize=4)
 def listing(prompt: str) -> Listing | None:
     """Return the last list of options in a prompt, one per line behind labels from A, a, 1 or 0 on; else None."""
     runs: list[list[re.Match[str]]] = []
@@ -80,7 +90,8 @@ _LOOKED_AT: Final = 20
 
 def _question(text: str, *, behind_example: bool) -> str:
     """Return the question before a list of options, without the instruction or the answer of an example."""
-    text = _HEADING.sub("", text.strip()).rstrip()
+    text = text.strip()
+    text = (text[:-_LONGEST_HEADING] + _HEADING.sub("", text[-_LONGEST_HEADING:])).rstrip()
     paragraphs = re.split(r"\n\s*\n", text)
     if behind_example:
         while len(paragraphs) > 1 and all(_ANSWER.match(line) for line in paragraphs[0].split("\n")):
@@ -90,7 +101,7 @@ def _question(text: str, *, behind_example: bool) -> str:
         return _QUESTION.sub("", "\n".join(lines[start:]).strip())
     parts = paragraphs if len(paragraphs) > 1 else text.split("\n")
     marked = next((n for n, part in enumerate(parts) if _QUESTION.match(part.strip())), len(parts) - 1)
-    start = max((n + 1 for n, part in enumerate(parts[:marked]) if CUE.search(part)), default=0)
+    start = max((n + 1 for n, part in enumerate(parts[:marked]) if instructs(part)), default=0)
     return _QUESTION.sub("", ("\n\n" if len(paragraphs) > 1 else "\n").join(parts[start:]).strip())
 
 

@@ -67,6 +67,21 @@ def reread(
     return Reread(final.state, positions, thought)
 
 
+def read_scored(text: str, options: Sequence[str], key: int | None, score: float | None) -> int | None:
+    """Return the position that a text states, by the rule among several that agrees with its score.
+
+    Metrics that search a text do not record what they found. A text in which no rule reads an answer states the right
+    one if it was scored as right; if all rules contradict the score, the reading is that of `final-answer`.
+    """
+    read = reread(text, options)
+    final, *others = read.positions
+    if key is None or score is None or (final == key) == (score == 1):
+        return final
+    if score == 1:
+        return key if final is None or key in others else final
+    return next((other for other in (read.thought, *others) if other not in (None, key)), final)
+
+
 def final_reading(text: str, options: Sequence[str]) -> int | None:
     """Return the position that the rule `final-answer` reads in a text; None for none."""
     return _read(FINAL, Output(text), options).position

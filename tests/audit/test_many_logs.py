@@ -75,6 +75,17 @@ def test_options_that_are_letters_are_read_in_the_order_shown(tmp_path: Path, fo
     assert read.audited_keys == read.imported_keys == [n % 4 for n in range(24)]
 
 
+@pytest.mark.parametrize("form", ["text", "text in capitals"])
+@pytest.mark.parametrize("format_", ["inspect", "opencompass", "every-eval-ever", "lm-evaluation-harness"])
+def test_letters_that_are_options_and_labels_are_told_apart_by_texts(tmp_path: Path, format_: str, form: str) -> None:
+    draw, options = random.Random(1), ("B", "A", "D", "C")
+    items = [item(draw, f"q{n}", f"Which grade did pupil {n} get?", options, n % 4, n % 3) for n in range(24)]
+    log = Log(items, form=form, keyed=form)
+    read = both(WRITERS[format_](log, tmp_path), format_, log)
+    assert read.audited == read.imported == [n % 3 for n in range(24)]
+    assert read.audited_keys == read.imported_keys == [n % 4 for n in range(24)]
+
+
 FORMS_OF_FAULTS = [form for form in FORMS if form not in SHOWN]
 """Forms whose prompts have letters, as the faults' prompts have."""
 IN_TABLES = (

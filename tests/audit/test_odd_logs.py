@@ -156,6 +156,21 @@ HARNESS: dict[str, Callable[[Lines, Log], Lines]] = {
     "a letter beyond the options": some(lambda _: {"filtered_resps": ["Z"], "exact_match": 0.0}),
     "several right options": some(lambda _: {"target": [0, 1]}),
     "no target": each(lambda _: {"target": None}),
+    # Metrics of MMMU, PISA and BBQ search the whole text; `exact_match` compares it.
+    "the metric searches the text": each(lambda line: {"filtered_resps": line["resps"][0], "filter": "none"}),
+    "the metric compares the text": each(
+        lambda line: {
+            "filtered_resps": line["resps"][0],
+            "exact_match": float(line["resps"][0][0] == line["target"]),
+        }
+    ),
+    "the metric searches texts without an answer": lambda lines, _: [
+        line | {"filtered_resps": ["I cannot choose any of these."] if n % 9 == 0 else line["resps"][0]}
+        for n, line in enumerate(lines)
+    ],
+    "every searched text is scored as right": each(
+        lambda line: {"filtered_resps": line["resps"][0], "exact_match": 1.0}
+    ),
 }
 
 
@@ -187,12 +202,14 @@ REFUSED = (
     *("two filters without names", "a sample twice with another answer", "another key in one", "another score in one"),
     *("half a point in one", "several right options", "answers in Cyrillic", "equal likelihoods"),
     *("no number among likelihoods", "a sample twice", "all likelihoods minus infinity in one"),
+    "every searched text is scored as right",
 )
 
 
 CHANGED = (
     *("the other filter first", "nothing extracted in some", "null extracted in some", "several letters in some"),
     *("a letter beyond the options", "all likelihoods minus infinity in one", "equal likelihoods"),
+    "the metric compares the text",
 )
 """Cases with other answers than the log has."""
 

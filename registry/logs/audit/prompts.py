@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from registry.logs.listing import CUE, listing
+from registry.logs.listing import instructs, listing
 from registry.logs.record import Seen
 from registry.prompting.labels import LETTERS
 
@@ -16,7 +16,7 @@ _DOUBLED: Final = re.compile(
 )
 _UNFILLED: Final = re.compile(
     r"\{\{-?\s*[A-Za-z_][\w.\[\]'\"]*\s*(?:\|[^{}\n]*)?-?\}\}|\{%-?\s*\w[^{}\n]*%\}"
-    r"|(?<!\\)\$?\{(?:question|choices?|options?|input|query|answer|subject|context|passage|prompt|target|letters?)\}"
+    r"|\{(?<!\\.)(?:question|choices?|options?|input|query|answer|subject|context|passage|prompt|target|letters?)\}"
 )
 _AND: Final = r"(?:\s*[,/|]\s*(?:or\s+|and\s+)?|\s+or\s+|\s+and\s+)"
 _QUOTED: Final = r"[\"'`(*]{0,2}%s[\"'`)*]{0,2}"
@@ -41,12 +41,12 @@ _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n\s*\n")
 
 def count_named_labels(instruction: str) -> int:
     """Count the labels from A on that an instruction names, as "A, B, C or D", "ABCD" or "A to D"; 0 if none."""
-    return max((_count_named(part) for part in _SENTENCE.split(instruction) if CUE.search(part)), default=0)
+    return max((_count_named(part) for part in _SENTENCE.split(instruction) if instructs(part)), default=0)
 
 
 def label_gap(instruction: str) -> str | None:
     """Return the labels of a list with a gap in an instruction, such as "A, B and D"; None if there is none."""
-    for part in filter(CUE.search, _SENTENCE.split(instruction)):
+    for part in filter(instructs, _SENTENCE.split(instruction)):
         for match in _LISTED.finditer(part):
             letters = re.findall(r"[A-Z]", re.sub(r"\b(?:or|and)\b", " ", match[0]))
             rising = all(one < other for one, other in pairwise(letters))
@@ -117,7 +117,9 @@ def _lists_options(seen: Seen, flat: str) -> bool:
     found = 0
     for position, option in enumerate(seen.options[: len(LETTERS)]):
         text = re.escape(" ".join(option.split()))
-        if re.search(rf"(?:^|[\s(\[*]){LETTERS[position]}[.):\]*]+\s*{text}", flat):
+        label = LETTERS[position]
+        # The letter comes first, so that most places are passed over at once.
+        if re.search(rf"{label}(?<![^\s(\[*]{label})[.):\]*]+\s*{text}", flat):
             found += 1
             if found > 1:
                 return True

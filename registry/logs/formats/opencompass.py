@@ -304,8 +304,14 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
 def _common(texts: Sequence[str]) -> str:
     """Return the longest common beginning of some texts."""
     first, last = min(texts), max(texts)
-    end = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
-    return first[:end]
+    alike, end = 0, len(first)
+    while alike < end:
+        middle = (alike + end + 1) // 2
+        if last.startswith(first[alike:middle], alike):
+            alike = middle
+        else:
+            end = middle - 1
+    return first[:alike]
 
 
 FORMAT: Final = Format(

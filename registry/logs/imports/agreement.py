@@ -11,9 +11,10 @@ from typing import Final
 
 from registry.benchmarks.lines import shorten
 from registry.errors import ContradictionError, IngestError
-from registry.logs.labels import CONVENTIONS, Written, names_by_text
+from registry.logs.labels import CONVENTIONS, WHOLE, Written, names_by_text
 from registry.logs.means import Mean, Means, tolerance
 from registry.logs.record import Recorded, Seen, with_answer_at
+from registry.logs.rereading import final_reading
 from registry.names import plural
 from registry.prompting.labels import letter
 
@@ -26,6 +27,8 @@ MOST_LISTED: Final = 100
 """The most contradictions that `--json` lists."""
 _MOST_READINGS: Final = 10_000
 _HALF: Final = 0.5
+_READ_AGAIN: Final = 50
+"""Texts of a log that are read to tell conventions apart."""
 _ALL: Final = range(len(CONVENTIONS))
 
 
@@ -211,6 +214,9 @@ class Agreement:
             if not near and not ignore:
                 self._refuse(fitting[0], overall)
             fitting = near or fitting
+        if self.compared or overall is not None:
+            # A text counts as an answer only if the scores need it: `exact_match` compares it as a whole.
+            fitting = [number for number in fitting if number != WHOLE] or fitting
         if fewest and not ignore:
             self._refuse(fitting[0], None)
         if self.compared and overall is not None and not ignore:
@@ -275,7 +281,10 @@ class Agreement:
 
     def _require_one_reading(self, fitting: Sequence[int]) -> None:
         """Refuse digits that may count from 0 or from 1, or be an option's text, if no score or key decides."""
-        any_form = [number for number in fitting if CONVENTIONS[number].form == CONVENTIONS[fitting[0]].form]
+        among, form = fitting, CONVENTIONS[fitting[0]].form
+        if fitting[0] == WHOLE:
+            among, form = _ALL, CONVENTIONS[0].form  # a digit among whole texts may count from 1, too
+        any_form = [number for number in among if CONVENTIONS[number].form == form]
         for positions, first in self._readings.items():
             written = first.answer or ""
             if len({positions[number] for number in any_form}) > 1 and any(map(str.isdigit, written)):
@@ -306,8 +315,11 @@ def likeliest(records: Sequence[Seen]) -> tuple[int, int]:
     keys = _distinct([seen.keyed.positions if seen.keyed else (seen.key,) * len(_ALL) for seen in varied])
     answers = _distinct([seen.answer.positions if seen.answer else (seen.position,) * len(_ALL) for seen in varied])
     scores = [None if seen.stated is None else seen.stated > _HALF for seen in varied]
+    # The text of an answer that is a letter, and an option's text too, states which of both is meant.
+    said = [final_reading(seen.output, seen.options) if seen.output else None for seen in varied[:_READ_AGAIN]]
+    said += [None] * (len(varied) - len(said))
 
-    def rank(pair: tuple[int, int]) -> tuple[int, int, int, bool, int, int, int]:
+    def rank(pair: tuple[int, int]) -> tuple[int, int, bool, int, int, bool, int, int, int]:
         key, answer = keys[pair[0]], answers[pair[1]]
         contradicted = sum(
             score is not None and score != (at is not None and at == right)
@@ -316,7 +328,9 @@ def likeliest(records: Sequence[Seen]) -> tuple[int, int]:
         same = CONVENTIONS[pair[0]].first_digit == CONVENTIONS[pair[1]].first_digit
         # An answer such as 2 means the option "2" if other answers are options' texts.
         labels = sum(text and not CONVENTIONS[at].text_first for text, at in zip(texts, pair, strict=True))
-        return key.count(None), contradicted, answer.count(None), not same, labels, *pair
+        whole = pair[1] == WHOLE and any(score is not None for score in scores)
+        unlike = sum(None not in (at, text) and at != text for at, text in zip(answer, said, strict=True))
+        return key.count(None), contradicted, whole, unlike, answer.count(None), not same, labels, *pair
 
     return min(product(keys, answers), key=rank)
 
