@@ -1,1 +1,1 @@
-"""Benchmarks: one reader per file format, one strict contract, all or nothing."""
+"""Benchmarks: readers of several file formats, one strict contract, and imports of a whole file or nothing."""

@@ -27,11 +27,11 @@ from registry.untrusted import RefusedError, check, decode
 
 REQUIRED = ("id", "question", "options", "answer")
 KNOWN = {*REQUIRED, "subject", "context", "passage", "split"}
-"""Keys that are stored apart; `cluster` is kept with the unknown ones, as text."""
+"""Keys with columns of their own; `cluster` is stored with the unknown keys, as text."""
 _AGAIN = "take the file from its source again"
 FEW_SHOT = "fewshot"
 MAX_OPTIONS = 1000
-"""Options of a question. Real benchmarks have up to a few dozen."""
+"""Most options of a question; real benchmarks have up to a few dozen."""
 
 
 @dataclass(frozen=True)
@@ -61,21 +61,21 @@ class QuestionRecord:
         return [self.external_id, self.subject, self.context, self.text, list(self.options), self.answer]
 
 
-ENOUGH: Final = 10
-"""Questions whose right option is at one position, which so many are not by chance."""
+MIN_QUESTIONS_TO_WARN: Final = 10
+"""Fewest questions for a warning about their keys: in so many, a pattern is not chance."""
 
 
-FOUR: Final = 4
-"""Options from which on a key that is never the first one is a sign of keys that count from 1."""
+MIN_OPTIONS_TO_WARN: Final = 4
+"""Fewest options of a question for which a key that is never 0 suggests that keys count from 1."""
 _LABELLED: Final = re.compile(r"\s*[(\[]?([A-Za-z]|\d{1,2})[)\].:]\s{1,9}(?=\S)")
 
 
 def has_labels(options: Sequence[str]) -> bool:
-    """Check whether each option begins with its own label: A. and B., a) and b), or 1. and 2."""
-    found = [match[1] if (match := _LABELLED.match(option)) else None for option in options]
+    """Return whether each option begins with its own label: A. and B., a) and b), or 1. and 2."""
+    labels = [match[1] if (match := _LABELLED.match(option)) else None for option in options]
     n = len(options)
     return any(
-        found == scheme
+        labels == scheme
         for scheme in (
             list("ABCDEFGHIJKLMNOPQRSTUVWXYZ")[:n],
             list("abcdefghijklmnopqrstuvwxyz")[:n],
@@ -96,27 +96,29 @@ class BenchmarkFile:
 
     @property
     def only_place(self) -> int | None:
-        """Return the position of the right option if all questions share it; None if it varies or for few questions."""
+        """Return the position of the right option if all questions share it; None if not, or for few questions."""
         places = {question.answer for question in self.questions}
-        return places.pop() if len(places) == 1 and len(self.questions) >= ENOUGH else None
+        return places.pop() if len(places) == 1 and len(self.questions) >= MIN_QUESTIONS_TO_WARN else None
 
     @property
     def warnings(self) -> list[str]:
         """Return sentences about signs of a wrong key or of labels in options, each with its remedy."""
-        said = []
+        sentences = []
         if self.questions and all(has_labels(question.options) for question in self.questions):
-            said.append(
+            sentences.append(
                 f"the options begin with labels, such as {self.questions[0].options[0]!r}; --strip-labels drops them"
             )
-        never_first = all(question.answer > 0 and len(question.options) >= FOUR for question in self.questions)
-        if len(self.questions) >= ENOUGH and never_first and self.only_place is None:
-            said.append("no key is 0, so the first option is never right; --one-based counts keys from 1")
+        never_first = all(
+            question.answer > 0 and len(question.options) >= MIN_OPTIONS_TO_WARN for question in self.questions
+        )
+        if len(self.questions) >= MIN_QUESTIONS_TO_WARN and never_first and self.only_place is None:
+            sentences.append("no key is 0, so the first option is never right; --one-based counts keys from 1")
         if self.only_place is not None:
-            said.append(
+            sentences.append(
                 f"the right option is number {self.only_place + 1} in all {len(self.questions)} questions; "
                 "--shuffle-options SEED draws an order for each"
             )
-        return said
+        return sentences
 
     @property
     def content_digest(self) -> str:
@@ -125,7 +127,7 @@ class BenchmarkFile:
 
 
 def content_digest(questions: Iterable[list[Any]], pool: Iterable[list[Any]]) -> str:
-    """Return the SHA-256 over the contents of questions and few-shot examples, each of `QuestionRecord.content`."""
+    """Return the SHA-256 over questions and few-shot examples, both in the form of `QuestionRecord.content`."""
     digest = hashlib.sha256()
     for part in (questions, pool):
         for content in part:
@@ -147,9 +149,9 @@ def read_benchmark(
     """Read and check a whole benchmark file before anything is stored.
 
     split: the split whose lines are questions, if the file marks several; by default its only one.
-    few_shot: a file of its own for the pool. shuffle_seed: reorders each question's options, for benchmarks whose
-    answer always comes first. strip_labels: drops labels at the beginning of options. one_based: keys count from 1.
-    documents: the lines, if `path` is a file of another kind with questions.
+    few_shot: a separate file with the pool. shuffle_seed: reorders each question's options, for benchmarks whose answer
+    always comes first. strip_labels: drops labels at the beginning of options. one_based: keys count from 1.
+    documents: the lines in the contract's form, if `path` has another format.
     Raises IngestError naming file, line, value and remedy.
     """
 
@@ -167,7 +169,7 @@ def read_benchmark(
         with as_written(few_shot.name, _AGAIN):
             pool = tuple(record for _, record in _read_records(few_shot.name, change_all(_documents(few_shot))))
     digest = sha256_file(path) if few_shot is None else sha256_text(sha256_file(path) + sha256_file(few_shot))
-    return _in_order(BenchmarkFile(content.questions, pool, content.split, digest, shuffle_seed))
+    return _reorder_options(BenchmarkFile(content.questions, pool, content.split, digest, shuffle_seed))
 
 
 def _change_record(document: dict[str, Any], *, strip_labels: bool, one_based: bool) -> dict[str, Any]:
@@ -192,7 +194,7 @@ def check_benchmark(
     split: str | None = None,
     shuffle_seed: int | None = None,
 ) -> BenchmarkFile:
-    """Check a whole benchmark whose lines were read elsewhere. name: its name in messages.
+    """Check a benchmark whose lines were read elsewhere. name: its name in messages.
 
     Raises IngestError as `read_benchmark` does.
     """
@@ -207,10 +209,10 @@ def check_benchmark(
     if not questions:
         of_split = f" of split {chosen!r}" if marked else ""
         raise IngestError(f"{name}: contains no question{of_split}; give at least one line")
-    return _in_order(BenchmarkFile(questions, pool, chosen, file_digest, shuffle_seed))
+    return _reorder_options(BenchmarkFile(questions, pool, chosen, file_digest, shuffle_seed))
 
 
-def _in_order(content: BenchmarkFile) -> BenchmarkFile:
+def _reorder_options(content: BenchmarkFile) -> BenchmarkFile:
     """Return a benchmark with its options reordered by its seed, if it has one."""
     if content.shuffle_seed is None:
         return content
@@ -244,7 +246,7 @@ def _read_records(
     seen: dict[str, int] = {}
     allowance = Allowance(name, kept=True)
     for place, document in documents:
-        mark, record = _check(place, document)
+        mark, record = _check_record(place, document)
         allowance.take(sum(map(getsizeof, _values([*record.content(), record.extra]))), records=1)
         if record.external_id in seen:
             place.reject(
@@ -267,15 +269,15 @@ def _documents(path: Path) -> Iterable[tuple[Place, dict[str, Any]]]:
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield rows of a Parquet file, the first being line 2, as in a table with a heading."""
-    from registry.files.parquet import parquet_rows  # pyarrow's start-up time is for those who need it
+    """Yield the rows of a Parquet file, numbered from line 2, as in a table with a heading."""
+    from registry.files.parquet import parquet_rows  # pyarrow takes long to load
 
     for number, row in enumerate(parquet_rows(path), start=2):
         yield _check_cells(Place(path, number), {key: _cell(value) for key, value in row.items()})
 
 
 def _check_cells(place: Place, document: dict[str, Any]) -> tuple[Place, dict[str, Any]]:
-    """Check that a database can store the texts of a table's row, as is done for lines of JSON when they are read."""
+    """Reject a table's row that a database cannot store; lines of JSON are checked when they are parsed."""
     try:
         check(document)
     except RefusedError as error:
@@ -289,7 +291,7 @@ def _cell(value: Any) -> Any:
 
 
 def _read_table(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield rows of a CSV file. Nothing is turned into NaN: "None", "NA" and "=1+1" are real options."""
+    """Yield the rows of a table. Nothing is turned into NaN: "None", "NA" and "=1+1" are real options."""
     rows = read_cells(path)
     place, heading = next(rows, (Place(path, 1), []))
     if len(set(heading)) < len(heading):
@@ -299,12 +301,12 @@ def _read_table(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
         if len(cells) > len(heading):
             place.reject(f"has {len(cells)} cells, the heading {len(heading)}; repair the row")
         document: dict[str, Any] = dict(zip_longest(heading, cells, fillvalue=""))
-        _from_text(place, document)
+        _convert_texts(place, document)
         yield _check_cells(place, document)
 
 
-def _from_text(place: Place, document: dict[str, Any]) -> None:
-    """Convert a table's texts: options from a JSON list, answer from a number; empty optional cells mean absent."""
+def _convert_texts(place: Place, document: dict[str, Any]) -> None:
+    """Convert a row's texts: options from a JSON list, the answer from a number, empty optional cells to None."""
     for key in ("subject", "context", "passage", "split"):
         if document.get(key) == "":
             document[key] = None
@@ -318,13 +320,13 @@ def _from_text(place: Place, document: dict[str, Any]) -> None:
         document["answer"] = int(document.get("answer", ""))
     except ValueError:
         if isinstance(document["options"], dict):
-            return  # a label of theirs
+            return  # the answer is one of the options' labels
         place.reject(
             f"answer {shorten(document.get('answer'))!r} is not a whole number; give the option's 0-based index"
         )
 
 
-def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, QuestionRecord]:
+def _check_record(place: Place, document: dict[str, Any]) -> tuple[str | None, QuestionRecord]:
     for key in REQUIRED:
         if key not in document:
             place.reject(f"key {key!r} is missing; add it")
@@ -385,14 +387,14 @@ def _cluster(place: Place, document: dict[str, Any]) -> dict[str, Any]:
 
 def _values(document: Any) -> Iterator[Any]:
     """Yield every value in a JSON document, keys, lists and objects included."""
-    waiting = [document]
-    while waiting:
-        value = waiting.pop()
+    stack = [document]
+    while stack:
+        value = stack.pop()
         yield value
         if isinstance(value, dict):
-            waiting += [*value, *value.values()]
+            stack += [*value, *value.values()]
         elif isinstance(value, list):
-            waiting += value
+            stack += value
 
 
 def _text(place: Place, name: str, value: Any) -> str:
@@ -402,7 +404,7 @@ def _text(place: Place, name: str, value: Any) -> str:
 
 
 def _label(place: Place, name: str, value: Any) -> str | None:
-    """Return a name that pages and indexes use as a whole, if any."""
+    """Return a text that is indexed and therefore short, such as a subject; None if it is empty."""
     text = _optional_text(place, name, value)
     return None if text is None else _require_label(place, name, text)
 

@@ -1,6 +1,6 @@
-"""Questions that reordering the options breaks or distorts, found at import.
+"""Detection of questions that a new order of the options breaks or distorts.
 
-Metrics exist with and without them (scope `unflagged`).
+They are flagged at import; metrics exist with and without them (scope `unflagged`).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Strict readers of JSON Lines and tables, for every file of lines that a user hands in."""
+"""Strict readers of JSON Lines and tables, for every such file from a user."""
 
 import csv
 import gzip
@@ -15,19 +15,19 @@ from registry.files.allowance import RECORD
 from registry.files.packed import Lines
 from registry.untrusted import MAX_ITEMS, RefusedError, TooDeepError, decode, problem_of_text
 
-csv.field_size_limit(RECORD)  # a context may be longer than the 128 KiB that it is otherwise
+csv.field_size_limit(RECORD)  # a context may be longer than the default limit of 128 KiB
 
 
 LONGEST_MESSAGE: Final = 2000
-"""Most characters of a message about a place: it may quote the value there several times."""
+"""Most characters of a message about a line, which may quote a value several times."""
 
 
 TABLES: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx")
-"""How the names of tables end."""
+"""Endings of the file names of tables."""
 
 
 class Place:
-    """A place in a user's file, for error messages. named: the file's name in messages; None: its own name."""
+    """A line of a user's file, for error messages. named: the file's name in messages; None: its real name."""
 
     __slots__ = ("line", "named", "path")
 
@@ -41,12 +41,12 @@ class Place:
         return f"line {self.line}"
 
     def reject(self, problem: str) -> NoReturn:
-        """Raise IngestError: file, line, problem with value and remedy."""
+        """Raise IngestError for this line. problem: the problem with its value, and the remedy."""
         raise IngestError(f"{self.named or self.path.name} line {self.line}: {shorten(problem, LONGEST_MESSAGE)}")
 
 
 def shorten(value: Any, limit: int = 80) -> str:
-    """Return a value in the form of a one-line message."""
+    """Return a value as one line of at most `limit` characters, for messages."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
@@ -60,16 +60,16 @@ def quote(value: Any) -> str:
 def read_lines(path: Path, *, constants: bool = False) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yield each JSON object of a `.jsonl` or `.jsonl.gz` file with its place, skipping blank lines.
 
-    constants: accept NaN and Infinity, which the reader refuses in place of numbers. Raises IngestError as `raw_lines`
-    does, and for invalid UTF-8, a line that is not a JSON object, NaN or infinity, a repeated key, and characters that
-    no database text can contain.
+    constants: accept NaN and Infinity, which the caller then has to refuse in place of numbers. Raises IngestError as
+    `raw_lines` does, and for invalid UTF-8, a line that is not a JSON object, NaN or infinity, a repeated key, and
+    characters that no database text can contain.
     """
     for place, content in raw_lines(path):
         yield place, _parse(content, place, constants=constants)
 
 
 def raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
-    r"""Yield each line of a file, packed or not, with its place, skipping blank lines.
+    r"""Yield each line of a file, compressed or not, with its place, skipping blank lines.
 
     Lines end at `\n` only: U+0085 and U+2028 occur inside questions of real benchmarks.
     Raises IngestError for a missing or damaged file, a file that unpacks to too much, and a line that is too long.
@@ -92,17 +92,17 @@ def raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
 
 
 def is_table(path: Path) -> bool:
-    """Return whether the file's name is that of a table that `read_cells` reads."""
+    """Return whether `read_cells` reads files with this ending."""
     return path.name.lower().endswith(TABLES)
 
 
 def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
     """Yield each row of a table with its place, the heading first; empty rows are left out.
 
-    A `.csv` or `.tsv` file, which may be packed (`.gz`), or an `.xlsx` workbook. Cells are divided by commas,
-    semicolons, tabs or bars, as the heading is.
+    The table is a `.csv` or `.tsv` file, which may be compressed (`.gz`), or an `.xlsx` workbook. The heading
+    determines the separator: comma, semicolon, tab or bar.
 
-    The place's line is the row, the heading being 1: a cell may have several lines.
+    The line of a place is the number of the row, 1 for the heading, since a cell may have several lines.
     Raises IngestError for a missing or damaged file, a file that unpacks to too much, and text that is not UTF-8.
     """
     if path.name.lower().endswith(".xlsx"):
@@ -111,7 +111,7 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
         filled = (cells for cells in spreadsheet_rows(path) if any(cells))
         yield from ((Place(path, number), cells) for number, cells in enumerate(filled, start=1))
         return
-    begun = 1
+    first_line = 1
     try:
         with Lines(path) as lines:
             number = 0
@@ -119,7 +119,7 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
             first = next(texts, "")
             reader = csv.reader(chain([first], texts), strict=True, delimiter=_delimiter(first))
             for cells in reader:
-                begun = reader.line_num + 1
+                first_line = reader.line_num + 1
                 lines.begin()
                 if cells:
                     number += 1
@@ -132,14 +132,14 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
     except csv.Error as error:
         unclosed = "unexpected end of data" in str(error)
         reason = "a cell opens a quotation mark that nothing closes" if unclosed else shorten(str(error))
-        Place(path, begun).reject(f"{reason}; write two quotation marks for one within a cell")
+        Place(path, first_line).reject(f"{reason}; write two quotation marks for one within a cell")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         reason = f"{shorten(str(error))}; check the file, and save it as UTF-8, its lines ended by LF or CRLF"
         raise IngestError(f"{path.name}: cannot be read as a table: {reason}") from None
 
 
 def _delimiter(heading: str) -> str:
-    """Return the character between the cells of a heading: a comma, unless it has only other ones."""
+    """Return the separator of a heading: a comma if it contains one, else its most frequent other separator."""
     if "," in heading:
         return ","
     return max(";\t|", key=heading.count) if any(mark in heading for mark in ";\t|") else ","

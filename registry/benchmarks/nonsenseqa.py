@@ -1,9 +1,9 @@
-"""NonsenseQA: questions and options of random words, so that only labels and positions can be followed.
+"""NonsenseQA: questions and options of random words, so that answers depend only on labels and positions.
 
-Nowak et al., *ABCD: All Biases Come Disguised*: chance is 25 %, and a higher score is a shortcut. It is generated when
-needed, never kept as a file. Every draw is a SHA-256 of its purpose, so the same seed gives the same benchmark on every
-machine. Words: the lists of the package wonderwords (MIT), whose version is pinned, since other lists would make
-another benchmark.
+Nowak et al., *ABCD: All Biases Come Disguised*: chance is 25 %, and a higher score is a shortcut. The benchmark is
+generated when it is needed, never stored in a file. Every random choice is a SHA-256 of its purpose, so the same seed
+gives the same benchmark on every machine. The words are the lists of the package wonderwords (MIT), whose version is
+pinned, since other lists would give another benchmark.
 """
 
 import re
@@ -19,13 +19,13 @@ from registry.digests import sha256_text, specification_digest
 from registry.errors import UsageError
 
 GENERATOR_VERSION: Final = 1
-"""Raised when the same seed gives other questions."""
+"""Raise it if a change gives other questions for the same seed."""
 
 OPTIONS: Final = 4
 QUESTION_WORDS: Final = (5, 20)
 OPTION_WORDS: Final = (1, 6)
 POOL: Final = 20
-"""Few-shot examples."""
+"""Number of few-shot examples."""
 
 MAX_QUESTIONS: Final = 100_000
 _WORD: Final = re.compile(r"[a-z]{3,12}")
@@ -60,7 +60,7 @@ def generate_nonsenseqa(questions: int = 1000, seed: int = 0) -> BenchmarkFile:
 
 
 def nonsenseqa_source(seed: int) -> str:
-    """Return the source of such a benchmark in the form stored with its version."""
+    """Return the source of a generated benchmark in the form stored with its version."""
     package = f"wonderwords {version('wonderwords')}"
     return (
         f"shuffleboard benchmarks generate nonsenseqa --seed {seed} (generator {GENERATOR_VERSION}, words of {package})"
@@ -91,12 +91,12 @@ def _records(prefix: str, count: int, seed: int) -> Iterator[QuestionRecord]:
 
 
 def _key(what: str) -> Callable[[int], str]:
-    """Return a key that sorts positions into a drawn order."""
+    """Return a sort key that puts positions into a random order."""
     return lambda position: sha256_text(f"nonsenseqa:{what}:{position}")
 
 
 def _different_words(what: str) -> Iterator[str]:
-    """Yield words drawn one by one, none of them twice."""
+    """Yield random words, each of them once."""
     taken: set[str] = set()
     attempt = 0
     while len(taken) < len(words()):
@@ -113,5 +113,5 @@ def _take(drawn: Iterator[str], length: tuple[int, int], what: str) -> str:
 
 
 def _draw(choices: Sequence[T], what: str) -> T:
-    """Return one of the choices. The remainder favours none by more than their number in 2^256."""
+    """Return a random choice. The bias of the remainder is below the number of choices over 2^256."""
     return choices[int(sha256_text(f"nonsenseqa:{what}"), 16) % len(choices)]

@@ -1,4 +1,4 @@
-"""Stores checked benchmarks and finds them again by name."""
+"""Storage of checked benchmarks, and changes of their visibility."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -28,10 +28,10 @@ def import_benchmark(
 ) -> tuple[BenchmarkVersion, bool]:
     """Store a benchmark version and return it, with whether it is new.
 
-    The same content under the same name is the existing version. `version` defaults to the first twelve digits of the
-    content digest, `visibility` to that of the benchmark's newest version, with its date, so that correcting a hidden
-    benchmark publishes nothing; and to public without one.
-    Raises IngestError if the version's name is taken by another content, or the content has another visibility.
+    If the benchmark has a version with the same content, that version is returned. `version` defaults to the first
+    twelve digits of the content digest. `visibility` defaults to that of the benchmark's newest version, with its date,
+    so that correcting a hidden benchmark publishes nothing; for a new benchmark to public.
+    Raises IngestError if other content has the version's name, or the existing version has another visibility.
     """
     digest = content.content_digest
     version = check_name("version", version or digest[:12])
@@ -91,7 +91,7 @@ def set_visibility(
     """Change the visibility of a benchmark in every version (`NAME`) or one (`NAME@VERSION`); return these versions.
 
     public_from: the moment from which everyone may see it; None: an earlier date no longer applies. Raises
-    NotFoundError listing the existing ones, UsageError for a date of a public benchmark or in the past.
+    NotFoundError for an unknown benchmark, UsageError for a date in the past or with `public`.
     """
     check_visibility(visibility)
     if public_from is not None:

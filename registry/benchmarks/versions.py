@@ -12,7 +12,7 @@ from registry.tables import Question, QuestionOption
 
 @dataclass(frozen=True)
 class Content:
-    """A question in its stored form, and its key."""
+    """A question as it is stored. texts: subject, context and text. answer: the index of the right option."""
 
     question_id: int
     texts: tuple[str | None, ...]
@@ -25,7 +25,7 @@ DIFFERENCES: Final[Mapping[str, Callable[[Content, Content], bool]]] = {
     "with other options": lambda one, other: sorted(one.options) != sorted(other.options),
     "with options in another order": lambda one, other: one.options != other.options,
 }
-"""How two versions of a question can differ besides their keys."""
+"""Name of a difference between two versions of a question, other than in their answers → its test."""
 
 
 def contents_of(session: Session, version_id: int) -> dict[str, Content]:

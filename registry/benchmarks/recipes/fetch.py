@@ -1,4 +1,4 @@
-"""Fetching a benchmark by its recipe: from the hub, or from a folder that another machine fetched into."""
+"""Fetching a benchmark by its recipe: from the hub, or from a folder into which another machine downloaded it."""
 
 import json
 import shutil
@@ -22,9 +22,9 @@ MANIFEST: Final = "fetched.json"
 
 @dataclass(frozen=True)
 class Fetched:
-    """A benchmark that was fetched and checked, and not stored yet.
+    """A benchmark that was fetched and checked, but is not stored yet.
 
-    source: its origin, to the commit. remarks: differences from the recipe.
+    source: its origin, including the commit. remarks: differences from the recipe.
     """
 
     recipe: Recipe
@@ -37,7 +37,7 @@ class Fetched:
 def fetch(recipe: Recipe, *, revision: str | None = None, folder: Path | None = None) -> Fetched:
     """Fetch and check a benchmark, from the hub or from a folder that `fetch_to` filled.
 
-    revision: replaces the recipe's. Without it the number of questions must be the recipe's.
+    revision: replaces the recipe's. Without it, the number of questions must be that of the recipe.
 
     Raises IngestError.
     """
@@ -48,7 +48,7 @@ def fetch(recipe: Recipe, *, revision: str | None = None, folder: Path | None = 
         file_digest=specification_digest({name: sha256_file(path) for name, path in snapshot.files}),
         shuffle_seed=recipe.shuffle_seed,
     )
-    _answers_have_no_place(recipe, content)
+    _require_varied_positions(recipe, content)
     remarks = []
     if recipe.columns.answer.first:
         remarks.append(
@@ -56,9 +56,9 @@ def fetch(recipe: Recipe, *, revision: str | None = None, folder: Path | None = 
             f"{recipe.shuffle_seed}"
         )
     if revision is None and recipe.revision in (None, snapshot.commit):
-        _as_many(recipe, snapshot, recipe.questions, "questions", len(content.questions))
+        _require_count(recipe, snapshot, recipe.questions, "questions", len(content.questions))
         if recipe.few_shot is not None:
-            _as_many(recipe, snapshot, recipe.few_shot, "few-shot examples", len(content.pool))
+            _require_count(recipe, snapshot, recipe.few_shot, "few-shot examples", len(content.pool))
         if recipe.content_digest not in (None, content.content_digest):
             remarks.append(
                 f"content digest {content.content_digest[:12]}…, not {str(recipe.content_digest)[:12]}…, which the "
@@ -80,27 +80,27 @@ def fetch_to(recipe: Recipe, folder: Path, *, revision: str | None = None) -> Pa
     A failure leaves nothing behind.
     """
     snapshot = _download(recipe, revision)
-    there = folder / recipe.name
-    making = folder / f".{recipe.name}.part"
-    shutil.rmtree(making, ignore_errors=True)
+    target = folder / recipe.name
+    part = folder / f".{recipe.name}.part"
+    shutil.rmtree(part, ignore_errors=True)
     try:
         for name, path in snapshot.files:
-            (making / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, making / name)
-        digests = {name: sha256_file(making / name) for name, _ in snapshot.files}
+            (part / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, part / name)
+        digests = {name: sha256_file(part / name) for name, _ in snapshot.files}
         manifest = {"repository": recipe.repository, "commit": snapshot.commit, "files": digests}
-        (making / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        shutil.rmtree(there, ignore_errors=True)
-        making.rename(there)
+        (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        shutil.rmtree(target, ignore_errors=True)
+        part.rename(target)
     except OSError as error:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(part, ignore_errors=True)
         raise IngestError(
             f"{folder}: cannot be written ({error.strerror or error}); check the folder and the disk"
         ) from None
-    return there
+    return target
 
 
-def _answers_have_no_place(recipe: Recipe, content: BenchmarkFile) -> None:
+def _require_varied_positions(recipe: Recipe, content: BenchmarkFile) -> None:
     """Reject a benchmark whose right option is at one position in every question: it would measure the position."""
     if content.only_place is not None:
         raise IngestError(
@@ -130,25 +130,27 @@ def _download(recipe: Recipe, revision: str | None) -> Snapshot:
 
 
 def _from_folder(recipe: Recipe, folder: Path) -> Snapshot:
-    there = folder / recipe.name
-    if not (there / MANIFEST).is_file():
+    fetched = folder / recipe.name
+    if not (fetched / MANIFEST).is_file():
         raise IngestError(
-            f"{there}: holds no {MANIFEST}; fill it where there is a connection: "
+            f"{fetched}: holds no {MANIFEST}; fill it where there is a connection: "
             f"{propose('benchmarks fetch', recipe.name, '--to', folder)}"
         )
-    with as_written(str(there / MANIFEST), "fetch it --to again"):
-        manifest = read_document(there / MANIFEST, str(there / MANIFEST))
+    with as_written(str(fetched / MANIFEST), "fetch it --to again"):
+        manifest = read_document(fetched / MANIFEST, str(fetched / MANIFEST))
         commit, digests = manifest["commit"], dict(manifest["files"])
     for name, digest in digests.items():
-        path = there / str(name)
-        if not path.resolve().is_relative_to(there.resolve()) or not path.is_file():
+        path = fetched / str(name)
+        if not path.resolve().is_relative_to(fetched.resolve()) or not path.is_file():
             raise IngestError(f"{path}: is missing; fetch {recipe.name} --to the folder again")
         if sha256_file(path) != digest:
             raise IngestError(f"{path}: does not have the digest that {MANIFEST} states; copy it again")
-    snapshot = snapshot_folder(lambda problem: IngestError(f"{there}: {problem}"), there, str(commit), recipe.patterns)
+    snapshot = snapshot_folder(
+        lambda problem: IngestError(f"{fetched}: {problem}"), fetched, str(commit), recipe.patterns
+    )
     unnamed = [name for name, _ in snapshot.files if name not in digests]
     if unnamed:
-        raise IngestError(f"{there / unnamed[0]}: is not among the files that {MANIFEST} lists; fetch it --to again")
+        raise IngestError(f"{fetched / unnamed[0]}: is not among the files that {MANIFEST} lists; fetch it --to again")
     return snapshot
 
 
@@ -168,7 +170,7 @@ def _read_part(recipe: Recipe, snapshot: Snapshot, part: Files, mark: str) -> It
         yield place, document | {"split": mark}
 
 
-def _as_many(recipe: Recipe, snapshot: Snapshot, part: Files, what: str, found: int) -> None:
+def _require_count(recipe: Recipe, snapshot: Snapshot, part: Files, what: str, found: int) -> None:
     if part.count not in (None, found):
         raise IngestError(
             f"{recipe.repository}@{snapshot.commit}: has {found} {what}, not {part.count}, which is what the recipe is "

@@ -1,4 +1,4 @@
-"""Recipes of benchmarks, and where they are found."""
+"""The format of recipes, the reader of their files, and the recipes of this package."""
 
 import re
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ class Files(_Strict):
     """Some files of the dataset.
 
     files: a pattern in which `*` is any part of one name; every file that matches is read, in the order of the paths.
-    split: the benchmark's name for them. limit: the most rows, from the first. count: the number of rows at the pinned
-    revision. id: instead of the columns' own.
+    split: the benchmark's name for these files. limit: the number of rows to read, from the first. count: the number of
+    rows at the pinned revision. id: a template in place of that of the columns.
     """
 
     files: str
@@ -41,10 +41,11 @@ class Files(_Strict):
 
 
 class Answer(_Strict):
-    """The column with the right answer, in one of these forms.
+    """The column that states the right option, in one of these forms.
 
-    index: its 0-based index. number: its 1-based one. letter: its letter, A being the first. label: its label, found in
-    column `among`. one_hot: a list with 1 at its place. text: its text. first: it always comes first.
+    index: a 0-based index. number: a 1-based index. letter: a letter, A for the first option. label: a label that is in
+    the list in column `among`. one_hot: a list with a 1 at the option's index. text: the option's text. first: whether
+    the right option always comes first.
     """
 
     index: str | None = None
@@ -57,9 +58,9 @@ class Answer(_Strict):
     first: bool | None = None
 
     @model_validator(mode="after")
-    def _one_way(self) -> "Answer":
-        ways = self.model_dump(exclude={"among"}, exclude_none=True)
-        if len(ways) != 1:
+    def _require_one_form(self) -> "Answer":
+        forms = self.model_dump(exclude={"among"}, exclude_none=True)
+        if len(forms) != 1:
             message = (
                 "say in exactly one way which option is right: index, number, letter, label, one_hot, text or first"
             )
@@ -91,7 +92,7 @@ class Columns(_Strict):
 
     @field_validator("extract")
     @classmethod
-    def _expressions(cls, value: dict[str, str]) -> dict[str, str]:
+    def _check_expressions(cls, value: dict[str, str]) -> dict[str, str]:
         for expression in value.values():
             try:
                 re.compile(expression)
@@ -129,8 +130,8 @@ class Recipe(_Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _first_is_moved(cls, document: Any) -> Any:
-        """Set a seed for options if the right one always comes first: its place must not reveal it."""
+    def _default_shuffle_seed(cls, document: Any) -> Any:
+        """Set a seed for the options' order if the right one always comes first: its position must not reveal it."""
         columns = document.get("columns") if isinstance(document, dict) else None
         answer = columns.get("answer") if isinstance(columns, dict) else None
         if isinstance(answer, dict) and answer.get("first") and document.get("shuffle_seed") is None:
@@ -167,14 +168,14 @@ def read_recipe(path: Path) -> list[Recipe]:
 
 def _recipe(path: Path, document: dict[str, Any], entry: dict[str, Any] | None = None) -> Recipe:
     if entry is not None:
-        own = (
+        overrides = (
             {}
             if isinstance(entry["value"], str)
             else {name: item for name, item in entry["value"].items() if name != "value"}
         )
         value = entry["value"] if isinstance(entry["value"], str) else entry["value"].get("value", entry["key"])
         document = _fill(document, {"key": entry["key"], "value": value})
-        for name, item in own.items():
+        for name, item in overrides.items():
             document[name] = document.get(name, {}) | item if isinstance(item, dict) else item
     recipe = parse_recipe(path.name, document if entry is None else {"family": path.stem} | document)
     return recipe if recipe.examples is None else recipe.model_copy(update={"examples": path.parent / recipe.examples})
@@ -215,7 +216,7 @@ def load_shipped_recipes() -> dict[str, Recipe]:
 
 
 def recipe_named(name: str) -> Recipe:
-    """Return the shipped recipe of that name, or that of a `.toml` file. Raises NotFoundError with similar names."""
+    """Return the shipped recipe with this name, or that of a `.toml` file. Raises NotFoundError with similar names."""
     if name.endswith(".toml"):
         recipes = read_recipe(Path(name))
         if len(recipes) != 1:

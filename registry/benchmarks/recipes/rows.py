@@ -1,4 +1,4 @@
-"""Rows of the files that the hub serves, and the questions that a recipe makes of them."""
+"""Rows of a dataset's files, and their conversion to questions by a recipe."""
 
 import re
 from collections import Counter
@@ -23,8 +23,8 @@ def documents(
 ) -> Iterator[tuple[Place, Row]]:
     """Yield each row of some files in the form of the benchmark contract.
 
-    files: with the text of the pattern's `*` in each, and its path in the repository.
-    Raises IngestError naming repository, file, row, column and the value found.
+    files: (path on this machine, text that the pattern's `*` matched, path in the repository).
+    Raises IngestError naming repository, file, row, column and value.
     """
     counted = 0
     of_subject: Counter[str | None] = Counter()
@@ -42,7 +42,7 @@ def documents(
 
 
 def _read_rows_as(path: Path, named: str) -> Iterator[tuple[Place, Row]]:
-    """Yield the rows of a file under this name in messages."""
+    """Yield the rows of a file. named: the file's name in messages."""
     try:
         for place, row in read_rows(path):
             yield Place(path, place.line, named), row
@@ -108,7 +108,7 @@ def _text(place: Place, row: Row, template: str) -> str:
 
 
 def _optional_text(place: Place, row: Row, template: str | None) -> str | None:
-    """Return None without a template, and for a single column that is empty."""
+    """Return a template's text; None without a template, and if its only column is empty."""
     if template is None:
         return None
     single = _COLUMN.fullmatch(template)
@@ -150,8 +150,8 @@ def _answer(place: Place, row: Row, answer: Answer, options: Sequence[str]) -> i
             "index": f"index counts the {count} options from 0 to {count - 1}; if it counts from 1, use answer.number",
             "number": f"number counts the {count} options from 1 to {count}; if it counts from 0, use answer.index",
         }
-        way = next(name for name in expected if getattr(answer, name) is not None)
-        place.reject(f"column {column!r} is {shorten(value)!r}, which is none of its options: {expected[way]}")
+        form = next(name for name in expected if getattr(answer, name) is not None)
+        place.reject(f"column {column!r} is {shorten(value)!r}, which is none of its options: {expected[form]}")
     return index
 
 
@@ -160,11 +160,11 @@ def _index(place: Place, row: Row, answer: Answer, options: Sequence[str]) -> in
         return 0
     if answer.label is not None:
         assert answer.among is not None
-        return _place(place, answer.label, _value(place, row, answer.label), _value(place, row, answer.among))
+        return _find_option(place, answer.label, _value(place, row, answer.label), _value(place, row, answer.among))
     if answer.text is not None:
-        return _place(place, answer.text, _value(place, row, answer.text), list(options))
+        return _find_option(place, answer.text, _value(place, row, answer.text), list(options))
     if answer.one_hot is not None:
-        return _place(place, answer.one_hot, 1, _value(place, row, answer.one_hot))
+        return _find_option(place, answer.one_hot, 1, _value(place, row, answer.one_hot))
     if answer.letter is not None:
         letter = _value(place, row, answer.letter)
         if not (
@@ -190,7 +190,7 @@ def _index(place: Place, row: Row, answer: Answer, options: Sequence[str]) -> in
     return int(text) if answer.index is not None else int(text) - 1
 
 
-def _place(place: Place, column: str, wanted: Any, among: Any) -> int:
+def _find_option(place: Place, column: str, wanted: Any, among: Any) -> int:
     if not isinstance(among, list) or among.count(wanted) != 1:
         place.reject(
             f"column {column!r} does not single out one option: {shorten(wanted)!r} among {shorten(among)!r}; check "
@@ -209,7 +209,7 @@ def read_rows(path: Path) -> Iterator[tuple[Place, Row]]:
     if name.endswith((".jsonl", ".jsonl.gz")):
         yield from read_lines(path)
     elif name.endswith(".parquet"):
-        from registry.files.parquet import parquet_rows  # pyarrow's start-up time is for those who need it
+        from registry.files.parquet import parquet_rows  # pyarrow takes long to load
 
         yield from _number_rows(path, parquet_rows(path))
     elif name.endswith(".arrow"):
@@ -242,7 +242,7 @@ def _cells(path: Path) -> Iterator[tuple[Place, Row]]:
 
 
 def _records(path: Path) -> Iterator[tuple[Place, Row]]:
-    """Yield the records of a JSON document, all of which is in memory at once."""
+    """Yield the records of a JSON document, which is in memory as a whole."""
     listed = read_document(path)
     if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
         raise IngestError(f"{path.name}: is not a list of records; choose another file of the dataset")
