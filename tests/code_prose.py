@@ -38,10 +38,10 @@ WORDS: Final = {
     "known of": (r"\b(?:known|said|read|asked|told|seen|kept|left) of\b", 1),
     "beside": (r"\b(?:beside|alike|whoever|anew|whom|meanwhile)\b(?! the point)", 4),
 }
-"""Pattern, and how often at most in 10,000 words of docstrings and comments."""
+"""Pattern → its highest rate in 10,000 words of docstrings and comments."""
 FIRST_WORDS: Final = r"(?:an?|the|what|whether|how|each|every|all|where|which|who|whose|those|one|of|as|if|when)\b"
 FIRST_AT_MOST: Final = 0.14
-"""Share of functions' docstrings that begin with an article or a question word in place of a verb."""
+"""Largest share of functions' docstrings that may begin with an article or a question word in place of a verb."""
 PREPOSITIONS: Final = frozenset(
     [
         "about",
@@ -136,7 +136,7 @@ NOUNS: Final = frozenset(
         "related",
     ]
 )
-"""Words that end like a participle: nouns, verbs and adjectives of the field before a noun."""
+"""Words that end like participles, but are nouns, verbs or adjectives in front of a noun."""
 PARTICIPLES: Final = frozenset(
     [
         "found",
@@ -171,7 +171,7 @@ PARTICIPLES: Final = frozenset(
     ]
 )
 NAMES_AT_MOST: Final = 0.03
-"""Share of functions whose names begin with a participle or a preposition."""
+"""Largest share of functions whose names may begin with a participle or a preposition."""
 TEST_NAME_WORDS: Final = 12
 """The most words after `test_` in the name of a test."""
 
@@ -242,7 +242,7 @@ def _plain(text: str) -> str:
 
 @cache
 def read_names(path: Path) -> tuple[Name, ...]:
-    """Return the functions of a file, but tests, fixtures, properties and methods that Python calls."""
+    """Return the names of a file's functions, except tests, fixtures, properties and methods that Python calls."""
     return tuple(_iterate_names(path))
 
 

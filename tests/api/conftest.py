@@ -1,4 +1,4 @@
-"""The seeded registry of tests/web with a board on it and printed results, on each engine in turn."""
+"""Fixtures that return the seeded registry of tests/web with a board and imported results, on each engine in turn."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""An oracle for the database's leaderboard: its definition, in Python over all rows of the view.
+"""An oracle for the database's leaderboard: its definition in Python, applied to all rows of the view.
 
-Slow, and needs no index: filters, groups, ranks and order are pure functions over rows.
+It is slow and needs no index: filters, groups, ranks and order are pure functions of rows.
 """
 
 from collections.abc import Sequence
@@ -45,13 +45,13 @@ def rows_of_the_view(session: Session) -> list[Row]:
 
 
 def part(question_filter: Row) -> Row | None:
-    """Return the question filter if it leaves questions out; None for the whole benchmark."""
+    """Return the question filter if it excludes questions, None if it selects the whole benchmark."""
     return question_filter if any(value is not None for value in question_filter.values()) else None
 
 
 @dataclass(frozen=True)
 class Board:
-    """A leaderboard: `complete` rows are ranked, `incomplete` ones follow."""
+    """A leaderboard: `complete` rows are ranked, and `incomplete` rows follow them."""
 
     complete: list[Row]
     incomplete: list[Row]
@@ -63,11 +63,12 @@ class Board:
 
 
 def make(rows: Sequence[Row], selection: Selection, ordering: Ordering) -> Board:
-    """Rank over all rows first, so that a filter never changes a rank; then filter, then sort."""
+    """Rank all rows before they are filtered, so that a filter never changes a rank; then filter and sort them."""
     kept = _matching(_rank(rows, ordering.rank_metric), selection)
     complete = order_by([row for row in kept if row["complete"]], ordering.sort, ordering.order)
     if ordering.grouped:
-        # Stable: within a group the chosen order stays. Sorting by a group's common column moves whole groups.
+        # The sort is stable: rows of a group keep the chosen order, and sorting by a column that a group shares moves
+        # whole groups.
         complete.sort(key=group_key)
         complete = _largest_first(complete)
         if ordering.sort in GROUP_COLUMNS:
@@ -78,7 +79,7 @@ def make(rows: Sequence[Row], selection: Selection, ordering: Ordering) -> Board
 
 
 def _largest_first(complete: Sequence[Row]) -> list[Row]:
-    """Sort groups by the questions that their evaluations answer together, and benchmarks by their largest group."""
+    """Sort groups by the number of questions that all evaluations answer, and benchmarks by their largest group."""
     groups = [list(group) for _, group in groupby(complete, key=group_key)]
     benchmarks: dict[str, list[list[Row]]] = {}
     for group in sorted(groups, key=_answers, reverse=True):
@@ -92,9 +93,9 @@ def _answers(group: Sequence[Row]) -> int:
 
 
 def _rank(rows: Sequence[Row], metric: str) -> list[Row]:
-    """Return the rows with `rank` added: within their group, complete ones only, if the group has several models.
+    """Return the rows with `rank` added for the complete rows of each group that has several models.
 
-    A group in one order is ranked by accuracy if the metric needs two.
+    A group whose questions were asked in one order is ranked by accuracy if the metric needs two orders.
     """
     found = []
     for _, group in groupby(sorted(rows, key=group_key), key=group_key):
@@ -111,7 +112,7 @@ def _rank(rows: Sequence[Row], metric: str) -> list[Row]:
 
 
 def _matching(rows: Sequence[Row], selection: Selection) -> list[Row]:
-    """Return the rows that match a benchmark, variants, a protocol, shots, a model and a part of its name."""
+    """Return the rows that match the selected benchmark, variants, protocol, shots, model and part of the name."""
     exact = {key: getattr(selection, key) for key in ("benchmark", "variants", "protocol", "shots", "model")}
     name = (selection.q or "").casefold()
     return [
@@ -122,7 +123,7 @@ def _matching(rows: Sequence[Row], selection: Selection) -> list[Row]:
 
 
 def order_by(rows: Sequence[Row], sort: str, order: str) -> list[Row]:
-    """Return the rows by one column, NULL last in both directions; equal ones by model, then evaluation.
+    """Return the rows sorted by a column, NULL last in both directions; equal rows by model, then by evaluation.
 
     If a metric needs two orders, equal rows are sorted by accuracy first.
     """

@@ -1,4 +1,4 @@
-"""One filled registry per engine: the assessment protocol only reads."""
+"""Fixtures for tests of the assessment protocol, which share one filled registry per engine since they only read."""
 
 from collections.abc import Callable
 

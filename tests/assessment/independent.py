@@ -1,7 +1,7 @@
-"""The assessment protocol once more, straight from rows of `prediction`, with formulas of its own.
+"""A second implementation of the assessment protocol, computed from rows of `prediction` with separate formulas.
 
-Written from the contract's text, question by question and without any function of the registry, so that a mistake in
-either of the two shows.
+It follows the contract's text question by question and uses no function of the registry, so that a mistake in either
+implementation shows.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ Asked = dict[tuple[int, ...], tuple[int | None, list[float] | None]]
 
 
 class Answers:
-    """One question: order → (chosen option, probabilities by position)."""
+    """The answers to one question: order → (chosen option, probabilities by position)."""
 
     def __init__(self, name: str, L: int, answer: int) -> None:
         self.name, self.L, self.answer = name, L, answer
@@ -49,7 +49,7 @@ class Answers:
 
 
 def newest(engine: Engine, model: str, benchmark: str) -> int:
-    """Return the evaluation that counts: the newest."""
+    """Return the newest evaluation, which is the one that the protocol uses."""
     with engine.connect() as connection:
         found = connection.scalar(text(NEWEST), {"model": model, "benchmark": benchmark})
     assert isinstance(found, int)
@@ -57,7 +57,7 @@ def newest(engine: Engine, model: str, benchmark: str) -> int:
 
 
 def read(engine: Engine, evaluation_id: int) -> list[Answers]:
-    """Return the questions of an evaluation."""
+    """Return the answers to every question of an evaluation."""
     found: dict[int, Answers] = {}
     with engine.connect() as connection:
         for row in connection.execute(text(ROWS), {"id": evaluation_id}):
@@ -72,7 +72,7 @@ def _array(value: Any) -> Any:
 
 
 def orders(subset: str, L: int) -> list[tuple[int, ...]]:
-    """Return the orders of a set, from the contract."""
+    """Return the orders of a variant set, as the contract defines them."""
     every = list(itertools.permutations(range(L)))
     return {
         "original": [tuple(range(L))],
@@ -85,12 +85,12 @@ def orders(subset: str, L: int) -> list[tuple[int, ...]]:
 
 
 def compute_question(question: Answers, R: list[tuple[int, ...]]) -> dict[str, float]:
-    """Return every metric that is defined, on the orders R."""
+    """Return every metric that is defined for a question on the orders R."""
     m = [question.asked[order][0] for order in R]
     a, size = question.answer, len(R)
     hits = [int(answer == a) for answer in m]
     same = [int(answer is not None and answer == m[0]) for answer in m]
-    # One order does not test an answer's stability; the mean over it is the accuracy.
+    # One order cannot show whether an answer is stable.
     found = {"AAcc": sum(hits) / size}
     if size > 1:
         found |= {
@@ -118,7 +118,7 @@ def compute_question(question: Answers, R: list[tuple[int, ...]]) -> dict[str, f
 
 
 def compute_benchmark(questions: list[Answers], R_of: dict[int, list[tuple[int, ...]]]) -> dict[str, float | None]:
-    """Return plain means over the questions that have a value."""
+    """Return the plain mean of each metric over the questions that have a value."""
     values = defaultdict(list)
     for question in questions:
         for name, value in compute_question(question, R_of[question.L]).items():
@@ -127,7 +127,7 @@ def compute_benchmark(questions: list[Answers], R_of: dict[int, list[tuple[int, 
 
 
 def pride(questions: list[Answers], subset: str) -> float | None:
-    """Return PriDe with the prior over the orders of a subset, for questions whose subset has the original order."""
+    """Return PriDe with the prior over a subset's orders, for questions whose subset has the original order."""
     right: list[bool] = []
     for L in {question.L for question in questions}:
         R, identity = orders(subset, L), tuple(range(L))
@@ -152,7 +152,7 @@ def pride(questions: list[Answers], subset: str) -> float | None:
 
 
 def stability(questions: list[Answers], *, pairs: bool) -> dict[str, float | None]:
-    """Return the standard deviation over 100 draws, drawn once per number of options."""
+    """Return the standard deviation over 100 draws, which are made once for each number of options."""
     sizes = {question.L for question in questions}
     drawn = {}
     for L in sizes:
@@ -176,7 +176,7 @@ def r_squared(x: list[float], y: list[float]) -> float | None:
 
 
 def compute_left_out_error(x: list[float], y: list[float]) -> float:
-    """Return the root mean squared error of straight lines through all points but one."""
+    """Return the root mean squared error of straight lines that are each fitted to all points but one."""
     errors = []
     for i in range(len(x)):
         slope, intercept = np.polyfit(x[:i] + x[i + 1 :], y[:i] + y[i + 1 :], 1)

@@ -14,14 +14,19 @@ from registry.logs.imports.importer import ImportRequest, import_outputs
 from tests.outputs.conftest import Registry
 
 BENCHMARKS = {"four": (4,), "two": (2,), "mixed": (3, 4)}
-"""Name → numbers of options, in turn from question to question."""
+"""Name of a benchmark → numbers of options, which alternate from question to question."""
 
 QUESTIONS = 12
 
 
 @dataclass(frozen=True)
 class MadeUp:
-    """skill: margin of the right option if it is known. liking: of early positions. stated: letters only."""
+    """A made-up model.
+
+    skill: the margin of the right option if the model knows it.
+    liking: the strength of its preference for early positions.
+    stated: whether it states letters only, without probabilities.
+    """
 
     skill: float
     liking: float
@@ -37,11 +42,11 @@ MODELS = {
     "lost": MadeUp(0.3, 3.0),
     "lettered": MadeUp(2.0, 0.6, stated=True),
 }
-"""`lettered` gives no probabilities and now and then no valid answer."""
+"""Made-up models; `lettered` gives no probabilities and now and then no valid answer."""
 
 
 def questions(name: str) -> list[dict[str, Any]]:
-    """Return a benchmark's lines."""
+    """Return the lines of a benchmark file."""
     sizes = BENCHMARKS[name]
     found = []
     for number in range(QUESTIONS):
@@ -59,7 +64,7 @@ def questions(name: str) -> list[dict[str, Any]]:
 
 
 def lines(model: str, made_up: MadeUp, benchmark: Sequence[dict[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
-    """Return a line for each prompt, under every order."""
+    """Return a line for each prompt, in every order of the options."""
     found: list[dict[str, Any]] = []
     for question in benchmark:
         draw = Random(f"{seed}:{model}:{question['id']}")
@@ -98,7 +103,7 @@ def fill(url: str, folder: Path) -> Engine:
             if (model, benchmark) == ("good", "four"):
                 import_full(registry, model, benchmark, made_up, seed=1)  # an older replicate
             import_full(registry, model, benchmark, made_up)
-    # Not all orders.
+    # Not all orders are included.
     cyclic = [
         {"question_id": question["id"], "variant": k, "order": [(p + k) % 4 for p in range(4)], "position": 0}
         for question in questions("four")

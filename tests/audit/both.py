@@ -1,4 +1,4 @@
-"""The results of an audit and of an import of one log."""
+"""Reads one log by the audit and by the import, so that tests can compare the results."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from tests.outputs.logs import agree
 
 @dataclass
 class Both:
-    """Answers and keys of one log, by position, as audit and import read them; −1 for none."""
+    """Answers and right options of a log, by position, as the audit and the import read them; −1 for none."""
 
     audited: list[int]
     audited_keys: list[int]
@@ -33,7 +33,7 @@ class Both:
 
 
 def list_known(log: Log) -> dict[str, KnownQuestion]:
-    """Return the questions of a log in a benchmark's form."""
+    """Return the questions of a log in the form of a benchmark's questions."""
     found: dict[str, KnownQuestion] = {}
     for item in log.items:
         number = len(found)
@@ -42,7 +42,7 @@ def list_known(log: Log) -> dict[str, KnownQuestion]:
 
 
 def run_import(path: Path, format_: str, questions: dict[str, KnownQuestion]) -> list[Recorded]:
-    """Return the answers of a log as an import reads them. Raises IngestError as an import does."""
+    """Return the answers of a log as an import reads them. Raises IngestError if the import would."""
     stated = None
     found: Iterable[Recorded]
     if format_ == "table":
@@ -65,9 +65,9 @@ def log_in(folder: Path) -> Path:
 
 
 def both(folder: Path, format_: str, log: Log) -> Both:
-    """Read the log in a folder both ways."""
+    """Read the log in a folder by the audit and by the import."""
     path = log_in(folder)
-    source = sources_of(path, {})[0]  # an import takes the filter of the first sample, too
+    source = sources_of(path, {})[0]  # an import uses the filter of the first sample, too
     seen = Gathered(source, Questions()).read()
     once = ~check(seen).again
     taken = run_import(path, format_, list_known(log))

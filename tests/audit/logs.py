@@ -1,4 +1,4 @@
-"""Logs of seven formats made of the same items, clean or with one fault planted, with labels in many forms."""
+"""Writes logs in seven formats from the same items, with one planted fault or none, and labels in many forms."""
 
 import csv
 import json
@@ -23,7 +23,10 @@ INSTRUCTION = 'Answer the multiple choice question. End with a line "Answer: X",
 
 @dataclass(frozen=True)
 class Item:
-    """One prompt. `said`: the model's text. recorded: the position that the program read, None for nothing."""
+    """A prompt and its answer.
+
+    said: the model's text. recorded: the position that the program read, None for no answer.
+    """
 
     id: str
     question: str
@@ -64,9 +67,11 @@ FORMS: dict[str, Form] = {
 
 @dataclass
 class Log:
-    """The items of a run, and the program's own facts about it.
+    """The items of a run, and the statements of the program about it.
 
-    limit: of questions, if it was declared. form: of the answers that were read; keyed: of the right options.
+    limit: the declared number of questions, if any.
+    form: the form of the answers that were read.
+    keyed: the form of the right options.
     """
 
     items: list[Item]
@@ -92,7 +97,7 @@ class Log:
 
 
 def shown(question: str, options: tuple[str, ...], labels: str = LETTERS) -> str:
-    """Return a question with its options, in a prompt's form."""
+    """Return a question with its options as a prompt shows them."""
     return "\n".join([question, *(f"{labels[at]}. {text}" for at, text in enumerate(options)), "Answer:"])
 
 
@@ -106,13 +111,13 @@ def prompt_of(
 
 @cache
 def sample(benchmark: str) -> tuple[QuestionRecord, ...]:
-    """Return the questions of a sample that ships, whose options all differ."""
+    """Return the questions of a packaged sample whose options all differ."""
     questions = read_benchmark(SAMPLES / f"{benchmark}.jsonl").questions
     return tuple(one for one in questions if len(set(one.options)) == len(one.options))
 
 
 def clean(seed: int, benchmark: str = "mmlu", count: int = 120, form: str = "letters", keyed: str = "letters") -> Log:
-    """Return a run of a model that is right in two of three questions and words its answers in many ways."""
+    """Return a run of a model that answers two of three questions correctly and words its answers in many ways."""
     draw, questions, items = random.Random(seed), sample(benchmark), []
     labels = SHOWN.get(form, LETTERS)
     for question in draw.sample(questions, min(count, len(questions))):
@@ -123,7 +128,7 @@ def clean(seed: int, benchmark: str = "mmlu", count: int = 120, form: str = "let
 
 
 SHOWN = {"digits from 1": "123456789", "small letters": LETTERS.lower()}
-"""Labels of the prompts of a form; letters if none are named."""
+"""The labels in prompts for each form; a form that is not listed has letters."""
 
 
 WAYS = (
@@ -147,7 +152,7 @@ def item(
     labels: str = LETTERS,
     **changed: Any,
 ) -> Item:
-    """Return a question with the answer `chosen`, read correctly."""
+    """Return a question with the answer `chosen`, which the program read correctly."""
     said = draw.choice(WAYS).format(letter=labels[chosen], text=options[chosen])
     prompt = prompt_of(question, options, labels=labels)
     return Item(name, question, options, key, said, chosen, float(chosen == key), prompt, **changed)
@@ -268,16 +273,19 @@ def write_helm(log: Log, folder: Path) -> Path:
 
 
 HELM_PATTERN = r"(?:^|is )([A-H])\b"
-"""HELM's pattern of an answer: the letter that begins the text, or that follows "is" at once."""
+"""HELM's pattern for an answer: a label that begins the text, or that immediately follows "is"."""
 
 
 def _helm_label(log: Log, at: Item, place: int) -> str:
-    """Return the label that HELM shows; if an option's text is the answer, HELM compares it with the right one."""
+    """Return the label in HELM's log.
+
+    If the answer is an option's text, HELM compares it with the right option's text.
+    """
     return str(FORMS["letters" if log.form.startswith("text") else log.form](place, at.options))
 
 
 def _as_read(log: Log, at: Item) -> str:
-    """Return the text, or the label alone if HELM's pattern would read something else in it."""
+    """Return the answer's text, or only the label if HELM's pattern would read another answer in the text."""
     found = re.search(HELM_PATTERN, at.said.strip()) if log.form == "letters" else None
     whole = found is not None and found[1] == (None if at.recorded is None else LETTERS[at.recorded])
     return at.said if whole or at.recorded is None else str(log.label(at))
@@ -368,7 +376,7 @@ def write_every_eval_ever(log: Log, folder: Path) -> Path:
 
 
 def write_table(log: Log, folder: Path) -> Path:
-    """Write a table of one model, without texts, prompts and scores; return its path."""
+    """Write a table of one model, without texts, prompts or scores; return its path."""
     path = folder / f"{log.task}.csv"
     rows = [["question_id", "n_options", "correct", log.model.replace("/", "_")]]
     rows += [[at.id, str(len(at.options)), str(log.key(at)), str(log.label(at))] for at in log.items]
@@ -435,7 +443,7 @@ def rekeyed(at: Item) -> Item:
 
 
 def first_at(position: int) -> Callable[[Item], Item]:
-    """Return a function that moves the right option to a position, with prompt and answer."""
+    """Return a function that moves the right option to a position, in the prompt and in the answer."""
 
     def change(at: Item) -> Item:
         options = list(at.options)
@@ -462,7 +470,7 @@ def answering(position: int) -> Callable[[Item], Item]:
 
 
 def at_chance(log: Log, draw: random.Random) -> Log:
-    """Return the log with as many right answers as guessing gives on average; the others are drawn."""
+    """Return the log with as many right answers as guessing gives on average, at random questions."""
     right = set(draw.sample(range(len(log.items)), round(sum(1 / len(at.options) for at in log.items))))
     items = []
     for number, at in enumerate(log.items):
@@ -472,7 +480,7 @@ def at_chance(log: Log, draw: random.Random) -> Log:
 
 
 def copies(name: str, change: Callable[[Item], Item]) -> Fault:
-    """Return a fault that repeats five of the items: under another id (name "new"), or under their own."""
+    """Return a fault that repeats five items, under new ids if the name is "new", otherwise under their own ids."""
 
     def plant(log: Log, draw: random.Random) -> Log:
         again = [change(at) for at in draw.sample(log.items, 5)]
@@ -499,7 +507,7 @@ def emptied(at: Item) -> Item:
 
 
 def several_orders(log: Log, draw: random.Random) -> Log:
-    """Return every question in its own order and reversed, from a model that keeps its letter in one of three."""
+    """Return every question in its original and reversed order; the model keeps its letter in a third of them."""
     again = []
     for at in log.items:
         options = at.options[::-1]
@@ -584,4 +592,4 @@ NAMED_AS = {
     "keys-shifted": "score-contradicts-answer",
     "stated-too-high": "stated-accuracy-differs",
 }
-"""The finding of a fault that is called otherwise."""
+"""Names of findings that differ from the names of their faults."""

@@ -1,4 +1,4 @@
-"""Outputs of made-up models, for boards: answers follow a skill and a liking for the first position."""
+"""Outputs of made-up models for boards: answers depend on a skill and on a preference for the first position."""
 
 import random
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ KINDS = ("cyclic", "divergent", "choice-only")
 def lines(
     kind: str, questions: Sequence[dict[str, Any]], *, skill: float, liking: float, seed: int
 ) -> list[dict[str, Any]]:
-    """Return a line for each prompt; log-probabilities favour the right option and the first place."""
+    """Return a line for each prompt, with log-probabilities that favour the right option and the first position."""
     found = []
     names = {ordinal: name for name, ordinal in number_inserted(kind.partition(":")[0]).items()}
     for question in questions:
@@ -58,7 +58,7 @@ def import_all(
     kinds: Sequence[str] = KINDS,
     **how: Any,
 ) -> list[int]:
-    """Import outputs of a model under every kind; return the evaluations."""
+    """Import a model's outputs for every kind of variants; return the ids of the evaluations."""
     return [
         import_outputs(
             registry.engine,

@@ -1,6 +1,6 @@
-"""Breaks deployments on purpose and counts the consequences: `python -m tests.chaos`.
+"""Injects faults into deployments and counts the consequences: `python -m tests.chaos`.
 
-Ends with status 1 if a prediction was lost or doubled, a shard stuck or parked, or too few faults happened.
+Exits with status 1 if a prediction was lost or stored twice, a shard was stuck or parked, or too few faults happened.
 """
 
 import argparse
@@ -28,7 +28,9 @@ def main() -> int:
     parser.add_argument("--least-faults", type=int, default=200)
     arguments = parser.parse_args()
     logging_to_stderr(Settings(log_level="error"))
-    os.environ["SHUFFLEBOARD_SHARD_SECONDS"] = "0"  # else shards are joined by measured rates, and leaves name them
+    os.environ["SHUFFLEBOARD_SHARD_SECONDS"] = (
+        "0"  # otherwise shards are joined according to measured rates, and the names of leaves contain them
+    )
     schedules = [draw(seed) for seed in range(arguments.seed, arguments.seed + arguments.schedules)]
     if not arguments.without_real:
         schedules.append(real())

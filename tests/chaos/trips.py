@@ -1,7 +1,7 @@
 """Faults that a worker process causes itself on demand: it dies, freezes or hangs at a chosen point, or has no space.
 
-Only test processes are tripped; the product's code knows nothing of it. Several points are inside an open transaction
-(see the table below), which no signal from outside could be timed to hit.
+Only test processes are tripped; the product's code does not know about trips. Several points are inside an open
+transaction (see the table below), which no signal from outside could be timed to hit.
 """
 
 import os
@@ -33,13 +33,13 @@ POINTS: Final = {
 }
 
 ALL_PAGES: Final = 1_073_741_823
-"""SQLite's own limit."""
+"""The largest number of pages that SQLite permits."""
 
 
 def set_trip(spec: str, scorer: FakeScorer, loop: WorkerLoop) -> None:
-    """Send SIGNAL to this process when POINT is reached for the COUNT-th time; spec: POINT:COUNT:SIGNAL.
+    """Send SIGNAL to this process when it reaches POINT for the COUNT-th time; spec: POINT:COUNT:SIGNAL.
 
-    HANG instead of a signal blocks the thread that scores, and the others go on.
+    HANG in place of a signal blocks the scoring thread, while other threads continue.
     """
     point, count, name = spec.split(":")
     left = int(count)
@@ -67,7 +67,7 @@ def set_trip(spec: str, scorer: FakeScorer, loop: WorkerLoop) -> None:
 
 
 def _after(owner: Any, attribute: str, reached: Callable[[], None], *, always: bool) -> None:
-    """Call `reached` whenever the function returned a true result, or always."""
+    """Call `reached` after each call of the function that returned a true result, or after every call."""
     original = getattr(owner, attribute)
 
     def tripped(*arguments: Any, **options: Any) -> Any:
@@ -80,7 +80,7 @@ def _after(owner: Any, attribute: str, reached: Callable[[], None], *, always: b
 
 
 def limit_pages(engine: Engine, path: str) -> None:
-    """Limit SQLite to the number of pages in the file, from transaction to transaction; no limit without a file."""
+    """Limit SQLite to the number of pages in the file, which each transaction reads, or not without the file."""
 
     @event.listens_for(engine, "checkout")
     def _limit(connection: Any, *_: object) -> None:
@@ -92,17 +92,17 @@ def limit_pages(engine: Engine, path: str) -> None:
 
 
 def follow(folder: Path) -> None:
-    """Use the folder as the schema's history of this process."""
+    """Use the migrations in the folder as the code's migrations in this process."""
     history.migrations_folder = lambda: folder
 
 
 def remove_fence() -> None:
-    """Take the fence out of every check: any worker with a leased shard then passes for its owner."""
+    """Remove the fence from every check, so that any worker with a leased shard passes for its owner."""
     claims.is_of = lambda held, state="leased": and_(Shard.id == held.shard_id, Shard.state == state)
 
 
 def remove_generation() -> None:
-    """Take the worker and the registry's generation out of every check, so that shard and fence are all that counts."""
+    """Remove the worker and the registry's generation from every check, so that only shard and fence are compared."""
     claims.is_of = lambda held, state="leased": and_(
         Shard.id == held.shard_id, Shard.fence == held.fence, Shard.state == state
     )
@@ -110,5 +110,5 @@ def remove_generation() -> None:
 
 
 def end_celery() -> None:
-    """Make Celery end a worker by itself, with status 0, as it does after some errors."""
+    """Make Celery end a worker with status 0, as it does after some errors."""
     Celery.worker_main = lambda *_: sys.exit(0)

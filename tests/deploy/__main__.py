@@ -1,6 +1,7 @@
 """Builds the images, runs the services of compose.yaml from them, and scores a real model: `python -m tests.deploy`.
 
-Prints a line for each step; ends with status 1 at the first failure, with its output. No process is left running.
+Prints a line for each step. At the first failure, prints its output and exits with status 1. All processes are stopped
+at the end.
 """
 
 import argparse
@@ -42,7 +43,7 @@ CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Japan": "Tok
 
 @contextmanager
 def step(what: str) -> Iterator[list[str]]:
-    """Print the name of the step, its duration, and the texts that it appended to the list."""
+    """Print the name and duration of a step, and the texts that the step appends to the list."""
     print(f"{what:<52}", end="", flush=True)
     begun, found = time.monotonic(), []
     try:
@@ -58,7 +59,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="build everything again, the base too")
     arguments = parser.parse_args()
     begun = time.monotonic()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is cleared up
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is removed
     if arguments.fresh:
         forget()
     try:
@@ -76,7 +77,7 @@ def main() -> int:
 
 
 def forget() -> None:
-    """Remove the products of an earlier run."""
+    """Remove the files and containers of an earlier run."""
     if shutil.which("buildah") and FOLDER.exists():
         subprocess.run(
             [str(word) for word in images.buildah("rmi", "--all", "--force")], capture_output=True, check=False
@@ -86,12 +87,12 @@ def forget() -> None:
 
 
 def tool(name: str) -> Path:
-    """Return the path of a program of the development environment."""
+    """Return the path of a program in the development environment."""
     return Path(sys.executable).parent / name
 
 
 def examine_files() -> None:
-    """Check the properties of the files that need no build."""
+    """Check those properties of the files that need no build."""
     with step("tools"):
         images.require_tools()
     with step("hadolint"):
@@ -133,7 +134,7 @@ class Deployment:
         self._address = f"http://127.0.0.1:{self._port}"
 
     def check(self) -> None:
-        """Run every step. Raises at the first failure."""
+        """Run every step. Raises an error at the first failure."""
         with step("secrets, PostgreSQL and Redis with passwords"):
             self._start_servers()
         with step("upgrade: schema and roles"):
@@ -173,7 +174,7 @@ class Deployment:
             self._restore(web.folder / "data" / "monday.backup", evaluation_id)
 
     def _restore(self, backup: Path, evaluation_id: int) -> None:
-        """Fill an empty database from the backup, as in the guide, and verify the contents."""
+        """Restore the backup into an empty database, as the guide describes, and verify the contents."""
         superuser = (self._secrets / "superuser_url").read_text(encoding="utf-8").strip()
         services.postgres_execute(
             superuser.removesuffix("/shuffleboard") + "/postgres",
@@ -216,7 +217,7 @@ class Deployment:
         return container
 
     def _first_admin(self, web: Container) -> tuple[Client, Client]:
-        """Return clients of an admin and of a reader, made as in the guide."""
+        """Return clients of an admin and of a reader, which are created as the guide describes."""
         with step("the first admin, and tokens"):
             tokens = []
             for name, role, scopes in (("ada", "admin", ("read", "maintain")), ("grace", "reader", ("read", "sql"))):
@@ -238,7 +239,7 @@ class Deployment:
             return int(asked["evaluations"][0])
 
     def _questions(self, name: str, count: int) -> Path:
-        """Write a file of `count` questions; a number makes questions about the same capital distinct."""
+        """Write a file of `count` questions about capitals; a number distinguishes questions about the same capital."""
         path = self._folder / f"{name}.jsonl"
         capitals = list(CAPITALS.values())
         with path.open("w", encoding="utf-8") as file:
@@ -268,7 +269,7 @@ class Deployment:
 
     @staticmethod
     def _query(client: Client) -> None:
-        """Require that the SQL page has what was sealed within a minute, and says so until then."""
+        """Check that the SQL page has all sealed results within a minute, until which it shows a note."""
         until = time.monotonic() + 60
         answer = client._send("POST", "sql", {"query": "SELECT count(*) AS n FROM prediction_detail"})
         while answer["notes"] and time.monotonic() < until:
@@ -285,8 +286,8 @@ class Deployment:
         return "; ".join([f"{len(document['checks'])} checks, no problem", *warnings])
 
     def _stop_worker(self, client: Client, worker: Container, web: Container) -> str:
-        """Stop the worker in the middle of an evaluation: it hands its shard back."""
-        # Enough for half a minute: six questions could end before the first poll.
+        """Stop the worker during an evaluation, and check that it returns its shard to the queue."""
+        # The work takes half a minute; six questions could be done before the first poll.
         client.import_benchmark(self._questions("many", 120), "many")
         asked = client.submit_evaluations("smollm2", benchmark="many", variants="full")
         evaluation_id = int(asked["evaluations"][0])

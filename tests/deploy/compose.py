@@ -1,4 +1,4 @@
-"""docker/compose.yaml as plain values: with its defaults, and without an engine."""
+"""Reads docker/compose.yaml as plain values with its defaults, without a container engine."""
 
 import re
 from collections.abc import Mapping

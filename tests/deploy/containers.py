@@ -1,7 +1,7 @@
 """Containers of the images, run by buildah in a chroot like the services in docker/compose.yaml.
 
-As in Compose: image, command, environment, secrets, volumes, memory for /tmp, user, no capability, no way to new
-privileges, a read-only root. Different: the network (it is the host's), processes, and every limit.
+Image, command, environment, secrets, volumes, memory for /tmp, user, missing capabilities and privileges, and the
+read-only root are as in Compose. The network is the host's, processes are not isolated, and no limit applies.
 """
 
 import os
@@ -23,7 +23,7 @@ USER: Final = 10001
 
 
 class Container:
-    """One container of a service; `start` runs the service's own command in it, `execute` any other."""
+    """A container of a service: `start` runs the service's command in it, `execute` any other command."""
 
     def __init__(
         self, service: str, secrets_folder: Path, models: Path, changed: Mapping[str, str], *volumes: str
@@ -52,7 +52,7 @@ class Container:
                 source.chmod(0o700)
             options += ["--volume", f"{source}:{place}:{'rw' if writable else 'ro'}"]
         for place in memory:
-            # No tmpfs: each run of buildah in the container would get another.
+            # No tmpfs is used, since each run of buildah in the container would get another one.
             source = self.folder / place.strip("/")
             source.mkdir(parents=True)
             source.chmod(0o1777)
@@ -84,7 +84,7 @@ class Container:
         return self._adapted(test[1:])
 
     def _adapted(self, words: Sequence[str]) -> list[str]:
-        """Return the words with the necessary changes, such as the port: the network is the host's."""
+        """Return the command with the necessary changes, such as another port, since the network is the host's."""
         found = list(words)
         for old, new in self._changed.items():
             found = [word.replace(old, new) for word in found]
@@ -92,7 +92,8 @@ class Container:
 
     def _line(self, words: Sequence[str]) -> list[str]:
         user, group = inspect(self.image)["Docker"]["config"]["User"].split(":")
-        # buildah knows no read-only root: root in the container makes it so, and then becomes the user for good.
+        # buildah has no option for a read-only root: root in the container remounts it, and then becomes the user for
+        # good.
         confined = (
             f"mount -o remount,bind,ro / && exec setpriv --reuid={user} --regid={group} --clear-groups --no-new-privs "
             '--bounding-set=-all --inh-caps=-all -- "$@"'
@@ -110,7 +111,7 @@ class Container:
         return done
 
     def healthy(self) -> bool:
-        """Return whether its health check succeeds."""
+        """Return whether the health check succeeds."""
         return self.execute(*self.health_command(), status=None).returncode == 0
 
     def start(self) -> None:
@@ -125,11 +126,17 @@ class Container:
             )
 
     def wait_until_healthy(self, within_s: float) -> None:
-        """Wait until it is healthy. Raises DeployError with the end of the log if it ends, or is too late."""
+        """Wait until the container is healthy.
+
+        Raises DeployError with the end of the log if it ends, or after the time limit.
+        """
         self.wait_until(self.healthy, "is not healthy", within_s)
 
     def wait_until(self, condition: Callable[[], bool], otherwise: str, within_s: float) -> None:
-        """Wait for something that needs this container to go on."""
+        """Wait until the condition is true.
+
+        Raises DeployError if the container ends before, or after the time limit.
+        """
         assert self._process is not None
         deadline = time.monotonic() + within_s
         while not condition():
@@ -143,12 +150,12 @@ class Container:
         return self.log.read_text(encoding="utf-8", errors="replace")[-4000:]
 
     def _processes(self) -> list[int]:
-        """Return the processes in the container, the first one first, without buildah's own."""
+        """Return the processes in the container, the first one first, without the processes of buildah."""
         assert self._process is not None
         waiting, found = [self._process.pid], []
         while waiting:
             number = waiting.pop(0)
-            with suppress(OSError):  # it may have ended
+            with suppress(OSError):  # the process may have ended
                 # Each thread has its own children: buildah starts processes in any thread.
                 lists = [file.read_text() for file in Path(f"/proc/{number}/task").glob("*/children")]
                 waiting += [int(word) for words in lists for word in words.split()]

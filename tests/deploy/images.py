@@ -24,7 +24,7 @@ DOCKERFILE: Final = ROOT / "docker" / "Dockerfile"
 BASE: Final = "debian:bookworm-slim"
 RELEASE: Final = "bookworm"
 MIRROR: Final = "http://deb.debian.org/debian"
-# As in Debian's own image for containers, from which this image should differ little.
+# These are the options of Debian's image for containers, from which this base should differ little.
 WITHOUT: Final = ("doc", "groff", "info", "linda", "lintian", "locale", "man")
 APT_AS_IN_CONTAINERS: Final = """\
 DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/*.bin || true"; };
@@ -36,16 +36,16 @@ Apt::AutoRemove::SuggestsImportant "false";
 CARRIED: Final = "/run/machine"
 """Folder in the build for the files that pip's settings name."""
 PLACES: Final = ("index-url", "extra-index-url", "find-links")
-"""Settings that name folders of packages. Any other folder, and any program, is this machine's own and left out."""
+"""Settings of pip that name folders of packages. Settings that name other folders or programs are left out."""
 NAMES: Final = {"web": "localhost/shuffleboard-web", "worker": "localhost/shuffleboard-worker"}
 
 
 class DeployError(RuntimeError):
-    """A step failed; the message names it and shows the end of its output."""
+    """A failed step; the message names it and contains the end of its output."""
 
 
 def run(command: Sequence[str | Path], what: str, log: Path | None = None, **options: Any) -> str:
-    """Run a command, its output into `log` as well; return the output. Raises DeployError when it fails."""
+    """Run a command, write its output to `log` if given, and return it. Raises DeployError if the command fails."""
     done = subprocess.run(
         [str(word) for word in command],
         stdin=subprocess.DEVNULL,
@@ -66,7 +66,7 @@ def run(command: Sequence[str | Path], what: str, log: Path | None = None, **opt
 
 
 def require_tools() -> None:
-    """Check that buildah and debootstrap exist. Raises DeployError with the packages to install and the user to be."""
+    """Check that buildah and debootstrap exist. Raises DeployError with the missing packages or the necessary user."""
     if os.geteuid() != 0:
         raise DeployError("deploy-check mounts, chroots and sets owners: run it as root, in a machine to throw away")
     missing = [name for name in ("buildah", "debootstrap") if shutil.which(name) is None]
@@ -77,13 +77,13 @@ def require_tools() -> None:
 
 
 def buildah(*words: str | Path) -> list[str | Path]:
-    """Return a command line of buildah on this check's own storage."""
+    """Return a command line of buildah with this check's own storage."""
     places = ["--root", FOLDER / "storage", "--runroot", FOLDER / "run", "--storage-driver", "overlay"]
     return ["buildah", *places, *words]
 
 
 def leave_storage() -> None:
-    """Unmount the storage, which buildah keeps mounted, so that the folder can be removed."""
+    """Unmount the storage, which buildah leaves mounted, so that the folder can be removed."""
     subprocess.run(["umount", str(FOLDER / "storage" / "overlay")], capture_output=True, check=False)
 
 
@@ -105,7 +105,7 @@ def image_bytes(name: str) -> int:
 
 
 def make_base() -> bool:
-    """Make the base image under the Dockerfile's name for it; return False if it exists already."""
+    """Make the base image, with the name that the Dockerfile uses; return False if it exists already."""
     if (
         subprocess.run(
             [*map(str, buildah("inspect", "--type", "image", f"localhost/{BASE}"))], capture_output=True, check=False
@@ -196,7 +196,7 @@ def pip_volumes() -> list[str]:
             path = Path(unquote(urlsplit(word).path) if word.startswith("file:") else word).expanduser()
             if key in PLACES:
                 kept.append(word)
-                # An index is a folder of links to its neighbours.
+                # A folder of links refers to the folders next to it.
                 place = path.parent if word.startswith("file:") else path
                 volumes += [f"{place}:{place}:ro"] if place.is_absolute() and place.is_dir() else []
             elif path.is_file() and not os.access(path, os.X_OK):
@@ -227,7 +227,7 @@ def build(target: str) -> str:
         )
     ]
     if settings.get("find-links") or settings.get("extra-index-url"):
-        # pip has places of its own here. Whether the build of torch is the one for the CPU, the Dockerfile checks.
+        # pip's settings are different here, so the Dockerfile checks whether torch is the build for the CPU.
         arguments.append("TORCH_CPU_INDEX=")
     volumes = [word for volume in pip_volumes() for word in ("--volume", volume)]
     run(

@@ -1,4 +1,4 @@
-"""docker/kubernetes as plain values: each file is valid by itself, before Kustomize puts them together."""
+"""Reads docker/kubernetes as plain values: each file by itself, before Kustomize combines them."""
 
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from tests.deploy.images import ROOT
 KUBERNETES: Final = ROOT / "docker" / "kubernetes"
 OVERLAYS: Final = ("cluster", "try")
 VERSION: Final = "1.32"
-"""Version of Kubernetes whose schemas the manifests follow. The parts in use are stable since 1.27."""
+"""Version of Kubernetes whose schemas the manifests follow. The features in use are stable since 1.27."""
 
 Manifest = Mapping[str, Any]
 

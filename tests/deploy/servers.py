@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis as docker/compose.yaml starts them: with the passwords that docker/make-secrets wrote."""
+"""PostgreSQL and Redis as docker/compose.yaml starts them, with the passwords that docker/make-secrets wrote."""
 
 import socket
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests.support import services
 
 
 class Postgres(services.PostgresServer):
-    """Takes no connection without a password (SCRAM)."""
+    """A PostgreSQL that refuses connections without a password (SCRAM)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class Postgres(services.PostgresServer):
         assert self.secrets is not None
         password = (self.secrets / "postgres_password").read_text(encoding="utf-8").strip()
         cluster = folder / "cluster"
-        # A server of one session, to which nobody can connect.
+        # Runs a server of one session, to which nobody can connect.
         outcome = services._output(
             [self.programs / "postgres", "--single", "-D", cluster, "postgres"],
             input=f"ALTER ROLE postgres PASSWORD '{password}'\nCREATE DATABASE shuffleboard\n",
@@ -31,7 +31,7 @@ class Postgres(services.PostgresServer):
 
 
 class Redis(services.RedisServer):
-    """Takes no command without the password."""
+    """A Redis that refuses commands without the password."""
 
     def __init__(self) -> None:
         super().__init__()

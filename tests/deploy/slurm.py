@@ -1,4 +1,4 @@
-"""A stand-in for Slurm: reads a script's directives like sbatch, and runs a task of its array in their environment."""
+"""A stand-in for Slurm, which reads a script's directives like sbatch and runs a task of its array accordingly."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-# The options that scripts of ours may give, with the form of their value; None: they take none.
+# The options that the project's scripts may use, with the pattern of their values; None for options without a value.
 OPTIONS: Final[dict[str, str | None]] = {
     "job-name": r"[\w-]+",
     "array": r"\d+-\d+(%\d+)?",
@@ -51,7 +51,7 @@ def array(given: Mapping[str, str]) -> range:
 
 
 class Task:
-    """A task of the array, which runs as on a node: from a copy in a spool, with Slurm's variables and commands."""
+    """A task of the array that runs as on a node: from a copy in a spool, with Slurm's variables and commands."""
 
     def __init__(
         self, script: Path, folder: Path, task: int, words: Sequence[str] = (), gpus: int = 0, **environment: str
@@ -86,15 +86,15 @@ class Task:
         )
 
     def time_is_nearly_up(self) -> None:
-        """Send the warning that `--signal` defines: to the batch shell alone, because of `B:`."""
+        """Send the signal of `--signal` to the batch shell only, as `B:` requests."""
         to, name = self._warning.split("@")[0].split(":")
         assert to == "B"
         self.process.send_signal(signal.Signals[f"SIG{name}"])
 
     def cancel(self) -> None:
-        """Send the first signal of scancel."""
+        """Send the first signal that scancel sends."""
         self.process.send_signal(signal.SIGTERM)
 
     def requeued(self) -> list[str]:
-        """Return the requests that scontrol got."""
+        """Return the requests that scontrol received."""
         return self._requeued.read_text(encoding="utf-8").splitlines()

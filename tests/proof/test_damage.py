@@ -121,9 +121,8 @@ def test_values_that_postgresql_allows_and_nothing_writes_raise_nothing(
     for table, column in columns():
         kind = str(column.type.compile(engine.dialect))
         for value in IN_POSTGRESQL.get(kind, ()):
-            if kind in ("TEXT", "BYTEA") and not leads_to_others(
-                table, column
-            ):  # an empty one is read as any other, and hides nothing
+            # An empty value is read like any other, and hides nothing.
+            if kind in ("TEXT", "BYTEA") and not leads_to_others(table, column):
                 texts.setdefault(table, []).append((table, column.name, value))
             else:
                 alone.append([(table, column.name, value)])

@@ -279,9 +279,8 @@ class _Writer:
         batch: list[_Row] = []
         longest = 0
         most = MOST_ROWS.get(self._loaded.device.type, MOST_ROWS["cpu"])
-        if length_dependent(self._loaded.model) or is_alone(
-            self._loaded.model
-        ):  # a text that is read again is rotated by its present length
+        # A text that is read again is rotated by its present length.
+        if length_dependent(self._loaded.model) or is_alone(self._loaded.model):
             most = 1
         while waiting and len(batch) < most:
             row = waiting[0]

@@ -111,6 +111,7 @@ def attend_in_tiles(
         return torch.cat(outputs), torch.cat(normalisers)
 
     near_keys, near_values = keys.index_select(1, layout.near), values.index_select(1, layout.near)
+    # (rows × heads per key head, key heads, head size), and the same without the last dimension
     output, normaliser = gather(
         [
             _flash(
@@ -123,7 +124,7 @@ def attend_in_tiles(
             for block in layout.blocks
         ],
         0.0,
-    )  # (rows × heads per key head, key heads, head size), and the same without the last dimension
+    )
     if any(part.keys is not None for part in layout.groups):
         far = []
         for part in layout.groups:
