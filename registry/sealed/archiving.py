@@ -1,9 +1,9 @@
-"""Folders of sealed evaluations: written after sealing, and the only place of predictions after archiving.
+"""Write sealed evaluations to folders, archive them (only the folder keeps the predictions), and restore them.
 
 A folder is written under a temporary name and read back: its predictions must give the leaves that the seal covers.
-Then it gets its name, which contains its digest, and is recorded. Archiving deletes the rows of an evaluation whose
-folder is in place and correct, restoring inserts them again, each in one transaction: a killed process leaves all rows
-in their tables, or none. It may also leave an unused folder, which `strays` lists.
+Then it is renamed to its final name, which contains its digest, and recorded. Archiving deletes the rows of an
+evaluation whose folder is correct, and restoring inserts them again, each in one transaction: a killed process leaves
+all rows in their tables, or none. It may also leave an unused folder, which `strays` lists.
 """
 
 import shutil
@@ -38,20 +38,23 @@ from registry.tables import Archive, Evaluation, Generation, Prediction, Questio
 MAX_DAYS: Final = 36_500
 _SECONDS_A_DAY: Final = 86_400.0
 YOUNG_SECONDS: Final = _SECONDS_A_DAY
-"""Files that were written within a day may belong to a process that is about to record them."""
+"""A file that was written within a day may belong to a process that is about to record it."""
 _VERSIONS: Final = 8
-"""Benchmark versions whose questions are kept while evaluations are archived."""
+"""Maximum number of benchmark versions whose questions are cached while evaluations are archived."""
 _RECORDED: Final = (
     select(Archive, Evaluation.seal)
     .join(Evaluation, Evaluation.id == Archive.evaluation_id)
     .order_by(Archive.evaluation_id)
 )
-"""Records of folders, with the seals of their evaluations."""
+"""The recorded folders, with the seals of their evaluations."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """An evaluation whose predictions moved, or would: their number, and the bytes of the file if there is one."""
+    """An archived or restored evaluation, or a planned archiving.
+
+    size: bytes of the folder; None if it is only planned.
+    """
 
     evaluation_id: int
     predictions: int
@@ -62,7 +65,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Policy:
-    """Which sealed evaluations are archived: all that are named, or those to which everything else applies."""
+    """Which sealed evaluations to archive: the listed ids, or the evaluations that meet all other conditions."""
 
     ids: tuple[int, ...] = ()
     board: str | None = None
@@ -71,9 +74,9 @@ class Policy:
 
 
 def choose_evaluations(session: Session, policy: Policy) -> list[int]:
-    """Return the evaluations that a policy archives and that are not archived, by id.
+    """Return the evaluations that a policy selects and that are not archived yet, by id.
 
-    Raises UsageError for an empty policy, or numbers out of range; NotFoundError and QueueError for a named evaluation
+    Raises UsageError for an empty policy or numbers out of range, NotFoundError or QueueError for a listed evaluation
     that does not exist or is not sealed.
     """
     days, least = policy.older_than_days, policy.larger_than
@@ -91,7 +94,8 @@ def choose_evaluations(session: Session, policy: Policy) -> list[int]:
     if policy.board is not None:
         entries = find_board(session, policy.board).entries
         answering = [evaluations_of_entry(session, entry).values() for entry in entries]
-        query = query.where(is_in(Evaluation.id, {evaluation.id for found in answering for evaluation in found}))
+        ids = {evaluation.id for evaluations in answering for evaluation in evaluations}
+        query = query.where(is_in(Evaluation.id, ids))
     if days is not None:
         query = query.where(Evaluation.sealed_at < database_now(-days * _SECONDS_A_DAY))
     if least is not None:
@@ -108,24 +112,24 @@ def plan(session: Session, ids: Sequence[int], to: str = "") -> Iterator[Moved]:
 
 
 class Shared:
-    """Data that several evaluations share while they are archived one after the other."""
+    """A cache for evaluations that are archived one after the other."""
 
     def __init__(self) -> None:
         self._records: dict[int, QuestionRecords] = {}
 
     def records(self, benchmark_version_id: int) -> QuestionRecords:
-        """Return the cached questions of a benchmark version, which the caller extends."""
+        """Return the cached questions of a benchmark version; the caller adds to them."""
         while len(self._records) > _VERSIONS:
             del self._records[next(iter(self._records))]
         return self._records.setdefault(benchmark_version_id, {})
 
 
 def write(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | None = None) -> Archive:
-    """Write an evaluation's folder unless it is in place and correct, and return its record.
+    """Write an evaluation's folder unless it exists and is correct, and return its record.
 
-    to: a folder or s3://bucket/prefix; empty: settings name it. shared: of the evaluations before. Raises
-    QueueError if it is not sealed, SealError if its rows do not match the seal, ArchiveError if the folder cannot be
-    written, reads back differently, or is missing or changed while it is the only place of the rows.
+    to: a folder or s3://bucket/prefix; empty for the one in the settings. shared: the cache of the previous calls.
+    Raises QueueError if the evaluation is not sealed, SealError if its rows do not match the seal, ArchiveError if the
+    folder cannot be written, reads back differently, or is missing or changed although only it has the predictions.
     """
     store, shared = store_at(to), shared or Shared()
     with read_session(engine) as session:
@@ -144,8 +148,8 @@ def write(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | Non
         finally:
             store.remove(part)
     with write_session(engine) as session:
-        held = session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
-        if held.seal != seal:  # the database was restored in the meantime
+        current = session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
+        if current.seal != seal:  # the database was restored in the meantime
             raise ArchiveError(f"evaluation {evaluation_id} is another one than a moment ago; archive it again")
         row = session.get(Archive, evaluation_id)
         if row is not None and row.state == "written":
@@ -171,7 +175,7 @@ def write(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | Non
 def record(engine: Engine, ids: Iterable[int]) -> None:
     """Write the missing folders of these sealed evaluations, so that the chain contains them before an export.
 
-    Raises as `write` does.
+    Raises the same errors as `write`.
     """
     shared = Shared()
     for evaluation_id in ids:
@@ -179,9 +183,9 @@ def record(engine: Engine, ids: Iterable[int]) -> None:
 
 
 def _is_in_place(row: Archive, seal: str, store: Store) -> bool:
-    """Return whether the folder is in this store and unchanged, or archived anywhere.
+    """Return whether the folder is unchanged in this store, or the evaluation is archived in any store.
 
-    Raises ArchiveError if it is archived and missing.
+    Raises ArchiveError if it is archived and the folder is missing.
     """
     if row.state == "archived":
         place_of(row, seal)
@@ -190,15 +194,15 @@ def _is_in_place(row: Archive, seal: str, store: Store) -> bool:
 
 
 def copy(session: Session, evaluation: Evaluation, to: Path) -> None:
-    """Copy a sealed evaluation's folder to a path on this disk, or write it again if it is missing or changed.
+    """Copy a sealed evaluation's folder to a local path, or write it there if the stored folder is missing or changed.
 
-    Raises ArchiveError if the evaluation is archived, and the folder is missing or changed.
+    Raises ArchiveError if the evaluation is archived and its folder is missing or changed.
     """
     row = session.get(Archive, evaluation.id)
     assert evaluation.seal is not None
     place = None
     if row is not None and row.state == "archived":
-        place = _whole(row, evaluation.seal)
+        place = _find_unchanged(row, evaluation.seal)
     elif row is not None and _is_in_place(row, evaluation.seal, store_at(row.location)):
         place = place_of(row, evaluation.seal)
     else:
@@ -211,8 +215,11 @@ def copy(session: Session, evaluation: Evaluation, to: Path) -> None:
     to.chmod(0o755)
 
 
-def _whole(row: Archive, seal: str) -> tuple[Store, str]:
-    """Return the place of a folder whose predictions are unchanged. Raises ArchiveError otherwise."""
+def _find_unchanged(row: Archive, seal: str) -> tuple[Store, str]:
+    """Return the store and the name of an archived folder.
+
+    Raises ArchiveError if its predictions are missing or changed.
+    """
     store, name = place_of(row, seal)
     wrong = sorted({PREDICTIONS, EVALUATION}.intersection(folder.find_changed_files(store, name, row.digest)))
     if wrong:
@@ -222,38 +229,39 @@ def _whole(row: Archive, seal: str) -> tuple[Store, str]:
 
 
 def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | None = None) -> Moved | None:
-    """Delete an evaluation's predictions and texts, which are in its folder; return None if that was done before.
+    """Delete an evaluation's predictions and texts from their tables; its folder keeps them.
 
-    The folder is written first unless it is in place and correct. Raises as `write` does; then the rows are unchanged.
+    The folder is written first unless it exists and is correct. Returns None if the evaluation was archived before.
+    Raises the same errors as `write`; the rows are then unchanged.
     """
     row = write(engine, evaluation_id, to, shared)
     if row.state == "archived":
         return None
     with write_session(engine) as session:
         evaluation = session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
-        held = session.get(Archive, evaluation_id)
-        if held is None or (held.location, held.digest) != (row.location, row.digest):
+        current = session.get(Archive, evaluation_id)
+        if current is None or (current.location, current.digest) != (row.location, row.digest):
             raise ArchiveError(f"evaluation {evaluation_id} is another one than a moment ago; archive it again")
-        if held.state == "archived":
+        if current.state == "archived":
             return None
         seal = evaluation.seal
         assert seal is not None
-        held.state = "archiving"
+        current.state = "archiving"
         session.flush()
         for table in (Generation, Prediction):
             session.execute(delete(table.__table__).where(table.evaluation_id == evaluation_id))  # type: ignore[arg-type]
         session.execute(update(Archive).filter_by(evaluation_id=evaluation_id).values(state="archived"))
         session.flush()
-        # Last of all: deleting may take long, and with the commit the file is all there is.
-        store, name = place_of(held, seal)
+        # This comes last: deleting may take long, and after the commit only the file has the predictions.
+        store, name = place_of(current, seal)
     return Moved(evaluation_id, row.predictions, row.texts, store.url_of(name), row.size)
 
 
 def restore(engine: Engine, evaluation_id: int) -> Moved | None:
-    """Insert an evaluation's predictions and texts into their tables again; return None if they are there.
+    """Insert an archived evaluation's predictions and texts into their tables again; return None if it is not archived.
 
-    Its folder stays; metrics that were defined since archiving are added. Raises ArchiveError if the folder is missing
-    or changed; then nothing changes.
+    The folder remains; metrics that were defined since archiving are added. Raises ArchiveError if the folder is
+    missing or changed; nothing then changes.
     """
     with write_session(engine) as session:
         evaluation = session.get_one(Evaluation, find_sealed(session, evaluation_id).id, with_for_update=True)
@@ -261,14 +269,14 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
         if row is None or row.state != "archived":
             return None
         assert evaluation.seal is not None
-        store, name = _whole(row, evaluation.seal)
+        store, name = _find_unchanged(row, evaluation.seal)
         file = f"{name}/{PREDICTIONS}"
         row.state = "restoring"
         session.flush()
         for group in archive_files.groups(store, file):
             _insert(session, evaluation_id, group)
         renew_statistics(session, row.predictions)
-        # Row by row with the file, which was compared with the leaves when it was written.
+        # The rows are compared with the file, which was compared with the leaves when it was written.
         for group in archive_files.groups(store, file):
             asked = pc.unique(group.column("question_id")).to_pylist()
             if not any(map(group.equals, archive_files.rows_of(session, evaluation_id, asked))):
@@ -278,7 +286,7 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
                 )
         row.state = "written"
         session.flush()
-        # numpy comes with it, which the website, whose SQL page writes folders, does without.
+        # This imports numpy, which the website does without, although its SQL page writes folders.
         from registry.sealed.backfills import add_missing_metrics
 
         add_missing_metrics(session, evaluation_id)
@@ -289,29 +297,29 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
 
 
 def take_along(session: Session, target: Store) -> tuple[int, list[str]]:
-    """Copy the folders of sealed evaluations into another store; return their number, and problems of archived ones.
+    """Copy the folders of sealed evaluations into a backup's store; return their number, and problems of archived ones.
 
-    A missing or changed folder is left out if its rows are in their tables: it can be written again.
+    A missing or changed folder is skipped if its rows are in their tables, since it can be written again.
     """
     count, problems = 0, []
     for row, seal in session.execute(_RECORDED):
         assert seal is not None
         try:
             store, name = place_of(row, seal)
-            found = [store.url_of(f"{name}/{file}") for file in folder.find_changed_files(store, name, row.digest)]
-            said = f"evaluation {row.evaluation_id} is archived, but {', '.join(found)} is not what was written"
+            wrong = [store.url_of(f"{name}/{file}") for file in folder.find_changed_files(store, name, row.digest)]
+            problem = f"evaluation {row.evaluation_id} is archived, but {', '.join(wrong)} is not what was written"
         except ArchiveError as error:
-            found, said = [row.location], str(error)
-        if not found:
-            _carry(store, name, target)
+            wrong, problem = [row.location], str(error)
+        if not wrong:
+            _copy_folder(store, name, target)
             count += 1
         elif row.state == "archived":
-            problems.append(f"not in the backup: {said}")
+            problems.append(f"not in the backup: {problem}")
     return count, problems
 
 
 def bring_along(session: Session, source: Store) -> None:
-    """Copy the folders that are missing or changed here from a backup's store, which need not have them."""
+    """Restore missing or changed folders from a backup's store, if it contains them."""
     for row, seal in session.execute(_RECORDED):
         assert seal is not None
         name, target = folder_name(seal, row.digest), store_at()
@@ -320,11 +328,11 @@ def bring_along(session: Session, source: Store) -> None:
             if not folder.find_changed_files(target, name, row.digest):
                 continue
         if source.has(f"{name}/{EVALUATION}"):
-            _carry(source, name, target)
+            _copy_folder(source, name, target)
 
 
-def _carry(source: Store, name: str, target: Store) -> None:
-    """Copy a folder from one store to another, where it appears whole or not at all."""
+def _copy_folder(source: Store, name: str, target: Store) -> None:
+    """Copy a folder from one store to another, where it appears complete or not at all."""
     part = f"{name[:64]}.{uuid.uuid4().hex[:8]}{PART}"
     try:
         for file in folder.FILES:
@@ -337,7 +345,11 @@ def _carry(source: Store, name: str, target: Store) -> None:
 
 @dataclass(frozen=True)
 class Strays:
-    """URLs of folders in a store that nothing refers to, of missing ones whose rows are nowhere else, and of others."""
+    """URLs of folders that need attention.
+
+    unknown: nothing refers to them. lost: missing or incomplete folders of archived evaluations, whose rows are nowhere
+    else. missing: other recorded folders that are missing or incomplete.
+    """
 
     unknown: list[str]
     lost: list[str]
@@ -347,11 +359,11 @@ class Strays:
 def strays(session: Session, store: Store, older_than_s: float = YOUNG_SECONDS) -> Strays:
     """Return the unused folders of a store, and the recorded folders that are missing or incomplete in any store.
 
-    Unused folders that were written within `older_than_s` are left out: a process may be about to record them.
+    Unused folders that were written within `older_than_s` are skipped: a process may be about to record them.
     """
     listed = {store.url: store.folders()}
     known = set[str]()
-    found = Strays([], [], [])
+    result = Strays([], [], [])
     for row, seal in session.execute(_RECORDED):
         assert seal is not None
         name = folder_name(seal, row.digest)
@@ -362,23 +374,23 @@ def strays(session: Session, store: Store, older_than_s: float = YOUNG_SECONDS) 
         size, _ = listed[place].get(name, (None, 0.0))
         if size != row.size:
             fault = "missing" if size is None else f"{size} bytes, not {row.size}"
-            (found.lost if row.state == "archived" else found.missing).append(f"{place}/{name} ({fault})")
-    found.unknown.extend(
+            (result.lost if row.state == "archived" else result.missing).append(f"{place}/{name} ({fault})")
+    result.unknown.extend(
         f"{url}/{name}"
         for url, folders in listed.items()
         for name, (_, age) in sorted(folders.items())
         if _is_seal(name) and age >= older_than_s and f"{url}/{name}" not in known
     )
-    return found
+    return result
 
 
 def open_predictions(session: Session, seconds: float) -> tuple[int, list[str]]:
-    """Open the predictions in folders, archived ones first; return how many were opened, and the problems of others.
+    """Test that the predictions in folders can be opened, archived ones first; return the number opened, and problems.
 
-    seconds: after these no other is opened. Missing folders are left out: `strays` names them.
+    seconds: time after which no further folder is opened. Missing folders are skipped, because `strays` reports them.
     """
     end, count, problems = time.monotonic() + seconds, 0, []
-    for row, seal in sorted(session.execute(_RECORDED).all(), key=lambda found: found[0].state != "archived"):
+    for row, seal in sorted(session.execute(_RECORDED).all(), key=lambda pair: pair[0].state != "archived"):
         if time.monotonic() > end:
             break
         assert seal is not None
@@ -397,10 +409,10 @@ def open_predictions(session: Session, seconds: float) -> tuple[int, list[str]]:
 def remove_parts(store: Store) -> list[str]:
     """Delete unfinished folders of killed processes once they are old enough; return their URLs."""
     listed = sorted(store.folders().items())
-    found = [name for name, (_, age) in listed if name.endswith(PART) and _is_seal(name) and age >= YOUNG_SECONDS]
-    for name in found:
+    parts = [name for name, (_, age) in listed if name.endswith(PART) and _is_seal(name) and age >= YOUNG_SECONDS]
+    for name in parts:
         store.remove(name)
-    return [store.url_of(name) for name in found]
+    return [store.url_of(name) for name in parts]
 
 
 def _is_seal(name: str) -> bool:
@@ -418,12 +430,12 @@ def _count_stored(session: Session, evaluation_id: int) -> tuple[int, int]:
 
 
 def _insert(session: Session, evaluation_id: int, table: pa.Table) -> None:
-    """Bring rows of a file back into the database's tables."""
+    """Insert rows of a file into the tables of predictions and texts."""
     written = table.filter(table.column(f"{TEXT}text").is_valid())
     for table_class, rows, prefix in ((Prediction, table, ""), (Generation, written, TEXT)):
-        given = {name: f"{prefix}{name}" for name in table_class.__table__.columns.keys() if name != "evaluation_id"}  # noqa: SIM118
-        given |= {"question_id": "question_id", "variant": "variant"}
-        columns = {name: rows.column(of_file) for name, of_file in given.items()}
+        names = {name: f"{prefix}{name}" for name in table_class.__table__.columns.keys() if name != "evaluation_id"}  # noqa: SIM118
+        names |= {"question_id": "question_id", "variant": "variant"}
+        columns = {name: rows.column(name_in_file) for name, name_in_file in names.items()}
         insert_columns(session, table_class, columns | {"evaluation_id": pa.repeat(evaluation_id, len(rows))})
 
 
@@ -432,12 +444,12 @@ def _require_sealed(
 ) -> None:
     """Raise SealError unless tables of predictions give the sealed leaf of each question.
 
-    records: of `question_leaves`.
+    records: see `question_leaves`.
     """
     query = select(QuestionSeal.question_id, QuestionSeal.leaf).filter_by(evaluation_id=evaluation.id)
     sealed = dict(session.execute(query).all())
-    found = question_leaves(session, evaluation.id, records, tables)
-    computed: dict[int, Leaf] = {leaf.question_id: leaf for leaf in found}
+    leaves = question_leaves(session, evaluation.id, records, tables)
+    computed: dict[int, Leaf] = {leaf.question_id: leaf for leaf in leaves}
     wrong = [leaf.external_id for leaf in computed.values() if sealed.get(leaf.question_id) != leaf.leaf]
     if wrong or sealed.keys() - computed.keys():
         first = f"question {min(wrong)}" if wrong else "a question"

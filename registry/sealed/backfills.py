@@ -1,4 +1,4 @@
-"""Additions of an upgrade to evaluations that were sealed before a metric or a definition existed."""
+"""Add metrics to evaluations that were sealed before the metric or its definition existed."""
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
@@ -11,22 +11,22 @@ from registry.tables import EvaluationMetric
 
 
 def add_missing_metrics(session: Session, evaluation_id: int | None = None) -> list[int]:
-    """Compute metrics that were defined after an evaluation was sealed: of one, or of all whose predictions are rows.
+    """Compute the metrics that one evaluation, or every evaluation by default, lacks because they were defined later.
 
-    Returns the evaluations that still lack some because they are archived; restoring one adds them.
+    Returns the evaluations that still lack some because they are archived; restoring an evaluation adds them.
     """
     newest = {metric.name: metric.definition_version for metric in METRICS.values()}
     stored = EvaluationMetric
     query = select(stored.evaluation_id, stored.metric, stored.definition_version).where(stored.scope == "all")
     rows = session.execute(query if evaluation_id is None else query.where(stored.evaluation_id == evaluation_id))
-    known: dict[int, set[tuple[str, int]]] = {}
+    computed: dict[int, set[tuple[str, int]]] = {}
     for row in rows:
-        known.setdefault(row.evaluation_id, set()).add((row.metric, row.definition_version))
-    lacking = {number for number, have in known.items() if not set(newest.items()) <= have}
+        computed.setdefault(row.evaluation_id, set()).add((row.metric, row.definition_version))
+    lacking = {number for number, existing in computed.items() if not set(newest.items()) <= existing}
     archived = filter_archived(session, lacking)
     for number in sorted(lacking.difference(archived)):
         write_question_pride(session, number)
-        have = set(
+        existing = set(
             session.execute(
                 select(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
                     EvaluationMetric.evaluation_id == number
@@ -36,7 +36,7 @@ def add_missing_metrics(session: Session, evaluation_id: int | None = None) -> l
         new = [
             row
             for row in metric_rows(session, number)
-            if (row["scope"], row["metric"], row["definition_version"]) not in have
+            if (row["scope"], row["metric"], row["definition_version"]) not in existing
         ]
         session.execute(insert(EvaluationMetric), new)
     return archived

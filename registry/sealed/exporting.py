@@ -1,4 +1,4 @@
-"""Write a sealed evaluation as a folder that another registry can import, and that a public key checks."""
+"""Write a sealed evaluation as a folder that another registry can import and that can be checked with a public key."""
 
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,11 @@ from registry.tables import Analysis, BenchmarkVersion, Evaluation, Question, Qu
 def export_evaluation(
     engine: Engine, settings: Settings, evaluation_id: int, out: Path, audience: Audience = "public"
 ) -> dict[str, Any]:
-    """Write a sealed evaluation into the new folder `out`, and return its manifest with the evaluation and the folder.
+    """Write a sealed evaluation into the new folder `out`; return its manifest, with its number and the path.
 
-    The evaluation's folder in the registry is written first unless it is in place, and the head of the chain is signed
-    if there is a key. Raises UsageError if `out` contains files, or for a benchmark that the audience does not see;
-    SealError for an evaluation that is not sealed or does not match its seal.
+    The evaluation's folder in the registry is written first unless it exists, and the head of the chain is signed if
+    there is a key. Raises UsageError if `out` contains files or the audience may not see the benchmark, SealError if
+    the evaluation is not sealed or does not match its seal.
     """
     require_free(out)
     with read_session(engine) as session:
@@ -76,7 +76,7 @@ def _require_exportable(session: Session, evaluation: Evaluation, audience: Audi
 
 
 def _read_records(session: Session, evaluation: Evaluation) -> dict[str, Any]:
-    """Return the records that the registry added after sealing."""
+    """Return the records that the registry made after sealing: analyses and withdrawals."""
     return {
         "analyses": [
             {"kind": row.kind, "parameters": row.parameters, "result": row.result}

@@ -1,13 +1,13 @@
 """The files of an exported evaluation, and their manifest.
 
-An export is the folder in which a registry keeps the sealed evaluation (`folder.py`), file by file, with
+An export consists of the files of the folder in which a registry stores the sealed evaluation (`folder.py`), and of
 
     questions.parquet    every question of the benchmark version and of its few-shot pool, with options and answer
     registry.json        records made after sealing: analyses and withdrawals
     chain.json           the chain of the registry's seals and folders, with signatures of its head if there is a key
     manifest.json        the seal, and the size and SHA-256 of every other file
 
-Nothing in the manifest is free: the other files determine all of its bytes.
+The other files determine every byte of the manifest.
 """
 
 import json
@@ -35,14 +35,14 @@ CHAIN: Final = "chain.json"
 FILES: Final = (*folder.FILES, QUESTIONS, RECORDED, CHAIN)
 """Files that the manifest lists."""
 _ENTRY: Final = frozenset({"file", "bytes", "sha256"})
-"""Keys of a file in the manifest."""
+"""Keys of a file's entry in the manifest."""
 
 LONGEST_NAME: Final = 255
-"""Bytes of a file's name in a folder."""
+"""Maximum length of a file's name, in bytes."""
 MAX_ITEMS: Final = 1_000_000
-"""Items of a list in a column of a file."""
+"""Maximum number of items in a list in a column."""
 MAX_DOCUMENT: Final = 64 << 20
-"""Bytes of a JSON document of a folder, which is read whole."""
+"""Maximum size of a JSON document, in bytes: it is read into memory."""
 
 QUESTION_COLUMNS: Final = columns_of(Question, "id", "benchmark_version_id")
 
@@ -54,7 +54,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def manifest_of(root: Path, seal: str) -> dict[str, Any]:
-    """Return the manifest of the files that are in a folder."""
+    """Return the manifest of an export's files."""
     files = [
         {"file": name, "bytes": (root / name).stat().st_size, "sha256": sha256_file(root / name)}
         for name in sorted(FILES)
@@ -63,7 +63,7 @@ def manifest_of(root: Path, seal: str) -> dict[str, Any]:
 
 
 def find_changed_files(root: Path) -> dict[str, str]:
-    """Return the files of an exported evaluation that are not as they were written, each with the difference.
+    """Map each file of an exported evaluation that differs from the manifest to the difference.
 
     Raises IngestError if the manifest cannot be read, or has another format or number.
     """
@@ -76,30 +76,30 @@ def find_changed_files(root: Path) -> dict[str, str]:
         isinstance(entry, dict) and entry.keys() >= _ENTRY for entry in entries
     ):
         reject(MANIFEST, "does not list its files as this program does; fetch the folder again")
-    found = find_changed_entries(root, entries)
-    found |= {name: f"is missing in {MANIFEST}" for name in FILES if name not in {*found, *_names(entries)}}
+    changed = find_changed_entries(root, entries)
+    changed |= {name: f"is missing in {MANIFEST}" for name in FILES if name not in {*changed, *_names(entries)}}
     listed = {*_names(entries), MANIFEST}
     for path in sorted(root.iterdir()):
         if path.name not in listed or not path.is_file() or path.is_symlink():
-            found.setdefault(path.name, f"is not a file that {MANIFEST} lists")
-    if not found:
+            changed.setdefault(path.name, f"is not a file that {MANIFEST} lists")
+    if not changed:
         seal = read_json(root, EVALUATION).get("seal")
         text = json.dumps(manifest_of(root, seal), ensure_ascii=False, indent=2, sort_keys=True) + "\n"
         if (root / MANIFEST).read_bytes() != text.encode():
-            found[MANIFEST] = "is not the manifest of these files"
-    return found
+            changed[MANIFEST] = "is not the manifest of these files"
+    return changed
 
 
 def find_changed_entries(root: Path, entries: Any) -> dict[str, str]:
-    """Return the files that are missing or differ from these entries of a manifest, each with the difference."""
-    found = {}
+    """Map each file that is missing or differs from its entry in the manifest to the difference."""
+    changed = {}
     for entry in entries:
         path = safe_path(root, entry["file"])
         if not path.is_file():
-            found[entry["file"]] = "is missing"
+            changed[entry["file"]] = "is missing"
         elif sha256_file(path) != entry["sha256"]:
-            found[entry["file"]] = f"is not the file that {MANIFEST} lists (SHA-256 differs)"
-    return found
+            changed[entry["file"]] = f"is not the file that {MANIFEST} lists (SHA-256 differs)"
+    return changed
 
 
 def _names(entries: Any) -> list[str]:
@@ -107,18 +107,18 @@ def _names(entries: Any) -> list[str]:
 
 
 def reject(name: str, problem: str) -> NoReturn:
-    """Raise IngestError about a file."""
+    """Raise IngestError that names a file and its problem."""
     message = f"{name}: {problem}"
     raise IngestError(message)
 
 
 def safe_path(root: Path, name: Any) -> Path:
-    """Return the path of a file of a folder that someone else wrote; it may be missing.
+    """Return the path of a file, which may be missing, in a folder that another party wrote.
 
-    Raises IngestError for a path out of the folder, and for a link.
+    Raises IngestError if the path leads out of the folder or contains a link.
     """
     parts = PurePosixPath(name).parts if isinstance(name, str) and len(name.encode()) <= LONGEST_NAME else ()
-    # Before anything is opened: a path that leads out of the folder would read other files.
+    # This must come before anything is opened: a path out of the folder would read other files.
     if not parts or name.startswith("/") or ".." in parts or "\\" in name or "\x00" in name:
         raise IngestError(f"the file {str(name)[:200]!r} is outside the folder; it is refused")
     path = root
@@ -130,7 +130,7 @@ def safe_path(root: Path, name: Any) -> Path:
 
 
 def require_file(root: Path, name: Any) -> Path:
-    """Return the path of a file of a folder that someone else wrote. Raises IngestError, also if it is missing."""
+    """Return the path of a file in a folder that another party wrote. Raises IngestError if it is missing or unsafe."""
     path = safe_path(root, name)
     if not path.is_file():
         raise IngestError(f"{name}: is missing; fetch the folder again")
@@ -138,7 +138,7 @@ def require_file(root: Path, name: Any) -> Path:
 
 
 def read_json(root: Path, name: str) -> Any:
-    """Return the JSON document of a file. Raises IngestError."""
+    """Return the JSON document of a file. Raises IngestError if it is missing, unsafe, too large or not JSON."""
     path = require_file(root, name)
     if path.stat().st_size > MAX_DOCUMENT:
         raise IngestError(f"{name}: is larger than {MAX_DOCUMENT} bytes")
@@ -146,7 +146,7 @@ def read_json(root: Path, name: str) -> Any:
 
 
 def from_file(table: Any, name: str, value: Any) -> Any:
-    """Return a column's value in a file as the database takes it."""
+    """Convert a column's value in a file to the value that the database stores."""
     kind = table.__table__.columns[name].type
     if value is None:
         return None

@@ -1,12 +1,13 @@
-"""The immutable folder of a sealed evaluation: everything that its seal covers but the benchmark's texts, and metrics.
+"""The immutable folder of a sealed evaluation: all that its seal covers except the benchmark's texts, and metrics.
 
-    evaluation.json                 the specification and its engines and workers; the digests of the other files
+    evaluation.json                 the specification, engines and workers, and the digests of the other files
     evaluation_questions.parquet    the questions, with the leaves that the seal covers
     predictions.parquet             predictions and texts, with all columns
     metrics.parquet                 metrics with their intervals
 
-The digest of `evaluation.json` identifies the whole folder. Rows are keyed by external question id; times are ISO 8601,
-digests hexadecimal, JSON documents text, but in `predictions.parquet` as described in `predictions/archive_files.py`.
+The digest of `evaluation.json` identifies the complete folder. Rows are keyed by external question id. Times are ISO
+8601, digests hexadecimal and JSON documents text, except in `predictions.parquet`, whose format
+`predictions/archive_files.py` describes.
 """
 
 import json
@@ -39,7 +40,7 @@ from registry.untrusted import decode
 ASKED: Final = "evaluation_questions.parquet"
 METRICS: Final = "metrics.parquet"
 FILES: Final = (ASKED, METRICS, PREDICTIONS, EVALUATION)
-"""Files of a folder, in the order in which they get their place."""
+"""Files of a folder, in the order in which they are moved into place."""
 BATCH: Final = 20_000
 
 ASKED_SCHEMA: Final = pa.schema(
@@ -54,7 +55,7 @@ ASKED_SCHEMA: Final = pa.schema(
 
 
 def write(session: Session, evaluation: Evaluation, store: Store, name: str) -> tuple[str, int, int, int]:
-    """Write an evaluation's folder; return its digest, its bytes, and its numbers of predictions and texts.
+    """Write an evaluation's folder; return its digest, its size in bytes, and its numbers of predictions and texts.
 
     Raises ArchiveError if the store cannot be written to.
     """
@@ -84,10 +85,10 @@ def find_changed_files(store: Store, name: str, digest: str) -> list[str]:
             files = decode(bytes(stream.read()))["files"]
     except ArchiveError:
         return [EVALUATION]
-    return [file for file, listed in files.items() if not _is_as_written(store, f"{name}/{file}", listed["sha256"])]
+    return [file for file, listed in files.items() if not _is_unchanged(store, f"{name}/{file}", listed["sha256"])]
 
 
-def _is_as_written(store: Store, name: str, digest: str) -> bool:
+def _is_unchanged(store: Store, name: str, digest: str) -> bool:
     return store.has(name) and store.digest(name)[0] == digest
 
 
@@ -121,7 +122,7 @@ def read_question_rows(session: Session, evaluation_id: int) -> Iterator[dict[st
 
 
 def metrics(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
-    """Yield the metrics of an evaluation as its folder has them."""
+    """Yield the metrics of an evaluation in the form of its folder."""
     query = select(EvaluationMetric).filter_by(evaluation_id=evaluation_id)
     ordered = query.order_by(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version)
     for row in session.scalars(ordered):
@@ -132,17 +133,17 @@ def read_folder_metrics(store: Store, name: str) -> list[dict[str, Any]]:
     """Return the metrics in a folder. Raises ArchiveError if their file is missing or damaged."""
     try:
         with store.reading(f"{name}/{METRICS}") as stream:
-            found: list[dict[str, Any]] = pq.read_table(stream).to_pylist()
+            rows: list[dict[str, Any]] = pq.read_table(stream).to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise archive_files.damage_error(store, f"{name}/{METRICS}", error) from None
-    return found
+    return rows
 
 
 # Tables as files
 
 
 def columns_of(table: Any, *without: str) -> tuple[str, ...]:
-    """Return the names of a table's columns, without these."""
+    """Return the names of a table's columns, except those in `without`."""
     return tuple(name for name in table.__table__.columns.keys() if name not in without)  # noqa: SIM118 - a collection
 
 
@@ -150,14 +151,14 @@ METRIC_COLUMNS: Final = columns_of(EvaluationMetric, "evaluation_id", "computed_
 
 
 def schema_of(table: Any, names: tuple[str, ...], **more: pa.DataType) -> pa.Schema:
-    """Return the Arrow schema of these columns, after `more`."""
+    """Return the Arrow schema of `more`, followed by these columns of the table."""
     columns = [table.__table__.columns[name] for name in names]
     fields = [pa.field(column.name, arrow_type(column.type), bool(column.nullable)) for column in columns]
     return pa.schema([*(pa.field(name, kind, nullable=False) for name, kind in more.items()), *fields])
 
 
-def _to_file(table: Any, name: str, value: Any) -> Any:
-    """Return a column's value in the form of a file."""
+def _convert_value(table: Any, name: str, value: Any) -> Any:
+    """Convert a column's value to the form that files use."""
     if value is None:
         return None
     if isinstance(table.__table__.columns[name].type, JsonDocument):
@@ -166,12 +167,12 @@ def _to_file(table: Any, name: str, value: Any) -> Any:
 
 
 def convert_values(table: Any, row: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return columns of a row in the form of a file."""
-    return {name: _to_file(table, name, getattr(row, name)) for name in names}
+    """Return columns of a row, converted to the form that files use."""
+    return {name: _convert_value(table, name, getattr(row, name)) for name in names}
 
 
 def write_table(where: Any, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as a Parquet file. where: a path, or a stream."""
+    """Write rows as a Parquet file. where: a path or a stream."""
     with pq.ParquetWriter(where, schema, compression="zstd") as writer:
         batch: list[Mapping[str, Any]] = []
         for row in rows:

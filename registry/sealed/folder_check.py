@@ -1,7 +1,8 @@
 """Check the folder of a sealed evaluation, in a registry's archive, an export or a published site.
 
-The caller gives the digest of `evaluation.json`, from the chain or from the registry. It covers the digests of the
-other files. The questions are in no such folder: with the rows they must give the leaves that were sealed.
+The caller passes the digest of `evaluation.json`, from the chain or from the registry. That file lists the digests of
+the other files. The folder does not contain the texts of the questions: their hashes, continued with the rows, must
+give the sealed leaves.
 """
 
 from collections.abc import Mapping
@@ -21,16 +22,17 @@ from registry.sealed.manifest import encode_header, leaves_of_tables, manifest_o
 from registry.untrusted import decode
 
 Hashes = Mapping[tuple[bool, str], Any]
-"""(few-shot, external id) to a SHA-256 over the question, to be continued."""
+"""Maps (few-shot, external id) to an unfinished SHA-256 over the question, to be continued with its rows."""
 
 
 @dataclass(frozen=True)
 class FolderReport:
-    """The outcome of a check.
+    """The outcome of checking a folder.
 
     files: names of missing or changed files. questions: external ids of questions whose leaf is not the sealed one.
-    seal: the evaluation's; None if it does not follow from the folder. count: number of questions. number: of the
-    seal's format.
+    seal:
+    the evaluation's seal; None if the folder does not yield it. count: number of questions. number: of the seal's
+    format.
     """
 
     files: list[str]
@@ -46,9 +48,9 @@ class FolderReport:
 
 
 def check_folder(store: Store, name: str, digest: str, hashes: Hashes) -> FolderReport:
-    """Compare a folder's files with their digests, and questions and rows with the leaves of the seal.
+    """Compare a folder's files with their digests, and its questions and rows with the sealed leaves.
 
-    Rows are read past damaged parts, so that their questions are named. Raises ArchiveError if a file cannot
+    Reading skips damaged parts, so that the report can name the questions in them. Raises ArchiveError if a file cannot
     be opened, or has a format that this version does not know.
     """
     files = find_changed_files(store, name, digest)
@@ -65,8 +67,8 @@ def check_folder(store: Store, name: str, digest: str, hashes: Hashes) -> Folder
     leaves: dict[bool, dict[str, str]] = {False: {}, True: {}}
     for row in asked:
         leaves[row["few_shot"]][row["question"]] = row["leaf"]
-    held = specification_digest(manifest_of(document, leaves[False], leaves[True])) == document["seal"]
-    return FolderReport(files, questions, document["seal"] if held else None, len(leaves[False]), number)
+    reproduced = specification_digest(manifest_of(document, leaves[False], leaves[True])) == document["seal"]
+    return FolderReport(files, questions, document["seal"] if reproduced else None, len(leaves[False]), number)
 
 
 def _read_asked(store: Store, name: str) -> list[dict[str, Any]]:
@@ -83,14 +85,14 @@ def _find_changed_leaves(
 ) -> list[str]:
     """Return the questions and examples whose leaves differ from the folder's.
 
-    asked: rows of its questions. number: of its seal's format.
+    asked: rows of `ASKED`. number: of the seal's format.
     """
     headers = {
         row["question"]: (0, encode_header(hashes[False, row["question"]], row["n_variants"], row["shard"]))
         for row in asked
         if (False, row["question"]) in hashes and not row["few_shot"]
     }
-    found = leaves_of_tables(headers, salvage(store, f"{name}/{PREDICTIONS}"), number)
-    leaves = {(False, leaf.external_id): leaf.leaf for leaf in found}
-    leaves |= {(True, question): known.hexdigest() for (few_shot, question), known in hashes.items() if few_shot}
+    computed = leaves_of_tables(headers, salvage(store, f"{name}/{PREDICTIONS}"), number)
+    leaves = {(False, leaf.external_id): leaf.leaf for leaf in computed}
+    leaves |= {(True, question): digest.hexdigest() for (few_shot, question), digest in hashes.items() if few_shot}
     return [row["question"] for row in asked if leaves.get((row["few_shot"], row["question"])) != row["leaf"]]

@@ -1,7 +1,7 @@
-"""Import an exported evaluation: every file is checked against the manifest, and the seal is recomputed.
+"""Import an exported evaluation: check every file against the manifest, and recompute the seal.
 
-Nothing in the folder is trusted: not its paths, not its digests, not its seal. Anything that does not match is refused,
-with the file or question concerned, and then nothing is stored.
+Nothing in the folder is trusted: not its paths, not its digests, not its seal. If anything does not match, the error
+names the file or the question, and nothing is stored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -64,11 +64,10 @@ LISTED: Final = 5
 
 
 def import_evaluation(engine: Engine, folder: Path) -> tuple[int, bool]:
-    """Store an exported evaluation, sealed with the same seal; return its number, and whether it is new here.
+    """Store an exported evaluation under its own seal; return its number, and whether it is new here.
 
-    Raises IngestError for files that are not as the manifest lists them or contradict each other, and if the registry
-    has other results under the same specification and replicate; SealError, naming questions, if the seal or the
-    metrics do not match.
+    Raises IngestError if files differ from the manifest or contradict each other, or if the registry has other results
+    for the same specification and replicate; SealError, naming questions, if the seal or the metrics do not match.
     """
     try:
         for name, problem in files.find_changed_files(folder).items():
@@ -77,7 +76,7 @@ def import_evaluation(engine: Engine, folder: Path) -> tuple[int, bool]:
         with write_session(engine) as session:
             evaluation_id, new = _Import(session, folder, document).run()
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError, StatementError) as error:
-        # A forged file can lack any key and contain any value: none of that is a fault of this code.
+        # A forged file can lack any key and contain any value; such errors are not a fault of this code.
         raise IngestError(
             f"{folder.name}: a value is missing or has the wrong type ({str(error).splitlines()[0][:300]}); take the "
             "folder from its source again"
@@ -90,8 +89,8 @@ def import_evaluation(engine: Engine, folder: Path) -> tuple[int, bool]:
 def _read_document(folder: Path) -> dict[str, Any]:
     document: dict[str, Any] = files.read_json(folder, EVALUATION)
     recorded = files.read_json(folder, files.RECORDED)
-    for name, found in ((EVALUATION, document), (files.RECORDED, recorded)):
-        if not isinstance(found, dict):
+    for name, content in ((EVALUATION, document), (files.RECORDED, recorded)):
+        if not isinstance(content, dict):
             files.reject(name, "is not a JSON object; the folder is incomplete, fetch it again")
     formats.require_known(EVALUATION, "folder", document.get(formats.NUMBER), formats.FOLDER)
     document |= {key: recorded.get(key) for key in ("analyses", "withdrawals")}
@@ -117,26 +116,26 @@ def _read_document(folder: Path) -> dict[str, Any]:
 
 
 def _batch_rows(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows, BATCH at a time."""
+    """Yield the rows in lists of at most BATCH."""
     while listed := list(islice(rows, BATCH)):
         yield listed
 
 
 def _columns(table: Any, row: Mapping[str, Any], *without: str) -> dict[str, Any]:
-    """Return a row's columns as the database takes them, without keys that the table does not have."""
-    known = [name for name in table.__table__.columns.keys() if name in row and name not in without]  # noqa: SIM118
-    return {name: _plain(table, name, row[name]) for name in known}
+    """Return a row's values converted for the database, without keys that are not columns of the table."""
+    existing = [name for name in table.__table__.columns.keys() if name in row and name not in without]  # noqa: SIM118
+    return {name: _plain(table, name, row[name]) for name in existing}
 
 
 def _plain(table: Any, name: str, value: Any) -> Any:
-    # Documents are JSON in evaluation.json, and text in Parquet.
+    # Documents are plain JSON in evaluation.json, but text in Parquet.
     if isinstance(value, (dict, list)):
         return value
     return files.from_file(table, name, value)
 
 
 class _Import:
-    """An exported evaluation on its way into a registry, within one transaction."""
+    """The import of one exported evaluation, within one transaction."""
 
     def __init__(self, session: Session, folder: Path, document: dict[str, Any]) -> None:
         self.session = session
@@ -145,22 +144,23 @@ class _Import:
         self.specification: dict[str, Any] = document["specification"]
 
     def run(self) -> tuple[int, bool]:
-        """Return the evaluation's number here, and whether it is new."""
+        """Import the evaluation; return its number here, and whether it is new."""
         one_at_a_time(self.session, "submit")
-        known = self._find_known()
-        if known is not None:
-            return known.id, False
-        version = self._benchmark_version()
-        revision = self._model_revision()
+        existing = self._find_existing()
+        if existing is not None:
+            return existing.id, False
+        version = self._store_benchmark_version()
+        revision = self._store_model_revision()
         protocol = store_protocol(self.session, self.specification["protocol"])
-        variant_set = self._variant_set()
-        # Before there was the column, copies were left out of recorded answers, too; the folder's metrics are of those.
+        variant_set = self._store_variant_set()
+        # Before the column existed, copies were left out of recorded answers, too, and the folder's metrics reflect
+        # that.
         recorded = {"recorded": self.document["evaluation"].get("recorded", False)}
-        said = as_specified(self.specification) | recorded
-        facts = _columns(Evaluation, self.document["evaluation"], "sealed_at", "asked_digest", *said)
+        specified = as_specified(self.specification) | recorded
+        facts = _columns(Evaluation, self.document["evaluation"], "sealed_at", "asked_digest", *specified)
         evaluation = Evaluation(
             **facts,
-            **said,
+            **specified,
             specification=self.specification,
             asked_digest=compute_asked_digest(self.specification, facts["questions"], version.questions),
             model_revision=revision,
@@ -172,7 +172,7 @@ class _Import:
         self.session.add(evaluation)
         self.session.flush()
         ids = self._store_shards(evaluation, version)
-        self._predictions(evaluation, ids)
+        self._store_predictions(evaluation, ids)
         renew_statistics(self.session, evaluation.prompts)
         write_question_scores(self.session, evaluation.id)
         write_question_pride(self.session, evaluation.id)
@@ -183,22 +183,22 @@ class _Import:
         self._store_recorded(evaluation)
         return evaluation.id, True
 
-    def _find_known(self) -> Evaluation | None:
-        """Return the evaluation if the registry has it. Raises IngestError if it has another in its place."""
+    def _find_existing(self) -> Evaluation | None:
+        """Return the evaluation if the registry has it. Raises IngestError if it has other results in its place."""
         digest = self.document["evaluation"]["specification_digest"]
         replicate = self.document["evaluation"]["replicate"]
-        known = self.session.scalar(select(Evaluation).filter_by(specification_digest=digest, replicate=replicate))
-        if known is not None and known.seal != self.document["seal"]:
+        existing = self.session.scalar(select(Evaluation).filter_by(specification_digest=digest, replicate=replicate))
+        if existing is not None and existing.seal != self.document["seal"]:
             files.reject(
                 self.folder.name,
-                f"evaluation {known.id} is replicate {replicate} of the same specification, with other results; a "
+                f"evaluation {existing.id} is replicate {replicate} of the same specification, with other results; a "
                 "registry cannot have two with the same number, so import it into one without that evaluation",
             )
-        return known
+        return existing
 
     # Referenced rows
 
-    def _benchmark_version(self) -> BenchmarkVersion:
+    def _store_benchmark_version(self) -> BenchmarkVersion:
         wanted = self.specification["benchmark"]
         rows = list(parquet_rows(self.folder / files.QUESTIONS, kept=True))
         parts: dict[bool, list[list[Any]]] = {False: [], True: []}
@@ -240,11 +240,11 @@ class _Import:
             ],
         )
 
-    def _model_revision(self) -> ModelRevision:
+    def _store_model_revision(self) -> ModelRevision:
         wanted = self.specification["model"]
         one_at_a_time(self.session, "models")
         name = check_name("model", wanted["name"])
-        model = self._first_called(name)
+        model = self._find_model(name)
         if model is None:
             model = Model(**_columns(Model, self.document["model"], "name", "earlier_names"), name=name)
             self.session.add(model)
@@ -264,8 +264,8 @@ class _Import:
             files.reject(EVALUATION, "the model's digests and settings are not those that the specification names")
         return revision
 
-    def _first_called(self, name: str) -> Model | None:
-        """Return the model whose specifications have this name."""
+    def _find_model(self, name: str) -> Model | None:
+        """Return the model whose specifications use this name; None if there is none."""
         model = model_named(self.session, name)
         if model is None or first_name(model) == name:
             return model
@@ -273,24 +273,24 @@ class _Import:
             files.reject(EVALUATION, f"another model was renamed to {name!r} here; rename that one")
         return None
 
-    def _variant_set(self) -> VariantSet:
-        wanted, given = self.specification["variants"], self.document["variant_set"]
+    def _store_variant_set(self) -> VariantSet:
+        wanted, exported = self.specification["variants"], self.document["variant_set"]
         digest = specification_digest(wanted)
         row = self.session.scalar(select(VariantSet).filter_by(digest=digest))
         if row is None:
-            if any(given.get(key) != wanted[key] for key in ("kind", "version", "parameters")):
+            if any(exported.get(key) != wanted[key] for key in ("kind", "version", "parameters")):
                 files.reject(EVALUATION, "the variants are not those that the specification names")
-            content = given.get("content")
+            content = exported.get("content")
             if (
                 not isinstance(content, dict | None)
                 or not VariantSetDefinition(wanted["kind"], wanted["parameters"], content).is_of_its_files()
             ):
                 files.reject(EVALUATION, "what the variants read from a file does not match its digest")
-            row = VariantSet(**_columns(VariantSet, given), digest=digest)
+            row = VariantSet(**_columns(VariantSet, exported), digest=digest)
             self.session.add(row)
             self.session.flush()
-        known = set(self.session.scalars(select(Variant.n_options).filter_by(variant_set_id=row.id)))
-        new = [_columns(Variant, item) for item in given["variants"] if item["n_options"] not in known]
+        existing = set(self.session.scalars(select(Variant.n_options).filter_by(variant_set_id=row.id)))
+        new = [_columns(Variant, item) for item in exported["variants"] if item["n_options"] not in existing]
         if new:
             self.session.execute(insert(Variant), [{"variant_set_id": row.id, **item} for item in new])
         return row
@@ -303,7 +303,7 @@ class _Import:
         for item in self.document["shards"]:
             worker, fingerprint = item["worker"], item["engine_fingerprint"]
             if worker is not None and self.session.get(Worker, worker["id"]) is None:
-                # It worked for another registry and was never alive here.
+                # The worker belonged to another registry and was never alive here.
                 facts = _columns(Worker, worker)
                 facts["stopped_at"] = facts.get("stopped_at") or facts["last_seen"]
                 self.session.add(Worker(**facts))
@@ -339,7 +339,7 @@ class _Import:
         asked = {row["question_id"] for row in rows}
         return {name: question_id for name, question_id in ids.items() if question_id in asked}
 
-    def _predictions(self, evaluation: Evaluation, ids: Mapping[str, int]) -> None:
+    def _store_predictions(self, evaluation: Evaluation, ids: Mapping[str, int]) -> None:
         sources = dict[str | None, int | None]({None: None})
         variant_set = load_variants(evaluation.variant_set)
         of_version = (Question.benchmark_version_id == evaluation.benchmark_version_id, ~Question.few_shot)
@@ -363,11 +363,11 @@ class _Import:
                 }
                 if (question_id := key["question_id"]) not in keys:
                     if not variant_set.orders_recorded:
-                        keys.clear()  # they are made again as they were
+                        keys.clear()  # they can be made again with the same numbers
                     keys[question_id] = PromptKeys(
                         variant_set, asked[question_id], lists_options=evaluation.lists_options
                     )
-                # No seal covers the number of the prompt, so that of the file is not taken.
+                # No seal covers the prompt's number, so the file's number is ignored.
                 variant = keys[question_id].recorded(row["variant"], tuple(row["shown"]))
                 here = {
                     "reused_from_evaluation_id": sources[seal],
@@ -396,7 +396,7 @@ class _Import:
         )
 
     def _check_metrics(self, evaluation: Evaluation) -> None:
-        """Raise SealError unless metrics that the folder states in the same definition are the same here."""
+        """Raise SealError if a metric in the folder differs from the one computed here under the same definition."""
         names = [name for name in METRIC_COLUMNS if name not in ("scope", "metric", "definition_version")]
         computed = {
             (row.scope, row.metric, row.definition_version): {name: getattr(row, name) for name in names}

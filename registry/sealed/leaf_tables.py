@@ -1,4 +1,4 @@
-"""Leaves of a seal over predictions that lie in Arrow tables, column by column: as `manifest.leaf_digest` over rows."""
+"""Compute the leaves of a seal from Arrow tables, column by column: the same digests as `manifest.leaf_digest`."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -30,8 +30,8 @@ def leaves(
 ) -> Iterator[tuple[str, str, str | None]]:
     """Yield external id, leaf and digest of the prompts (if all are known) for each question of a table.
 
-    names: a column's name in a record, and the column, in the order of records. header: returns a question's header by
-    its external id. The rows of a question are adjacent, by variant.
+    names: (name in a record, name in the table) of each column, in the order of a record. header: returns a question's
+    header by its external id. The rows of a question must be adjacent and ordered by variant.
     """
     if not len(table):
         return
@@ -40,23 +40,23 @@ def leaves(
     prompts = _prompts(table)
     ends_of_prompts, raw_prompts = ends_of(prompts) - ends_of(prompts)[0], contiguous(prompts)
     unknown = np.asarray(pc.is_null(column(table, "prompt_digest")))
-    asked = column(table, QUESTION)
-    coded = np.asarray(asked.dictionary_encode().indices.fill_null(-1))
+    external_ids = column(table, QUESTION)
+    coded = np.asarray(external_ids.dictionary_encode().indices.fill_null(-1))
     starts = np.flatnonzero(np.concatenate([[True], coded[1:] != coded[:-1]])).tolist()
     for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
-        external_id = asked[start].as_py()
+        external_id = external_ids[start].as_py()
         digest = hashlib.sha256(header(external_id))
         digest.update(raw[ends[start] : ends[end]])
-        shown = None
+        prompts_digest = None
         if not unknown[start:end].any():
-            shown = hashlib.sha256(raw_prompts[ends_of_prompts[start] : ends_of_prompts[end]]).hexdigest()
-        yield external_id, digest.hexdigest(), shown
+            prompts_digest = hashlib.sha256(raw_prompts[ends_of_prompts[start] : ends_of_prompts[end]]).hexdigest()
+        yield external_id, digest.hexdigest(), prompts_digest
 
 
 def records(table: pa.Table, names: Sequence[tuple[bytes, str]]) -> pa.Array:
-    """Return the bytes of each row that a leaf covers."""
+    """Return, for each row, the bytes that a leaf covers."""
     columns = [(before, column(table, name)) for before, name in names]
-    # A column with nothing but NULL is in no record.
+    # Records leave out a column whose values are all NULL.
     present = [(before, values) for before, values in columns if values.null_count < len(values)]
     counts = sum((np.asarray(pc.is_valid(values), np.int64) for _, values in present), np.zeros(len(table), np.int64))
     head = big_endian(pa.array(counts, pa.int32()), b"R")
@@ -64,7 +64,7 @@ def records(table: pa.Table, names: Sequence[tuple[bytes, str]]) -> pa.Array:
 
 
 def _encode_named(name: bytes, values: pa.Array) -> pa.Array:
-    """Return each value in the encoding of `manifest.encode`, after the name; NULL stays."""
+    """Return each value as `manifest.encode` encodes it, prefixed with the name; NULL stays NULL."""
     kind, known = values.type, pc.is_valid(values)
     if pa.types.is_list(kind):
         counts = lengths_of(values)
@@ -101,7 +101,7 @@ def _hexadecimal(digests: pa.Array) -> pa.Array:
 
 
 def _prompts(table: pa.Table) -> pa.Array:
-    """Return the bytes of each row that the digest of a question's prompts covers."""
+    """Return, for each row, the bytes that the digest of a question's prompts covers."""
     variants = column(table, "variant").cast(pa.string()).cast(pa.large_binary())
     colon, line = (pa.scalar(text, pa.large_binary()) for text in (b":", b"\n"))
     return join_bytes([variants, colon, _hexadecimal(column(table, "prompt_digest")), line])

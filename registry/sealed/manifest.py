@@ -1,8 +1,8 @@
 """The content of a seal: the specification, the provenance of shards, and one leaf digest for each question.
 
 Rows are keyed by external question id and variant ordinal and contain no database ids, so the same evaluation has the
-same seal in every registry, and a changed row is named by its question. A registry's own names (the requester, the
-number of the model's revision, the version name of the benchmark) are left to the chain: see `local_labels`.
+same seal in every registry, and the question of a changed row can be named. Names that only this registry uses (the
+requester, the number of the model's revision, the version name of the benchmark) are in the chain: see `local_labels`.
 """
 
 import hashlib
@@ -42,31 +42,32 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 POINTERS: Final = frozenset({"evaluation_id", "question_id", "reused_from_evaluation_id"})
-"""Database ids: another registry has others. A copied result names its source by the source's seal."""
+"""Database ids, which differ between registries. A copied result names its source by the source's seal."""
 
 UNSEALED: Final = POINTERS | {"prompt_key"}
-"""The columns of a prediction that no seal covers: pointers, and columns that follow from sealed ones."""
+"""Columns of a prediction that no seal covers: database ids, and columns that can be computed from sealed ones."""
 
 LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - UNSEALED))
-"""The columns of a prediction that its question's leaf digest covers in the newest format, by name."""
+"""Columns of a prediction that the leaf digest covers in the newest format, sorted by name."""
 
 GENERATION_COLUMNS: Final = tuple(
     sorted(set(Generation.__table__.columns.keys()) - {"evaluation_id", "question_id", "variant", "thought"})
 )
-"""Columns of a text, with the digest in place of a thought, so that thoughts can be deleted; in a leaf digest named
-`generation.<column>`.
+"""Columns of a text that the leaf digest covers, there named `generation.<column>`.
+
+A thought is covered only through its digest, so that thoughts can be deleted.
 """
 
 QUESTION_COLUMNS: Final = tuple(sorted(set(Question.__table__.columns.keys()) - {"id", "benchmark_version_id"}))
-"""Columns of a question, in a leaf digest with its options."""
+"""Columns of a question that the leaf digest covers, with the question's options."""
 
 EVALUATION_COLUMNS: Final = ("prompts", "questions", "replicate")
-"""Columns of an evaluation in the manifest, besides its specification."""
+"""Columns of an evaluation in the manifest, in addition to its specification."""
 
 SHARD_COLUMNS: Final = tuple(
     sorted(set(Shard.__table__.columns.keys()) - {"id", "evaluation_id", "worker_id", "engine_fingerprint_id"})
 )
-"""Columns of a shard in the manifest, besides its worker and its engine."""
+"""Columns of a shard in the manifest, in addition to its worker and its engine."""
 
 _EXACT: Final = Context(prec=2000)
 _DOUBLE: Final[Callable[[float], bytes]] = struct.Struct(">d").pack
@@ -75,12 +76,12 @@ _LENGTH: Final[Callable[[int], bytes]] = struct.Struct(">I").pack
 
 
 def encode(value: Any) -> bytes:
-    """Encode a value as bytes, the same on every machine: a type letter, then big-endian content.
+    """Encode a value as the same bytes on every machine: a type letter, then big-endian content.
 
-    Floats are float64 with −0 written as 0. Texts and lists are preceded by their length, so that no two values run
-    together.
+    Floats are float64, with −0 written as 0. Texts and lists are preceded by their length, so that the encodings of
+    different values always differ.
     """
-    # By exact type, the commonest first: a large evaluation has millions of values.
+    # Tested by exact type, the most frequent first, since a large evaluation has millions of values.
     kind = type(value)
     if kind is float:
         return b"D" + _DOUBLE(value + 0.0)
@@ -101,7 +102,7 @@ _NAMES: Final = tuple(encode(name) for name in (*LEAF_COLUMNS, *(f"generation.{n
 
 
 def _record(letter: bytes, names: Iterable[bytes], values: Iterable[Any]) -> bytes:
-    """Encode the values that are not NULL, each after its name: columns of a later schema leave old seals unchanged."""
+    """Encode the values that are not NULL, each after its name, so that new NULL columns leave old seals unchanged."""
     parts = [name + encode(value) for name, value in zip(names, values, strict=False) if value is not None]
     return letter + _LENGTH(len(parts)) + b"".join(parts)
 
@@ -109,7 +110,7 @@ def _record(letter: bytes, names: Iterable[bytes], values: Iterable[Any]) -> byt
 def leaf_digest(rows: Iterable[Sequence[Any]], header: bytes = b"") -> str:
     """Return the SHA-256 over one question's predictions, by variant ordinal.
 
-    Each row has the values of LEAF_COLUMNS and of GENERATION_COLUMNS. header: the question itself.
+    rows: the values of LEAF_COLUMNS and of GENERATION_COLUMNS. header: the question, as `encode_header` returns it.
     """
     digest = hashlib.sha256(header)
     for row in rows:
@@ -118,7 +119,7 @@ def leaf_digest(rows: Iterable[Sequence[Any]], header: bytes = b"") -> str:
 
 
 def plain_json(document: Any) -> str:
-    """Return one text for one JSON document, from either database: 1, 1.0 and 1e0 are one number."""
+    """Return a JSON document as text, the same from either database: 1, 1.0 and 1e0 are one number."""
     return json.dumps(_numbers(document), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -127,7 +128,7 @@ def _numbers(value: Any) -> Any:
         return value
     if isinstance(value, (int, float)):
         number = Decimal(repr(value) if isinstance(value, float) else value)
-        # A list, so that no number is taken for the text that spells it.
+        # A list, so that a number differs from a text with the same characters.
         return ["number", str(_EXACT.normalize(number)) if number else "0"]
     if isinstance(value, Mapping):
         return {str(key): _numbers(item) for key, item in value.items()}
@@ -146,15 +147,15 @@ def _question_record(row: Any, options: Sequence[tuple[int, str]]) -> bytes:
 
 
 def question_hash(row: Any, options: Sequence[tuple[int, str]]) -> Any:
-    """Return a SHA-256 over a question, with QUESTION_COLUMNS as attributes, and its options."""
+    """Return an unfinished SHA-256 over a question and its options. row: has QUESTION_COLUMNS as attributes."""
     return hashlib.sha256(_question_record(row, options))
 
 
 def encode_header(question: Any, n_variants: int, shard: int | None) -> bytes:
-    """Return the bytes with which a leaf begins. question: of `question_hash`."""
+    """Return the first bytes of a leaf. question: from `question_hash`."""
     header = question.copy()
     header.update(_record(b"A", _ASKED_NAMES, (n_variants, shard)))
-    # Its digest, since texts of ten thousand questions together are large.
+    # The digest, because the texts of ten thousand questions take much memory.
     digest: bytes = header.digest()
     return digest
 
@@ -171,7 +172,7 @@ class Leaf:
 
 
 QuestionRecords = dict[int, tuple[str, Any]]
-"""Question id to external id and a SHA-256 over the question with its options, to be continued."""
+"""Maps question id to external id and an unfinished SHA-256 over the question with its options."""
 
 
 def question_leaves(
@@ -182,8 +183,8 @@ def question_leaves(
 ) -> Iterator[Leaf]:
     """Yield the leaf of every question, after the leaves of the few-shot examples.
 
-    records: questions that were read before, to which new ones are added. tables: the predictions in the form of
-    archives (`archive_files.SCHEMA`), in whole questions; None reads them from the database or the folder.
+    records: questions that were read before; the questions read here are added. tables: the predictions in the format
+    of archives (`archive_files.SCHEMA`), never splitting a question; None reads them from the database or the folder.
     """
     yield from _few_shot_leaves(session, evaluation_id)
     asked = _hash_questions(session, evaluation_id, {} if records is None else records)
@@ -197,20 +198,21 @@ def question_leaves(
     yield from leaves_of_tables(asked, tables, formats.SEAL if number is None else number)
 
 
-Asked = Mapping[str, tuple[int, bytes]]
-"""External id to the question's number and the digest with which its leaf begins."""
+AskedQuestions = Mapping[str, tuple[int, bytes]]
+"""Maps external id to the question's number and the digest with which its leaf begins."""
 
 
-def leaves_of_tables(asked: Asked, tables: "Iterable[pa.Table]", number: int) -> Iterator[Leaf]:
-    """Yield the leaf of every question, from predictions in whole questions; those without a row come last.
+def leaves_of_tables(asked: AskedQuestions, tables: "Iterable[pa.Table]", number: int) -> Iterator[Leaf]:
+    """Yield the leaf of every question; questions without predictions come last.
 
-    number: of the seal's format, which determines the columns that a leaf covers.
+    tables: predictions, never splitting a question. number: of the seal's format, which determines the columns that a
+    leaf covers.
     """
-    from registry.sealed import leaf_tables  # and Arrow
+    from registry.sealed import leaf_tables  # this imports Arrow
 
     unanswered = dict(asked)
     for table in tables:
-        rows = leaf_tables.leaves(table, _columns_of(number), lambda name: asked.get(name, _NONE)[1])
+        rows = leaf_tables.leaves(table, _columns_of(number), lambda name: asked.get(name, _UNKNOWN_QUESTION)[1])
         for external_id, leaf, prompts in rows:
             if external_id in asked:
                 unanswered.pop(external_id, None)
@@ -219,22 +221,22 @@ def leaves_of_tables(asked: Asked, tables: "Iterable[pa.Table]", number: int) ->
         yield Leaf(question_id, external_id, hashlib.sha256(header).hexdigest(), None)
 
 
-_NONE: Final = (0, b"")
+_UNKNOWN_QUESTION: Final = (0, b"")
 
 
 @cache
 def list_sealed_columns(number: int) -> tuple[str, ...]:
-    """Return the columns of a prediction and of its text that a seal of this format covers, as files name them."""
-    found = []
+    """Return the columns of predictions and texts that a seal of this format covers, under their names in files."""
+    sealed = []
     for table, names, prefix in ((Prediction, LEAF_COLUMNS, ""), (Generation, GENERATION_COLUMNS, "generation_")):
         columns = table.__table__.columns
-        found += [f"{prefix}{name}" for name in names if columns[name].info.get(formats.SEALED_SINCE, 1) <= number]
-    return tuple(found)
+        sealed += [f"{prefix}{name}" for name in names if columns[name].info.get(formats.SEALED_SINCE, 1) <= number]
+    return tuple(sealed)
 
 
 @cache
 def _columns_of(number: int) -> list[tuple[bytes, str]]:
-    """Return the encoded name in a record, and the name in a file, of the columns of a leaf in this format."""
+    """Return (encoded name in a record, name in a file) of each column that a leaf of this format covers."""
     return [(encode(name.replace("generation_", "generation.", 1)), name) for name in list_sealed_columns(number)]
 
 
@@ -250,7 +252,7 @@ def leaves(session: Session, evaluation_id: int) -> Iterator[tuple[str, str]]:
 
 
 def _hash_questions(session: Session, evaluation_id: int, records: QuestionRecords) -> dict[str, tuple[int, bytes]]:
-    """Map external ids to question id and digest of the question."""
+    """Map external id to question id and the digest with which the question's leaf begins."""
     query = (
         select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants, Shard.ordinal.label("shard"))
         .join(Question, Question.id == EvaluationQuestion.question_id)
@@ -261,11 +263,11 @@ def _hash_questions(session: Session, evaluation_id: int, records: QuestionRecor
     asked = session.execute(query).all()
     if any(row.question_id not in records for row in asked):
         records |= _records(session, evaluation_id)
-    found = {}
+    hashed = {}
     for row in asked:
         external_id, record = records[row.question_id]
-        found[external_id] = (row.question_id, encode_header(record, row.n_variants, row.shard))
-    return found
+        hashed[external_id] = (row.question_id, encode_header(record, row.n_variants, row.shard))
+    return hashed
 
 
 def _records(session: Session, evaluation_id: int) -> QuestionRecords:
@@ -284,25 +286,25 @@ def _few_shot_leaves(session: Session, evaluation_id: int) -> Iterator[Leaf]:
 
 
 def question_hashes(session: Session, benchmark_version_id: int) -> dict[tuple[bool, str], Any]:
-    """Return a SHA-256 over each question of a benchmark version, to be continued, by few-shot and external id."""
-    found: dict[tuple[bool, str], Any] = {}
+    """Map (few-shot, external id) of each question of a benchmark version to an unfinished SHA-256 over it."""
+    hashes: dict[tuple[bool, str], Any] = {}
     for few_shot in (False, True):
-        which = (Question.benchmark_version_id == benchmark_version_id) & (Question.few_shot == few_shot)
-        found |= {(few_shot, name): record for name, record in _questions(session, which).values()}
-    return found
+        condition = (Question.benchmark_version_id == benchmark_version_id) & (Question.few_shot == few_shot)
+        hashes |= {(few_shot, name): record for name, record in _questions(session, condition).values()}
+    return hashes
 
 
-def _questions(session: Session, which: ColumnElement[bool]) -> QuestionRecords:
-    """Return these questions, in the benchmark's order."""
+def _questions(session: Session, condition: ColumnElement[bool]) -> QuestionRecords:
+    """Return the records of the questions that fulfil a condition, in the benchmark's order."""
     options: dict[int, list[tuple[int, str]]] = {}
     listed = select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text).join(Question)
     for question_id, ordinal, text in session.execute(
-        listed.where(which).order_by(*QuestionOption.__table__.primary_key)
+        listed.where(condition).order_by(*QuestionOption.__table__.primary_key)
     ):
         options.setdefault(question_id, []).append((ordinal, text))
-    query = select(Question.id, *(getattr(Question, name) for name in QUESTION_COLUMNS)).where(which)
-    found = session.execute(query.order_by(Question.ordinal, Question.id))
-    return {row.id: (row.external_id, question_hash(row, options.get(row.id, ()))) for row in found}
+    query = select(Question.id, *(getattr(Question, name) for name in QUESTION_COLUMNS)).where(condition)
+    rows = session.execute(query.order_by(Question.ordinal, Question.id))
+    return {row.id: (row.external_id, question_hash(row, options.get(row.id, ()))) for row in rows}
 
 
 def _shards(session: Session, evaluation_id: int) -> Iterator[Any]:
@@ -317,7 +319,7 @@ def _shards(session: Session, evaluation_id: int) -> Iterator[Any]:
 
 
 def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
-    """Return worker, time, engine and attempt of each shard; floats as text, no database ids."""
+    """Return the worker, times, engine and attempts of each shard, with floats as text and without database ids."""
     return [
         {
             "shard": shard.ordinal,
@@ -342,7 +344,7 @@ def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any
 
 
 def evaluation_document(session: Session, evaluation: Evaluation) -> dict[str, Any]:
-    """Return the stored columns of an evaluation at its seal, without its rows and without database ids."""
+    """Return the columns of an evaluation and of its model, benchmark, variants and shards, without database ids."""
     revision, version, variants = evaluation.model_revision, evaluation.benchmark_version, evaluation.variant_set
     names = select(Variant.n_options, Variant.ordinal, Variant.name).filter_by(variant_set_id=variants.id)
     return {
@@ -374,7 +376,7 @@ def evaluation_document(session: Session, evaluation: Evaluation) -> dict[str, A
 def row_document(
     row: Evaluation | Model | ModelRevision | BenchmarkVersion | VariantSet | Shard | Worker | Any, *without: str
 ) -> dict[str, Any]:
-    """Return a row's columns as JSON values, without these and without pointers to other tables."""
+    """Return a row's columns as JSON values, except those in `without` and references to other tables."""
     left_out = {*without, "model_revision_id", "benchmark_version_id", "protocol_id", "variant_set_id", "asked_digest"}
     values = {name: getattr(row, name) for name in row.__table__.columns.keys() if name not in left_out}  # noqa: SIM118
     return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in values.items()}
@@ -384,7 +386,7 @@ def row_document(
 
 
 def manifest(session: Session, evaluation: Evaluation, leaves_of: Iterable[Leaf]) -> dict[str, Any]:
-    """Return the document that the seal is computed over. leaves_of: of `question_leaves`."""
+    """Return the document over which the seal is computed. leaves_of: from `question_leaves`."""
     leaves: tuple[dict[str, str], dict[str, str]] = {}, {}
     for leaf in leaves_of:
         leaves[leaf.few_shot][leaf.external_id] = leaf.leaf
@@ -394,7 +396,7 @@ def manifest(session: Session, evaluation: Evaluation, leaves_of: Iterable[Leaf]
 def manifest_of(
     document: Mapping[str, Any], questions: Mapping[str, str], few_shot: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the manifest of `evaluation_document` and of leaves. questions, few_shot: external id to leaf."""
+    """Return the manifest from an `evaluation_document` and leaves. questions, few_shot: external id to leaf."""
     facts = document["evaluation"]
     return {
         "seal_version": facts["seal_version"],
@@ -414,18 +416,18 @@ def manifest_of(
 
 
 def _facts(values: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
-    """Return the columns that are not NULL in the form of a specification: floats as text."""
-    found = {name: values[name] for name in columns if values.get(name) is not None}
-    return {name: repr(value) if isinstance(value, float) else value for name, value in found.items()}
+    """Return the columns that are not NULL, in the form of a specification: floats as text."""
+    present = {name: values[name] for name in columns if values.get(name) is not None}
+    return {name: repr(value) if isinstance(value, float) else value for name, value in present.items()}
 
 
 def compute_seal(session: Session, evaluation: Evaluation) -> str:
-    """Compute the seal of the rows that the database has now."""
+    """Compute the seal of an evaluation from the rows that are in the database now."""
     leaves_of = question_leaves(session, evaluation.id)
     return specification_digest(manifest(session, evaluation, leaves_of))
 
 
-# What a registry says of an evaluation besides
+# Names and times that only this registry gives an evaluation
 
 LABELS: Final[dict[str, tuple[str, ...]]] = {
     "evaluation": ("created_at", "max_workers", "priority", "requester", "sealed_at", "started_at"),
@@ -451,8 +453,10 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
     "protocol": ("created_at",),
     "variant_set": ("created_at",),
 }
-"""Table to its columns that say what this registry calls a thing, and since when. The same thing may be called
-otherwise elsewhere, so they stand in the chain of each registry and not in the seal."""
+"""Maps each table to its columns with this registry's names and times.
+
+Another registry may use other names for the same thing, so these are in each registry's chain, but not in the seal.
+"""
 
 
 def local_labels(evaluation: Evaluation) -> str:

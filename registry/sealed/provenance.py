@@ -1,4 +1,4 @@
-"""Provenance: from an evaluation's numbers down to files, prompts and machines; and the differences between two."""
+"""Provenance: trace an evaluation's numbers to files, prompts and machines, and compare two evaluations."""
 
 import hashlib
 import json
@@ -60,7 +60,7 @@ def provenance_document(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 
 def more_provenance(session: Session, evaluation: Evaluation, shards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the additions of command line and website to names and digests: seeds, prompts, tokens, copies, chain."""
+    """Return the provenance beyond names and digests: seeds, prompts, tokens, copies, withdrawals, the link."""
     listed = list(shards)
     naive, computed = (
         sum(shard[key] or 0 for shard in listed) if any(shard[key] is not None for shard in listed) else None
@@ -108,27 +108,27 @@ def engine_fingerprints(shards: Iterable[Mapping[str, Any]]) -> dict[str, dict[s
 
 
 def are_mixed(fingerprints: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Check if several engines scored an evaluation, or a server named another model within one shard."""
+    """Return whether several engines scored an evaluation, or a server named another model within one shard."""
     return len(fingerprints) > 1 or any("served_model_changed" in document for document in fingerprints.values())
 
 
 def seeds_of(evaluation: Evaluation) -> dict[str, int | str]:
-    """Return every seed that affected the numbers, by its use. Without one, nothing was drawn."""
-    found: dict[str, int | str] = {}
+    """Return the seeds that affected the numbers, by their use; empty if nothing was drawn at random."""
+    seeds: dict[str, int | str] = {}
     parameters = evaluation.variant_set.parameters
     if "seed" in parameters:
-        found["variants"] = parameters["seed"]
+        seeds["variants"] = parameters["seed"]
     if evaluation.benchmark_version.shuffle_seed is not None:
-        found["order of the benchmark's options"] = evaluation.benchmark_version.shuffle_seed
+        seeds["order of the benchmark's options"] = evaluation.benchmark_version.shuffle_seed
     if "generation" in evaluation.protocol.definition:
-        found["what is written"] = f"each prompt's digest, and {evaluation.replicate} for the replicate"
-    return found
+        seeds["what is written"] = f"each prompt's digest, and {evaluation.replicate} for the replicate"
+    return seeds
 
 
 def prompts_document(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """Return the number of known prompt digests, and one digest over them; None if the prompts are unknown.
+    """Return the number of known prompt digests and a digest over them, which is None if the prompts are unknown.
 
-    The digest is over one line for each question, by external id: the id and the SHA-256 over its prompts' digests.
+    The digest covers one line for each question, by external id: the id, and the SHA-256 over its prompts' digests.
     """
     rows = session.execute(
         select(Question.external_id, QuestionSeal.prompts, EvaluationQuestion.n_variants)
@@ -148,7 +148,7 @@ def prompts_document(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 
 def copies_document(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """Return the sealed evaluations that results were copied from, and the evaluations with copies of these."""
+    """Return the sealed evaluations that results were copied from, and the evaluations that copied from this one."""
     query = text(
         "SELECT source_seal, source_evaluation_id, predictions, withdrawn FROM evaluation_sources "
         "WHERE evaluation_id = :id ORDER BY source_evaluation_id, predictions"
@@ -190,7 +190,7 @@ def evaluation_of_seal(session: Session, seal: str | None) -> int | None:
 
 
 def replays_of(session: Session, seal: str | None) -> list[int]:
-    """Return the sealed evaluations that were made from the stored answers of the one with that seal."""
+    """Return the sealed evaluations that were made from the stored answers of the evaluation with this seal."""
     if seal is None:
         return []
     made = select(Evaluation.id).where(Evaluation.replayed_from == seal, Evaluation.seal.is_not(None))
@@ -210,14 +210,14 @@ GROUPS: Final = {
     "work": "Work",
     "record": "Record",
 }
-"""Groups of facts about an evaluation, in this order, with their headings."""
+"""Maps each group of facts about an evaluation to its heading, in the order of display."""
 
 
 def compare_provenance(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Compare two documents of `provenance_document`, by group.
 
-    same: group to fact to value; different: group to fact to both values. A fact that only one has is None in the
-    other; facts of shards that differ within an evaluation are lists.
+    same: group to fact to value; different: group to fact to both values. A fact that one document lacks is None there;
+    facts that differ between the shards of an evaluation are lists.
     """
     if one["evaluation"] == other["evaluation"]:
         raise UsageError(f"evaluation {one['evaluation']} is compared with itself; give another")
@@ -226,7 +226,7 @@ def compare_provenance(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict
     different: dict[str, dict[str, list[Any]]] = {}
     for group in GROUPS:
         for key in dict.fromkeys([*facts[0][group], *facts[1][group]]):
-            values = [of_one[group].get(key) for of_one in facts]
+            values = [side[group].get(key) for side in facts]
             if values[0] == values[1]:
                 same.setdefault(group, {})[key] = values[0]
             else:
@@ -235,19 +235,19 @@ def compare_provenance(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict
 
 
 def _facts(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Group to fact to value, all plain."""
+    """Map group to fact to value, all plain JSON."""
     specification, shards = document["specification"], document["shards"]
     fingerprints: dict[str, set[str]] = {}
     for engine in document["engine_fingerprints"].values():
-        for key, value in _flat(engine):
+        for key, value in _flatten(engine):
             fingerprints.setdefault(key, set()).add(_plain(value))
     return {
-        "model": _only_known(document["model"]),
-        "benchmark": _only_known(document["benchmark"])
-        | {f"questions {key}": value for key, value in _flat(specification["questions"])},
-        "protocol": dict(_flat(specification["protocol"])) | {"digest": document["protocol_digest"]},
-        "variants": dict(_flat(document["variant_set"])) | dict(_flat(document["seeds"], "seed of")),
-        "prompts": dict(_flat(document["prompts"])),
+        "model": _drop_missing(document["model"]),
+        "benchmark": _drop_missing(document["benchmark"])
+        | {f"questions {key}": value for key, value in _flatten(specification["questions"])},
+        "protocol": dict(_flatten(specification["protocol"])) | {"digest": document["protocol_digest"]},
+        "variants": dict(_flatten(document["variant_set"])) | dict(_flatten(document["seeds"], "seed of")),
+        "prompts": dict(_flatten(document["prompts"])),
         "engine": {key: _one_or_several(values) for key, values in sorted(fingerprints.items())}
         | {"mixed": document["mixed_engines"]},
         "machines": {
@@ -257,7 +257,7 @@ def _facts(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "work": {
             "shards": len(shards),
             **{key: sum(shard[key] or 0 for shard in shards) for key in ("prompts", "claims", "failures", "crashes")},
-            "seconds": _seconds(shards),
+            "seconds": _sum_seconds(shards),
             **{f"tokens {key}": value for key, value in document["tokens"].items()},
             "predictions copied": document["copies"]["predictions"],
         },
@@ -273,20 +273,20 @@ def _facts(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _seconds(shards: Iterable[Mapping[str, Any]]) -> float | None:
-    known = [float(shard["elapsed_s"]) for shard in shards if shard["elapsed_s"] is not None]
-    return sum(known) if known else None
+def _sum_seconds(shards: Iterable[Mapping[str, Any]]) -> float | None:
+    seconds = [float(shard["elapsed_s"]) for shard in shards if shard["elapsed_s"] is not None]
+    return sum(seconds) if seconds else None
 
 
-def _only_known(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_missing(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) of everything in nested documents; lists stay whole."""
+def _flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (path, value) of each leaf of nested documents; a list counts as one value."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _flat(item, f"{path} {key}".strip())
+            yield from _flatten(item, f"{path} {key}".strip())
     else:
         yield path, value if isinstance(value, (str, int, float, bool, type(None))) else _plain(value)
 

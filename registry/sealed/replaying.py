@@ -1,6 +1,6 @@
-"""Replays: evaluations made from the stored answers of a sealed one, under another key or another reading.
+"""Replays: evaluations made from the stored answers of another, with another key or with texts read by other rules.
 
-No model is run. Texts are read before the transaction that writes, so that nobody waits for the reading.
+No model is run. Texts are read before the write transaction begins, so that other writers need not wait for it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,15 +45,15 @@ from registry.tables import (
 )
 
 ENGINE: Final = "stored-answers"
-"""The engine that a replay's fingerprint names."""
+"""The engine's name in the fingerprint of a replay."""
 
 
 @dataclass(frozen=True)
 class ReplayRequest:
-    """A sealed evaluation, and the changes to make.
+    """A sealed evaluation, and the changes that its replay makes.
 
-    benchmark: NAME or NAME@VERSION whose keys count; None: the source's. protocol: whose rules read the texts; None:
-    the answers stay as they were read.
+    benchmark: NAME or NAME@VERSION with the answer keys to use; None for the source's. protocol: its rules read the
+    texts again; None leaves the answers as they were read.
     """
 
     source: int
@@ -64,7 +64,7 @@ class ReplayRequest:
 
 @dataclass(frozen=True)
 class _Key:
-    """A question of the benchmark that a replay is on. changed: another option is right than in the source."""
+    """A question in the replay's benchmark version. changed: its correct option differs from the source's."""
 
     question_id: int
     answer: int
@@ -73,7 +73,7 @@ class _Key:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A replay before it is stored. keys: by the question's number in the source."""
+    """A replay that is not stored yet. keys: by the question's number in the source."""
 
     source: int
     version: int
@@ -87,33 +87,33 @@ class _Plan:
 
 
 def replay(engine: Engine, request: ReplayRequest, match: Match, report: Report | None = None) -> tuple[int, bool]:
-    """Store a sealed evaluation's answers as a new one, sealed in turn; return its number, and whether it is new.
+    """Store a sealed evaluation's answers as a new sealed evaluation; return its number, and whether it is new.
 
-    A replay that the registry has is that one, unless it was withdrawn. match: called for answers in their own words.
-    Raises QueueError for a source that is not sealed or no longer counts, ArchivedError for an archived one, UsageError
-    if nothing would differ, if the questions are not the same or if texts are missing, ProtocolError for rules that
-    cannot read them. Then nothing is stored.
+    If the registry already has the same replay, and it was not withdrawn, that replay is returned. match: called for
+    answers in free text. Raises QueueError if the source is not sealed or no longer counts, ArchivedError if it is
+    archived, UsageError if nothing would differ, the questions are not the same or texts are missing, ProtocolError for
+    rules that cannot read the texts. After an error nothing is stored.
     """
-    tell = report or (lambda _what, _done, _total: None)
+    progress = report or (lambda _what, _done, _total: None)
     with read_session(engine) as session:
         plan = _plan(session, request)
-        if (known := _find_known(session, plan)) is not None:
-            return known, False
+        if (existing := _find_existing(session, plan)) is not None:
+            return existing, False
         rules = reading_rules(plan.specification["protocol"])
         readings = None
         if plan.rereads:
-            readings = read_texts(session, plan.source, rules, list(plan.keys), match, tell)
+            readings = read_texts(session, plan.source, rules, list(plan.keys), match, progress)
     with write_session(engine) as session:
         one_at_a_time(session, "submit")
         _find_source(session, request.source)  # it may have been withdrawn or archived since
-        if (known := _find_known(session, plan)) is not None:
-            return known, False
+        if (existing := _find_existing(session, plan)) is not None:
+            return existing, False
         evaluation = _store_evaluation(session, plan, request.requester)
-        _store_answers(session, evaluation, plan, readings, tell)
+        _store_answers(session, evaluation, plan, readings, progress)
         renew_statistics(session, evaluation.prompts)
         write_question_scores(session, evaluation.id)
-        tell("sealing", 0, 1)
-        seal_together(session, [evaluation.id], lambda done: tell("sealing", done, 1))
+        progress("sealing", 0, 1)
+        seal_together(session, [evaluation.id], lambda done: progress("sealing", done, 1))
         evaluation_id = evaluation.id
     refresh_boards(engine)
     return evaluation_id, True
@@ -124,14 +124,14 @@ def replay(engine: Engine, request: ReplayRequest, match: Match, report: Report 
 
 def _plan(session: Session, request: ReplayRequest) -> _Plan:
     source = _find_source(session, request.source)
-    asked = source.protocol.definition
-    definition = asked
+    original = source.protocol.definition
+    definition = original
     if request.protocol is not None:
-        definition = read_by(asked, find_definition(session, request.protocol))
+        definition = read_by(original, find_definition(session, request.protocol))
     version = source.benchmark_version if request.benchmark is None else find_version(session, request.benchmark)
-    if version.id == source.benchmark_version_id and definition == asked:
+    if version.id == source.benchmark_version_id and definition == original:
         raise UsageError(
-            f"evaluation {source.id} is on {_name_version(version)} and read by {reading_rules(asked)['name']} "
+            f"evaluation {source.id} is on {_name_version(version)} and read by {reading_rules(original)['name']} "
             "already, so nothing would differ; give another --benchmark NAME@VERSION or another --protocol"
         )
     keys, question_filter = _match_questions(session, source, version)
@@ -141,10 +141,10 @@ def _plan(session: Session, request: ReplayRequest) -> _Plan:
         "engine": source.specification["engine"] | {"replayed_from": source.seal},
         "questions": question_filter,
     }
-    return _Plan(source.id, version.id, specification, definition != asked, keys)
+    return _Plan(source.id, version.id, specification, definition != original, keys)
 
 
-def _asking_again(source: Evaluation) -> str:
+def _suggest_rerun(source: Evaluation) -> str:
     model, benchmark = source.model_revision.model.name, source.benchmark_version.benchmark.name
     return propose("evaluations submit", "--model", model, "--benchmark", benchmark, "--replicate")
 
@@ -156,14 +156,14 @@ def _find_source(session: Session, evaluation_id: int) -> Evaluation:
         raise QueueError(
             f"evaluation {source.id} was {row.kind} ({row.reason}), so nothing is made from its answers; replay the "
             f"evaluation{other or ' that takes its place'}, or ask the model again: "
-            f"{_asking_again(source)}"
+            f"{_suggest_rerun(source)}"
         )
     require_rows(session, source.id)
     return source
 
 
-def _find_known(session: Session, plan: _Plan) -> int | None:
-    """Return the newest evaluation of the same specification that counts."""
+def _find_existing(session: Session, plan: _Plan) -> int | None:
+    """Return the newest evaluation that has this specification and counts."""
     query = select(Evaluation.id).where(
         Evaluation.specification_digest == plan.digest, Evaluation.seal.is_not(None), not_withdrawn()
     )
@@ -180,9 +180,9 @@ def _name_version(version: BenchmarkVersion) -> str:
 def _match_questions(
     session: Session, source: Evaluation, version: BenchmarkVersion
 ) -> tuple[dict[int, _Key], dict[str, Any]]:
-    """Return the questions of a version by their numbers in the source, and the filter that chooses them.
+    """Map the source's question numbers to the questions of a version; also return the filter that selects them.
 
-    Raises UsageError, naming the reason and the first questions, unless they are the source's questions.
+    Raises UsageError, naming the reason and the first questions, if the version's questions are not the source's.
     """
     before = source.benchmark_version
     ids = set(session.scalars(select(EvaluationQuestion.question_id).filter_by(evaluation_id=source.id)))
@@ -218,12 +218,12 @@ def _require_same(source: Evaluation, version: BenchmarkVersion, reason: str, na
         f"evaluation {source.id} cannot be replayed on {_name_version(version)}: {plural(len(listed), 'question')} "
         f"{reason}: "
         f"{', '.join(listed[:LISTED])}{more}; give a version with the same questions, options and order of options, or "
-        f"ask the model again: {_asking_again(source)}"
+        f"ask the model again: {_suggest_rerun(source)}"
     )
 
 
 def _find_moved_by_key(source: Evaluation, pairs: Mapping[str, tuple[Content, Content]]) -> Iterator[str]:
-    """Yield the questions whose variants follow the key, so that a new key would need other orders than the stored."""
+    """Yield the questions whose variants depend on the key, so that the stored orders would not fit the new key."""
     definition = load_variants(source.variant_set)
     if definition.kind == "imported":
         return
@@ -238,7 +238,7 @@ def _find_moved_by_key(source: Evaluation, pairs: Mapping[str, tuple[Content, Co
 
 
 def _store_evaluation(session: Session, plan: _Plan, requester: str | None) -> Evaluation:
-    """Store the replay with its questions and one shard; its answers are still missing."""
+    """Store the replay with its questions and one shard, but without answers."""
     source = find_evaluation(session, plan.source)
     version = session.get_one(BenchmarkVersion, plan.version)
     same = select(Evaluation.replicate).filter_by(specification_digest=plan.digest)
@@ -268,7 +268,7 @@ def _store_evaluation(session: Session, plan: _Plan, requester: str | None) -> E
         queue="cpu",
         state="done",
         prompts=source.prompts,
-        engine_fingerprint_id=fingerprint_id(session, _fingerprint(session, source)),
+        engine_fingerprint_id=fingerprint_id(session, _build_fingerprint(session, source)),
     )
     session.add(shard)
     session.flush()
@@ -286,8 +286,8 @@ def _store_evaluation(session: Session, plan: _Plan, requester: str | None) -> E
     return evaluation
 
 
-def _fingerprint(session: Session, source: Evaluation) -> dict[str, Any]:
-    """Return the other inputs of a replay's numbers besides its specification: this code, and the source's engines."""
+def _build_fingerprint(session: Session, source: Evaluation) -> dict[str, Any]:
+    """Return the inputs of a replay's numbers that its specification lacks: this code, and the source's engines."""
     query = select(EngineFingerprint.digest).join(Shard).where(Shard.evaluation_id == source.id).distinct()
     return {
         "engine": ENGINE,
@@ -298,14 +298,14 @@ def _fingerprint(session: Session, source: Evaluation) -> dict[str, Any]:
 
 
 def _store_answers(
-    session: Session, evaluation: Evaluation, plan: _Plan, readings: Readings | None, tell: Report
+    session: Session, evaluation: Evaluation, plan: _Plan, readings: Readings | None, progress: Report
 ) -> None:
     """Store the source's predictions and texts under the replay's key and reading."""
     inserted = {int(ordinal): text for ordinal, text in evaluation.variant_set.inserted.items()}
     done = 0
     for ids in _batch_keys(plan.keys):
-        options = _options(session, [number for number in ids if plan.keys[number].changed])
-        predictions = list(_rows(session, Prediction, plan.source, ids))
+        options = _load_options(session, [number for number in ids if plan.keys[number].changed])
+        predictions = list(_read_rows(session, Prediction, plan.source, ids))
         for row in predictions:
             number = row["question_id"]
             key = plan.keys[number]
@@ -315,7 +315,7 @@ def _store_answers(
                 row.update(compute_keyed_columns(row, options[number], key.answer, inserted))
             row.update(evaluation_id=evaluation.id, question_id=key.question_id)
         insert_predictions(session, predictions)
-        texts = list(_rows(session, Generation, plan.source, ids))
+        texts = list(_read_rows(session, Generation, plan.source, ids))
         for row in texts:
             number = row["question_id"]
             if readings is not None:
@@ -323,7 +323,7 @@ def _store_answers(
             row.update(evaluation_id=evaluation.id, question_id=plan.keys[number].question_id)
         insert_rows(session, Generation, texts)
         done += len(predictions)
-        tell("storing", done, evaluation.prompts)
+        progress("storing", done, evaluation.prompts)
 
 
 def _batch_keys(keys: Mapping[int, _Key]) -> Iterator[list[int]]:
@@ -332,7 +332,7 @@ def _batch_keys(keys: Mapping[int, _Key]) -> Iterator[list[int]]:
         yield numbers[start : start + CHUNK]
 
 
-def _rows(
+def _read_rows(
     session: Session, table: type[Prediction | Generation], evaluation_id: int, ids: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
     columns = table.__table__.columns
@@ -341,13 +341,13 @@ def _rows(
         yield {str(name): value for name, value in row.items()}
 
 
-def _options(session: Session, ids: Sequence[int]) -> dict[int, list[str]]:
-    """Return the texts of these questions' options."""
+def _load_options(session: Session, ids: Sequence[int]) -> dict[int, list[str]]:
+    """Map each of these questions to the texts of its options."""
     query = select(QuestionOption.question_id, QuestionOption.text).where(is_in(QuestionOption.question_id, ids))
-    found: dict[int, list[str]] = {}
+    options: dict[int, list[str]] = {}
     for question_id, text in session.execute(query.order_by(QuestionOption.question_id, QuestionOption.ordinal)):
-        found.setdefault(question_id, []).append(text)
-    return found
+        options.setdefault(question_id, []).append(text)
+    return options
 
 
 def _read_columns(row: Mapping[str, Any], reading: StoredReading, answer: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Stored texts of a sealed evaluation, read by the rules of another protocol: nothing is stored, no model is run."""
+"""Read the stored texts of a sealed evaluation by another protocol's rules; nothing is stored and no model is run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ from registry.proposals import propose
 from registry.tables import Evaluation, Generation, Prediction, Question
 
 CHUNK: Final = 500
-"""Questions that are in memory at once with their texts."""
+"""Number of questions whose texts are in memory at once."""
 LISTED: Final = 5
-"""Questions that an error names."""
+"""Maximum number of questions that an error lists."""
 
 Match = Callable[[str, Sequence[str]], int]
-"""(an answer in its own words, option texts by position) → the position that it means."""
+"""(an answer in free text, option texts by position) → the position of the option that it means."""
 Report = Callable[[str, int, int | None], None]
-"""Called with the step, how many prompts are done, and of how many."""
+"""Called with the name of the step, the number of finished prompts, and the total if it is known."""
 
 
 @dataclass(frozen=True)
 class StoredReading:
-    """Another protocol's reading of a text. position: of the chosen option."""
+    """A text's reading by another protocol. position: of the chosen option."""
 
     position: int | None
     state: str
@@ -41,7 +41,7 @@ class StoredReading:
 
 
 Readings = Mapping[tuple[int, int], StoredReading]
-"""The source's question and variant to the new reading of its text."""
+"""Maps the source's question id and variant to the new reading of its text."""
 
 
 def read_texts(
@@ -52,32 +52,33 @@ def read_texts(
     match: Match,
     report: Report,
 ) -> Readings:
-    """Read the text of every answer to these questions, which are all questions of the evaluation.
+    """Read the text of every answer to these questions by the given rules.
 
-    Raises UsageError if a text or a thought is missing, ProtocolError for rules that read labels which were not shown.
+    question_ids: all questions of the evaluation. Raises UsageError if a text or a thought is missing, ProtocolError if
+    the rules read labels but the prompts had none.
     """
     source = find_evaluation(session, evaluation_id)
     _require_texts(session, source, rules)
     readings: dict[tuple[int, int], StoredReading] = {}
     for start in range(0, len(question_ids), CHUNK):
         ids = question_ids[start : start + CHUNK]
-        found = session.scalars(select(Question).where(is_in(Question.id, ids)).options(selectinload(Question.options)))
-        questions = {row.id: row for row in found}
+        rows = session.scalars(select(Question).where(is_in(Question.id, ids)).options(selectinload(Question.options)))
+        questions = {row.id: row for row in rows}
         shown = {question_id: variants_of(source, question) for question_id, question in questions.items()}
-        for row in session.execute(_texts(source.id, ids)):
+        for row in session.execute(_select_texts(source.id, ids)):
             question = questions[row.question_id]
             variant = shown[row.question_id].get(row.variant)
-            reading = _read(source, rules, question, variant, row, match)
-            found_text = None if reading.text is None else storable(reading.text)
-            stored = StoredReading(reading.position, reading.state, reading.rule, found_text)
+            reading = _read_text(source, rules, question, variant, row, match)
+            text = None if reading.text is None else storable(reading.text)
+            stored = StoredReading(reading.position, reading.state, reading.rule, text)
             readings[row.question_id, row.variant] = stored
-        session.expunge_all()  # ten thousand questions with their options are much to keep
+        session.expunge_all()  # ten thousand questions with their options would take too much memory
         source = find_evaluation(session, evaluation_id)
         report("reading", len(readings), source.prompts)
     return readings
 
 
-def _texts(evaluation_id: int, ids: Sequence[int]) -> Select[*tuple[Any, ...]]:
+def _select_texts(evaluation_id: int, ids: Sequence[int]) -> Select[*tuple[Any, ...]]:
     prediction, text = Prediction, Generation
     same = (
         text.evaluation_id == prediction.evaluation_id,
@@ -140,7 +141,7 @@ def _require_texts(session: Session, source: Evaluation, rules: Mapping[str, Any
         )
 
 
-def _read(
+def _read_text(
     source: Evaluation,
     rules: Mapping[str, Any],
     question: Question,

@@ -1,4 +1,4 @@
-"""Sealing: metrics, the seal over `registry.sealed.manifest`, the leaves behind it, and its link in the chain."""
+"""Seal evaluations: compute the metrics and the seal, store the leaves, and append the seal to the chain."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -38,18 +38,18 @@ from registry.tables import (
 
 
 def seal(session: Session, evaluation_id: int) -> bool:
-    """Seal a completely scored evaluation: metrics, digest, state. Returns False if it was sealed already.
+    """Seal a completely scored evaluation. Returns False if it was sealed already.
 
-    Raises SealError when predictions are missing.
+    Raises SealError if predictions are missing.
     """
     return bool(seal_together(session, [evaluation_id]))
 
 
 def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], None] | None = None) -> list[int]:
-    """Seal completely scored evaluations; return the ones not sealed before.
+    """Seal completely scored evaluations; return the newly sealed ones.
 
-    Evaluations of the same questions share their reads and draws. report: called with the number of finished ones.
-    Raises SealError if predictions are missing.
+    Evaluations of the same questions share reads and random draws. report: called with the number of finished
+    evaluations. Raises SealError if predictions are missing.
     """
     evaluations = [
         session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
@@ -61,7 +61,7 @@ def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], 
         _require_predictions(session, evaluation.id)
         write_question_pride(session, evaluation.id)
         evaluation.samples = compute_asked(session, evaluation.id)["samples"]
-    session.flush()  # the values that intervals are drawn from depend on it
+    session.flush()  # the values from which intervals are drawn depend on `samples`
     intervals = intervals_together(session, [evaluation.id for evaluation in unsealed])
     records: QuestionRecords = {}
     for done, evaluation in enumerate(unsealed, start=1):
@@ -77,13 +77,13 @@ def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], 
 
 
 def _require_predictions(session: Session, evaluation_id: int) -> None:
-    missing = _first_incomplete(session, evaluation_id)
+    missing = _find_incomplete_question(session, evaluation_id)
     if missing is not None:
         raise SealError(f"evaluation {evaluation_id}: question {missing} lacks some of its predictions; not sealed")
 
 
-def _first_incomplete(session: Session, evaluation_id: int) -> str | None:
-    """Return the external id of a question that lacks predictions, or None."""
+def _find_incomplete_question(session: Session, evaluation_id: int) -> str | None:
+    """Return the external id of a question that lacks predictions; None if none does."""
     return session.scalars(
         select(Question.external_id)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
@@ -104,18 +104,18 @@ def complete(
     sealed_at: datetime,
     intervals: Mapping[str, Mapping[str, Interval | None]] | None = None,
 ) -> None:
-    """Record that an evaluation is sealed, with its metrics, its leaves and its link in the chain.
+    """Store the seal of an evaluation with its metrics and leaves, and append it to the chain.
 
-    intervals: of `evaluation_intervals`, if they are known.
+    intervals: from `evaluation_intervals`; None computes them.
     """
-    # Read before the first change: once the seal is stored, triggers refuse any other.
+    # This precedes the first change: once the seal is stored, triggers refuse any other change.
     for name, value in (compute_asked(session, evaluation.id) | compute_written(session, evaluation.id)).items():
         setattr(evaluation, name, value)
     evaluation.seal, evaluation.sealed_at, evaluation.state = digest, sealed_at, "complete"
     session.flush()
     session.execute(insert(EvaluationMetric.__table__), metric_rows(session, evaluation.id, intervals))  # type: ignore[arg-type]
     keep_leaves(session, evaluation.id, leaves_of)
-    # Last: appending to the chain makes all others wait.
+    # This comes last, because other writers wait while this transaction appends to the chain.
     chain.append(session, "seal", digest, labels=local_labels(evaluation))
 
 
@@ -135,7 +135,7 @@ def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf])
 
 
 def list_copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
-    """Return each other evaluation's seal with the number of predictions copied from it; a replay copies all."""
+    """Map the seal of each source to the number of predictions copied from it; a replay copies all its predictions."""
     replayed_from = select(Evaluation.replayed_from).where(Evaluation.id == evaluation_id).scalar_subquery()
     source = func.coalesce(Prediction.reused_from_seal, replayed_from, type_=Digest())
     query = (
@@ -149,9 +149,9 @@ def list_copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
 def metric_rows(
     session: Session, evaluation_id: int, intervals: Mapping[str, Mapping[str, Interval | None]] | None = None
 ) -> list[dict[str, Any]]:
-    """Return every metric over every scope, in the newest definition, as rows of `evaluation_metric`.
+    """Return every metric for every scope, in the newest definition, as rows of `evaluation_metric`.
 
-    intervals: of `evaluation_intervals`, if they are known.
+    intervals: from `evaluation_intervals`; None computes them.
     """
     if intervals is None:
         intervals = evaluation_intervals(session, evaluation_id)

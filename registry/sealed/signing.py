@@ -1,7 +1,7 @@
-"""Sign the chain's head: the key's file and the stored signatures.
+"""Sign the head of the chain: the file of the key, and the stored signatures.
 
-The private key is in a file that only its owner may read, and nowhere else. Rows of signatures contain the public key
-as well, so that the signatures of a replaced key can still be checked.
+The private key is only in a file that nobody but its owner may read. Each stored signature includes its public key, so
+that the signatures of a replaced key can still be checked.
 """
 
 import base64
@@ -36,7 +36,7 @@ KEY_FILE: Final = "chain-key.pem"
 DAILY: Final = timedelta(days=1)
 _OTHERS: Final = 0o077
 _MAX_KEY: Final = 10_000
-"""Bytes of a key's file."""
+"""Maximum size of a key's file, in bytes."""
 
 
 def key_path(settings: Settings) -> Path:
@@ -45,9 +45,9 @@ def key_path(settings: Settings) -> Path:
 
 
 def new_key(path: Path, *, replace: bool = False) -> tuple[str, Path | None]:
-    """Make a key in a file that only its owner may read; return its fingerprint, and the path of the replaced one.
+    """Make a key in a file that only its owner may read; return its fingerprint, and the new path of the replaced key.
 
-    Raises UsageError if there is one already and `replace` is false, or the file cannot be written.
+    Raises UsageError if there is a key already and `replace` is false, or if the file cannot be written.
     """
     moved = None
     if path.exists() and not replace:
@@ -64,7 +64,7 @@ def new_key(path: Path, *, replace: bool = False) -> tuple[str, Path | None]:
                 old = fingerprint(read_key(path).public_key())
                 moved = path.with_name(f"{path.stem}-{old[:12]}{path.suffix}")
                 path.rename(moved)
-            # Created unreadable for others, rather than made so afterwards; never through a link.
+            # The file is created with its final mode, so others can never read it, and never through a link.
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(pem)
     except OSError as error:
@@ -75,8 +75,8 @@ def new_key(path: Path, *, replace: bool = False) -> tuple[str, Path | None]:
 def read_key(path: Path) -> Ed25519PrivateKey:
     """Return the private key of a file.
 
-    Raises NotFoundError if there is none, UsageError for a file that others may read or that has no such key. No
-    message has anything of the file's content.
+    Raises NotFoundError if there is no file, UsageError if others may read it or if it contains no such key. No message
+    quotes the file.
     """
     refuse_pipe(path)
     try:
@@ -99,10 +99,10 @@ def read_key(path: Path) -> Ed25519PrivateKey:
 
 
 def sign_head(session: Session, settings: Settings, *, again_after: timedelta | None = None) -> Signed | None:
-    """Sign the chain's head unless the key has signed it already; return its signature.
+    """Sign the chain's head unless the key has signed it already; return the signature, or None if the chain is empty.
 
-    None while the chain is empty. again_after: age at which a signature of the same head is renewed. Raises
-    NotFoundError without a key, UsageError for an unusable one.
+    again_after: age at which a signature of the same head is renewed; None for never. Raises NotFoundError without a
+    key, UsageError for an unusable one.
     """
     key = read_key(key_path(settings))
     one_at_a_time(session, "sign chain")
@@ -112,11 +112,11 @@ def sign_head(session: Session, settings: Settings, *, again_after: timedelta | 
     now = session.scalar(select(database_now()))
     assert now is not None
     public = fingerprint(key.public_key())
-    known = session.scalar(
+    latest = session.scalar(
         select(ChainSignature).filter_by(key=public, head=head.digest).order_by(ChainSignature.id.desc()).limit(1)
     )
-    if known is not None and (again_after is None or now - known.at < again_after):
-        return as_signed(known)
+    if latest is not None and (again_after is None or now - latest.at < again_after):
+        return as_signed(latest)
     signed = sign(key, head.digest, head.position, now, settings.public_url.rstrip("/"))
     session.add(
         ChainSignature(
@@ -139,12 +139,12 @@ def sign_if_possible(session: Session, settings: Settings) -> Signed | None:
 
 
 def keep_signed(session: Session, settings: Settings) -> Signed | None:
-    """Sign the head if there is a key, at most once a day while nothing new is in the chain; else return None."""
+    """Sign the head if there is a key; a head that is already signed is signed again after a day."""
     return sign_head(session, settings, again_after=DAILY) if key_path(settings).exists() else None
 
 
 def as_signed(row: ChainSignature) -> Signed:
-    """Return a stored signature."""
+    """Convert a stored signature to a signed statement."""
     return Signed(
         read_statement(row.statement),
         read_public_key(row.public_key, f"signature {row.id}"),
@@ -153,7 +153,7 @@ def as_signed(row: ChainSignature) -> Signed:
 
 
 def signatures(session: Session, *, limit: int | None = None, offset: int = 0) -> Sequence[ChainSignature]:
-    """Return the signatures that are kept, newest first."""
+    """Return the stored signatures, newest first."""
     query = select(ChainSignature).order_by(ChainSignature.id.desc())
     return session.scalars(query.limit(limit).offset(offset)).all()
 
@@ -164,24 +164,24 @@ def newest_signature(session: Session) -> ChainSignature | None:
 
 
 def covering(session: Session, position: int) -> ChainSignature | None:
-    """Return the first signature of a head that covers a link of the chain; None if there is none."""
+    """Return the first signature that covers a link of the chain; None if there is none."""
     query = select(ChainSignature).where(ChainSignature.position >= position)
     return session.scalar(query.order_by(ChainSignature.position, ChainSignature.id).limit(1))
 
 
 def keys(session: Session) -> list[dict[str, str | datetime]]:
-    """Return every key that signed something, newest first: fingerprint, PEM, times of first and last signature."""
-    found: dict[str, dict[str, str | datetime]] = {}
+    """Return the keys that signed something, newest first: fingerprint, PEM, times of the first and last signature."""
+    entries: dict[str, dict[str, str | datetime]] = {}
     for row in signatures(session):
-        known = found.setdefault(row.key, {"key": row.key, "public_key": row.public_key, "last": row.at})
-        known["first"] = row.at
-    return list(found.values())
+        entry = entries.setdefault(row.key, {"key": row.key, "public_key": row.public_key, "last": row.at})
+        entry["first"] = row.at
+    return list(entries.values())
 
 
 def signature_problems(session: Session) -> list[str]:
-    """Return the problems of the signatures that are kept, in words."""
+    """Check the stored signatures, and return the problems as sentences."""
     digests = {row.position: row.digest for row in session.execute(select(ChainLink.position, ChainLink.digest))}
-    found = []
+    problems = []
     for row in signatures(session):
         try:
             signed = as_signed(row)
@@ -190,12 +190,12 @@ def signature_problems(session: Session) -> list[str]:
         except (UsageError, ValueError):
             holds = False
         if not holds:
-            found.append(f"signature {row.id}: it does not match its statement or its key")
+            problems.append(f"signature {row.id}: it does not match its statement or its key")
         elif digests.get(row.position) != row.head:
-            found.append(
+            problems.append(
                 f"signature {row.id}: it is of the head {row.head} at link {row.position}, which is no longer so"
             )
-    return found
+    return problems
 
 
 def signed_chain(session: Session) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The parts of a published site that prove it: chain, signatures and snapshot next to the evaluations' folders."""
+"""The files of a published site that prove its board: the signed chain and the snapshot."""
 
 import json
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from registry.sealed.signing import signed_chain
 from registry.tables import BoardSnapshot
 
 PROOF: Final = "proof"
-"""Folder of a site with the proof."""
+"""Folder of a site that contains the proof."""
 CHAIN: Final = f"{PROOF}/chain.json"
 BOARD: Final = f"{PROOF}/board.json"
 SUMS: Final = "SHA256SUMS"
 DATA: Final = "data"
-"""Folder of a site with its tables, and with a folder for each evaluation."""
+"""Folder of a site that contains its tables and a folder for each evaluation."""
 OF_EVALUATION: Final = "evaluation_id="
-"""Beginning of the name of an evaluation's folder; programs that read Parquet make a column of it."""
+"""Prefix of the names of evaluations' folders; programs that read Parquet turn it into a column."""
 
 
 def proof_files(session: Session, snapshot: BoardSnapshot) -> dict[str, bytes]:

@@ -1,7 +1,7 @@
-"""Signed statements about the head of a chain, as bytes, and the check of their signature.
+"""Signed statements about the head of a chain, and the check of their signatures.
 
-A statement is canonical JSON behind a line that names its kind, so that a signature of one kind is never valid for
-another. `docs/provenance.md` describes the bytes, so that other programs can check them. This module needs no registry.
+A statement is canonical JSON after a line with its kind, so that a signature of one kind is never valid for another.
+`docs/provenance.md` describes the bytes, so that other programs can check them. This module needs no registry.
 """
 
 import base64
@@ -22,18 +22,20 @@ from registry.errors import UsageError
 from registry.untrusted import decode
 
 DOMAIN: Final = f"shuffleboard chain head {formats.CHAIN}\n".encode()
-"""Beginning of the signed bytes, before the statement, with the number of the chain's format. If that is raised, stored
-signatures are still checked with the number that they were made with."""
+"""First line of the signed bytes, with the number of the chain's format.
+
+If that number is raised, stored signatures are still checked with the number they were made with.
+"""
 KEYS: Final = frozenset({"at", "head", "key", "length", "registry"})
 """Keys of a statement."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """The statement that a registry's chain had this head.
+    """A statement about a registry's chain: its head at a certain time.
 
-    length: links of the chain. at: when it was signed, by the registry's clock. registry: its public URL; empty without
-    one. key: fingerprint of the signing key.
+    length: number of links in the chain. at: time of the signature by the registry's clock. registry: its public URL,
+    empty if it has none. key: fingerprint of the signing key.
     """
 
     head: str
@@ -44,7 +46,7 @@ class Statement:
 
     @property
     def text(self) -> str:
-        """Return canonical JSON: sorted keys, no blanks, UTF-8."""
+        """Return the statement as canonical JSON: sorted keys, no blanks, UTF-8."""
         return canonical_json(
             {
                 "head": self.head,
@@ -71,7 +73,7 @@ class Signed:
 
     @property
     def holds(self) -> bool:
-        """Check that the key that the statement names signed these bytes."""
+        """Return whether the signature is valid and was made with the key that the statement names."""
         if fingerprint(self.public_key) != self.statement.key:
             return False
         try:
@@ -90,7 +92,7 @@ class Signed:
 
 
 def sign(key: Ed25519PrivateKey, head: str, length: int, at: datetime, registry: str) -> Signed:
-    """Sign a head. The same statement always has the same signature."""
+    """Sign the head of a chain. The same statement always has the same signature."""
     public = key.public_key()
     statement = Statement(head, length, at, registry, fingerprint(public))
     return Signed(statement, public, key.sign(statement.signed_bytes))
@@ -138,21 +140,21 @@ def read_statement(text: str) -> Statement:
     """Read a statement from its canonical text. Raises ValueError for any other text."""
     message = "the statement is not as this version of the program writes it"
     try:
-        found = decode(text)
+        fields = decode(text)
         statement = Statement(
-            found["head"], found["length"], datetime.fromisoformat(found["at"]), found["registry"], found["key"]
+            fields["head"], fields["length"], datetime.fromisoformat(fields["at"]), fields["registry"], fields["key"]
         )
-        written = statement.text
-        named = all(isinstance(found[key], str) for key in KEYS - {"length"}) and is_digest(found["head"])
+        canonical = statement.text
+        named = all(isinstance(fields[key], str) for key in KEYS - {"length"}) and is_digest(fields["head"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(message) from error
-    # Any other content of the text would be signed as well.
-    length = found["length"]
-    if not named or written != text or statement.at.tzinfo is None or type(length) is not int or length < 1:
+    # Any other content of the text would be covered by the signature as well.
+    length = fields["length"]
+    if not named or canonical != text or statement.at.tzinfo is None or type(length) is not int or length < 1:
         raise ValueError(message)
     return statement
 
 
 def is_digest(value: Any) -> bool:
-    """Check that this is a SHA-256 in lower-case hexadecimal digits."""
+    """Return whether a value is a SHA-256 in lower-case hexadecimal digits."""
     return isinstance(value, str) and len(value) == DIGEST_LENGTH and not set(value) - set("0123456789abcdef")

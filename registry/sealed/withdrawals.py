@@ -1,8 +1,8 @@
 """Evaluations that no longer count: withdrawn because they were wrong, or superseded by another.
 
-A sealed evaluation never changes, so a withdrawal is a separate row, with a reason. Its page and numbers stay,
-under a banner; it is removed from the leaderboard and the boards, nothing is copied from it any more, and existing
-copies are flagged.
+A sealed evaluation never changes, so a withdrawal is a separate row, with a reason. The evaluation's page and numbers
+remain, under a banner; it is removed from the leaderboard and the boards, nothing is copied from it any more, and
+existing copies are flagged.
 """
 
 from typing import Any, Final
@@ -24,15 +24,15 @@ MAX_REASON: Final = 2000
 def withdraw(session: Session, evaluation_id: int, reason: str, *, actor: str = "command line") -> Withdrawal:
     """Withdraw a sealed evaluation.
 
-    Raises QueueError if it is not sealed or already no longer counts, UsageError without a reason.
+    Raises QueueError if it is not sealed or was already withdrawn or superseded, UsageError without a reason.
     """
     return _add(session, evaluation_id, "withdrawn", None, reason, actor)
 
 
 def supersede(session: Session, evaluation_id: int, by: int, reason: str, *, actor: str = "command line") -> Withdrawal:
-    """Replace an evaluation with another sealed one of the same model and benchmark.
+    """Replace an evaluation with another sealed evaluation of the same model and benchmark.
 
-    Raises UsageError if `by` is the same, of another model or benchmark, or does not count itself.
+    Raises UsageError if `by` is the same evaluation, is of another model or benchmark, or no longer counts itself.
     """
     evaluation, other = find_evaluation(session, evaluation_id), find_evaluation(session, by)
     if evaluation.id == other.id:
@@ -66,9 +66,9 @@ def _add(
             f"evaluation {evaluation_id} is {evaluation.state}, and only sealed ones can be withdrawn; to stop it: "
             f"{propose('evaluations cancel', evaluation_id)}"
         )
-    known = withdrawal_of(session, evaluation_id)
-    if known is not None:
-        raise QueueError(f"evaluation {evaluation_id} was already {known.kind} ({known.reason})")
+    previous = withdrawal_of(session, evaluation_id)
+    if previous is not None:
+        raise QueueError(f"evaluation {evaluation_id} was already {previous.kind} ({previous.reason})")
     now = session.scalar(select(database_now()))
     row = Withdrawal(
         evaluation_id=evaluation_id, kind=kind, superseded_by=superseded_by, reason=text, actor=actor, at=now
@@ -103,12 +103,12 @@ def withdrawal_document(evaluation: Evaluation, row: Withdrawal) -> dict[str, An
 
 
 def withdrawal_digest(evaluation: Evaluation, row: Withdrawal) -> str:
-    """Return the digest of a withdrawal in the chain."""
+    """Return the digest under which the chain records a withdrawal."""
     return specification_digest(withdrawal_document(evaluation, row))
 
 
 def copies_of(session: Session, evaluation_id: int) -> list[int]:
-    """Return the evaluations with results that were copied from this one."""
+    """Return the evaluations that contain results copied from this one."""
     evaluation = find_evaluation(session, evaluation_id)
     query = select(EvaluationSource.evaluation_id).where(EvaluationSource.seal == evaluation.seal)
     return list(session.scalars(query.order_by(EvaluationSource.evaluation_id)))

@@ -1,4 +1,4 @@
-"""Verification: everything that is stored of a sealed evaluation is recomputed and compared."""
+"""Verification: recompute everything stored about a sealed evaluation, and compare it with the stored values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,8 +31,8 @@ from registry.sealed.verification.inputs import (
 from registry.sealed.verification.place import (
     check_link,
     check_withdrawals,
-    find_gone,
     find_misplaced_snapshots,
+    find_unmatched_links,
     newest_snapshots,
     snapshot_problems,
 )
@@ -50,30 +50,31 @@ __all__ = ["OUTSIDE", "TOLERANCE", "Findings", "alike", "verify_all", "verify_ev
 
 
 def verify_evaluation(session: Session, evaluation_id: int, *, head: str | None = None) -> dict[str, Any]:
-    """Recompute the stored values of a sealed evaluation, and list everything that differs or cannot be read.
+    """Recompute the stored values of a sealed evaluation, and report everything that differs or cannot be read.
 
-    Prompts, leaves, seal, question scores, PriDe, metrics with their intervals, analyses, copies, the newest snapshots
-    of its boards, and its place in the chain. For an archived evaluation leaves and seal are recomputed from its
-    folder, and metrics compared with those in it; everything else needs its rows restored.
-    head: a head of the chain that was published.
+    This covers prompts, leaves, the seal, question scores, PriDe, metrics with their intervals, analyses, copies, the
+    newest snapshots of its boards, and its place in the chain. For an archived evaluation, leaves and seal are
+    recomputed from its folder, and metrics are compared with the folder's; the rest can be checked only after its rows
+    are restored.
+    head: a published head of the chain.
     Raises NotFoundError for an unknown evaluation.
     """
-    found = Findings()
-    known = attempt(session, found, "evaluation", _is_there, session, evaluation_id)
-    if known is False:
+    findings = Findings()
+    exists = attempt(session, findings, "evaluation", _exists, session, evaluation_id)
+    if exists is False:
         find_evaluation(session, evaluation_id)
-    check_stored(session, evaluation_id, found)
+    check_stored(session, evaluation_id, findings)
     evaluation = None
-    if found.problems:
-        found.add("nothing else was recomputed: it depends on what cannot be read")
+    if findings.problems:
+        findings.add("nothing else was recomputed: it depends on what cannot be read")
     else:
-        evaluation = attempt(session, found, "evaluation", find_evaluation, session, evaluation_id)
+        evaluation = attempt(session, findings, "evaluation", find_evaluation, session, evaluation_id)
     if evaluation is not None:
         if evaluation.seal is None:
-            found.add(f"not sealed: it is {evaluation.state}")
+            findings.add(f"not sealed: it is {evaluation.state}")
         else:
-            _check_sealed(session, evaluation, found)
-            attempt(session, found, "chain", _check_chain, session, head, found)
+            _check_sealed(session, evaluation, findings)
+            attempt(session, findings, "chain", _check_chain, session, head, findings)
     seal = None if evaluation is None else evaluation.seal
     number = None if evaluation is None else evaluation.seal_version
     return {
@@ -81,104 +82,104 @@ def verify_evaluation(session: Session, evaluation_id: int, *, head: str | None 
         "seal": seal,
         "seal_version": number,
         "sealed_columns": [] if number is None else list(list_sealed_columns(number)),
-        "ok": not found.problems,
-        "problems": found.problems,
-        "questions": sorted(found.questions),
+        "ok": not findings.problems,
+        "problems": findings.problems,
+        "questions": sorted(findings.questions),
     }
 
 
-def _is_there(session: Session, evaluation_id: int) -> bool:
+def _exists(session: Session, evaluation_id: int) -> bool:
     return (
         evaluation_id <= MAX_ROW_ID
         and session.scalar(select(Evaluation.id).where(Evaluation.id == evaluation_id)) is not None
     )
 
 
-def _check_chain(session: Session, head: str | None, found: Findings) -> None:
-    found.problems += chain.check_chain(session, head).problems
+def _check_chain(session: Session, head: str | None, findings: Findings) -> None:
+    findings.problems += chain.check_chain(session, head).problems
 
 
-def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> None:
+def _check_sealed(session: Session, evaluation: Evaluation, findings: Findings) -> None:
     def attempt_check(what: str, check: Callable[..., Any], *arguments: Any) -> Any:
-        return attempt(session, found, what, check, *arguments)
+        return attempt(session, findings, what, check, *arguments)
 
     if evaluation.state != "complete":
-        found.add(f"state: it is sealed, yet {evaluation.state}")
-    if not attempt_check("what it refers to", check_references, session, evaluation, found):
+        findings.add(f"state: it is sealed, yet {evaluation.state}")
+    if not attempt_check("what it refers to", check_references, session, evaluation, findings):
         return
-    if not attempt_check("archive", check_archive, session, evaluation, found):
+    if not attempt_check("archive", check_archive, session, evaluation, findings):
         return
-    as_specified = attempt_check("specification", check_specification, evaluation, found)
-    attempt_check("benchmark", check_content, session, evaluation, found)
-    attempt_check("engine", check_fingerprints, session, evaluation, found)
-    attempt_check("seal", check_leaves, session, evaluation, found)
+    as_specified = attempt_check("specification", check_specification, evaluation, findings)
+    attempt_check("benchmark", check_content, session, evaluation, findings)
+    attempt_check("engine", check_fingerprints, session, evaluation, findings)
+    attempt_check("seal", check_leaves, session, evaluation, findings)
     if filter_archived(session, [evaluation.id]):
-        attempt_check("evaluation_metric", check_archived_metrics, session, evaluation, found)
+        attempt_check("evaluation_metric", check_archived_metrics, session, evaluation, findings)
     else:
-        _check_derived(attempt_check, session, evaluation, found, as_specified=bool(as_specified))
-    attempt_check("chain", check_link, session, evaluation, found)
-    attempt_check("withdrawal", check_withdrawals, session, evaluation, found)
-    attempt_check("board_snapshot", _check_newest_snapshots, session, evaluation, found)
-    attempt_check("board_snapshot", _check_places, session, found)
+        _check_derived(attempt_check, session, evaluation, findings, as_specified=bool(as_specified))
+    attempt_check("chain", check_link, session, evaluation, findings)
+    attempt_check("withdrawal", check_withdrawals, session, evaluation, findings)
+    attempt_check("board_snapshot", _check_newest_snapshots, session, evaluation, findings)
+    attempt_check("board_snapshot", _check_places, session, findings)
 
 
 def _check_derived(
-    checked: Callable[..., Any], session: Session, evaluation: Evaluation, found: Findings, *, as_specified: bool
+    check: Callable[..., Any], session: Session, evaluation: Evaluation, findings: Findings, *, as_specified: bool
 ) -> None:
     """Recompute everything that follows from the rows of an evaluation."""
-    checked("thoughts", check_thoughts, session, evaluation, found)
-    checked("copies", check_copies, session, evaluation, found)
-    checked("question_score", check_scores, session, evaluation.id, found)
-    if found.questions:
-        found.add("prompts, PriDe, metrics and analyses were not recomputed: they depend on what has changed")
+    check("thoughts", check_thoughts, session, evaluation, findings)
+    check("copies", check_copies, session, evaluation, findings)
+    check("question_score", check_scores, session, evaluation.id, findings)
+    if findings.questions:
+        findings.add("prompts, PriDe, metrics and analyses were not recomputed: they depend on what has changed")
     elif as_specified:
-        checked("variants", check_variants, session, evaluation, found)
-        checked("prompts", check_prompts, session, evaluation, found)
-        checked("sample", check_sample, session, evaluation, found)
-        checked("question_pride", check_pride, session, evaluation.id, found)
-        checked("how it was asked", check_asked, session, evaluation, found)
-        checked("evaluation_metric", check_metrics, session, evaluation.id, found)
-        checked("analysis", check_analyses, session, evaluation.id, found)
+        check("variants", check_variants, session, evaluation, findings)
+        check("prompts", check_prompts, session, evaluation, findings)
+        check("sample", check_sample, session, evaluation, findings)
+        check("question_pride", check_pride, session, evaluation.id, findings)
+        check("how it was asked", check_asked, session, evaluation, findings)
+        check("evaluation_metric", check_metrics, session, evaluation.id, findings)
+        check("analysis", check_analyses, session, evaluation.id, findings)
 
 
-def _check_newest_snapshots(session: Session, evaluation: Evaluation, found: Findings) -> None:
+def _check_newest_snapshots(session: Session, evaluation: Evaluation, findings: Findings) -> None:
     for snapshot in newest_snapshots(session, evaluation):
-        found.problems += snapshot_problems(session, snapshot)
+        findings.problems += snapshot_problems(session, snapshot)
 
 
-def _check_places(session: Session, found: Findings) -> None:
-    found.problems += find_misplaced_snapshots(session)
+def _check_places(session: Session, findings: Findings) -> None:
+    findings.problems += find_misplaced_snapshots(session)
 
 
-def _check_snapshot(session: Session, snapshot_id: int, found: Findings) -> None:
-    found.problems += snapshot_problems(session, session.get_one(BoardSnapshot, snapshot_id))
+def _check_snapshot(session: Session, snapshot_id: int, findings: Findings) -> None:
+    findings.problems += snapshot_problems(session, session.get_one(BoardSnapshot, snapshot_id))
 
 
-def _check_gone(session: Session, found: Findings) -> None:
-    found.problems += find_gone(session)
+def _check_unmatched_links(session: Session, findings: Findings) -> None:
+    findings.problems += find_unmatched_links(session)
 
 
 def verify_all(session: Session, *, head: str | None = None) -> dict[str, Any]:
-    """Verify every sealed evaluation, every snapshot and the chain, and that nothing in the chain is missing."""
-    found = Findings()
-    attempt(session, found, "database file", check_pages, session, found)
+    """Verify every sealed evaluation, every snapshot and the chain, and check that no link has lost its row."""
+    findings = Findings()
+    attempt(session, findings, "database file", check_pages, session, findings)
     sealed = select(Evaluation.id).where(Evaluation.seal.is_not(None)).order_by(Evaluation.id)
     reports = []
-    for evaluation_id in attempt(session, found, "evaluation", _ids, session, sealed) or ():
+    for evaluation_id in attempt(session, findings, "evaluation", _ids, session, sealed) or ():
         reports.append(verify_evaluation(session, evaluation_id))
         session.expunge_all()
-    check_stored(session, None, found)
-    attempt(session, found, "chain", _check_chain, session, head, found)
+    check_stored(session, None, findings)
+    attempt(session, findings, "chain", _check_chain, session, head, findings)
     snapshots = select(BoardSnapshot.id).order_by(BoardSnapshot.id)
-    for snapshot_id in attempt(session, found, "board_snapshot", _ids, session, snapshots) or ():
-        attempt(session, found, f"board_snapshot {snapshot_id}", _check_snapshot, session, snapshot_id, found)
+    for snapshot_id in attempt(session, findings, "board_snapshot", _ids, session, snapshots) or ():
+        attempt(session, findings, f"board_snapshot {snapshot_id}", _check_snapshot, session, snapshot_id, findings)
         session.expunge_all()
-    attempt(session, found, "board_snapshot", _check_places, session, found)
-    attempt(session, found, "chain", _check_gone, session, found)
+    attempt(session, findings, "board_snapshot", _check_places, session, findings)
+    attempt(session, findings, "chain", _check_unmatched_links, session, findings)
     return {
-        "ok": not found.problems and all(report["ok"] for report in reports),
+        "ok": not findings.problems and all(report["ok"] for report in reports),
         "evaluations": reports,
-        "problems": list(dict.fromkeys(found.problems)),
+        "problems": list(dict.fromkeys(findings.problems)),
     }
 
 

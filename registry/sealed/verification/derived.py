@@ -35,10 +35,10 @@ from registry.tables import (
 _CHUNK: Final = 500
 
 
-def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Build every prompt again whose digest is stored, and compare the digest and the order that was shown.
+def check_prompts(session: Session, evaluation: Evaluation, findings: Findings) -> None:
+    """Rebuild every prompt whose digest is stored, and compare its digest and its order of options.
 
-    Of all answers, which of them are to the same prompt.
+    Also check the stored grouping of answers by prompt.
     """
     definition = load_variants(evaluation.variant_set)
     if definition.kind != "imported" and not definition.is_current(evaluation.variant_set.version):
@@ -47,16 +47,16 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
     ids = session.scalars(wanted.order_by(EvaluationQuestion.question_id)).all()
     wrong: dict[str, set[str]] = {}
     for start in range(0, len(ids), _CHUNK):
-        for problem, name in _wrong_prompts(session, evaluation, definition, ids[start : start + _CHUNK]):
+        for problem, name in _find_wrong_prompts(session, evaluation, definition, ids[start : start + _CHUNK]):
             wrong.setdefault(problem, set()).add(name)
     for problem, names in wrong.items():
-        found.of_questions(names, problem)
+        findings.add_questions(names, problem)
 
 
-def _wrong_prompts(
+def _find_wrong_prompts(
     session: Session, evaluation: Evaluation, definition: VariantSetDefinition, ids: Sequence[int]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (problem, external id) of these questions."""
+    """Yield (problem, external id) for each of these questions that has a problem."""
     stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
     numbered: dict[int, list[tuple[int, int, list[int]]]] = {}
     prediction = Prediction
@@ -72,20 +72,22 @@ def _wrong_prompts(
     ).all()
     for question in questions:
         if not _have_right_numbers(definition, question, evaluation, numbered[question.id]):
-            yield _NUMBERED, question.external_id
-    built, problems = _rebuilt(session, evaluation, [question for question in questions if question.id in stored])
+            yield _GROUPING, question.external_id
+    built, problems = _rebuild_prompts(
+        session, evaluation, [question for question in questions if question.id in stored]
+    )
     yield from problems
     for question in questions:
         made = built.get(question.id)
         if made is not None and any(made.get(variant) != shown for variant, shown in stored[question.id].items()):
             yield "its rebuilt prompts are not what was asked", question.external_id
-        # Ten thousand questions with their options are much to keep.
+        # Ten thousand questions with their options would take too much memory.
         for option in question.options:
             session.expunge(option)
         session.expunge(question)
 
 
-_NUMBERED: Final = "which of its answers are to the same prompt is not what the orders and texts that were shown say"
+_GROUPING: Final = "which of its answers are to the same prompt is not what the orders and texts that were shown say"
 
 
 def _have_right_numbers(
@@ -94,9 +96,10 @@ def _have_right_numbers(
     evaluation: Evaluation,
     rows: Sequence[tuple[int, int, list[int]]],
 ) -> bool:
-    """Return whether answers have the number of their prompt. rows: (number, variant, order).
+    """Return whether each answer's stored prompt key identifies its prompt. rows: (prompt key, variant, order).
 
-    Recorded orders are numbered as in their file, so equal orders must have one number.
+    Recorded orders were numbered in the order of their file, which is unknown here, so only the grouping is checked:
+    equal orders must share a number.
     """
     keys = PromptKeys(definition, question_shape(question), lists_options=evaluation.lists_options)
     pairs = {(number, keys.of(keys.recorded(variant, tuple(order)))) for number, variant, order in rows}
@@ -107,10 +110,10 @@ def _have_right_numbers(
 _Built = dict[int, dict[int, tuple[str, list[int]]]]
 
 
-def _rebuilt(
+def _rebuild_prompts(
     session: Session, evaluation: Evaluation, questions: Sequence[Question]
 ) -> tuple[_Built, list[tuple[str, str]]]:
-    """Return the result of `_build_prompts` for questions with prompts, and (problem, external id) for the others."""
+    """Return the result of `_build_prompts`, and (problem, external id) for questions for which it fails."""
     try:
         return _build_prompts(session, evaluation, questions), []
     except (ShuffleboardError, LookupError) as error:
@@ -119,38 +122,38 @@ def _rebuilt(
     built: _Built = {}
     problems: list[tuple[str, str]] = []
     for question in questions:
-        made, problem = _rebuilt(session, evaluation, [question])
+        made, problem = _rebuild_prompts(session, evaluation, [question])
         built |= made
         problems += problem
     return built, problems
 
 
 def _build_prompts(session: Session, evaluation: Evaluation, questions: Sequence[Question]) -> _Built:
-    """Map question id to variant to the digest of its prompt and the order that it shows."""
-    found: dict[int, dict[int, tuple[str, list[int]]]] = {}
+    """Map question id to variant to the prompt's digest and its order of options."""
+    built: dict[int, dict[int, tuple[str, list[int]]]] = {}
     for item in prompts_of(session, evaluation, list(questions)):
         shown = (item.prompt.digest, list(item.variant.order))
-        found.setdefault(item.question_id, {})[item.variant.ordinal] = shown
-    return found
+        built.setdefault(item.question_id, {})[item.variant.ordinal] = shown
+    return built
 
 
-def check_scores(session: Session, evaluation_id: int, found: Findings) -> None:
-    """Check question scores against their view."""
+def check_scores(session: Session, evaluation_id: int, findings: Findings) -> None:
+    """Compare the stored question scores with the view that computes them."""
     scores = QuestionScore.__table__
     columns = [column.name for column in scores.columns]
     statistics = table("question_statistics", *(column(name) for name in columns))
     stored = _by_question(session.execute(select(scores).where(scores.c.evaluation_id == evaluation_id)))
     computed = _by_question(session.execute(select(statistics).where(statistics.c.evaluation_id == evaluation_id)))
     changed = [key for key in stored.keys() | computed.keys() if not alike(stored.get(key), computed.get(key))]
-    found.of_questions(names_of(session, changed), "question_score differs from its predictions")
+    findings.add_questions(names_of(session, changed), "question_score differs from its predictions")
 
 
 def _by_question(rows: Result[Any]) -> dict[int, dict[str, Any]]:
     return {row["question_id"]: dict(row) for row in rows.mappings()}
 
 
-def check_pride(session: Session, evaluation_id: int, found: Findings) -> None:
-    """Check PriDe's answers, and that their inputs are kept."""
+def check_pride(session: Session, evaluation_id: int, findings: Findings) -> None:
+    """Check PriDe's answers, and that the analysis from which they were computed is stored."""
     stored = {
         external_id: PrideAnswer(estimation, correct)
         for external_id, estimation, correct in session.execute(
@@ -161,38 +164,38 @@ def check_pride(session: Session, evaluation_id: int, found: Findings) -> None:
     }
     pride = compute_pride(session, evaluation_id)
     computed = pride.answers if pride.priors else {}
-    found.of_questions(
+    findings.add_questions(
         (name for name in stored.keys() | computed.keys() if stored.get(name) != computed.get(name)),
         "question_pride differs from its predictions",
     )
-    kept = select(Analysis.id).filter_by(
+    inputs = select(Analysis.id).filter_by(
         evaluation_id=evaluation_id, kind=PRIDE, parameters_digest=specification_digest(pride_parameters(ALPHA))
     )
-    if computed and session.scalar(kept) is None:
-        found.add("analysis pride: what PriDe's answers were computed from is missing")
+    if computed and session.scalar(inputs) is None:
+        findings.add("analysis pride: what PriDe's answers were computed from is missing")
 
 
-def check_sample(session: Session, evaluation: Evaluation, found: Findings) -> None:
+def check_sample(session: Session, evaluation: Evaluation, findings: Findings) -> None:
     """Draw the sample of an evaluation's questions again, and compare it with the stored questions."""
     if evaluation.sampled_from is None:
         return
-    kept = evaluation.specification["questions"]
+    stored = evaluation.specification["questions"]
     try:
-        drawn, again = choose_again(session, evaluation.benchmark_version, kept)
+        drawn, again = choose_again(session, evaluation.benchmark_version, stored)
     except ShuffleboardError as error:
-        found.add(f"sample: {error}")
+        findings.add(f"sample: {error}")
         return
-    if again != kept:
-        found.add(f"sample: it was drawn from {kept['sample']['of']} questions; now there is another number")
+    if again != stored:
+        findings.add(f"sample: it was drawn from {stored['sample']['of']} questions; now there is another number")
     asked_question = EvaluationQuestion
     asked = set(
         session.scalars(select(asked_question.question_id).where(asked_question.evaluation_id == evaluation.id))
     )
     wrong = asked ^ {question.id for question in drawn}
-    found.of_questions(names_of(session, wrong), "the sample that was asked is not the one that its seed draws")
+    findings.add_questions(names_of(session, wrong), "the sample that was asked is not the one that its seed draws")
 
 
-_STATED: Final = (
+_COMPARED: Final = (
     "value",
     "n",
     "interval_low",
@@ -203,10 +206,10 @@ _STATED: Final = (
 )
 
 
-def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None:
-    """Check every metric in its newest definition over every scope, with its interval, but no older definition."""
+def check_metrics(session: Session, evaluation_id: int, findings: Findings) -> None:
+    """Recompute every metric and its interval for every scope; values of older definitions are not checked."""
     stored = {
-        (row.scope, row.metric): {name: getattr(row, name) for name in _STATED}
+        (row.scope, row.metric): {name: getattr(row, name) for name in _COMPARED}
         for row in session.scalars(select(EvaluationMetric).filter_by(evaluation_id=evaluation_id))
         if row.metric in METRICS and row.definition_version == METRICS[row.metric].definition_version
     }
@@ -221,40 +224,40 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
             }
             row = stored.pop((scope, name), None)
             if row is None:
-                found.add(f"metric {name} ({scope}): missing")
+                findings.add(f"metric {name} ({scope}): missing")
             elif not alike(row, computed):
-                different = [key for key in _STATED if not alike(row[key], computed[key])]
+                different = [key for key in _COMPARED if not alike(row[key], computed[key])]
                 listed = "; ".join(f"{key} stored {row[key]}, computed {computed[key]}" for key in different)
-                found.add(f"metric {name} ({scope}): {listed}")
+                findings.add(f"metric {name} ({scope}): {listed}")
     for scope, name in sorted(stored):
-        found.add(f"metric {name} ({scope}): no question counts there")
+        findings.add(f"metric {name} ({scope}): no question counts there")
 
 
-def check_asked(session: Session, evaluation: Evaluation, found: Findings) -> None:
+def check_asked(session: Session, evaluation: Evaluation, findings: Findings) -> None:
     """Compare the evaluation's facts about prompts and texts with its questions, answers and texts."""
     for name, computed in (compute_asked(session, evaluation.id) | compute_written(session, evaluation.id)).items():
         stored = getattr(evaluation, name)
         if not alike(stored, computed):
-            found.add(f"{name}: stored {stored}, computed {computed}")
+            findings.add(f"{name}: stored {stored}, computed {computed}")
 
 
-def check_analyses(session: Session, evaluation_id: int, found: Findings) -> None:
+def check_analyses(session: Session, evaluation_id: int, findings: Findings) -> None:
     """Check analyses by computing them again from their parameters."""
     computed: dict[str, Callable[[Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]] = {
-        PRIDE: lambda given: (
-            pride_parameters(float(given["alpha"])),
-            pride_result(compute_pride(session, evaluation_id, float(given["alpha"]))),
+        PRIDE: lambda parameters: (
+            pride_parameters(float(parameters["alpha"])),
+            pride_result(compute_pride(session, evaluation_id, float(parameters["alpha"]))),
         ),
         CORA: lambda _: compute_cora_analysis(session, evaluation_id)[1:],
     }
     rows = session.scalars(select(Analysis).filter_by(evaluation_id=evaluation_id).order_by(Analysis.id)).all()
     for row in rows:
         if row.kind not in computed:
-            found.add(f"analysis {row.kind}: unknown kind of analysis")
+            findings.add(f"analysis {row.kind}: unknown kind of analysis")
             continue
         if specification_digest(row.parameters) != row.parameters_digest:
-            found.add(f"analysis {row.kind}: its parameters do not match their digest")
+            findings.add(f"analysis {row.kind}: its parameters do not match their digest")
             continue
         parameters, result = computed[row.kind](row.parameters)
         if not alike(row.parameters, parameters) or not alike(row.result, result):
-            found.add(f"analysis {row.kind}: recomputing it gives another result")
+            findings.add(f"analysis {row.kind}: recomputing it gives another result")

@@ -11,14 +11,14 @@ from sqlalchemy.orm import Session
 from registry.tables import Question
 
 TOLERANCE: Final = 1e-9
-"""Stored numbers against computed ones: PostgreSQL's parallel sums differ in the last bits from run to run."""
+"""Accepted difference of stored and computed numbers: PostgreSQL's parallel sums vary in the last bits."""
 OF_INTERVALS: Final = 1e-6
-"""Ends lie between resampled values: a last digit of a percentile's level moves them by more than itself."""
+"""Accepted difference for the ends of intervals, which are interpolated: that magnifies rounding errors."""
 
 _CHUNK: Final = 500
 
 LISTED: Final = 10
-"""Number of questions that are named for one kind of difference; the rest is counted."""
+"""Maximum number of questions listed by name for one problem; the rest are only counted."""
 
 OUTSIDE: Final[dict[str, dict[str, str]]] = {
     "evaluation": {
@@ -56,22 +56,22 @@ OUTSIDE: Final[dict[str, dict[str, str]]] = {
     "board_snapshot": {"id": "its number here; its standings reach it through it"},
     "withdrawal": {"id": "its number here"},
 }
-"""Table to the columns of sealed rows that no check covers, and why."""
+"""Map each table to the columns of sealed rows that no check covers, with the reason."""
 
 
 @dataclass
 class Findings:
-    """The differences found. questions: the external ids of questions with a problem."""
+    """The problems that a verification found. questions: the external ids of questions with a problem."""
 
     problems: list[str] = field(default_factory=list)
     questions: set[str] = field(default_factory=set)
 
     def add(self, problem: str) -> None:
-        """Note a problem of the evaluation as a whole."""
+        """Add a problem of the evaluation as a whole."""
         self.problems.append(problem)
 
-    def of_questions(self, names: Iterable[str], problem: str) -> None:
-        """Note a problem of each of these questions; `problem` continues the sentence after the question's name."""
+    def add_questions(self, names: Iterable[str], problem: str) -> None:
+        """Add a problem of each of these questions; `problem` continues a message that begins with the name."""
         listed = sorted(set(names))
         self.questions.update(listed)
         self.problems += [f"question {name}: {problem}" for name in listed[:LISTED]]
@@ -90,7 +90,10 @@ def names_of(session: Session, ids: Iterable[int]) -> list[str]:
 
 
 def alike(one: Any, other: Any, tolerance: float = TOLERANCE) -> bool:
-    """Compare two values: numbers within the tolerance, intervals within theirs; 1 is True, as in SQLite."""
+    """Return whether two values are equal: numbers within `tolerance`, intervals within OF_INTERVALS.
+
+    True equals 1, because SQLite stores booleans as integers.
+    """
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(
             alike(value, other[key], OF_INTERVALS if "interval" in str(key) else tolerance)

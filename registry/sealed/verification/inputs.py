@@ -30,8 +30,8 @@ from registry.tables import (
 )
 
 
-def check_references(session: Session, evaluation: Evaluation, found: Findings) -> bool:
-    """Check that the rows that an evaluation points to exist; return whether they do."""
+def check_references(session: Session, evaluation: Evaluation, findings: Findings) -> bool:
+    """Return whether all rows that an evaluation refers to exist, and report the missing ones."""
     pointed: tuple[tuple[str, type[Base], int], ...] = (
         ("model revision", ModelRevision, evaluation.model_revision_id),
         ("benchmark version", BenchmarkVersion, evaluation.benchmark_version_id),
@@ -46,35 +46,35 @@ def check_references(session: Session, evaluation: Evaluation, found: Findings) 
         )
         missing = [what for what, table, row_id in named if session.get(table, row_id) is None]
     for what in missing:
-        found.add(f"{what}: what it refers to is missing")
+        findings.add(f"{what}: what it refers to is missing")
     return not missing
 
 
-def check_specification(evaluation: Evaluation, found: Findings) -> bool:
+def check_specification(evaluation: Evaluation, findings: Findings) -> bool:
     """Check that files and benchmarks still match the specification's digests; return whether they do."""
-    specification, before = evaluation.specification, len(found.problems)
+    specification, before = evaluation.specification, len(findings.problems)
     if specification_digest(specification) != evaluation.specification_digest:
-        found.add("specification: it does not match the stored digest")
+        findings.add("specification: it does not match the stored digest")
     questions = evaluation.benchmark_version.questions
     if compute_asked_digest(specification, evaluation.questions, questions) != evaluation.asked_digest:
-        found.add("specification: what it asks is not what the stored digest compares it by")
+        findings.add("specification: what it asks is not what the stored digest compares it by")
     if evaluation.replayed_from != specification["engine"].get("replayed_from"):
-        found.add("specification: the evaluation that it was replayed from is not the one that it names")
+        findings.add("specification: the evaluation that it was replayed from is not the one that it names")
     if model_identity(evaluation.model_revision) != specification["model"]:
-        found.add("model: the revision's digests or settings are not those that the specification names")
+        findings.add("model: the revision's digests or settings are not those that the specification names")
     template, digest = evaluation.model_revision.chat_template, evaluation.model_revision.chat_template_digest
     if (None if template is None else sha256_text(template)) != digest:
-        found.add("model: its chat template does not match its digest")
+        findings.add("model: its chat template does not match its digest")
     version = evaluation.benchmark_version
     named = {"name": version.benchmark.name, "content_digest": version.content_digest}
     if named != specification["benchmark"]:
-        found.add("benchmark: it is not the one that the specification names")
+        findings.add("benchmark: it is not the one that the specification names")
     protocol = evaluation.protocol
     definition = specification["protocol"]
     if (protocol.definition, protocol.digest) != (definition, specification_digest(definition)):
-        found.add("protocol: it is not the one that the specification names")
+        findings.add("protocol: it is not the one that the specification names")
     elif (protocol.name, protocol.shots) != (definition["name"], definition["shots"]):
-        found.add("protocol: its name or number of examples is not that of its definition")
+        findings.add("protocol: its name or number of examples is not that of its definition")
     variants = specification["variants"]
     stored = evaluation.variant_set
     meant = VariantSetDefinition(variants["kind"], variants["parameters"], stored.content)
@@ -84,19 +84,19 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
         variants["parameters"],
         specification_digest(variants),
     ):
-        found.add("variants: the set is not the one that the specification names")
+        findings.add("variants: the set is not the one that the specification names")
     elif not meant.is_of_its_files():
-        found.add("variants: what was read from a file does not match its digest")
+        findings.add("variants: what was read from a file does not match its digest")
     elif stored.name != meant.name or (
         # A later version of a kind may change the texts of inserted options.
         meant.is_current(variants["version"])
         and stored.inserted != {str(ordinal): words for ordinal, words in meant.inserted().items()}
     ):
-        found.add("variants: the name or the inserted texts are not those of the set")
-    return len(found.problems) == before
+        findings.add("variants: the name or the inserted texts are not those of the set")
+    return len(findings.problems) == before
 
 
-def check_content(session: Session, evaluation: Evaluation, found: Findings) -> None:
+def check_content(session: Session, evaluation: Evaluation, findings: Findings) -> None:
     """Check the benchmark's content against its digest, and that all questions of the evaluation belong to it."""
     version = evaluation.benchmark_version
     options: dict[int, list[str]] = {}
@@ -123,9 +123,9 @@ def check_content(session: Session, evaluation: Evaluation, found: Findings) -> 
         )
     counted = (len(parts[False]), len(parts[True]))
     if content_digest(parts[False], parts[True]) != version.content_digest:
-        found.add("benchmark: its questions, options or examples do not match its digest")
+        findings.add("benchmark: its questions, options or examples do not match its digest")
     elif (version.questions, version.few_shot_examples) != counted:
-        found.add("benchmark: its stored numbers of questions or examples are wrong")
+        findings.add("benchmark: its stored numbers of questions or examples are wrong")
     foreign = (
         select(Question.external_id)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
@@ -134,11 +134,11 @@ def check_content(session: Session, evaluation: Evaluation, found: Findings) -> 
             or_(Question.benchmark_version_id != version.id, Question.few_shot),
         )
     )
-    found.of_questions(session.scalars(foreign), "does not belong to the benchmark version that was evaluated")
+    findings.add_questions(session.scalars(foreign), "does not belong to the benchmark version that was evaluated")
 
 
-def check_variants(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Check the stored names of variants against the kind's function, for every number of options."""
+def check_variants(session: Session, evaluation: Evaluation, findings: Findings) -> None:
+    """Compare the stored names of variants with the names that their kind generates, for each number of options."""
     stored = evaluation.variant_set
     definition = load_variants(stored)
     if stored.kind == "imported" or not definition.is_current(stored.version):
@@ -159,12 +159,12 @@ def check_variants(session: Session, evaluation: Evaluation, found: Findings) ->
         try:
             listed = definition.names(QuestionShape(row.external_id, n_options, row.answer))
         except ShuffleboardError:
-            continue  # the kind has none for so few options
+            continue  # the kind has no variants for so few options
         if names.get(n_options) != listed:
-            found.add(f"variants: the names for {n_options} options are not those of {stored.name}")
+            findings.add(f"variants: the names for {n_options} options are not those of {stored.name}")
 
 
-def check_fingerprints(session: Session, evaluation: Evaluation, found: Findings) -> None:
+def check_fingerprints(session: Session, evaluation: Evaluation, findings: Findings) -> None:
     """Check engine fingerprints against their digests."""
     query = (
         select(EngineFingerprint.digest, EngineFingerprint.document)
@@ -175,4 +175,4 @@ def check_fingerprints(session: Session, evaluation: Evaluation, found: Findings
     )
     for digest, document in session.execute(query):
         if specification_digest(document) != digest:
-            found.add(f"engine: fingerprint {digest[:12]}… does not match its digest")
+            findings.add(f"engine: fingerprint {digest[:12]}… does not match its digest")

@@ -17,30 +17,30 @@ from registry.sealed.withdrawals import withdrawal_digest
 from registry.tables import Board, BoardEntry, BoardSnapshot, BoardStanding, ChainLink, Evaluation, Withdrawal
 
 
-def check_link(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Check the seal's link in the chain, and the names in it."""
+def check_link(session: Session, evaluation: Evaluation, findings: Findings) -> None:
+    """Check that the chain contains the seal, with the names and the request of the evaluation."""
     assert evaluation.seal is not None
     linked, same = chain.is_linked(session, "seal", evaluation.seal, local_labels(evaluation))
     if not linked:
-        found.add("chain: it does not contain this seal; the seal was replaced")
+        findings.add("chain: it does not contain this seal; the seal was replaced")
     elif not same:
-        found.add(
+        findings.add(
             "chain: its requester, time of request, or the names of its model, benchmark or protocol are not as they "
             "were when it was sealed"
         )
 
 
-def check_withdrawals(session: Session, evaluation: Evaluation, found: Findings) -> None:
+def check_withdrawals(session: Session, evaluation: Evaluation, findings: Findings) -> None:
     """Check the withdrawals of this evaluation, and that no withdrawal of any evaluation is missing."""
     linked = set(session.scalars(select(ChainLink.subject).filter_by(kind="withdrawal")))
     query = select(Evaluation, Withdrawal).join(Withdrawal, Withdrawal.evaluation_id == Evaluation.id)
     for other, row in session.execute(query):
         digest = withdrawal_digest(other, row)
         if digest not in linked and other.id == evaluation.id:
-            found.add(f"withdrawal: that it was {row.kind}, or why, is not what the chain says")
+            findings.add(f"withdrawal: that it was {row.kind}, or why, is not what the chain says")
         linked.discard(digest)
     for digest in sorted(linked):
-        found.add(f"chain: withdrawal {digest} is no longer in the registry, or has changed")
+        findings.add(f"chain: withdrawal {digest} is no longer in the registry, or has changed")
 
 
 def newest_snapshots(session: Session, evaluation: Evaluation) -> Iterator[BoardSnapshot]:
@@ -59,7 +59,7 @@ def newest_snapshots(session: Session, evaluation: Evaluation) -> Iterator[Board
 
 
 def find_misplaced_snapshots(session: Session) -> Iterator[str]:
-    """Yield the snapshots that the chain does not contain with their board and their time."""
+    """Yield a problem for each snapshot that the chain does not contain with its board and its time."""
     links = select(ChainLink.subject, ChainLink.labels).filter_by(kind="snapshot")
     linked = {(row.subject, row.labels) for row in session.execute(links)}
     stored = select(BoardSnapshot.digest, BoardSnapshot.as_of, Board.digest.label("board")).outerjoin(
@@ -71,7 +71,7 @@ def find_misplaced_snapshots(session: Session) -> Iterator[str]:
 
 
 def snapshot_problems(session: Session, snapshot: BoardSnapshot) -> list[str]:
-    """Return the problems of a board's snapshot: its digest, its board, its standings."""
+    """Check the digest, the board and the standings of a snapshot, and return the problems."""
     document = snapshot.document
     name = f"board {document['board']}, snapshot {snapshot.digest[:12]}…"
     problems = []
@@ -101,13 +101,13 @@ def snapshot_problems(session: Session, snapshot: BoardSnapshot) -> list[str]:
     return problems
 
 
-def find_gone(session: Session) -> Iterator[str]:
-    """Yield subjects of links that are no longer in the registry, and rows in it without a link."""
-    held: dict[str, Counter[Any]] = {
+def find_unmatched_links(session: Session) -> Iterator[str]:
+    """Yield a problem for each link whose row is gone, and for each seal or snapshot without a link."""
+    stored: dict[str, Counter[Any]] = {
         "seal": Counter(session.scalars(select(Evaluation.seal).where(Evaluation.seal.is_not(None)))),
         "snapshot": Counter(session.scalars(select(BoardSnapshot.digest))),
     }
-    for kind, counted in held.items():
+    for kind, counted in stored.items():
         linked = Counter(session.scalars(select(ChainLink.subject).filter_by(kind=kind)))
         for subject in linked - counted:
             yield f"chain: {kind} {subject} is no longer in the registry"

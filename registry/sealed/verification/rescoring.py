@@ -1,4 +1,4 @@
-"""Scoring a sample of a sealed evaluation's prompts again, to see whether the numbers are the same."""
+"""Score a sample of a sealed evaluation's prompts again, and compare the results with the stored ones."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ TOLERANCE: Final = 1e-4
 """
 
 LOW_PRECISION_TOLERANCE: Final = 0.05
-"""The same in 16 bits or less, which round differently in products of another shape."""
+"""The same for 16 bits or fewer: rounding depends on the shape of a matrix product."""
 
 LISTED: Final = 10
 
@@ -42,24 +42,28 @@ class Rescorer(Protocol):
         sample: Sequence[Key],
         fingerprint: Mapping[str, Any],
     ) -> tuple[dict[Key, dict[str, Any]], dict[str, Any]]:
-        """Return new results of the prompts and the fingerprint of their engine; `fingerprint`: the first time's."""
+        """Return the new results of the prompts, and the fingerprint of their engine.
+
+        fingerprint: of the engine that scored the prompts the first time.
+        """
         ...
 
     def promises_same_bits(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        """Return whether two fingerprints promise the same bits for a prompt."""
+        """Return whether engines with these two fingerprints give bit-identical results."""
         ...
 
 
 def rescore_evaluation(
     engine: Engine, settings: Settings, evaluation_id: int, prompts: int, seed: int, rescorer: Rescorer
 ) -> dict[str, Any]:
-    """Score some prompts again, drawn by `seed`, and compare the results with the stored ones.
+    """Score a random sample of the prompts again, and compare the results with the stored ones.
 
-    largest_difference: of a probability; None if only texts are written. flips: answers that differ. If both were
-    computed canonically on equal engines, every bit must be equal. ok: within the tolerance, and without probabilities,
-    no answer differs.
-    Raises QueueError if it is not sealed, UsageError for recorded outputs, ModelError if the model's files have
-    changed.
+    prompts: the size of the sample, which `seed` determines. In the report, `largest_difference` is that of a
+    probability (None if only texts are written), `flips` lists the answers that differ, and `ok` is true if every
+    difference is within the tolerance or, without probabilities, no answer differs. Equal engines that both compute
+    canonically must agree in every bit.
+    Raises QueueError if the evaluation is not sealed, UsageError for recorded outputs, ModelError if the model's files
+    have changed.
     """
     with read_session(engine) as session:
         evaluation = find_sealed(session, evaluation_id)
@@ -75,9 +79,9 @@ def rescore_evaluation(
                 f"evaluation {evaluation_id} has outputs that were recorded elsewhere: there is no model here to "
                 "score its prompts"
             )
-        sample = _sample(session, evaluation, prompts, seed)
+        sample = _draw_sample(session, evaluation, prompts, seed)
         stored = _load_stored(session, evaluation_id, sample)
-        fingerprints = _fingerprints(session, evaluation_id, sample)
+        fingerprints = _load_fingerprints(session, evaluation_id, sample)
         low = (evaluation.model_revision.dtype or "float32") != "float32" or evaluation.model_revision.quantisation
     now, fingerprint = rescorer.score_again(engine, settings, evaluation_id, sample, fingerprints[sample[0]])
     return _compare(
@@ -86,11 +90,11 @@ def rescore_evaluation(
         now,
         exact=all(rescorer.promises_same_bits(fingerprints[key], fingerprint) for key in sample),
         tolerance=LOW_PRECISION_TOLERANCE if low else TOLERANCE,
-    ) | {"seed": seed, "same_engine": all(_same(fingerprints[key], fingerprint) for key in sample)}
+    ) | {"seed": seed, "same_engine": all(_are_equal(fingerprints[key], fingerprint) for key in sample)}
 
 
-def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -> list[Key]:
-    """Return (question, variant) of a random sample of the model's prompts, by question and variant."""
+def _draw_sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -> list[Key]:
+    """Return a random sample of the model's prompts as sorted (question id, variant)."""
     query = select(Prediction.question_id, Prediction.variant).where(
         Prediction.evaluation_id == evaluation.id, Prediction.prompt_digest.is_not(None)
     )
@@ -134,7 +138,7 @@ def _load_stored(session: Session, evaluation_id: int, sample: Sequence[Key]) ->
     }
 
 
-def _fingerprints(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
+def _load_fingerprints(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
     """Return the engine fingerprint of each prompt of the sample."""
     query = (
         select(EvaluationQuestion.question_id, EngineFingerprint.document)
@@ -146,7 +150,7 @@ def _fingerprints(session: Session, evaluation_id: int, sample: Sequence[Key]) -
     return {key: by_question[key[0]] for key in sample}
 
 
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _are_equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return specification_digest(one) == specification_digest(other)
 
 

@@ -20,60 +20,60 @@ from registry.sealed.verification.findings import Findings, alike, names_of
 from registry.tables import Archive, Evaluation, EvaluationSource, Generation, Prediction, Question, QuestionSeal
 
 
-def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> bool:
-    """Return whether predictions are in their place; report a file that is missing or changed.
+def check_archive(session: Session, evaluation: Evaluation, findings: Findings) -> bool:
+    """Report archive files that are missing or changed; return whether the evaluation's predictions can be checked.
 
-    A missing file whose rows are in the database can be written again, and is not reported.
+    A missing file whose rows are in the database can be written again, so it is not reported.
     """
     row = session.get(Archive, evaluation.id)
     if row is None:
         return True
     archived = row.state == "archived"
     if archived and session.scalar(select(Prediction.question_id).filter_by(evaluation_id=row.evaluation_id).limit(1)):
-        found.add("archive: its predictions are archived, and there are others in their table")
+        findings.add("archive: its predictions are archived, and there are others in their table")
     assert evaluation.seal is not None
     if not chain.is_linked(session, "folder", row.digest, evaluation.seal)[1]:
-        found.add("chain: it does not contain the digest of this evaluation's folder; the folder was replaced")
+        findings.add("chain: it does not contain the digest of this evaluation's folder; the folder was replaced")
     try:
         store, name = place_of(row, evaluation.seal)
         changed = folder.find_changed_files(store, name, row.digest)
         for file in changed:
             url = store.url_of(f"{name}/{file}")
-            found.add(f"archive: {url} is not the file that was written; bring that back from a backup")
+            findings.add(f"archive: {url} is not the file that was written; bring that back from a backup")
         if changed and not archived:
             hashes = question_hashes(session, evaluation.benchmark_version_id)
             report = check_folder(store, name, row.digest, hashes)
-            found.of_questions(report.questions, "its predictions in the file are not what was sealed")
+            findings.add_questions(report.questions, "its predictions in the file are not what was sealed")
     except ArchiveError as error:
         if archived:
-            found.add(f"archive: {error}; nothing else was recomputed")
+            findings.add(f"archive: {error}; nothing else was recomputed")
             return False
     return True
 
 
-def check_archived_metrics(session: Session, evaluation: Evaluation, found: Findings) -> None:
+def check_archived_metrics(session: Session, evaluation: Evaluation, findings: Findings) -> None:
     """Compare the metrics of an archived evaluation with those in its folder, whose digest is in the chain."""
     row = session.get_one(Archive, evaluation.id)
     assert evaluation.seal is not None
     store, name = place_of(row, evaluation.seal)
     if {folder.METRICS, EVALUATION}.intersection(folder.find_changed_files(store, name, row.digest)):
-        return  # check_archive has named it
+        return  # check_archive has reported it
     sealed = {_metric_key(metric): metric for metric in folder.read_folder_metrics(store, name)}
     stored = {_metric_key(metric): metric for metric in folder.metrics(session, evaluation.id)}
     for key in sorted(sealed.keys() | stored.keys()):
         scope, metric, version = key
         if key not in stored:
-            found.add(f"metric {metric} ({scope}), definition {version}: missing")
+            findings.add(f"metric {metric} ({scope}), definition {version}: missing")
         elif key in sealed and not alike(sealed[key], stored[key]):
-            found.add(f"metric {metric} ({scope}), definition {version}: it is not what its folder has")
+            findings.add(f"metric {metric} ({scope}), definition {version}: it is not what its folder has")
 
 
 def _metric_key(metric: dict[str, Any]) -> tuple[str, str, int]:
     return metric["scope"], metric["metric"], metric["definition_version"]
 
 
-def check_thoughts(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Report questions with a thought whose digest is not the sealed one; deleted thoughts are not missed."""
+def check_thoughts(session: Session, evaluation: Evaluation, findings: Findings) -> None:
+    """Report questions with a thought whose digest is not the sealed one; deleted thoughts are not reported."""
     query = (
         select(Question.external_id, Generation.thought, Generation.thought_digest)
         .join(Question, Question.id == Generation.question_id)
@@ -85,10 +85,10 @@ def check_thoughts(session: Session, evaluation: Evaluation, found: Findings) ->
         for row in session.execute(query)
         if row.thought_digest is None or digest_of(row.thought) != row.thought_digest
     ]
-    found.of_questions(changed, "a thought is not what was sealed")
+    findings.add_questions(changed, "a thought is not what was sealed")
 
 
-def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> None:
+def check_leaves(session: Session, evaluation: Evaluation, findings: Findings) -> None:
     """Report the questions whose rows have changed, and check the seal over all of them."""
     formats.require_known(f"evaluation {evaluation.id}", "seal", evaluation.seal_version, formats.SEAL)
     listed = list(question_leaves(session, evaluation.id))
@@ -102,20 +102,20 @@ def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> N
             .where(QuestionSeal.evaluation_id == evaluation.id)
         )
     }
-    found.of_questions(
+    findings.add_questions(
         (stored[key][2] for key in stored.keys() - computed.keys()), "was sealed, but is no longer among those asked"
     )
-    found.of_questions(
+    findings.add_questions(
         (computed[key].external_id for key in computed.keys() - stored.keys()), "the digest that was sealed is missing"
     )
     both = stored.keys() & computed.keys()
-    found.of_questions(
+    findings.add_questions(
         (computed[key].external_id for key in both if stored[key][0] != computed[key].leaf),
         "its text, options, predictions or generated texts are not what was sealed"
         if seal != evaluation.seal
         else "the digest stored with the seal is not the one that was sealed",
     )
-    found.of_questions(
+    findings.add_questions(
         (
             computed[key].external_id
             for key in both
@@ -124,15 +124,15 @@ def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> N
         "the digest of its prompts does not match its predictions",
     )
     if seal != evaluation.seal:
-        found.add(
+        findings.add(
             "seal: "
-            + ("the questions named here" if found.questions else "specification or provenance of the shards")
+            + ("the questions named here" if findings.questions else "specification or provenance of the shards")
             + " are not as they were sealed"
         )
 
 
-def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Check the sources of copied results, by number and by seal."""
+def check_copies(session: Session, evaluation: Evaluation, findings: Findings) -> None:
+    """Check that each copied result names an existing evaluation, with its number and its seal."""
     pairs = (
         select(Prediction.question_id, Prediction.reused_from_evaluation_id, Prediction.reused_from_seal)
         .where(
@@ -160,8 +160,8 @@ def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> N
             and row.reused_from_seal != by_number[row.reused_from_evaluation_id]
         )
     }
-    found.of_questions(names_of(session, wrong), "is not copied from the evaluation that it points to")
+    findings.add_questions(names_of(session, wrong), "is not copied from the evaluation that it points to")
     sources = select(EvaluationSource.seal, EvaluationSource.predictions).filter_by(evaluation_id=evaluation.id)
     stored = {row.seal: row.predictions for row in session.execute(sources)}
     if stored != list_copied_from(session, evaluation.id):
-        found.add("copies: the list of evaluations that results were copied from does not match its predictions")
+        findings.add("copies: the list of evaluations that results were copied from does not match its predictions")

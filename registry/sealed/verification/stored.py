@@ -1,4 +1,4 @@
-"""Check that stored data can be read at all: its tables, its pages, and values of the types of its columns."""
+"""Check that stored data can be read at all: its tables, its pages, and the types of its values."""
 
 import re
 import struct
@@ -13,14 +13,14 @@ from registry.db import Base, Digest, DoubleArray, JsonDocument, SmallIntArray, 
 from registry.errors import ShuffleboardError
 from registry.sealed.verification.findings import LISTED, Findings
 
-Found = TypeVar("Found")
+Outcome = TypeVar("Outcome")
 
 _OF_EVALUATION: Final = "evaluation_id = :evaluation"
 _ASKED: Final = "SELECT question_id FROM evaluation_question WHERE evaluation_id = :evaluation"
 _VERSION: Final = "(SELECT benchmark_version_id FROM evaluation WHERE id = :evaluation)"
 _MODEL: Final = "(SELECT model_revision_id FROM evaluation WHERE id = :evaluation)"
 _VARIANTS: Final = "(SELECT variant_set_id FROM evaluation WHERE id = :evaluation)"
-_BEHIND: Final[dict[str, str]] = {
+_SCOPES: Final[dict[str, str]] = {
     "evaluation": "id = :evaluation",
     "evaluation_question": _OF_EVALUATION,
     "shard": _OF_EVALUATION,
@@ -46,7 +46,7 @@ _BEHIND: Final[dict[str, str]] = {
     "variant_set": f"id = {_VARIANTS}",
     "variant": f"variant_set_id = {_VARIANTS}",
 }
-"""Table to the rows of it that are behind an evaluation."""
+"""Map each table to the condition for the rows that an evaluation depends on."""
 _SHARED: Final = (
     "board",
     "board_entry",
@@ -55,13 +55,17 @@ _SHARED: Final = (
     "chain_link",
     "chain_signature",
 )
-"""Tables of the registry as a whole."""
+"""Tables whose rows belong to no single evaluation."""
 
-_A_TIME: Final = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9]*Z"
+_TIME: Final = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9]*Z"
 _JSON: Final = "CASE WHEN typeof({0}) = 'text' THEN json_valid({0}) ELSE 0 END"
-_OF_TYPE: Final[tuple[tuple[type[Any] | tuple[type[Any], ...], str, str], ...]] = (
+_TYPE_CHECKS: Final[tuple[tuple[type[Any] | tuple[type[Any], ...], str, str], ...]] = (
     (Digest, "a digest", "typeof({0}) = 'blob' AND length({0}) = 32"),
-    (UtcDateTime, "a time", f"typeof({{0}}) = 'text' AND {{0}} GLOB '{_A_TIME}' AND julianday({{0}}) IS NOT NULL"),
+    (
+        UtcDateTime,
+        "a time",
+        f"typeof({{0}}) = 'text' AND {{0}} GLOB '{_TIME}' AND julianday({{0}}) IS NOT NULL",
+    ),
     (
         (DoubleArray, SmallIntArray),
         "a list of numbers",
@@ -90,65 +94,67 @@ DAMAGE: Final = (
     RecursionError,
     struct.error,
 )
-"""Errors of checks on values that our code never writes: of another type, missing, or out of range."""
+"""Errors that checks raise on values that our code never writes: of another type, missing, or out of range."""
 
 
-def attempt(session: Session, found: Findings, what: str, check: Callable[..., Found], *arguments: Any) -> Found | None:
-    """Return the result of a check. An error caused by a damaged registry becomes a finding about `what`, and None.
+def attempt(
+    session: Session, findings: Findings, what: str, check: Callable[..., Outcome], *arguments: Any
+) -> Outcome | None:
+    """Run a check and return its result. If damaged data makes it fail, report `what` as unreadable and return None.
 
-    Raises DBAPIError if the connection was lost, which is no damage of the registry.
+    Raises DBAPIError if the connection was lost, which is not damage.
     """
     try:
-        # PostgreSQL refuses all that follows an error, unless there is a point to return to.
+        # After an error PostgreSQL refuses every statement until the transaction returns to a savepoint.
         with session.begin_nested():
             return check(*arguments)
     except DAMAGE as error:
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             raise
-        found.add(f"{what}: cannot be checked ({_reason(error)})")
+        findings.add(f"{what}: cannot be checked ({_reason(error)})")
         return None
 
 
 def _reason(error: Exception) -> str:
     """Return an error as one line, without the value that a database quotes."""
     if isinstance(error, DBAPIError):
-        said = str(error.orig).splitlines()[0].partition(" with text ")[0]
+        message = str(error.orig).splitlines()[0].partition(" with text ")[0]
     else:
-        said = f"{type(error).__name__}: {error}"
-    return " ".join(said.split())[:200]
+        message = f"{type(error).__name__}: {error}"
+    return " ".join(message.split())[:200]
 
 
-def check_stored(session: Session, evaluation_id: int | None, found: Findings) -> None:
-    """Report every table behind an evaluation that cannot be read, and every column with values of another type.
+def check_stored(session: Session, evaluation_id: int | None, findings: Findings) -> None:
+    """Report each table of an evaluation that cannot be read, and each column with values of the wrong type.
 
-    evaluation_id: None for all rows of all tables, including those without an identifiable evaluation.
+    evaluation_id: None checks all rows of all tables, including rows that belong to no evaluation.
     """
-    scopes = _BEHIND if evaluation_id is not None else dict.fromkeys((*_BEHIND, *_SHARED), "1 = 1")
+    scopes = _SCOPES if evaluation_id is not None else dict.fromkeys((*_SCOPES, *_SHARED), "1 = 1")
     for table, scope in scopes.items():
-        attempt(session, found, table, _check_table, session, table, scope, evaluation_id, found)
+        attempt(session, findings, table, _check_table, session, table, scope, evaluation_id, findings)
 
 
-def _check_table(session: Session, table: str, scope: str, evaluation_id: int | None, found: Findings) -> None:
+def _check_table(session: Session, table: str, scope: str, evaluation_id: int | None, findings: Findings) -> None:
     columns = list(Base.metadata.tables[table].columns)
     sqlite = session.get_bind().dialect.name == "sqlite"
     wrong = [_is_wrong(column, sqlite=sqlite) for column in columns]
-    given = {} if evaluation_id is None else {"evaluation": evaluation_id}
+    parameters = {} if evaluation_id is None else {"evaluation": evaluation_id}
     counts = ", ".join(f"count(CASE WHEN {condition} THEN 1 END)" for condition in wrong)
-    counted = session.execute(text(f"SELECT {counts} FROM {table} WHERE {scope}"), given).one()  # noqa: S608 - ours
+    counted = session.execute(text(f"SELECT {counts} FROM {table} WHERE {scope}"), parameters).one()  # noqa: S608 - ours
     for column, condition, count in zip(columns, wrong, counted, strict=True):
         if not count:
             continue
         problem = f"{table}.{column.name} does not hold {_expect(column)[0]}"
-        names = _questions(session, table, f"({scope}) AND ({condition})", given)
+        names = _list_questions(session, table, f"({scope}) AND ({condition})", parameters)
         if names:
-            found.of_questions(names, problem)
+            findings.add_questions(names, problem)
         else:
-            found.add(f"{problem} in {count} {'row' if count == 1 else 'rows'}")
+            findings.add(f"{problem} in {count} {'row' if count == 1 else 'rows'}")
 
 
 def _expect(column: Column[Any]) -> tuple[str, str]:
     """Return the valid content of a column, in words and as a condition of SQLite."""
-    for kind, words, condition in _OF_TYPE:
+    for kind, words, condition in _TYPE_CHECKS:
         if isinstance(column.type, kind):
             return words, condition
     return _TEXT
@@ -162,8 +168,8 @@ def _is_wrong(column: Column[Any], *, sqlite: bool) -> str:
     return f"{name} IS NOT NULL AND NOT ({right})" if column.nullable else f"{name} IS NULL OR NOT ({right})"
 
 
-def _questions(session: Session, table: str, condition: str, given: dict[str, Any]) -> Iterable[str]:
-    """Return the external ids of the questions of some rows, one more than is listed."""
+def _list_questions(session: Session, table: str, condition: str, parameters: dict[str, Any]) -> Iterable[str]:
+    """Return the external ids of the questions of the matching rows, at most one more than is listed."""
     key = {"question": "id"}.get(table, "question_id")
     if key not in Base.metadata.tables[table].columns:
         return []
@@ -171,11 +177,14 @@ def _questions(session: Session, table: str, condition: str, given: dict[str, An
     sqlite = session.get_bind().dialect.name == "sqlite"
     name = "iif(typeof(external_id) = 'text', external_id, quote(external_id))" if sqlite else "external_id"
     query = f"SELECT {name} FROM question WHERE id IN ({rows}) LIMIT {LISTED + 1}"  # noqa: S608
-    return [str(name) for name in session.scalars(text(query), given)]
+    return [str(name) for name in session.scalars(text(query), parameters)]
 
 
-def check_pages(session: Session, found: Findings) -> None:
-    """Check the pages of an SQLite file, naming the table or index of each problem; PostgreSQL does so on reading."""
+def check_pages(session: Session, findings: Findings) -> None:
+    """Check the pages of an SQLite file, and name the table or index of each problem.
+
+    PostgreSQL checks its pages whenever it reads them.
+    """
     if session.get_bind().dialect.name != "sqlite":
         return
     listed = session.execute(text("SELECT rootpage, name FROM sqlite_master WHERE rootpage > 0"))
@@ -185,4 +194,4 @@ def check_pages(session: Session, found: Findings) -> None:
             if line != "ok" and not line.startswith("***"):
                 tree = re.match(r"Tree (\d+)", line)
                 name = trees.get(int(tree[1])) if tree else None
-                found.add(f"database file: {f'{name}: ' if name else ''}{line}")
+                findings.add(f"database file: {f'{name}: ' if name else ''}{line}")
