@@ -1,1 +1,1 @@
-"""Suites and boards: the test that every model takes, and the table that is published."""
+"""Suites and boards: the evaluations that every model must have, and the published table of results."""

@@ -1,4 +1,4 @@
-"""Facts about a model other than its answers, and a board's choice of models by them."""
+"""Facts about a model other than its answers, and the conditions that a board sets on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from registry.tables import Evaluation, ModelRevision
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """None: not known. openness: of its weights, open or closed.
+    """Facts about a model on a board, None if unknown. openness: whether the weights are open or closed.
 
-    cost: of all its evaluations on the board; thinking: whether their answers have thoughts.
+    cost: the cost of all its evaluations on the board; thinking: whether its answers there have thoughts.
     """
 
     name: str
@@ -34,15 +34,20 @@ class ModelFacts:
 def facts_of_models(
     session: Session, rows: Sequence[tuple[ModelRevision, Sequence[Evaluation | None]]]
 ) -> list[ModelFacts]:
-    """Return the facts about each revision, with its evaluations on the board."""
-    costs = costs_of(session, [one.id for _, evaluations in rows for one in evaluations if one is not None])
-    return [_facts(revision, [one for one in evaluations if one is not None], costs) for revision, evaluations in rows]
+    """Return the facts about each revision, given its evaluations on the board."""
+    costs = costs_of(session, [item.id for _, items in rows for item in items if item is not None])
+    return [
+        _facts(revision, [evaluation for evaluation in evaluations if evaluation is not None], costs)
+        for revision, evaluations in rows
+    ]
 
 
 def _facts(revision: ModelRevision, evaluations: Sequence[Evaluation], costs: Any) -> ModelFacts:
     model = revision.model
-    spent = [costs.get(one.id) for one in evaluations]
-    thoughts = [one.thought_tokens_per_answer for one in evaluations if one.tokens_per_answer is not None]
+    spent = [costs.get(item.id) for item in evaluations]
+    thoughts = [
+        evaluation.thought_tokens_per_answer for evaluation in evaluations if evaluation.tokens_per_answer is not None
+    ]
     return ModelFacts(
         model.name,
         model.family,
@@ -57,7 +62,7 @@ def _facts(revision: ModelRevision, evaluations: Sequence[Evaluation], costs: An
 
 
 def takes(choice: ModelChoice, model: ModelFacts) -> bool:
-    """Return whether a board takes a model; an unknown value meets no condition."""
+    """Return whether a model meets a board's conditions; an unknown value meets none."""
     listed = (
         (choice.names, model.name),
         (choice.families, model.family),
@@ -72,11 +77,11 @@ def takes(choice: ModelChoice, model: ModelFacts) -> bool:
     at_least = ((model.parameters, choice.parameters_from), (model.released, choice.released_from))
     return (
         all(not wanted or value in wanted for wanted, value in listed)
-        and all(wanted is None or value == wanted for wanted, value in _pair_facts(choice, model))
+        and all(wanted is None or value == wanted for wanted, value in _list_exact_conditions(choice, model))
         and all(end is None or (value is not None and value <= end) for value, end in at_most)  # type: ignore[operator]
         and all(end is None or (value is not None and value >= end) for value, end in at_least)  # type: ignore[operator]
     )
 
 
-def _pair_facts(choice: ModelChoice, model: ModelFacts) -> tuple[tuple[Any, Any], ...]:
+def _list_exact_conditions(choice: ModelChoice, model: ModelFacts) -> tuple[tuple[Any, Any], ...]:
     return ((choice.openness, model.openness), (choice.thinking, model.thinking))

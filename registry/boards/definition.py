@@ -1,4 +1,4 @@
-"""Suite and board files: TOML, read whole and checked before anything is stored."""
+"""Definitions of suites and boards: TOML files that are checked completely before anything is stored."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from registry.prompting.variants import parse_variants
 from registry.untrusted import RefusedError, check
 
 EVERY_BENCHMARK: Final = "*"
-"""Placeholder for the benchmarks that a board names, so that one suite serves boards over different benchmarks."""
+"""Placeholder in a suite for the benchmarks of a board, so that one suite serves boards over different benchmarks."""
 
 Text = Annotated[str, Field(max_length=20_000)]
 Reference = Annotated[str, Field(min_length=1, max_length=400)]
 
 
 def _check_variants(value: tuple[str, ...]) -> tuple[str, ...]:
-    """Check that each text spells a variant set, and return the texts unchanged."""
+    """Check that each text names a variant set, and return the texts unchanged."""
     for text in value:
         canonical_variants(text)
     return value
@@ -38,12 +38,11 @@ class _Strict(BaseModel):
 
 
 class Task(_Strict):
-    """One line of a suite: questions that count as one benchmark, under every protocol and variant set listed.
+    """A task of a suite: questions that count as one benchmark, under every protocol and variant set listed.
 
     benchmarks: one, or several whose questions are joined. subjects, options, limit: only questions of these subjects,
-    with this number of options, and at most this number of them in file order. sample, seed: only a sample of these,
-    drawn by the seed.
-    Several protocols and variant sets multiply.
+    with this number of options, and at most this number of them in file order. sample, seed: only a random sample of
+    these. protocols, variants: every combination is evaluated.
     """
 
     name: str | None = None
@@ -59,8 +58,8 @@ class Task(_Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_benchmark(cls, data: Any) -> Any:
-        """Accept `benchmark = "x"` as short for `benchmarks = ["x"]`."""
+    def _accept_single_benchmark(cls, data: Any) -> Any:
+        """Accept `benchmark = "x"` as an abbreviation of `benchmarks = ["x"]`."""
         if isinstance(data, dict) and "benchmark" in data:
             rest = {key: value for key, value in data.items() if key != "benchmark"}
             if "benchmarks" in rest:
@@ -87,7 +86,7 @@ class Task(_Strict):
 
 
 def canonical_variants(text: str) -> str:
-    """Return the canonical spelling of a variant set: `divergent` and `divergent:seed=0` are one."""
+    """Return the canonical spelling of a variant set: `divergent` and `divergent:seed=0` are the same set."""
     try:
         return parse_variants(text).name
     except ShuffleboardError as error:
@@ -102,7 +101,7 @@ def _check_name(what: str, name: str) -> str:
 
 
 class SuiteDefinition(_Strict):
-    """A suite file. protocols, shots and variants are defaults of its tasks."""
+    """A suite file. protocols, shots and variants are defaults for its tasks."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "short", "variants": ["full"], "tasks": [{"benchmark": "capitals"}]}]}
@@ -118,11 +117,11 @@ class SuiteDefinition(_Strict):
 
     @field_validator("name")
     @classmethod
-    def _name(cls, value: str) -> str:
+    def _validate_name(cls, value: str) -> str:
         return _check_name("suite", value)
 
     @model_validator(mode="after")
-    def _complete(self) -> "SuiteDefinition":
+    def _check_tasks(self) -> "SuiteDefinition":
         names: set[str] = set()
         for number, task in enumerate(self.tasks, start=1):
             if not (task.variants or self.variants):
@@ -137,17 +136,17 @@ class SuiteDefinition(_Strict):
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """Return the benchmarks that its tasks name, in their order, each once."""
+        """Return the benchmarks that the tasks name, in order and without repetition."""
         named = (name for task in self.tasks for name in task.benchmarks if name != EVERY_BENCHMARK)
         return tuple(dict.fromkeys(named))
 
     @property
     def needs_benchmarks(self) -> bool:
-        """Return whether some task has the placeholder for a board's benchmarks."""
+        """Return whether a task contains the placeholder for a board's benchmarks."""
         return any(EVERY_BENCHMARK in task.benchmarks for task in self.tasks)
 
 
-def _first(limit: int) -> str:
+def _limit_suffix(limit: int) -> str:
     return f"-first-{limit}"
 
 
@@ -156,19 +155,19 @@ def _sample_suffix(sample: int, seed: int) -> str:
 
 
 def part_of_suite(suite: str, limit: int | None, sample: int | None, seed: int | None) -> str | None:
-    """Return the name of the suite that takes a part of each benchmark of another suite; None without a part.
+    """Return the name of the suite made by `first_questions` and `sample_suite`; None if neither is needed.
 
     >>> part_of_suite("short@2", 100, 50, None)
     'short-first-100-sample-50'
     """
     if limit is None and sample is None:
         return None
-    first = "" if limit is None else _first(limit)
+    first = "" if limit is None else _limit_suffix(limit)
     return suite.partition("@")[0] + first + ("" if sample is None else _sample_suffix(sample, seed or 0))
 
 
 def first_questions(suite: SuiteDefinition, limit: int) -> SuiteDefinition:
-    """Return a suite with at most `limit` questions of each benchmark of each task, for a trial.
+    """Return a copy of a suite that takes only the first questions of each benchmark of each task, for a trial.
 
     Its name is `NAME-first-LIMIT`. Raises UsageError for a limit out of range.
     """
@@ -176,7 +175,7 @@ def first_questions(suite: SuiteDefinition, limit: int) -> SuiteDefinition:
         raise UsageError(f"limit {limit}: give a number from 1 to {MAX_INTEGER}")
     return suite.model_copy(
         update={
-            "name": check_name("suite", f"{suite.name}{_first(limit)}"),
+            "name": check_name("suite", f"{suite.name}{_limit_suffix(limit)}"),
             "title": f"{suite.title or suite.name} (first {limit} of each benchmark)",
             "tasks": tuple(task.model_copy(update={"limit": min(limit, task.limit or limit)}) for task in suite.tasks),
         }
@@ -184,7 +183,7 @@ def first_questions(suite: SuiteDefinition, limit: int) -> SuiteDefinition:
 
 
 def sample_suite(suite: SuiteDefinition, sample: int, seed: int) -> SuiteDefinition:
-    """Return a suite with a sample of the questions of each task.
+    """Return a copy of a suite that takes only a random sample of the questions of each task.
 
     Its name is `NAME-sample-N`, with `-seed-S` for a seed other than 0. Raises UsageError for a number out of range, a
     suite with a sample of its own, or a task that joins benchmarks.
@@ -212,7 +211,7 @@ def sample_suite(suite: SuiteDefinition, sample: int, seed: int) -> SuiteDefinit
 
 @dataclass(frozen=True)
 class Asked:
-    """One evaluation that a suite requires of every model: a part of a task under one protocol."""
+    """One evaluation that a suite requires of every model: a benchmark of a task under one protocol and variant set."""
 
     task: str
     benchmark: str
@@ -227,7 +226,7 @@ class Asked:
 
 
 def evaluations_asked(suite: SuiteDefinition, benchmarks: Sequence[str] = ()) -> Iterator[Asked]:
-    """Yield the evaluations of a suite, task by task; benchmarks: the replacement for EVERY_BENCHMARK."""
+    """Yield the evaluations of a suite, task by task. benchmarks: replace EVERY_BENCHMARK."""
     for task in suite.tasks:
         parts = list(benchmarks) if task.benchmarks == (EVERY_BENCHMARK,) else list(task.benchmarks)
         for benchmark in parts:
@@ -251,7 +250,7 @@ def evaluations_asked(suite: SuiteDefinition, benchmarks: Sequence[str] = ()) ->
 class Column:
     """A column of a board: a metric on a variant set, under one of the suite's protocols (None: its only one).
 
-    variants: as the file spells them.
+    variants: as spelled in the file.
     """
 
     metric: str
@@ -265,12 +264,12 @@ class Column:
 
     @property
     def same_as(self) -> tuple[str, str, str | None]:
-        """Return a key that is equal for two spellings of one column."""
+        """Return a key that is the same for every spelling of a column."""
         return (self.metric, canonical_variants(self.variants), self.protocol)
 
 
 def parse_column(text: str) -> Column:
-    """Parse a column's name. Raises ValueError that names the mistake."""
+    """Parse a column's name. Raises ValueError with the mistake and the remedy."""
     metric, at, rest = text.partition("@")
     variants, _, protocol = rest.partition("/")
     if not at or not variants:
@@ -284,13 +283,13 @@ def parse_column(text: str) -> Column:
 
 
 class SubmissionRules(_Strict):
-    """A board's rules for submissions: `text` in its own words; the others are enforced on submission.
+    """A board's rules for submissions: `text` is free text; the others are enforced on submission.
 
-    accounts: who may submit; empty: every account that may submit at all. per_account, per_model: pending and approved
-    submissions to the board's suite. per_day: submissions of an account within 24 hours, whatever their state.
-    sources, dtypes: empty: any. same_suite: only the board's version of the suite, so that protocols, orders and seeds
-    are the board's. statement: whether a conflict of interest must be stated, if only as "none". anonymous: whether
-    submitters may leave their names out.
+    accounts: who may submit; empty for every account with the right to submit. per_account, per_model: the most pending
+    and approved submissions to the board's suite. per_day: the most submissions of an account within 24 hours, whatever
+    their state. sources, dtypes: those accepted; empty for any. same_suite: accept only the board's version of the
+    suite, so that protocols, orders and seeds are the board's. statement: whether a conflict of interest must be
+    stated, even if it is "none". anonymous: whether submitters may hide their names.
     """
 
     text: Text = ""
@@ -305,22 +304,23 @@ class SubmissionRules(_Strict):
     anonymous: bool = False
 
 
-def _day(text: str) -> str:
+def _check_date(text: str) -> str:
     try:
         return check_day("a release date", text)
     except ShuffleboardError as error:
         raise ValueError(str(error)) from None
 
 
-Day = Annotated[str, AfterValidator(_day)]
+Day = Annotated[str, AfterValidator(_check_date)]
 
 
 class ModelChoice(_Strict):
-    """A board's choice of models; an unknown value meets no condition. Ends are inclusive.
+    """The conditions that a model must meet to be on a board. An unknown value meets no condition.
 
-    names, families, developers, licences: any of these; empty: all. openness: whether anyone may download its weights.
-    released_from, released_to: days. cost_to: the cost of all of a model's evaluations on the board, in the currency of
-    the prices. thinking: whether its answers there have thoughts.
+    Ranges are inclusive.
+    names, families, developers, licences: the accepted ones; empty for all. openness: whether anyone may download the
+    weights. released_from, released_to: days. cost_to: maximum cost of all of a model's evaluations on the board, in
+    the currency of the prices. thinking: whether the model's answers there have thoughts.
     """
 
     names: tuple[Reference, ...] = Field(default=(), max_length=1000)
@@ -337,15 +337,15 @@ class ModelChoice(_Strict):
 
 
 SORTED: Final = ("right_twice_across_orders", "right_in_every_order", "worst_accuracy")
-"""Metrics that a board is sorted by if it has a column of one."""
+"""Metrics by which a board is sorted by default: the first of these that a column has."""
 
 
 class BoardDefinition(_Strict):
-    """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by.
+    """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column by which models are listed.
 
-    weights: task to how much it counts; a task that is not named counts 1, and 0 leaves it out.
-    models: which models it takes; None: all.
-    submissions: rules for submitting to it; None: none but the registry's own.
+    weights: task to weight; the default is 1, and 0 leaves a task out.
+    models: the conditions for models; None for all models.
+    submissions: rules for submitting to it; None for only the registry's own.
     """
 
     model_config = ConfigDict(
@@ -369,7 +369,7 @@ class BoardDefinition(_Strict):
 
     @field_validator("name")
     @classmethod
-    def _name(cls, value: str) -> str:
+    def _validate_name(cls, value: str) -> str:
         return _check_name("board", value)
 
     @field_validator("columns")
@@ -392,12 +392,12 @@ class BoardDefinition(_Strict):
 
     @property
     def parsed_columns(self) -> list[Column]:
-        """Return the columns, in the file's order."""
+        """Return the parsed columns, in the file's order."""
         return [parse_column(text) for text in self.columns]
 
     @property
     def sort_column(self) -> str:
-        """Return the name of the column that orders the models: `sort`, or the first of SORTED, or the first column."""
+        """Return the column that orders the models: `sort`, the first with a metric of SORTED, or the first column."""
         if self.sort is not None:
             return self.sort
         names = [column.name for column in self.parsed_columns]
@@ -408,12 +408,12 @@ Definition = TypeVar("Definition", SuiteDefinition, BoardDefinition)
 
 
 def read_suite_file(path: Path) -> SuiteDefinition:
-    """Read a suite file. Raises IngestError naming file, place and remedy."""
+    """Read a suite file. Raises IngestError naming the file, the key and the remedy."""
     return _read(path, SuiteDefinition)
 
 
 def read_board_file(path: Path) -> BoardDefinition:
-    """Read a board file. Raises IngestError naming file, place and remedy."""
+    """Read a board file. Raises IngestError naming the file, the key and the remedy."""
     return _read(path, BoardDefinition)
 
 
@@ -433,8 +433,8 @@ def parse_definition(document: dict[str, Any], kind: type[Definition], source: s
         place = ".".join(str(part) for part in first["loc"])
         problem = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            known = ", ".join(_keys(kind, first["loc"]))
-            problem = f"unknown key; known: {known}"
+            keys = ", ".join(_keys(kind, first["loc"]))
+            problem = f"unknown key; known: {keys}"
         raise IngestError(f"{source}: {place + ': ' if place else ''}{problem}") from None
 
 
@@ -454,11 +454,11 @@ def as_document(definition: SuiteDefinition | BoardDefinition) -> dict[str, Any]
 def entries_asked(suite: SuiteDefinition, board: BoardDefinition) -> list[Asked]:
     """Return the evaluations that a board takes from its suite: all except those in tasks with weight 0."""
     asked = list(evaluations_asked(suite, board.benchmarks))
-    tasks = dict.fromkeys(one.task for one in asked)
+    tasks = dict.fromkeys(evaluation.task for evaluation in asked)
     for name in board.weights:
         if name not in tasks:
             raise UsageError(f"board {board.name}: weights: no task {name!r}{suggest_names(name, tasks)}")
-    found = [one for one in asked if board.weights.get(one.task, 1)]
-    if not found:
+    counted = [evaluation for evaluation in asked if board.weights.get(evaluation.task, 1)]
+    if not counted:
         raise UsageError(f"board {board.name}: weights: every task counts 0; give one of them 1")
-    return found
+    return counted

@@ -1,4 +1,4 @@
-"""A board through time: how its models' numbers and ranks changed since its first snapshot."""
+"""The history of a board: how its models' numbers and ranks changed since its first snapshot."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,12 +14,12 @@ from registry.schema.selectables import Row
 from registry.tables import Board, BoardSnapshot, BoardStanding, Model, ModelRevision, Withdrawal
 
 BURST: Final = timedelta(minutes=10)
-"""Snapshots this close to one another, as in one bulk import, count as one."""
+"""Snapshots within this time of each other, as in a bulk import, count as one."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Snapshots that count as one: the last of them, and how many they are."""
+    """Snapshots that count as one. id, digest, as_of: of the last snapshot; snapshots: their number."""
 
     id: int
     digest: str
@@ -28,7 +28,10 @@ class Moment:
 
 
 def moments(session: Session, name: str, until: int | None = None) -> list[Moment]:
-    """Return a board's snapshots over all of its versions, oldest first. until: the id of the last to count."""
+    """Return the snapshots of all versions of a board, with bursts collapsed, oldest first.
+
+    until: id of the last snapshot to include.
+    """
     query = (
         select(BoardSnapshot.id, BoardSnapshot.board_id, BoardSnapshot.digest, BoardSnapshot.as_of)
         .join(Board, Board.id == BoardSnapshot.board_id)
@@ -44,26 +47,27 @@ def moments(session: Session, name: str, until: int | None = None) -> list[Momen
 def collapse_bursts(
     snapshots: Iterable[tuple[int, int, str, datetime]], withdrawn: Sequence[datetime] = ()
 ) -> list[Moment]:
-    """Collapse snapshots (id, board version's id, digest, time), oldest first, so that each burst is one.
+    """Collapse each burst of snapshots into one moment.
 
-    withdrawn: times of withdrawals: the board before one is kept separate from the board after it. A new version of a
-    board also starts a new moment.
+    snapshots: (id, id of the board's version, digest, time), oldest first.
+    withdrawn: times of withdrawals, which separate the snapshots before them from those after them. A new version of a
+    board also begins a new moment.
     """
-    found: list[Moment] = []
+    collapsed: list[Moment] = []
     version = None
     for number, board_id, digest, as_of in snapshots:
-        before = found[-1] if found else None
+        last = collapsed[-1] if collapsed else None
         if (
-            before is not None
+            last is not None
             and version == board_id
-            and as_of - before.as_of < BURST
-            and not any(before.as_of < at <= as_of for at in withdrawn)
+            and as_of - last.as_of < BURST
+            and not any(last.as_of < at <= as_of for at in withdrawn)
         ):
-            found[-1] = Moment(number, digest, as_of, before.snapshots + 1)
+            collapsed[-1] = Moment(number, digest, as_of, last.snapshots + 1)
         else:
-            found.append(Moment(number, digest, as_of))
+            collapsed.append(Moment(number, digest, as_of))
         version = board_id
-    return found
+    return collapsed
 
 
 @dataclass(frozen=True)
@@ -76,33 +80,33 @@ class Standing:
 
 @dataclass(frozen=True)
 class Course:
-    """A model revision's way through a board: since when it has a value, and the values at some moments."""
+    """The history of a model revision on a board: the time of its first value, and its values at some moments."""
 
     since: datetime
     first: Standing
     values: Mapping[int, Standing]
-    """By place in the list of moments."""
+    """By index in the list of moments."""
 
 
 def courses(
     session: Session, name: str, known: Sequence[Moment], column: str, places: Iterable[int]
 ) -> dict[tuple[str, int], Course]:
-    """Map each (model, revision) to its course in a column of a board, from its first snapshot to the last of `known`.
+    """Map each (model, revision) to its course in a column of a board. known: the moments up to which to read.
 
-    Only models that ever have a value. places: the moments at which values are wanted. The first value is from the end
-    of the moment that contains its first snapshot with a value, so that no model was first because it was imported
+    Models that never have a value are left out. places: indexes of the moments whose values are needed. A model's first
+    value is from the end of the moment in which it first had one, so that no model was first because it was imported
     first.
     """
     standing = BoardStanding
     ids = select(BoardSnapshot.id).join(Board, Board.id == BoardSnapshot.board_id).where(Board.name == name)
-    valued = select(standing.model_revision_id, func.min(standing.board_snapshot_id)).where(
+    first_valued = select(standing.model_revision_id, func.min(standing.board_snapshot_id)).where(
         standing.board_snapshot_id.in_(ids.where(BoardSnapshot.id <= known[-1].id)),
         standing.column == column,
         standing.value.is_not(None),
     )
-    began = {row[0]: row[1] for row in session.execute(valued.group_by(standing.model_revision_id))}
+    first_snapshots = {row[0]: row[1] for row in session.execute(first_valued.group_by(standing.model_revision_id))}
     ends = [moment.id for moment in known]
-    ended = {number: ends[bisect_left(ends, number)] for number in began.values()}
+    ended = {number: ends[bisect_left(ends, number)] for number in first_snapshots.values()}
     at = {place: ends[place] for place in places}
     values: dict[int, dict[int, Standing]] = {}
     standings = select(standing.model_revision_id, standing.board_snapshot_id, standing.value, standing.rank).where(
@@ -119,41 +123,42 @@ def courses(
     names = (
         select(ModelRevision.id, Model.name, ModelRevision.number)
         .join(Model, Model.id == ModelRevision.model_id)
-        .where(ModelRevision.id.in_(began))
+        .where(ModelRevision.id.in_(first_snapshots))
     )
-    found = {}
+    by_model = {}
     for revision, model, number in session.execute(names):
-        own, first = values[revision], began[revision]
-        found[model, number] = Course(
+        by_snapshot, first = values[revision], first_snapshots[revision]
+        by_model[model, number] = Course(
             times[first],
-            own.get(ended[first], own[first]),
-            {place: own[snapshot] for place, snapshot in at.items() if snapshot in own},
+            by_snapshot.get(ended[first], by_snapshot[first]),
+            {place: by_snapshot[snapshot] for place, snapshot in at.items() if snapshot in by_snapshot},
         )
-    return found
+    return by_model
 
 
 DRAWN: Final = 100
-"""The most moments of a course, about."""
+"""Approximate maximum number of moments in a course."""
 
 
 def moved(session: Session, snapshot: BoardSnapshot, column: str) -> Row:
     """Return how the models' values and ranks in a column changed since the board's first snapshot, in row order.
 
-    begin, end: the times of the first and of this snapshot; moments: how many there are.
-    rows: the models that have a value now; `changes` are the times at which a rank began, with the rank or None.
+    begin, end: times of the first snapshot and of this one; moments: their number.
+    rows: the models that have a value now; `changes` lists the times at which the rank changed, with the new rank or
+    None.
     """
-    known = moments(session, snapshot.board.name, until=snapshot.id)
-    # The first, the last, and evenly spaced moments between them.
-    steps = max(1, -(-len(known) // DRAWN))
-    places = sorted({*range(0, len(known), steps), len(known) - 1})
-    found = courses(session, snapshot.board.name, known, column, places)
+    timeline = moments(session, snapshot.board.name, until=snapshot.id)
+    # These are the first moment, the last, and evenly spaced moments between them.
+    steps = max(1, -(-len(timeline) // DRAWN))
+    places = sorted({*range(0, len(timeline), steps), len(timeline) - 1})
+    by_model = courses(session, snapshot.board.name, timeline, column, places)
     rows = []
     for row in board_rows(snapshot):
-        course, standing = found.get((row["model"], row["revision"])), row["values"][column]
+        course, standing = by_model.get((row["model"], row["revision"])), row["values"][column]
         if course is None or standing["value"] is None:
             continue
         ranks = [
-            (known[place].as_of, course.values[place].rank if place in course.values else None) for place in places
+            (timeline[place].as_of, course.values[place].rank if place in course.values else None) for place in places
         ]
         rows.append(
             {
@@ -163,16 +168,16 @@ def moved(session: Session, snapshot: BoardSnapshot, column: str) -> Row:
                 "last": standing,
                 "since": course.since,
                 "ranks": ranks,
-                "changes": _changes(ranks),
+                "changes": _list_changes(ranks),
             }
         )
-    return {"rows": rows, "begin": known[0].as_of, "end": known[-1].as_of, "moments": len(known)}
+    return {"rows": rows, "begin": timeline[0].as_of, "end": timeline[-1].as_of, "moments": len(timeline)}
 
 
-def _changes(ranks: Sequence[tuple[datetime, int | None]]) -> list[tuple[datetime, int | None]]:
-    """Return the times at which the rank changed, from the first rank on."""
-    found: list[tuple[datetime, int | None]] = []
+def _list_changes(ranks: Sequence[tuple[datetime, int | None]]) -> list[tuple[datetime, int | None]]:
+    """Return the times at which the rank changed, each with the new rank, beginning with the first rank."""
+    changes: list[tuple[datetime, int | None]] = []
     for moment, rank in ranks:
-        if rank != (found[-1][1] if found else None):
-            found.append((moment, rank))
-    return found
+        if rank != (changes[-1][1] if changes else None):
+            changes.append((moment, rank))
+    return changes

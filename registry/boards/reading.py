@@ -1,4 +1,4 @@
-"""Reading snapshots: a board shows the newest, and older ones are its history."""
+"""Read the snapshots of boards: a board shows the newest one, and the older ones are its history."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -31,8 +31,8 @@ def _snapshots() -> Select[BoardSnapshot]:
 def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = None) -> BoardSnapshot:
     """Return the snapshot that a board showed at a time, or the newest if `as_of` is None.
 
-    `NAME@VERSION` keeps to one version of the board. Raises NotFoundError for an unknown board, or a board without a
-    snapshot at that time.
+    `NAME@VERSION` considers only one version of the board. Raises NotFoundError for an unknown board, or a board
+    without a snapshot at that time.
     """
     board = find_board(session, reference)
     versions = select(Board.id).where(Board.name == board.name)
@@ -43,20 +43,20 @@ def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = No
     query = _snapshots().where(BoardSnapshot.board_id.in_(versions))
     if as_of is not None:
         query = query.where(BoardSnapshot.as_of <= as_of)
-    found = session.scalar(query.order_by(BoardSnapshot.id.desc()).limit(1))
-    if found is None:
+    snapshot = session.scalar(query.order_by(BoardSnapshot.id.desc()).limit(1))
+    if snapshot is None:
         first = session.scalar(select(func.min(BoardSnapshot.as_of)).where(BoardSnapshot.board_id.in_(versions)))
         since = f"its first snapshot is of {first:%Y-%m-%d %H:%M:%S} UTC" if first else "it has no snapshot yet"
         raise NotFoundError(f"board {board.name} did not exist at that time: {since}")
-    return found
+    return snapshot
 
 
 def find_snapshot(session: Session, digest: str) -> BoardSnapshot:
     """Return the snapshot with a digest. Raises NotFoundError if there is none."""
-    found = session.scalar(_snapshots().filter_by(digest=digest).order_by(BoardSnapshot.id).limit(1))
-    if found is None:
+    snapshot = session.scalar(_snapshots().filter_by(digest=digest).order_by(BoardSnapshot.id).limit(1))
+    if snapshot is None:
         raise NotFoundError(f"no snapshot {digest}; a board's page links to its snapshots")
-    return found
+    return snapshot
 
 
 def snapshots_of(session: Session, reference: str) -> list[BoardSnapshot]:
@@ -67,18 +67,18 @@ def snapshots_of(session: Session, reference: str) -> list[BoardSnapshot]:
 
 
 def models_counted(session: Session, snapshot_id: int) -> tuple[int, int]:
-    """Count the models that a snapshot shows, and the complete models among them."""
+    """Return the number of models in a snapshot, and the number of complete models among them."""
     rows = session.scalars(select(BoardSnapshot.document).filter_by(id=snapshot_id)).one()["rows"]
     return len(rows), sum(row["complete"] for row in rows)
 
 
 def report_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
-    """Return the report of a snapshot, as on the page, in JSON and on the command line.
+    """Return the report of a snapshot, as shown on the page, in JSON and on the command line.
 
-    It is the document with digest and time, rows in the board's order, the accuracy of guessing for its columns of
-    accuracy, models without a rank, with the commands that request missing evaluations, and the providers' charges for
-    each row's evaluations, as far as known; currency: None if nothing was charged. tokens_per_answer: over all prompts
-    of a row; None unless tokens were counted in all of its evaluations.
+    It extends the snapshot's document with digest and time, the rows in the board's order, the accuracy of guessing for
+    columns of accuracy, and the models without a rank, with commands that request the missing evaluations. Each row has
+    the providers' known charges for its evaluations. currency: None if nothing was charged. tokens_per_answer: over all
+    prompts of a row; None unless all its evaluations counted tokens.
     """
     bootstrap = snapshot.document["bootstrap"]
     rows = board_rows(snapshot)
@@ -86,14 +86,14 @@ def report_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]
     costs, stated, tokens = costs_of(session, ids), _statements(session, ids), tokens_over(session, ids)
     return {
         **snapshot.document,
-        # Stored as text, since the digest covers it.
+        # The snapshot stores this number as text, since the digest covers it.
         "bootstrap": bootstrap | {"confidence": float(bootstrap["confidence"])},
         "rows": [
             row
             | {
-                "cost": _cost(row, costs),
-                "tokens_per_answer": _tokens(row, tokens),
-                "conflict_of_interest": _conflict(row, stated),
+                "cost": _sum_costs(row, costs),
+                "tokens_per_answer": _average_tokens(row, tokens),
+                "conflict_of_interest": _join_conflicts(row, stated),
             }
             for row in rows
         ],
@@ -114,37 +114,40 @@ def _statements(session: Session, ids: Sequence[int]) -> dict[int, str | None]:
     return {row.id: row.conflict_of_interest for row in session.execute(query)}
 
 
-def _conflict(row: Mapping[str, Any], stated: Mapping[int, str | None]) -> str | None:
-    """Return the statements for a row's evaluations: every conflict; else None if one has no statement, else "none"."""
-    found = [stated.get(item["evaluation"]) for item in row["evaluations"] if item is not None]
-    conflicts = [text for text in dict.fromkeys(found) if text not in (None, NO_CONFLICT)]
+def _join_conflicts(row: Mapping[str, Any], stated: Mapping[int, str | None]) -> str | None:
+    """Return every conflict of interest that is stated for a row's evaluations, joined.
+
+    If there is none: None if an evaluation has no statement, else "none".
+    """
+    statements = [stated.get(item["evaluation"]) for item in row["evaluations"] if item is not None]
+    conflicts = [text for text in dict.fromkeys(statements) if text not in (None, NO_CONFLICT)]
     if conflicts:
         return "; ".join(map(str, conflicts))
-    return None if not found or None in found else NO_CONFLICT
+    return None if not statements or None in statements else NO_CONFLICT
 
 
-def _cost(row: Mapping[str, Any], costs: Mapping[int, float]) -> float | None:
+def _sum_costs(row: Mapping[str, Any], costs: Mapping[int, float]) -> float | None:
     known = [
         costs[item["evaluation"]] for item in row["evaluations"] if item is not None and item["evaluation"] in costs
     ]
     return sum(known) if known else None
 
 
-def _tokens(row: Mapping[str, Any], tokens: Mapping[int, tuple[float, int]]) -> float | None:
-    found = [tokens.get(item["evaluation"]) for item in row["evaluations"] if item is not None]
-    known = [pair for pair in found if pair is not None]
-    if not known or len(known) < len(found):
+def _average_tokens(row: Mapping[str, Any], tokens: Mapping[int, tuple[float, int]]) -> float | None:
+    counts = [tokens.get(item["evaluation"]) for item in row["evaluations"] if item is not None]
+    known = [pair for pair in counts if pair is not None]
+    if not known or len(known) < len(counts):
         return None
     return sum(mean * prompts for mean, prompts in known) / sum(prompts for _, prompts in known)
 
 
 def board_rows(snapshot: BoardSnapshot) -> list[dict[str, Any]]:
-    """Return a snapshot's rows to show: complete models by the sort column, best first; then the incomplete models."""
+    """Return a snapshot's rows in display order: complete models by the sort column, best first, then the others."""
     return rows_in_order(snapshot.document)
 
 
 def rows_in_order(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a snapshot's document, or of a selection's, in that order."""
+    """Return the rows of the document of a snapshot or a selection, in the order of `board_rows`."""
     sort = document["sort"]
     better = next(column["better"] for column in document["columns"] if column["name"] == sort)
     sign = 1.0 if better == "lower" else -1.0
@@ -167,18 +170,18 @@ TABLE_PARTS: Final = (
     "all rank high",
     "all tier",
 )
-"""Facts about a column other than its value in a table for other programs."""
+"""Parts of a column in a table for other programs, in addition to its value."""
 
 
 OF_ROW: Final = ("model", "revision", "complete", "cost", "tokens_per_answer", "conflict_of_interest")
-"""Facts about a row other than its columns in such a table."""
+"""Facts about a row in a table for other programs, in addition to its columns."""
 
 
 def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return (rows, columns) of a board for other programs: each column with its interval, ranks and tiers.
+    """Return (rows, names of columns) of a board for other programs: each column with its interval, ranks and tiers.
 
-    Ranks and tiers are of each model on its own, then, under `all`, of all models at once. document: as it is
-    shown. The cost is a column if a provider charged for something, and so are tokens per answer if they were counted.
+    Ranks and tiers are for each model separately; under `all`, for all models together. document: the report of the
+    board. The cost is a column if a provider charged for anything, and so are tokens per answer if they were counted.
     """
     rows = []
     for row in document["rows"]:

@@ -1,6 +1,7 @@
-"""Rules that a board sets for submissions: its own words, and the rules that the registry enforces.
+"""A board's rules for submissions: free text, and the rules that the registry enforces.
 
-A submission names a suite, and its evaluations count on every board on it, so it has to meet the rules of all of these.
+The evaluations of a submission to a suite count on every board on that suite, so a submission must meet the rules of
+all these boards.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ DAY_SECONDS: Final = 86_400
 
 @dataclass(frozen=True)
 class Terms:
-    """A submitter's statements about a submission.
+    """The statements that a submitter makes with a submission.
 
     anonymous: the submitter's name is shown only to maintainers. conflict_of_interest: the submitter's tie to the
     model's maker; "none" if there is none, None if nothing is stated.
@@ -37,7 +38,7 @@ NO_TERMS: Final = Terms()
 
 
 def boards_of(session: Session, suite: Suite) -> list[Board]:
-    """Return the newest version of every board on any version of a suite, by name."""
+    """Return the newest version of every board that is on some version of this suite, by name."""
     return [board for board in current_boards(session) if board.suite.name == suite.name]
 
 
@@ -46,9 +47,10 @@ def check_rules(
 ) -> None:
     """Raise a ShuffleboardError that names board, rule, value and remedy if a submission breaks a rule.
 
-    model: as it is stored. seen: a session that sees only rows the viewer may see; other boards are enforced, not
-    named.
-    Submissions to one suite take turns until the transaction ends, so that two cannot both be the last allowed.
+    model: as stored with the submission. seen: a session that sees only rows the viewer may see; the rules of other
+    boards are enforced, but those boards are not named.
+    Submissions to one suite are checked one at a time until the transaction ends, so that two cannot both be the last
+    that a limit allows.
     """
     one_at_a_time(session, f"submissions to {suite.name}")
     named = {board.name for board in current_boards(seen)}
@@ -63,7 +65,7 @@ def _check(
     session: Session,
     viewer: Viewer,
     rules: SubmissionRules,
-    standing_on: str,
+    board_suite: str,
     suite: Suite,
     model: dict[str, Any],
     terms: Terms,
@@ -74,8 +76,8 @@ def _check(
 
     if rules.accounts and viewer.name not in rules.accounts:
         raise refusal("accounts", f"{viewer.name} may not submit; ask a maintainer to be added", ForbiddenError)
-    if rules.same_suite and f"{suite.name}@{suite.version}" != standing_on:
-        raise refusal("same_suite", f"{suite.name}@{suite.version} asks in another way; submit to {standing_on}")
+    if rules.same_suite and f"{suite.name}@{suite.version}" != board_suite:
+        raise refusal("same_suite", f"{suite.name}@{suite.version} asks in another way; submit to {board_suite}")
     source = "endpoint" if model["kind"] == "openai" else "hub"
     if rules.sources and source not in rules.sources:
         raise refusal(
@@ -94,33 +96,33 @@ def _check(
 
 
 def _check_counts(
-    session: Session, viewer: Viewer, rules: SubmissionRules, suite: Suite, model: dict[str, Any], refused: Any
+    session: Session, viewer: Viewer, rules: SubmissionRules, suite: Suite, model: dict[str, Any], refusal: Any
 ) -> None:
-    """Raise if an account or a model has too many submissions.
+    """Raise an error if an account or a model has too many submissions.
 
-    Rejected and withdrawn submissions do not count, except for the limit per day.
+    Rejected and withdrawn submissions count only towards the limit per day.
     """
     query = select(Submission).where(Submission.suite.startswith(f"{suite.name}@", autoescape=True))
-    made = session.scalars(query).all()
-    counted = [item for item in made if item.state in ("requested", "approved")]
-    own = sum(item.account_id == viewer.account_id for item in counted)
-    if rules.per_account is not None and own >= rules.per_account:
+    submissions = session.scalars(query).all()
+    counted = [item for item in submissions if item.state in ("requested", "approved")]
+    own_count = sum(item.account_id == viewer.account_id for item in counted)
+    if rules.per_account is not None and own_count >= rules.per_account:
         remedy = "withdraw a pending one, or ask a maintainer"
-        raise refused("per_account", f"{own} of {rules.per_account} submissions are made; {remedy}", QueueError)
-    alike = sum(_identity(item.model) == _identity(model) for item in counted)
-    if rules.per_model is not None and alike >= rules.per_model:
+        raise refusal("per_account", f"{own_count} of {rules.per_account} submissions are made; {remedy}", QueueError)
+    same_model = sum(_identity(item.model) == _identity(model) for item in counted)
+    if rules.per_model is not None and same_model >= rules.per_model:
         again = "see its earlier submission, or submit another model"
-        raise refused(
-            "per_model", f"{alike} of {rules.per_model} submissions of this model are made; {again}", QueueError
+        raise refusal(
+            "per_model", f"{same_model} of {rules.per_model} submissions of this model are made; {again}", QueueError
         )
     since: datetime | None = session.scalar(select(database_now(-DAY_SECONDS)))
     assert since is not None
     recent = sorted(
-        item.created_at for item in made if item.account_id == viewer.account_id and item.created_at > since
+        item.created_at for item in submissions if item.account_id == viewer.account_id and item.created_at > since
     )
     if rules.per_day is not None and len(recent) >= rules.per_day:
         free = recent[-rules.per_day]
-        raise refused(
+        raise refusal(
             "per_day",
             f"{len(recent)} of {rules.per_day} submissions were made within 24 hours; submit again when the one of "
             f"{free:%Y-%m-%d %H:%M} UTC is a day old",
@@ -129,7 +131,7 @@ def _check_counts(
 
 
 def _identity(model: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the identity of a submitted model, whatever its name here."""
+    """Return what identifies a submitted model, regardless of its name in this registry."""
     if model["kind"] == "openai":
         return (model["kind"], model["endpoint"], model["revision"])
     return (model["kind"], model["location"])
@@ -140,31 +142,31 @@ def _name_source(source: str) -> str:
 
 
 def rules_document(rules: SubmissionRules | None) -> dict[str, Any] | None:
-    """Return a board's rules as they are reported, with sentences that explain them."""
+    """Return the report of a board's rules, with sentences that explain them; None if it has none."""
     return None if rules is None else rules.model_dump(mode="json") | {"sentences": rule_sentences(rules)}
 
 
 def rule_sentences(rules: SubmissionRules) -> list[str]:
     """Write the enforced rules as sentences, for pages and the command line."""
-    found = []
+    sentences = []
     if rules.accounts:
-        found.append(f"Only these accounts may submit: {', '.join(rules.accounts)}.")
+        sentences.append(f"Only these accounts may submit: {', '.join(rules.accounts)}.")
     if rules.per_account is not None:
-        found.append(f"An account may make {_submissions(rules.per_account)}.")
+        sentences.append(f"An account may make {_submissions(rules.per_account)}.")
     if rules.per_model is not None:
-        found.append(f"A model may be submitted {_times(rules.per_model)}.")
+        sentences.append(f"A model may be submitted {_times(rules.per_model)}.")
     if rules.per_day is not None:
-        found.append(f"An account may make {_submissions(rules.per_day)} within 24 hours.")
+        sentences.append(f"An account may make {_submissions(rules.per_day)} within 24 hours.")
     if rules.sources:
-        found.append(f"The model must be on {' or '.join(map(_name_source, rules.sources))}.")
+        sentences.append(f"The model must be on {' or '.join(map(_name_source, rules.sources))}.")
     if rules.dtypes:
-        found.append(f"A model on the hub must be scored in {' or '.join(rules.dtypes)}.")
+        sentences.append(f"A model on the hub must be scored in {' or '.join(rules.dtypes)}.")
     if rules.same_suite:
-        found.append("Only the version of the suite that the board stands on is accepted.")
+        sentences.append("Only the version of the suite that the board stands on is accepted.")
     if rules.statement:
-        found.append("Submitters must state their conflicts of interest, or that there are none.")
-    found.append("Submissions may be anonymous." if rules.anonymous else "The submitter's name is shown.")
-    return found
+        sentences.append("Submitters must state their conflicts of interest, or that there are none.")
+    sentences.append("Submissions may be anonymous." if rules.anonymous else "The submitter's name is shown.")
+    return sentences
 
 
 def _submissions(number: int) -> str:

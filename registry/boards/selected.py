@@ -1,7 +1,7 @@
-"""A visitor's selection from a board: its tasks, weights, columns and models, with ranks of their own.
+"""A visitor's selection of tasks, weights, columns and models from a board, ranked separately.
 
-Values, intervals, ranks and tiers are the same as on a board made of the same selection: the same functions compute
-them from the same draws. Only boards report changes that would rank their models differently.
+A board that is defined by the same selection has the same values, intervals, ranks and tiers: the same functions
+compute them from the same draws. Only a selection has no report of the changes that would rank its models differently.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,18 +32,19 @@ from registry.statistics.bootstrap import SEED
 from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelRevision
 
 MOST_VALUES: Final = 12_000
-"""Models × tasks × columns of a selection; each keeps its resamples, 16 KB."""
+"""Maximum of models × tasks × columns in a selection; the resamples of each take 16 KB."""
 OF_A_SELECTION: Final = ("columns", "sort", "weights", "models", "complete")
-"""Keys of a board's definition that select from its suite."""
+"""Keys of a board's definition that a selection can change."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Models:
-    """The rows of a snapshot. whole: for each entry, whether the row has an evaluation of all its questions.
+    """The rows of a snapshot.
 
-    guessed: for each entry the result of `registry.boards.unranked.compute_guessing`.
+    whole: for each row and entry, whether the row has an evaluation of all the entry's questions.
+    guessed: the result of `registry.boards.unranked.compute_guessing` for each entry.
     """
 
     revisions: Sequence[ModelRevision]
@@ -53,15 +54,15 @@ class Models:
 
 
 def models_of(session: Session, snapshot: BoardSnapshot) -> Models:
-    """Return the facts about the rows of a snapshot. They change only if a model's description does."""
+    """Return the facts about the rows of a snapshot, which change only if a model's description does."""
     evaluation = Evaluation
     columns = evaluation.tokens_per_answer, evaluation.thought_tokens_per_answer
     rows = _rows(session, snapshot, snapshot.board.entries, *columns)
     return Models(
-        # Names alone, in no session: they are kept longer than one.
+        # Only the names, without a session, because they are cached for longer than a session.
         [ModelRevision(number=row.revision.number, model=Model(name=row.revision.model.name)) for row in rows],
         facts_of_models(session, [(row.revision, row.evaluations) for row in rows]),
-        [[one is not None for one in row.evaluations] for row in rows],
+        [[item is not None for item in row.evaluations] for row in rows],
         [compute_guessing(session, entry) for entry in snapshot.board.entries],
     )
 
@@ -78,7 +79,7 @@ def _rows(
 ) -> list[BoardRow]:
     """Return the rows with the evaluations that the snapshot names for these entries.
 
-    columns: loads only these columns of evaluations, if any are given.
+    columns: the only columns of evaluations to load; all by default.
     """
     rows = snapshot.document["rows"]
     names = {row["model"] for row in rows}
@@ -88,48 +89,48 @@ def _rows(
         .options(contains_eager(ModelRevision.model))
         .where(Model.name.in_(names))
     )
-    revisions = {(one.model.name, one.number): one for one in session.scalars(query)}
+    revisions = {(record.model.name, record.number): record for record in session.scalars(query)}
     places = [entry.ordinal for entry in entries]
     ids = [item["evaluation"] for row in rows for place in places if (item := row["evaluations"][place])]
-    behind = select(Evaluation).where(is_in(Evaluation.id, ids))
+    query_evaluations = select(Evaluation).where(is_in(Evaluation.id, ids))
     if columns:
-        behind = behind.options(load_only(*columns, raiseload=True))
-    known = {one.id: one for one in session.scalars(behind)}
+        query_evaluations = query_evaluations.options(load_only(*columns, raiseload=True))
+    evaluations = {record.id: record for record in session.scalars(query_evaluations)}
     return [
         BoardRow(
             revisions[row["model"], row["revision"]],
-            [None if item is None else known.get(item["evaluation"]) for item in row["evaluations"]],
+            [None if item is None else evaluations.get(item["evaluation"]) for item in row["evaluations"]],
         )
         for row in rows
     ]
 
 
 def narrow_board(board: BoardDefinition, choice: Mapping[str, Any], name: str) -> BoardDefinition:
-    """Return the definition of a board with the chosen values of OF_A_SELECTION, under another name.
+    """Return the definition of a board with the chosen values for the keys in OF_A_SELECTION, under another name.
 
-    Raises UsageError for an invalid choice, or a choice of models on a board that has one itself.
+    Raises UsageError for an invalid choice, or if models are chosen on a board that sets conditions on models itself.
     """
-    given = {key: value for key, value in choice.items() if value}
-    if board.models is not None and "models" in given:
+    chosen = {key: value for key, value in choice.items() if value}
+    if board.models is not None and "models" in chosen:
         raise UsageError(f"board {board.name} takes only some models itself; choose from a board that takes all")
-    if "weights" in given:
-        out = {task: 0 for task, weight in board.weights.items() if weight == 0}
-        given["weights"] = {task: times for task, times in (given["weights"] | out).items() if times != 1}
-    if board.sort not in given.get("columns", board.columns) and "sort" not in given:
-        given["sort"] = None
-    kept = {key: value for key, value in as_document(board).items() if key not in ("submissions", "title", "text")}
+    if "weights" in chosen:
+        left_out = {task: 0 for task, weight in board.weights.items() if weight == 0}
+        chosen["weights"] = {task: times for task, times in (chosen["weights"] | left_out).items() if times != 1}
+    if board.sort not in chosen.get("columns", board.columns) and "sort" not in chosen:
+        chosen["sort"] = None
+    unchanged = {key: value for key, value in as_document(board).items() if key not in ("submissions", "title", "text")}
     try:
-        return BoardDefinition.model_validate(kept | given | {"name": name})
+        return BoardDefinition.model_validate(unchanged | chosen | {"name": name})
     except ValidationError as error:
         first = error.errors()[0]
         problem = first["msg"].removeprefix("Value error, ")
         place, value = ".".join(map(str, first["loc"])), str(first["input"])[:60]
-        said = problem if first["loc"][:1] == ("columns",) or not place else f"{place}={value!r}: {problem}"
-        raise UsageError(f"board {board.name}: {said}") from None
+        message = problem if first["loc"][:1] == ("columns",) or not place else f"{place}={value!r}: {problem}"
+        raise UsageError(f"board {board.name}: {message}") from None
 
 
 def selection_text(snapshot: BoardSnapshot, definition: BoardDefinition) -> str:
-    """Return the text whose SHA-256 is a selection's digest: canonical JSON of the snapshot's digest and the choice."""
+    """Return the canonical JSON of the snapshot's digest and the choice; its SHA-256 is the selection's digest."""
     document = as_document(definition)
     chosen = {key: document[key] for key in OF_A_SELECTION if document.get(key)}
     return canonical_json({"snapshot": snapshot.digest} | chosen)
@@ -142,9 +143,9 @@ def build_selection(
     values: Callable[[str, Column], TaskColumn],
     compared: Collection[str] | None = None,
 ) -> Row:
-    """Return a selection in the form of a board's snapshot, with ranks, intervals and tiers of the selection alone.
+    """Return a selection in the form of a board's snapshot, with ranks, intervals and tiers within the selection.
 
-    definition: from `narrow_board`. values: returns the result of `values_of`, perhaps cached. compared: as for
+    definition: from `narrow_board`. values: returns the result of `values_of`, perhaps cached. compared: see
     `standings_over`.
     Raises UsageError if a column is not available on all tasks, no task or model is left, or the selection has more
     values than MOST_VALUES.
@@ -175,7 +176,7 @@ def build_selection(
     ]
     by_task = [{column.name: values(task, column) for column in columns} for task in tasks]
     whole = [all(models.whole[number][place] for place in places) for number in chosen]
-    found, together = standings_over(
+    standings_by_row, together = standings_over(
         columns,
         [(number, models.revisions[number], complete) for number, complete in zip(chosen, whole, strict=True)],
         by_task,
@@ -189,7 +190,7 @@ def build_selection(
             "evaluations": [document["rows"][number]["evaluations"][place] for place in places],
             "values": {name: standing.document() for name, standing in standings.items()},
         }
-        for number, complete, standings in zip(chosen, whole, found, strict=True)
+        for number, complete, standings in zip(chosen, whole, standings_by_row, strict=True)
     ]
     text = selection_text(snapshot, definition)
     return {
@@ -211,16 +212,16 @@ def build_selection(
 
 
 def _explain_unranked(rows: Sequence[Row], entries: Sequence[Row], columns: Sequence[Column]) -> list[Row]:
-    """Explain why rows have no rank, as `registry.boards.unranked` does for boards."""
-    found = []
+    """Explain why rows have no rank, in the form of `registry.boards.unranked.list_unranked`."""
+    unranked = []
     for row in rows:
         who = {"model": row["model"], "revision": row["revision"], "commands": []}
         missing = [entry for entry, item in zip(entries, row["evaluations"], strict=True) if item is None]
         if missing:
-            found.append(who | {"column": None, "reason": lacking(missing)})
+            unranked.append(who | {"column": None, "reason": lacking(missing)})
             continue
         for column in columns:
             value = row["values"][column.name]
             if value["rank"] is None:
-                found.append(who | {"column": column.name, "reason": "Undefined here"})
-    return found
+                unranked.append(who | {"column": column.name, "reason": "Undefined here"})
+    return unranked

@@ -1,4 +1,4 @@
-"""Making snapshots: a board at one moment, kept forever. `registry.boards.reading` shows them."""
+"""Make snapshots of boards, which are stored forever. `registry.boards.reading` reads them."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -28,14 +28,14 @@ from registry.tables import (
 )
 
 SNAPSHOT_VERSION: Final = 1
-"""Rises when snapshots contain more than before, so that every board gets a new one."""
+"""Raised when snapshots contain more than before, so that every board gets a new one."""
 
 
 def refresh_boards(engine: Engine) -> list[str]:
-    """Store a snapshot of every board whose last is older than its evaluations, metric definitions or release.
+    """Store a new snapshot of every board whose last one is outdated, and return the boards' names.
 
-    Returns the boards' names.
-    Safe to run concurrently, and to be killed at any moment: the next run finds the board outdated.
+    A snapshot is outdated if evaluations, metric definitions or the snapshot's format have changed since. Runs may
+    overlap and may be killed at any moment: the next run finds the board outdated.
     """
     refreshed = []
     with read_session(engine) as session:
@@ -47,7 +47,7 @@ def refresh_boards(engine: Engine) -> list[str]:
             document = snapshot_document(session, board)
         with write_session(engine) as session:
             one_at_a_time(session, f"board {board_id}")
-            newest = _newest(session, board_id)
+            newest = _find_newest(session, board_id)
             if newest is not None and not _differs(newest.document, document):
                 continue
             _store(session, board_id, document, now)
@@ -56,8 +56,8 @@ def refresh_boards(engine: Engine) -> list[str]:
 
 
 def _is_behind(session: Session, board: Board) -> bool:
-    newest = _newest(session, board.id)
-    if newest is None or _count_evaluations(newest.document) != _evaluations(session, board):
+    newest = _find_newest(session, board.id)
+    if newest is None or _count_evaluations(newest.document) != _count_current(session, board):
         return True
     if newest.document["snapshot_version"] < SNAPSHOT_VERSION:
         return True
@@ -68,7 +68,7 @@ def _is_behind(session: Session, board: Board) -> bool:
 
 
 def _differs(newest: dict[str, Any], document: dict[str, Any]) -> bool:
-    """Return whether a document has more than the newest snapshot: more evaluations or newer definitions."""
+    """Return whether a document contains more than the newest snapshot: more evaluations, or newer definitions."""
     return (
         _count_evaluations(newest) < _count_evaluations(document)
         or newest["columns"] != document["columns"]
@@ -76,24 +76,25 @@ def _differs(newest: dict[str, Any], document: dict[str, Any]) -> bool:
     )
 
 
-def _newest(session: Session, board_id: int) -> BoardSnapshot | None:
+def _find_newest(session: Session, board_id: int) -> BoardSnapshot | None:
     return session.scalar(select(BoardSnapshot).filter_by(board_id=board_id).order_by(BoardSnapshot.id.desc()).limit(1))
 
 
 def _count_evaluations(document: dict[str, Any]) -> int:
-    """Return the count of `_evaluations` at the time of a snapshot."""
+    """Return the number of evaluations and withdrawals that a snapshot counted, as `_evaluations` does now."""
     counted: int = document["sealed_evaluations"] + document["withdrawals"]
     return counted
 
 
-def _evaluations(session: Session, board: Board) -> int:
+def _count_current(session: Session, board: Board) -> int:
     return sum(_count_sealed_and_withdrawn(session, board))
 
 
 def _count_sealed_and_withdrawn(session: Session, board: Board) -> tuple[int, int]:
-    """Count the sealed evaluations that answer an entry of the board, and the withdrawals of such evaluations.
+    """Return the numbers of sealed evaluations that cover an entry of the board, and of withdrawals that affect them.
 
-    Withdrawals of evaluations that results of one of them were copied from count too. Both numbers only grow.
+    Those are withdrawals of such evaluations, and of evaluations from which these copied results. Both numbers only
+    grow.
     """
     withdrawn, copy = aliased(Evaluation), aliased(Evaluation)
     answers = answering(board.entries)
@@ -114,7 +115,7 @@ def _count_sealed_and_withdrawn(session: Session, board: Board) -> tuple[int, in
 
 
 def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
-    """Convert the board to plain JSON: its definition, every row, and the seals of its evaluations. No database ids."""
+    """Return a board as plain JSON without database ids: its definition, its rows, and the seals of its evaluations."""
     definition = board_definition(board)
     sealed, withdrawals = _count_sealed_and_withdrawn(session, board)
     standings = board_standings(session, board)
@@ -151,12 +152,12 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
         **({"weights": definition.weights} if definition.weights else {}),
         **({"models": as_document(definition)["models"]} if definition.models is not None else {}),
         "together": {name: together.document() for name, together in standings.together.items()},
-        "rows": [_row(row, flags) for row in standings.rows],
+        "rows": [_row_document(row, flags) for row in standings.rows],
     }
 
 
 def columns_document(definition: BoardDefinition) -> list[dict[str, Any]]:
-    """Return the columns of a board, as its snapshots name them."""
+    """Return a board's columns in the form that snapshots use."""
     return [
         {
             "name": column.name,
@@ -170,7 +171,7 @@ def columns_document(definition: BoardDefinition) -> list[dict[str, Any]]:
     ]
 
 
-def _row(row: BoardRow, flags: dict[int, dict[str, bool]]) -> dict[str, Any]:
+def _row_document(row: BoardRow, flags: dict[int, dict[str, bool]]) -> dict[str, Any]:
     revision = row.revision
     return {
         "model": revision.model.name,
@@ -204,13 +205,13 @@ def _drop_ids(value: Any) -> Any:
     return Decimal(repr(value)) if isinstance(value, float) else value
 
 
-def _columns(board: Board) -> dict[str, tuple[int, int]]:
-    """Map each column to (protocol id, variant set id)."""
-    found = {}
+def _read_columns(board: Board) -> dict[str, tuple[int, int]]:
+    """Map each column of a board to (protocol id, variant set id)."""
+    columns = {}
     for column in board_definition(board).parsed_columns:
         entry = next(iter(column_entries(board.name, column, board.entries).values()))[0]
-        found[column.name] = (entry.protocol_id, entry.variant_set_id)
-    return found
+        columns[column.name] = (entry.protocol_id, entry.variant_set_id)
+    return columns
 
 
 def _store(session: Session, board_id: int, document: dict[str, Any], now: datetime | None) -> None:
@@ -224,9 +225,9 @@ def _store(session: Session, board_id: int, document: dict[str, Any], now: datet
 
 
 def standing_rows(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
-    """Return the rows of `board_standing` for a snapshot's document."""
+    """Return the rows of the table `board_standing` for a snapshot."""
     document = snapshot.document
-    revisions, columns = _revision_ids(session, document), _columns(snapshot.board)
+    revisions, columns = _revision_ids(session, document), _read_columns(snapshot.board)
     return [
         {
             "board_snapshot_id": snapshot.id,
@@ -256,7 +257,7 @@ def standing_rows(session: Session, snapshot: BoardSnapshot) -> list[dict[str, A
 
 
 def snapshot_labels(board_digest: str | None, as_of: datetime) -> str:
-    """Return the digest of a snapshot's labels for the chain: the board's digest, and the time of the snapshot."""
+    """Return the digest of a snapshot's labels in the chain: the board's digest and the time of the snapshot."""
     return specification_digest({"board": board_digest, "as_of": as_of.isoformat()})
 
 

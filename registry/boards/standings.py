@@ -1,4 +1,4 @@
-"""A board's values, intervals, ranks and tiers, from the sealed evaluations of its entries."""
+"""Compute a board's values, intervals, ranks and tiers from the sealed evaluations of its entries."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -57,22 +57,22 @@ from registry.tables import (
 Array = NDArray[np.float64]
 
 DECIMALS: Final = 12
-"""Values are kept to so many in a snapshot: databases sum in different orders and differ beyond that."""
+"""Decimals of values in a snapshot: databases sum in different orders, so further decimals may differ."""
 STEP: Final = 1e-6
-"""By how much a mean is changed to measure how fast a function of it rises."""
+"""Step by which a mean is changed to approximate the derivative of a function of it."""
 MOST_OF_IT: Final = 0.5
-"""A small task is named from this share of the uncertainty on."""
+"""Share of the uncertainty from which a small task is named."""
 MOST_IN_MATRIX: Final = 40
-"""Models of a column whose pairs are listed one by one; with more, the counts of each model's row are read."""
+"""Maximum number of models whose pairs are listed; with more, readers use the counts in each model's row."""
 
 
 @dataclass(frozen=True)
 class Above:
-    """A model compared with the next higher-ranked model. difference: never negative, in the metric's units.
+    """A model's comparison with the next higher-ranked model. difference: never negative, in the metric's units.
 
-    p_value: two-sided, for this pair alone; p_holm: corrected for all pairs of the column. told_apart: whether the
-    higher model is shown to be better, all pairs at once. All but `revision` and `difference` are None or False if the
-    pair is not compared.
+    p_value: two-sided, for this pair alone. p_holm: corrected for all pairs of the column. told_apart: whether the
+    higher model is significantly better when all pairs are tested together. If the pair is not compared, told_apart is
+    False and the other numbers except `difference` are None.
     """
 
     revision: ModelRevision
@@ -95,7 +95,10 @@ class Above:
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """A task with few questions, and its share of the variance of the mean over tasks: the models' mean, in [0, 1]."""
+    """A task with few questions that causes much of the uncertainty.
+
+    share: its share of the variance of the mean over tasks, averaged over the models, in [0, 1].
+    """
 
     task: str
     questions: int
@@ -104,13 +107,13 @@ class Uncertainty:
 
 @dataclass(frozen=True)
 class Together:
-    """All pairs of a column's ranked models, compared at once.
+    """The comparison of all pairs of a column's ranked models.
 
-    pairs: those compared. neighbours: pairs of models that are next to each other in the ranking.
-    critical_value: as `Comparisons` has it. standard_error: the median pair's. matrix: if there are at most
-    MOST_IN_MATRIX models, one text for each, best first, with one character for each model: "+" if the first is better,
-    "-" if it is worse, "." if the two are not distinguished. uncertainty: the small task that most of the uncertainty
-    comes from; None: there is none.
+    pairs: number of compared pairs. neighbours: number of pairs that are next to each other in the ranking.
+    critical_value: see `Comparisons`. standard_error: the median pair's. matrix: empty if there are more than
+    MOST_IN_MATRIX models, otherwise one text for each model, best first, with one character for each model: "+" if the
+    first model is better, "-" if it is worse, "." if the two are not distinguished. uncertainty: the small task that
+    causes most of the uncertainty; None if there is none.
     """
 
     models: int
@@ -136,16 +139,17 @@ class Together:
 
 @dataclass
 class Standing:
-    """A model revision in one column.
+    """A model revision's value, interval, ranks and tiers in one column.
 
-    samples: the column's value over the bootstrap's resamples; None: no interval.
+    samples: the column's value in each resample of the bootstrap; None if there is no interval.
 
-    clusters: the number of independent units of the questions, None if each is independent; otherwise `samples` and the
-    ranks and tiers from them are over resampled clusters, and only `interval` is over resampled questions.
-    rank_low, rank_high, tier: of this model on its own; all_rank_low, all_rank_high, all_tier: of all models at once.
-    tasks: each task's column, if all their questions have values; place: the model's row there. resting_on: the number
-    of questions behind the interval; over several tasks the number from `Precision`. shares: each task's share of the
-    variance, if that is known.
+    clusters: number of independent units if questions belong together, else None. With clusters, `samples` and the
+    ranks and tiers computed from it are over resampled clusters, and only `interval` is over resampled questions.
+    rank_low, rank_high, tier: for this model separately; all_rank_low, all_rank_high, all_tier: for all models
+    together.
+    tasks: each task's column, if all questions have values; place: the model's row in these. resting_on: number of
+    questions behind the interval; over several tasks the number from `Precision`. shares: each task's share of the
+    variance, if known.
     """
 
     value: float | None
@@ -170,7 +174,7 @@ class Standing:
 
     @property
     def units(self) -> int:
-        """Return the number of independent units behind its comparisons with others."""
+        """Return the number of independent units, clusters or else questions, behind its comparisons with others."""
         return self.clusters or self.resting_on
 
     def document(self) -> dict[str, Any]:
@@ -207,7 +211,7 @@ Placed = tuple[ModelRevision, Standing]
 
 @dataclass
 class BoardRow:
-    """A model revision on a board. evaluations: the sealed evaluation behind each entry; None if there is none."""
+    """A model revision on a board. evaluations: the sealed evaluation for each entry; None if there is none."""
 
     revision: ModelRevision
     evaluations: list[Evaluation | None]
@@ -215,13 +219,13 @@ class BoardRow:
 
     @property
     def complete(self) -> bool:
-        """Return whether every entry has a sealed evaluation of all its questions: only then the model is ranked."""
+        """Return whether every entry has a sealed evaluation of all its questions; only then is the model ranked."""
         return all(evaluation is not None for evaluation in self.evaluations)
 
 
 @dataclass(frozen=True)
 class BoardStandings:
-    """A board: its rows by name and revision, and the compared pairs of each column."""
+    """The standings of a board. rows: by name and revision. together: the comparison of all pairs, by column."""
 
     rows: list[BoardRow]
     together: dict[str, Together]
@@ -229,9 +233,10 @@ class BoardStandings:
 
 @dataclass(frozen=True)
 class _Means:
-    """Per-question values of one task and column: (questions,) for each base metric; NaN if undefined.
+    """A model's values per question for one task and column.
 
-    clusters: as for `resample_means`; None if all questions are independent.
+    base: an array (questions,) for each base metric, NaN if undefined. clusters: see `resample_means`; None if all
+    questions are independent.
     """
 
     base: tuple[Array, ...]
@@ -239,21 +244,21 @@ class _Means:
 
 
 def board_standings(session: Session, board: Board) -> BoardStandings:
-    """Compute the standings of every model revision with a sealed evaluation of the board, by name and revision.
+    """Compute the standings of every model revision that has a sealed evaluation on the board, by name and revision.
 
     Intervals and rank intervals come from one bootstrap over questions: RANK_RESAMPLES draws, seed SEED plus the task's
     number, the same draws for all models and columns, so that models are compared on the same questions. If questions
-    belong together, clusters are drawn for the ranks, and for a second interval.
+    belong together, clusters are drawn for the ranks and for a second interval.
     """
     definition = board_definition(board)
     columns = definition.parsed_columns
     entries = list(board.entries)
     answered = [evaluations_of_entry(session, entry) for entry in entries]
     revisions = session.scalars(
-        select(ModelRevision).where(ModelRevision.id.in_({key for found in answered for key in found}))
+        select(ModelRevision).where(ModelRevision.id.in_({key for evaluations in answered for key in evaluations}))
     )
     rows = [
-        BoardRow(revision, [found.get(revision.id) for found in answered])
+        BoardRow(revision, [evaluations.get(revision.id) for evaluations in answered])
         for revision in sorted(revisions, key=lambda revision: (revision.model.name, revision.number))
     ]
     if definition.models is not None:
@@ -270,18 +275,18 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
     placed, together = standings_over(
         columns, [(number, row.revision, row.complete) for number, row in enumerate(rows)], by_task, weights
     )
-    for row, of_row in zip(rows, placed, strict=True):
-        row.standings = of_row
+    for row, standings in zip(rows, placed, strict=True):
+        row.standings = standings
     return BoardStandings(rows, together)
 
 
 def task_numbers(board: Board) -> dict[str, int]:
-    """Map each task of the board's suite to its number there, from which the seed of its draws is computed.
+    """Map each task of the board's suite to its number, which is added to the seed of its draws.
 
-    It is the same on a board that leaves out some of the tasks, so that both draw the same questions.
+    A board that leaves out some tasks has the same numbers, so that both boards draw the same questions.
     """
     asked = evaluations_asked(suite_definition(board.suite), board_definition(board).benchmarks)
-    return {task: number for number, task in enumerate(dict.fromkeys(one.task for one in asked))}
+    return {task: number for number, task in enumerate(dict.fromkeys(evaluation.task for evaluation in asked))}
 
 
 def weights_of(definition: BoardDefinition, tasks: Sequence[str]) -> list[int] | None:
@@ -297,47 +302,48 @@ def standings_over(
     weights: Sequence[int] | None,
     compared: Collection[str] | None = None,
 ) -> tuple[list[dict[str, Standing]], dict[str, Together]]:
-    """Return for each row column to standing, and for each column the comparison of all pairs.
+    """Return (for each row a map from column to standing, for each column the comparison of all pairs).
 
-    rows: their positions in the tasks' columns, revisions, and whether they are complete. by_task: for each task the
-    result of `task_standings`. weights: from `weights_of`. compared: names of columns in which models have ranks with
-    the interval of all at once, and neither tiers nor neighbours; in other columns they only have values, intervals and
-    ranks. None: everything in every column.
+    rows: (position in the tasks' columns, revision, whether it is complete). by_task: the result of `task_standings`
+    for each task. weights: from `weights_of`. compared: None computes everything in every column. Otherwise no column
+    has tiers, neighbours or a comparison of pairs, and only the columns named here have rank intervals for all models
+    together.
     """
-    found: list[dict[str, Standing]] = [{} for _ in rows]
-    together = {}
+    results: list[dict[str, Standing]] = [{} for _ in rows]
+    comparisons = {}
     for column in columns:
-        tasks = [of_task[column.name] for of_task in by_task]
-        over = _average_tasks(column.metric, tasks, [place for place, *_ in rows], weights)
-        for standings, standing in zip(found, over, strict=True):
+        tasks = [columns_of_task[column.name] for columns_of_task in by_task]
+        averaged = _average_tasks(column.metric, tasks, [place for place, *_ in rows], weights)
+        for standings, standing in zip(results, averaged, strict=True):
             standings[column.name] = standing
     for column in columns:
         complete = [
             (revision, standings[column.name])
-            for (_, revision, whole), standings in zip(rows, found, strict=True)
-            if whole
+            for (_, revision, is_complete), standings in zip(rows, results, strict=True)
+            if is_complete
         ]
         known = _rank(column.metric, complete)
         pairs = _compare(column.metric, known, weights) if compared is None or column.name in compared else None
         if pairs is not None and compared is None:
-            together[column.name] = _place(column.metric, known, pairs)
-    return found, together
+            comparisons[column.name] = _place_models(column.metric, known, pairs)
+    return results, comparisons
 
 
 @dataclass(frozen=True)
 class TaskValues:
-    """A model's values of one task and column. base: (questions,) for each base metric, NaN if undefined."""
+    """A model's values on one task and column. base: an array (questions,) for each base metric, NaN if undefined."""
 
     base: tuple[Array, ...]
 
 
 @dataclass
 class TaskStanding:
-    """One model, one task, one column. means: the base metrics' means; samples: (resamples, base).
+    """A model's standing in one column on one task.
 
-    resting_on: the number of questions behind its interval. clustered, clusters: samples over resampled clusters and
-    the number of clusters, if questions belong together. values: per question; None for metrics over runs or cells.
-    stated: the interval of the one evaluation behind it, as its own page states it; None if there are several or none.
+    means: of the base metrics; samples: shape (resamples, base metrics).
+    resting_on: number of questions behind the interval. clustered, clusters: samples over resampled clusters and the
+    number of clusters, if questions belong together. values: per question; None for metrics over runs or cells. stated:
+    the interval on the page of the only evaluation behind the standing; None if there are several, or none is stored.
     """
 
     value: float | None
@@ -353,7 +359,7 @@ class TaskStanding:
 
 @dataclass(frozen=True)
 class TaskColumn:
-    """One column on one task: the standing of each row, and arrays that every selection of the rows reuses.
+    """One column on one task: the standing of each row, and cached arrays for selections of rows.
 
     factor: from `sampling_factor`, below 1 if the task's questions are a sample. task: its name.
     """
@@ -364,19 +370,19 @@ class TaskColumn:
     task: str = ""
 
     @cached_property
-    def alone(self) -> list[tuple[Array, ...] | None]:
-        """Return for each row the values to average over tasks in each resample; None without resamples."""
+    def question_samples(self) -> list[tuple[Array, ...] | None]:
+        """Return for each row the resampled values that are averaged over tasks; None for a row without resamples."""
         return [
             None if standing.samples is None else _average_samples(self.metric, standing.samples)
             for standing in self.standings
         ]
 
     @cached_property
-    def together(self) -> list[tuple[Array, ...] | None]:
-        """Return the same over resampled clusters, if questions belong together."""
+    def cluster_samples(self) -> list[tuple[Array, ...] | None]:
+        """Return the values of `question_samples`, but over resampled clusters if questions belong together."""
         return [
             drawn if standing.clustered is None else _average_samples(self.metric, standing.clustered)
-            for standing, drawn in zip(self.standings, self.alone, strict=True)
+            for standing, drawn in zip(self.standings, self.question_samples, strict=True)
         ]
 
     @cached_property
@@ -391,10 +397,7 @@ class TaskColumn:
 
     @cached_property
     def base(self) -> tuple[Array, ...]:
-        """Stack the base metrics of the questions, each of shape (rows, questions); NaN if missing.
-
-        Empty if no row has any.
-        """
+        """Return the values of each base metric, (rows, questions), NaN if missing; empty if no row has values."""
         known = [(row, standing.values) for row, standing in enumerate(self.standings) if standing.values is not None]
         if not known:
             return ()
@@ -403,7 +406,7 @@ class TaskColumn:
         for row, values in known:
             for part, standing in zip(parts, values.base, strict=True):
                 part[row] = standing
-            # From now on a view of the stacked rows, so that nothing is in memory twice.
+            # Each row becomes a view of the stacked array, so that nothing is in memory twice.
             self.standings[row].values = replace(values, base=tuple(part[row] for part in parts))
         return parts
 
@@ -411,28 +414,28 @@ class TaskColumn:
     def moments(self) -> tuple[Array, Array]:
         """Return the sums of squared and fourth-power deviations of each row's questions from their mean, each (rows,).
 
-        For a metric computed from two means, a question's deviation is its part in the value's, to first order.
+        For a metric computed from two means, the deviation is a question's contribution to the metric, to first order.
         """
         known = ~np.isnan(self.base[0])
         counts = np.maximum(1, known.sum(axis=1))[:, np.newaxis]
-        apart = [np.where(known, part, 0.0) for part in self.base]
-        means = [part.sum(axis=1, keepdims=True) / counts for part in apart]
-        apart = [np.where(known, part - mean, 0.0) for part, mean in zip(apart, means, strict=True)]
+        deviations = [np.where(known, part, 0.0) for part in self.base]
+        means = [part.sum(axis=1, keepdims=True) / counts for part in deviations]
+        deviations = [np.where(known, part - mean, 0.0) for part, mean in zip(deviations, means, strict=True)]
         function = FUNCTIONS_OF_TWO_MEANS.get(self.metric)
-        total = apart[0]
+        total = deviations[0]
         if function is not None:
-            slopes = _slopes(function.function, *means)
-            total = slopes[0] * apart[0] + slopes[1] * apart[1]
+            slopes = _approximate_slopes(function.function, *means)
+            total = slopes[0] * deviations[0] + slopes[1] * deviations[1]
         return np.einsum("ij,ij->i", total, total), np.einsum("ij,ij,ij,ij->i", total, total, total, total)
 
     @cached_property
     def differing(self) -> NDArray[np.uint16]:
-        """Return `registry.statistics.paired.differing` for the rows."""
+        """Return the result of `registry.statistics.paired.differing` for the rows."""
         return differing([part.T for part in self.base])
 
 
-def _slopes(function: Callable[..., Array], first: Array, second: Array) -> tuple[Array, Array]:
-    """Return how fast a function of two means rises with either; 0 if it is undefined there."""
+def _approximate_slopes(function: Callable[..., Array], first: Array, second: Array) -> tuple[Array, Array]:
+    """Return the partial derivatives of a function of two means; 0 if it is undefined there."""
     with np.errstate(divide="ignore", invalid="ignore"):
         one = (function(first + STEP, second) - function(first - STEP, second)) / (2 * STEP)
         other = (function(first, second + STEP) - function(first, second - STEP)) / (2 * STEP)
@@ -440,7 +443,10 @@ def _slopes(function: Callable[..., Array], first: Array, second: Array) -> tupl
 
 
 def _average_samples(metric: str, samples: Array) -> tuple[Array, ...]:
-    """Return both means for a share of the first mean, else the metric over each resample; NaN if undefined."""
+    """Return the resampled values to average over tasks, NaN if undefined.
+
+    They are both base means if the metric is a share of the first, otherwise the metric itself.
+    """
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is None:
         return (samples[:, 0],)
@@ -451,69 +457,69 @@ def _average_samples(metric: str, samples: Array) -> tuple[Array, ...]:
 def task_standings(
     session: Session, entries: Sequence[BoardEntry], columns: Sequence[Column], rows: Sequence[BoardRow], seed: int
 ) -> dict[str, TaskColumn]:
-    """Map each column to the rows' standings on one task. The questions of joined benchmarks are pooled."""
-    found: list[dict[str, TaskStanding]] = [{} for _ in rows]
+    """Map each column to the standings of the rows on one task, with the questions of joined benchmarks pooled."""
+    results: list[dict[str, TaskStanding]] = [{} for _ in rows]
     drawn: list[tuple[int, str, _Means]] = []
     alone: list[tuple[int, str, TaskStanding]] = []
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
     needed = {name for column in columns for name in base_metrics(column.metric)}
     needed |= {BESIDE[name] for name in needed if name in BESIDE}
     names = [name for name in QUESTION_METRICS if name in needed]
-    of_entries: dict[int, dict[int, dict[str, Array]]] = {}
+    values_by_entry: dict[int, dict[int, dict[str, Array]]] = {}
 
     def values_of(entry: BoardEntry) -> dict[int, dict[str, Array]]:
-        """Map each evaluation of the entry to its values, by a few statements for all of them."""
-        if entry.ordinal not in of_entries:
-            ids = [evaluation.id for row in rows if (evaluation := _evaluation(row, entry)) is not None]
-            of_each = question_values_of_each(session, ids, questions[entry.ordinal], names)
-            of_entries[entry.ordinal] = dict(of_each)
-        return of_entries[entry.ordinal]
+        """Map each of the entry's evaluations to its values, which are read together the first time."""
+        if entry.ordinal not in values_by_entry:
+            ids = [evaluation.id for row in rows if (evaluation := _find_evaluation(row, entry)) is not None]
+            pairs = question_values_of_each(session, ids, questions[entry.ordinal], names)
+            values_by_entry[entry.ordinal] = dict(pairs)
+        return values_by_entry[entry.ordinal]
 
     grouped: dict[tuple[int, ...], Clusters | None] = {}
     for column in columns:
-        of_column = column_entries("", column, entries)[entries[0].task]
-        pooled = tuple(question for entry in of_column for question in questions[entry.ordinal])
+        matching = column_entries("", column, entries)[entries[0].task]
+        pooled = tuple(question for entry in matching for question in questions[entry.ordinal])
         if pooled not in grouped:
             grouped[pooled] = clusters_of(session, pooled)
         metric = METRICS[column.metric]
         for number, row in enumerate(rows):
-            evaluations = [_evaluation(row, entry) for entry in of_column]
+            evaluations = [_find_evaluation(row, entry) for entry in matching]
             if any(evaluation is None for evaluation in evaluations):
-                found[number][column.name] = TaskStanding(None, 0)
+                results[number][column.name] = TaskStanding(None, 0)
                 continue
             known = [evaluation for evaluation in evaluations if evaluation is not None]
-            parts = [values_of(entry)[evaluation.id] for entry, evaluation in zip(of_column, known, strict=True)]
+            parts = [values_of(entry)[evaluation.id] for entry, evaluation in zip(matching, known, strict=True)]
             if metric.over_runs is not None:
-                runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column])
-                found[number][column.name] = TaskStanding(metric.over_runs(runs), n)
+                runs, n = _read_runs(session, known, [questions[entry.ordinal] for entry in matching])
+                results[number][column.name] = TaskStanding(metric.over_runs(runs), n)
                 continue
-            of_metric = base_metrics(column.metric)
-            beside = [BESIDE[name] for name in of_metric if name in BESIDE]
-            values = {name: np.concatenate([part[name] for part in parts]) for name in (*of_metric, *beside)}
-            base = [values[name] for name in of_metric]
-            # Functions of two means are taken over the questions that have both.
+            base_names = base_metrics(column.metric)
+            companions = [BESIDE[name] for name in base_names if name in BESIDE]
+            values = {name: np.concatenate([part[name] for part in parts]) for name in (*base_names, *companions)}
+            base = [values[name] for name in base_names]
+            # Functions of two means use only the questions that have both values.
             undefined = np.isnan(np.stack(base)).any(axis=0)
             undefined |= lacks_questions(column.metric, values)
             means = _Means(tuple(np.where(undefined, np.nan, values) for values in base), grouped[pooled])
             drawn.append((number, column.name, means))
-            found[number][column.name] = _standing_of_means(column.metric, means)
-            found[number][column.name].values = TaskValues(means.base)
+            results[number][column.name] = _standing_of_means(column.metric, means)
+            results[number][column.name].values = TaskValues(means.base)
             if len(known) == 1:
-                alone.append((known[0].id, column.metric, found[number][column.name]))
-    _take_stated(session, alone)
-    factor = min(map(_factor, entries))
-    _draw(found, drawn, seed, factor)
+                alone.append((known[0].id, column.metric, results[number][column.name]))
+    _set_stated_intervals(session, alone)
+    factor = min(map(_get_factor, entries))
+    _resample(results, drawn, seed, factor)
     task = entries[0].task
     return {
-        column.name: TaskColumn(column.metric, [standings[column.name] for standings in found], factor, task)
+        column.name: TaskColumn(column.metric, [standings[column.name] for standings in results], factor, task)
         for column in columns
     }
 
 
-def _take_stated(session: Session, alone: Sequence[tuple[int, str, TaskStanding]]) -> None:
-    """Give each standing with one evaluation the interval that is stored for the same value over the same questions.
+def _set_stated_intervals(session: Session, alone: Sequence[tuple[int, str, TaskStanding]]) -> None:
+    """Give each standing with one evaluation the interval stored for the same value over the same questions.
 
-    Otherwise a board and the page of an evaluation would state two intervals of one number.
+    Otherwise the board and the evaluation's page would show two different intervals for one number.
     """
     metric_row = EvaluationMetric
     query = (
@@ -542,30 +548,32 @@ def _take_stated(session: Session, alone: Sequence[tuple[int, str, TaskStanding]
             standing.stated = (low, high)
 
 
-def _evaluation(row: BoardRow, entry: BoardEntry) -> Evaluation | None:
+def _find_evaluation(row: BoardRow, entry: BoardEntry) -> Evaluation | None:
     return row.evaluations[entry.ordinal]
 
 
-def _factor(entry: BoardEntry) -> float:
-    """Return the factor of standard errors on an entry's questions: below 1 if they are a sample."""
+def _get_factor(entry: BoardEntry) -> float:
+    """Return the factor for standard errors on an entry's questions: below 1 if they are a sample."""
     sample = entry.question_filter.get("sample")
     return 1.0 if sample is None else sampling_factor(sample["questions"], sample["of"])
 
 
-def _draw(found: list[dict[str, TaskStanding]], drawn: list[tuple[int, str, _Means]], seed: int, factor: float) -> None:
-    """Resample all columns of all models at once that are over the same number of questions, as they are.
+def _resample(
+    results: list[dict[str, TaskStanding]], drawn: list[tuple[int, str, _Means]], seed: int, factor: float
+) -> None:
+    """Resample the values in `drawn`, and set the samples of their standings in `results`.
 
-    factor: of `sampling_factor`.
+    Values over the same number of questions and the same clusters share one resampling. factor: from `sampling_factor`.
     """
-    alike: dict[tuple[int, bytes | None], list[tuple[int, str, _Means]]] = {}
+    groups: dict[tuple[int, bytes | None], list[tuple[int, str, _Means]]] = {}
     for item in drawn:
         clusters = item[2].clusters
         key = (len(item[2].base[0]), None if clusters is None else clusters.tobytes())
-        alike.setdefault(key, []).append(item)
-    for items in alike.values():
+        groups.setdefault(key, []).append(item)
+    for items in groups.values():
         stacked = np.stack([values for _, _, means in items for values in means.base], axis=1)
         clusters = items[0][2].clusters
-        # Each model's own lie side by side: selections add them up again and again.
+        # Column-major, because selections repeatedly add up single columns.
         samples = np.asfortranarray(resample_means(stacked, resamples=RANK_RESAMPLES, seed=seed, factor=factor))
         together = None
         if clusters is not None:
@@ -575,23 +583,23 @@ def _draw(found: list[dict[str, TaskStanding]], drawn: list[tuple[int, str, _Mea
             together = np.asfortranarray(drawn_clusters)
         place = 0
         for number, name, means in items:
-            own = slice(place, place + len(means.base))
-            standing = found[number][name]
-            standing.samples = samples[:, own]
+            columns = slice(place, place + len(means.base))
+            standing = results[number][name]
+            standing.samples = samples[:, columns]
             if together is not None and clusters is not None:
-                standing.clustered, standing.clusters = together[:, own], int(clusters.max()) + 1
-            place = own.stop
+                standing.clustered, standing.clusters = together[:, columns], int(clusters.max()) + 1
+            place = columns.stop
 
 
 def _standing_of_means(metric: str, means: _Means) -> TaskStanding:
-    averages = tuple(_mean(values) for values in means.base)
+    averages = tuple(_average_defined(values) for values in means.base)
     n = int(np.count_nonzero(~np.isnan(means.base[0])))
     combine = FUNCTIONS_OF_TWO_MEANS.get(metric)
     value = combine.value(*averages) if combine else averages[0]
     return TaskStanding(value, n, averages, resting_on=resting_on(metric, means.base))
 
 
-def _mean(values: Array) -> float | None:
+def _average_defined(values: Array) -> float | None:
     defined = values[~np.isnan(values)]
     return math.fsum(defined.tolist()) / len(defined) if len(defined) else None
 
@@ -599,26 +607,26 @@ def _mean(values: Array) -> float | None:
 def _average_tasks(
     metric: str, tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Sequence[int] | None
 ) -> list[Standing]:
-    """Return for each row the mean over its tasks, unweighted without `weights`; None if any task has none.
+    """Return each row's standing over its tasks; the value is None if any task has none.
 
-    A share of the first mean is computed from the two macro means.
+    weights: None for the unweighted mean. A share of the first mean is computed from the two means over tasks.
     """
 
-    def by_row(of_tasks: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-        return zip(*([of_task[row] for row in rows] for of_task in of_tasks), strict=True)
+    def by_row(unit_counts: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        return zip(*([of_task[row] for row in rows] for of_task in unit_counts), strict=True)
 
-    standings_of = list(by_row(task.standings for task in tasks))
-    found = [_value_over(metric, standings, weights) for standings in standings_of]
+    standings_by_row = list(by_row(task.standings for task in tasks))
+    averaged = [_value_over(metric, standings, weights) for standings in standings_by_row]
     drawn: list[tuple[Standing, Array, int]] = []
     clustered: list[tuple[Standing, Array, int]] = []
     compared = tasks if all(task.base for task in tasks) else ()
-    precise = _precisions(tasks, rows, weights) if compared and len(tasks) > 1 else None
+    precisions = _precisions(tasks, rows, weights) if compared and len(tasks) > 1 else None
     for number, (row, standing, standings, parts, units, in_clusters) in enumerate(
         zip(
             rows,
-            found,
-            standings_of,
-            by_row(task.alone for task in tasks),
+            averaged,
+            standings_by_row,
+            by_row(task.question_samples for task in tasks),
             by_row(task.resting_on for task in tasks),
             by_row(task.in_clusters for task in tasks),
             strict=True,
@@ -629,39 +637,37 @@ def _average_tasks(
         alone = _macro_samples(metric, parts, weights)
         if alone is None:
             continue
-        precision = None if precise is None else precise[number]
+        precision = None if precisions is None else precisions[number]
         standing.samples = alone
         standing.resting_on = min(units) if precision is None else precision.questions(units)
         standing.shares = () if precision is None else precision.shares
         standing.tasks, standing.place = compared, row
         drawn.append((standing, _stretch_samples(alone, precision, min(units)), standing.resting_on))
         if any(in_clusters):
-            together = _macro_samples(metric, [task.together[row] for task in tasks], weights)
+            together = _macro_samples(metric, [task.cluster_samples[row] for task in tasks], weights)
             if together is not None:
-                of_tasks = [standing_of_task.clusters or standing_of_task.resting_on for standing_of_task in standings]
+                unit_counts = [task_standing.clusters or task_standing.resting_on for task_standing in standings]
                 standing.samples = together
-                standing.clusters = sum(
-                    standing_of_task.clusters or standing_of_task.n for standing_of_task in standings
-                )
+                standing.clusters = sum(task_standing.clusters or task_standing.n for task_standing in standings)
                 standing.design_effect = design_effect(together, alone)
-                number_of = min(of_tasks) if precision is None else precision.questions(of_tasks)
-                clustered.append((standing, _stretch_samples(together, precision, min(of_tasks)), number_of))
-    for standing, ends in _ends(metric, drawn):
+                effective_units = min(unit_counts) if precision is None else precision.questions(unit_counts)
+                clustered.append((standing, _stretch_samples(together, precision, min(unit_counts)), effective_units))
+    for standing, ends in _compute_intervals(metric, drawn):
         standing.interval = ends
     if len(tasks) == 1:
-        for standing, (standing_of_task,) in zip(found, standings_of, strict=True):
-            standing.interval = standing_of_task.stated or standing.interval
-    for standing, ends in _ends(metric, clustered):
+        for standing, (task_standing,) in zip(averaged, standings_by_row, strict=True):
+            standing.interval = task_standing.stated or standing.interval
+    for standing, ends in _compute_intervals(metric, clustered):
         standing.cluster_interval = ends
-    return found
+    return averaged
 
 
 @dataclass(frozen=True)
 class Precision:
-    """How precise a mean over tasks is.
+    """The precision of a mean over tasks.
 
-    shares: each task's share of its variance; at_worst: likewise, if a task of fewer than MINIMUM_QUESTIONS has the
-    largest variance that it can have. stretch: see `_precisions`.
+    shares: each task's share of its variance. at_worst: the same if each task of fewer than MINIMUM_QUESTIONS had the
+    largest possible variance. stretch: see `_precisions`.
     """
 
     shares: tuple[float, ...]
@@ -669,10 +675,10 @@ class Precision:
     stretch: float
 
     def questions(self, units: Sequence[int]) -> int:
-        """Return the questions that the mean rests on: 1 more than Satterthwaite's degrees of freedom.
+        """Return the effective number of questions behind the mean: Satterthwaite's degrees of freedom plus 1.
 
-        units: how many questions, or clusters, each task has. A small task counts with its
-        largest possible variance: by the measured variance, an interval would be stated exactly when it is too small.
+        units: number of questions, or clusters, of each task. A small task counts with its largest possible variance:
+        if the measured variance counted, an interval would be stated just when that variance happens to be too small.
         """
         uncertain = sum(share**2 / max(1, count - 1) for share, count in zip(self.at_worst, units, strict=True))
         return int(1 / uncertain + 1 + 1e-6) if uncertain > 0 else sum(units)
@@ -681,16 +687,16 @@ class Precision:
 def _precisions(tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Sequence[int] | None) -> list[Precision]:
     """Return the precision of the mean over tasks, for each row.
 
-    A few questions with equal values determine a task's variance poorly. So two are added to each task, with the
-    deviations h and −h, where h² = Σx⁴/Σx² over all tasks is the square of a typical deviation. stretch: the factor by
-    which this raises the standard deviation.
+    A few questions with equal values determine a task's variance poorly. So two questions are added to each task, with
+    the deviations h and −h, where h² = Σx⁴/Σx² over all tasks is the square of a typical deviation. stretch: the factor
+    by which this raises the standard deviation.
     Source: Satterthwaite, *An Approximate Distribution of Estimates of Variance Components* (1946).
     """
     times = [1] * len(tasks) if weights is None else weights
-    of_rows = np.asarray(rows, dtype=np.intp)
-    second = np.stack([task.moments[0][of_rows] for task in tasks])
-    fourth = np.stack([task.moments[1][of_rows] for task in tasks])
-    n = np.stack([np.array([of.n for of in task.standings], dtype=np.float64)[of_rows] for task in tasks])
+    row_indexes = np.asarray(rows, dtype=np.intp)
+    second = np.stack([task.moments[0][row_indexes] for task in tasks])
+    fourth = np.stack([task.moments[1][row_indexes] for task in tasks])
+    n = np.stack([np.array([of.n for of in task.standings], dtype=np.float64)[row_indexes] for task in tasks])
     scale = np.array([(of * task.factor) ** 2 for of, task in zip(times, tasks, strict=True)])[:, np.newaxis]
     total = second.sum(axis=0)
     typical = np.divide(fourth.sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
@@ -702,23 +708,23 @@ def _precisions(tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Seque
     resampled = (scale * second / numbers**2).sum(axis=0)
     stretch = np.sqrt(np.divide(variances.sum(axis=0), resampled, out=np.ones_like(total), where=resampled > 0))
     return [
-        Precision(tuple(shares), tuple(largest_shares), max(1.0, by))
-        for shares, largest_shares, by in zip(
+        Precision(tuple(shares), tuple(largest_shares), max(1.0, factor))
+        for shares, largest_shares, factor in zip(
             _shares(variances).T.tolist(), _shares(at_worst).T.tolist(), stretch.tolist(), strict=True
         )
     ]
 
 
 def _shares(variances: Array) -> Array:
-    """Return each task's share, shape (tasks, rows); all is that of tasks whose variance is not bounded."""
+    """Return each task's share of the variance, shape (tasks, rows); tasks of unbounded variance share all of it."""
     unbounded = np.isinf(variances)
     variances = np.where(unbounded.any(axis=0), unbounded, variances)
-    whole = variances.sum(axis=0)
-    return np.asarray(np.divide(variances, whole, out=np.zeros(variances.shape), where=whole > 0))
+    total = variances.sum(axis=0)
+    return np.asarray(np.divide(variances, total, out=np.zeros(variances.shape), where=total > 0))
 
 
 def _stretch_samples(samples: Array, precision: Precision | None, fewest: int) -> Array:
-    """Return resampled values with larger deviations, if a task has too few questions for its variance to be known."""
+    """Return the samples with larger deviations if a task has too few questions for its variance to be known."""
     if precision is None or fewest >= MINIMUM_QUESTIONS or precision.stretch == 1.0:
         return samples
     middle = np.nanmean(samples)
@@ -726,7 +732,7 @@ def _stretch_samples(samples: Array, precision: Precision | None, fewest: int) -
 
 
 def _value_over(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[int] | None) -> Standing:
-    """Return the value over tasks, without anything computed from resamples."""
+    """Return the standing over tasks without anything that is computed from resamples."""
     n = sum([task.n for task in tasks])
     values = [task.value for task in tasks]
     if None in values:
@@ -742,7 +748,7 @@ def _value_over(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[in
 def _macro_samples(
     metric: str, of_tasks: Sequence[tuple[Array, ...] | None], weights: Sequence[int] | None
 ) -> Array | None:
-    """Return the column's value over the resamples, from `_average_samples` of each task; None if any has none."""
+    """Return the column's value in each resample, from `_average_samples` of each task; None if a task has none."""
     if None in of_tasks:
         return None
     means = [_average(parts, weights) for parts in zip(*filter(None, of_tasks), strict=True)]
@@ -750,7 +756,7 @@ def _macro_samples(
 
 
 def _average(parts: Sequence[Array], weights: Sequence[int] | None) -> Array:
-    """Compute `np.average` of the parts without a table of them."""
+    """Compute the weighted average of the arrays without first stacking them."""
     if len(parts) == 1:
         return parts[0]
     times = [1] * len(parts) if weights is None else weights
@@ -762,39 +768,39 @@ def _average(parts: Sequence[Array], weights: Sequence[int] | None) -> Array:
     return total
 
 
-def _ends(
+def _compute_intervals(
     metric: str, drawn: Sequence[tuple[Standing, Array, int]]
 ) -> list[tuple[Standing, tuple[float, float] | None]]:
-    """Return each standing with its interval. drawn: standings with resampled values and the number of units."""
+    """Return each standing with its interval. drawn: (standing, resampled values, number of units)."""
     if not drawn:
         return []
-    found = percentile_intervals(np.stack([samples for _, samples, _ in drawn]), [units for *_, units in drawn])
+    intervals = percentile_intervals(np.stack([samples for _, samples, _ in drawn]), [units for *_, units in drawn])
     if metric == ORDER_LOSS:
-        found = [
+        intervals = [
             None if ends is None else limit_order_loss(ends, units, lift=lift_of_means(samples))
-            for (_, samples, units), ends in zip(drawn, found, strict=True)
+            for (_, samples, units), ends in zip(drawn, intervals, strict=True)
         ]
-    return [(standing, _interval(ends)) for (standing, *_), ends in zip(drawn, found, strict=True)]
+    return [(standing, _as_pair(ends)) for (standing, *_), ends in zip(drawn, intervals, strict=True)]
 
 
-def _interval(found: Interval | None) -> tuple[float, float] | None:
-    return None if found is None else (found.low, found.high)
+def _as_pair(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)
 
 
 def _rank(metric: str, standings: Sequence[Placed]) -> list[Placed]:
-    """Set the ranks of complete models; return those with a value."""
-    known = [(revision, standing) for revision, standing in standings if standing.value is not None]
-    values = [standing.value for _, standing in known]
-    for (_, standing), rank in zip(known, ranks(values, METRICS[metric].better), strict=True):
+    """Set the ranks of complete models; return the models that have a value."""
+    ranked = [(revision, standing) for revision, standing in standings if standing.value is not None]
+    values = [standing.value for _, standing in ranked]
+    for (_, standing), rank in zip(ranked, ranks(values, METRICS[metric].better), strict=True):
         standing.rank = rank
-    return known
+    return ranked
 
 
 @dataclass(frozen=True)
-class _Compared:
-    """All pairs of a column's models, compared at once.
+class _PairComparison:
+    """The comparison of all pairs of a column's models, and its inputs.
 
-    samples: shape (resamples, models). questions, pairs: as for `compare_all`.
+    samples: shape (resamples, models). questions, pairs: see `compare_all`.
     """
 
     samples: Array
@@ -803,28 +809,28 @@ class _Compared:
     all_at_once: Comparisons
 
 
-def _compare(metric: str, known: Sequence[Placed], weights: Sequence[int] | None) -> _Compared | None:
-    """Compare all models, and set their ranks' intervals of all at once; None without a bootstrap."""
+def _compare(metric: str, ranked: Sequence[Placed], weights: Sequence[int] | None) -> _PairComparison | None:
+    """Compare all models, and set their rank intervals for all models together; return None if there are no samples."""
     better = METRICS[metric].better
-    sampled = [standing.samples for _, standing in known]
-    if better == "neither" or not known or any(samples is None for samples in sampled):
+    sampled = [standing.samples for _, standing in ranked]
+    if better == "neither" or not ranked or any(samples is None for samples in sampled):
         return None
     matrix = np.stack([samples for samples in sampled if samples is not None]).T
-    pairs = _paired(metric, [standing for _, standing in known], matrix, weights)
-    questions: int | None = min(standing.units for _, standing in known)
-    if pairs is not None and pairs.freedom is not None and _enough_together(known):
+    pairs = _compare_pairs(metric, [standing for _, standing in ranked], matrix, weights)
+    questions: int | None = min(standing.units for _, standing in ranked)
+    if pairs is not None and pairs.freedom is not None and _have_enough_questions(ranked):
         questions = None  # each pair has its own degrees of freedom
-    compared = compare_all([standing.value for _, standing in known], matrix, better, questions, pairs)
-    for (_, standing), everywhere in zip(known, compared.rank_intervals(), strict=True):
+    compared = compare_all([standing.value for _, standing in ranked], matrix, better, questions, pairs)
+    for (_, standing), everywhere in zip(ranked, compared.rank_intervals(), strict=True):
         standing.all_rank_low, standing.all_rank_high = everywhere
-    return _Compared(matrix, questions, pairs, compared)
+    return _PairComparison(matrix, questions, pairs, compared)
 
 
-def _place(metric: str, known: Sequence[Placed], compared: _Compared) -> Together:
-    """Set each model's own rank interval, its tiers and neighbours; return the comparison of all pairs."""
-    better, values = METRICS[metric].better, [standing.value for _, standing in known]
+def _place_models(metric: str, ranked: Sequence[Placed], compared: _PairComparison) -> Together:
+    """Set each model's separate rank interval, its tiers and its neighbour; return the comparison of all pairs."""
+    better, values = METRICS[metric].better, [standing.value for _, standing in ranked]
     for (_, standing), interval, tier, shared in zip(
-        known,
+        ranked,
         rank_intervals(compared.samples, better),
         tiers(values, compared.samples, better, compared.questions, compared.pairs),
         compared.all_at_once.tiers(values, better),
@@ -834,20 +840,20 @@ def _place(metric: str, known: Sequence[Placed], compared: _Compared) -> Togethe
             standing.rank_low, standing.rank_high = interval
         standing.tier = None if tier is None else tier.number
         standing.all_tier = None if shared is None else shared.number
-    return _together(known, compared.all_at_once, better)
+    return _summarise_pairs(ranked, compared.all_at_once, better)
 
 
-def _enough_together(known: Sequence[Placed]) -> bool:
-    """Return whether every model has MINIMUM_QUESTIONS questions, or clusters of them, over all tasks together."""
-    return min(standing.clusters or standing.n for _, standing in known) >= MINIMUM_QUESTIONS
+def _have_enough_questions(ranked: Sequence[Placed]) -> bool:
+    """Return whether every model has MINIMUM_QUESTIONS questions, or clusters of questions, over all tasks together."""
+    return min(standing.clusters or standing.n for _, standing in ranked) >= MINIMUM_QUESTIONS
 
 
-def _paired(
+def _compare_pairs(
     metric: str, standings: Sequence[Standing], samples: Array, weights: Sequence[int] | None = None
 ) -> Paired | None:
-    """Compare every pair by the questions; None for metrics over runs or cells, which questions have no value of.
+    """Compare every pair by their values per question; None for metrics over runs or cells, which have no such values.
 
-    samples: shape (resamples, models). If questions belong together, errors are at least those over the clusters.
+    samples: shape (resamples, models). If questions belong together, errors are at least the errors over the clusters.
     """
     tasks, places = standings[0].tasks, [standing.place for standing in standings]
     if not tasks:
@@ -874,41 +880,41 @@ def _variances_of_differences(samples: Array) -> Array:
     return np.asarray(np.maximum(0.0, np.add.outer(own, own) - 2 * together))
 
 
-def _together(known: Sequence[Placed], compared: Comparisons, better: str) -> Together:
-    """Summarise the comparisons of all pairs, and compare every standing except the first with the one above it."""
-    apart = compared.told_apart
-    order = sorted(range(len(known)), key=lambda place: known[place][1].value or 0.0, reverse=better == "higher")
-    own, holm = compared.p_values(order[:-1], order[1:])
+def _summarise_pairs(ranked: Sequence[Placed], compared: Comparisons, better: str) -> Together:
+    """Summarise the comparisons of all pairs, and set each standing's comparison with the one above it."""
+    distinguished = compared.told_apart
+    order = sorted(range(len(ranked)), key=lambda place: ranked[place][1].value or 0.0, reverse=better == "higher")
+    uncorrected, holm = compared.p_values(order[:-1], order[1:])
     for place, (one, next_one) in enumerate(pairwise(order)):
-        first, second = known[one][1].value, known[next_one][1].value
-        known[next_one][1].above = Above(
-            known[one][0],
+        first, second = ranked[one][1].value, ranked[next_one][1].value
+        ranked[next_one][1].above = Above(
+            ranked[one][0],
             abs((first or 0.0) - (second or 0.0)),
-            _number(compared.standard_errors[one, next_one]),
-            _number(own[place]),
-            _number(holm[place]),
-            bool(apart[one, next_one]),
+            _nan_to_none(compared.standard_errors[one, next_one]),
+            _nan_to_none(uncorrected[place]),
+            _nan_to_none(holm[place]),
+            bool(distinguished[one, next_one]),
         )
     errors = compared.standard_errors[np.triu(~np.isnan(compared.standard_errors), 1)]
     return Together(
-        models=len(known),
+        models=len(ranked),
         pairs=errors.size,
-        pairs_told_apart=int(apart.sum()) // 2,
-        neighbours=len(known) - 1,
-        neighbours_told_apart=sum(bool(apart[pair]) for pair in pairwise(order)),
+        pairs_told_apart=int(distinguished.sum()) // 2,
+        neighbours=len(ranked) - 1,
+        neighbours_told_apart=sum(bool(distinguished[pair]) for pair in pairwise(order)),
         critical_value=compared.critical_value,
         standard_error=float(np.median(errors)) if errors.size else None,
-        matrix=_matrix(compared, order) if len(order) <= MOST_IN_MATRIX else [],
-        uncertainty=_uncertainty([standing for _, standing in known]),
+        matrix=_build_matrix(compared, order) if len(order) <= MOST_IN_MATRIX else [],
+        uncertainty=_find_uncertain_task([standing for _, standing in ranked]),
     )
 
 
-def _uncertainty(known: Sequence[Standing]) -> Uncertainty | None:
-    """Return the task that more than MOST_OF_IT of the uncertainty comes from, if it is small.
+def _find_uncertain_task(standings: Sequence[Standing]) -> Uncertainty | None:
+    """Return the small task that causes more than MOST_OF_IT of the uncertainty; None if there is none.
 
-    Small is a task with at most half as many questions as the median one of the others.
+    A task is small if it has at most half as many questions as the median of the other tasks.
     """
-    shared = [standing for standing in known if standing.shares]
+    shared = [standing for standing in standings if standing.shares]
     if not shared:
         return None
     shares = np.mean([standing.shares for standing in shared], axis=0)
@@ -920,34 +926,34 @@ def _uncertainty(known: Sequence[Standing]) -> Uncertainty | None:
     return Uncertainty(shared[0].tasks[largest].task, sizes[largest], float(shares[largest]))
 
 
-def _matrix(compared: Comparisons, order: Sequence[int]) -> list[str]:
+def _build_matrix(compared: Comparisons, order: Sequence[int]) -> list[str]:
     def sign(one: int, other: int) -> str:
         return "+" if compared.beats[one, other] else "-" if compared.beats[other, one] else "."
 
     return ["".join(sign(one, other) for other in order) for one in order]
 
 
-def _number(value: float) -> float | None:
+def _nan_to_none(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
 def pool_questions(session: Session, entries: Sequence[BoardEntry], column: Column) -> list[int]:
-    """Return the questions of a column on one task, given by its entries, in their order."""
-    of_column = column_entries("", column, entries)[entries[0].task]
-    return [question for entry in of_column for question in _question_ids(session, entry)]
+    """Return the ids of the questions that a column covers on one task. entries: all entries of that task."""
+    matching = column_entries("", column, entries)[entries[0].task]
+    return [question for entry in matching for question in _question_ids(session, entry)]
 
 
 def _question_ids(session: Session, entry: BoardEntry) -> list[int]:
-    found, _ = choose_again(session, entry.benchmark_version, entry.question_filter)
-    return [question.id for question in found]
+    questions, _ = choose_again(session, entry.benchmark_version, entry.question_filter)
+    return [question.id for question in questions]
 
 
-def _runs(
+def _read_runs(
     session: Session,
     evaluations: Sequence[Evaluation],
     questions: Sequence[Sequence[int]],
 ) -> tuple[Runs, int]:
-    """Return the runs over the pooled questions, and the number of these questions."""
+    """Return the runs over the pooled questions, and the number of questions in them."""
     return runs_over(
         answer
         for evaluation, question_ids in zip(evaluations, questions, strict=True)

@@ -1,4 +1,4 @@
-"""Suites and boards in the database: every version of a definition is kept, the newest of a name is served."""
+"""Suites and boards in the database: every version of a definition is stored, and the newest of each name is used."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ from registry.tables import (
 
 
 def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, bool]:
-    """Store a suite and return it with whether it is new; a changed definition is a new version of its name."""
+    """Store a suite; return it, and whether it is new. A changed definition becomes a new version."""
     one_at_a_time(session, "suites")
     document = as_document(definition)
     digest = specification_digest(document)
@@ -63,7 +63,7 @@ def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, 
 
 
 def load_shipped_suites(session: Session) -> int:
-    """Store the suites that are part of this package; return the number of new suites."""
+    """Store the suites that this package includes; return the number of new suites."""
     folder = files(__package__) / "suites"
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
     return sum(import_suite(session, read_suite_file(path))[1] for path in paths)  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ def current_boards(session: Session) -> list[Board]:
 
 
 def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, bool]:
-    """Store a board on the newest versions of its benchmarks, and return it with whether it is new.
+    """Store a board on the newest versions of its benchmarks; return it, and whether it is new.
 
     A changed definition, suite or benchmark makes a new version of the board. Raises a ShuffleboardError if the suite
     or a benchmark is unknown, the suite's protocols are not supported yet, or a column is not in the suite.
@@ -103,7 +103,7 @@ def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, 
         raise UsageError(
             f"board {definition.name}: suite {suite.name} already names its benchmarks; remove the board's benchmarks"
         )
-    entries = [_entry(session, asked) for asked in entries_asked(asked_for, definition)]
+    entries = [_build_entry(session, asked) for asked in entries_asked(asked_for, definition)]
     for column in definition.parsed_columns:
         column_entries(definition.name, column, entries)
     document = as_document(definition)
@@ -142,7 +142,7 @@ def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, 
 
 
 def _usual_metrics(variants: str) -> tuple[str, ...]:
-    """Return the metrics of a default board for evaluations under these variants."""
+    """Return the metrics that a default board shows for these variants."""
     definition = parse_variants(variants)
     if definition.kind not in ORDERS:
         return ("accuracy",)
@@ -150,23 +150,23 @@ def _usual_metrics(variants: str) -> tuple[str, ...]:
 
 
 def board_of_suite(session: Session, suite: Suite) -> Board | None:
-    """Return the default board of a suite, under the suite's name; None if a board on the suite exists.
+    """Create the default board of a suite, under the suite's name, and return it.
 
-    Its columns are accuracy, and if options only move right in two orders, which ranks, order loss, worst accuracy and
-    fluctuation rate. None, too, if the suite is for any benchmarks or no protocol and variants are common to all its
-    tasks.
+    The columns are accuracy and, for variants that only move options, right in two orders (which ranks the models),
+    order loss, worst accuracy and fluctuation rate. Returns None if a board on the suite exists, the suite is for any
+    benchmarks, or no protocol and variants are common to all its tasks.
     """
     definition = suite_definition(suite)
     if definition.needs_benchmarks or any(board.suite.name == suite.name for board in current_boards(session)):
         return None
-    ways = [
+    combinations = [
         {(asked.variants, asked.protocol) for asked in evaluations_asked(definition) if asked.task == task}
         for task in dict.fromkeys(asked.task for asked in evaluations_asked(definition))
     ]
     protocols = {asked.protocol for asked in evaluations_asked(definition)}
     columns = [
         Column(metric, variants, protocol if len(protocols) > 1 else None).name
-        for variants, protocol in sorted(set.intersection(*ways))
+        for variants, protocol in sorted(set.intersection(*combinations))
         for metric in _usual_metrics(variants)
     ]
     if not columns:
@@ -177,7 +177,7 @@ def board_of_suite(session: Session, suite: Suite) -> Board | None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One evaluation that a board will need, its names resolved."""
+    """One evaluation that a board requires, with names resolved to rows."""
 
     task: str
     benchmark_version: BenchmarkVersion
@@ -191,7 +191,7 @@ E = TypeVar("E", Entry, BoardEntry)
 Condition = ColumnElement[bool]
 
 
-def _entry(session: Session, asked: Asked) -> Entry:
+def _build_entry(session: Session, asked: Asked) -> Entry:
     version = find_version(session, asked.benchmark)
     questions, question_filter = choose_questions(
         session,
@@ -213,19 +213,19 @@ def _entry(session: Session, asked: Asked) -> Entry:
 
 
 def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str, list[E]]:
-    """Map each task to the entries whose questions a column covers.
+    """Map each task to the entries whose questions a column covers. board: its name, for messages.
 
     Raises UsageError if the suite does not have the column's variants or protocol on every task.
     """
     listed = list(entries)
     wanted = canonical_variants(column.variants)
-    of_variants = [entry for entry in listed if entry.variant_set.name == wanted]
-    if not of_variants:
+    matching = [entry for entry in listed if entry.variant_set.name == wanted]
+    if not matching:
         known = ", ".join(dict.fromkeys(entry.variant_set.name for entry in listed))
         raise UsageError(
             f"board {board}: column {column.name}: the suite has no variants {column.variants!r}; it has: {known}"
         )
-    protocols = list(dict.fromkeys(entry.protocol.name for entry in of_variants))
+    protocols = list(dict.fromkeys(entry.protocol.name for entry in matching))
     if column.protocol is None and len(protocols) > 1:
         raise UsageError(
             f"board {board}: column {column.name}: the suite has several protocols; write "
@@ -236,18 +236,18 @@ def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str
             f"board {board}: column {column.name}: the suite has no protocol {column.protocol!r} there; it has: "
             f"{', '.join(protocols)}"
         )
-    found: dict[str, list[E]] = {}
-    for entry in of_variants:
+    by_task: dict[str, list[E]] = {}
+    for entry in matching:
         if column.protocol in (None, entry.protocol.name):
-            found.setdefault(entry.task, []).append(entry)
-    lacking = [task for task in dict.fromkeys(entry.task for entry in listed) if task not in found]
+            by_task.setdefault(entry.task, []).append(entry)
+    lacking = [task for task in dict.fromkeys(entry.task for entry in listed) if task not in by_task]
     if lacking:
         raise UsageError(f"board {board}: column {column.name}: task {lacking[0]!r} is not asked that way")
-    return found
+    return by_task
 
 
 def compute_asked_digests(entry: BoardEntry | Entry) -> tuple[str, str]:
-    """Return the digests that identify an evaluation of just the entry's questions, and one of the whole benchmark."""
+    """Return two digests: of an evaluation of exactly the entry's questions, and of one of the whole benchmark."""
     version = entry.benchmark_version
     specification = {
         "benchmark": {"name": version.benchmark.name, "content_digest": version.content_digest},
@@ -262,9 +262,9 @@ def compute_asked_digests(entry: BoardEntry | Entry) -> tuple[str, str]:
 
 
 def answering(entries: Iterable[BoardEntry | Entry]) -> Callable[..., Condition]:
-    """Return the condition that an evaluation covers an entry's questions, or the whole benchmark.
+    """Return a function of Evaluation, or of an alias of it, that gives a condition for SQL.
 
-    It is a function of Evaluation, or an alias of it.
+    The condition: the evaluation covers the questions of one of these entries, or the whole benchmark.
     """
     digests = {digest for entry in entries for digest in compute_asked_digests(entry)}
 
@@ -277,10 +277,10 @@ def answering(entries: Iterable[BoardEntry | Entry]) -> Callable[..., Condition]
 def evaluations_of_entry(
     session: Session, entry: BoardEntry | Entry, revision: ModelRevision | None = None
 ) -> dict[int, Evaluation]:
-    """Map each model revision's id to the sealed evaluation that answers an entry: the newest not withdrawn.
+    """Map each model revision's id to the sealed evaluation that covers an entry.
 
-    It covers the questions of the entry; an evaluation of the whole benchmark covers every part of it.
-    revision: only this one; None: all.
+    An evaluation of the whole benchmark also covers the entry. The preferred evaluation is chosen, the newest among
+    equals; withdrawn evaluations do not count. revision: consider only this one; None for all.
     """
     query = select(Evaluation).where(answering([entry])(), Evaluation.seal.is_not(None), not_withdrawn())
     if revision is not None:
@@ -288,21 +288,21 @@ def evaluations_of_entry(
     exact, _ = compute_asked_digests(entry)
 
     def preference(evaluation: Evaluation) -> tuple[bool, ...]:
-        """Prefer the entry's own questions to the whole benchmark.
+        """Prefer an evaluation of exactly the entry's questions to one of the whole benchmark.
 
-        Among imported sets, which have one name whatever they contain, prefer several orders to one, and equal numbers
-        of answers to each order to a mixture of repeats.
+        Imported sets all have one name, so among these prefer several orders to one, and the same number of answers for
+        each order to a mixture of repeats.
         """
         most, prompts = evaluation.distinct_prompts_max or 0, evaluation.variants_max or 0
         several, mixed = most > 1, most > 0 and prompts % most > 0
         return several, not mixed, evaluation.asked_digest == exact
 
-    found: dict[int, Evaluation] = {}
+    preferred: dict[int, Evaluation] = {}
     for evaluation in session.scalars(query.order_by(Evaluation.id)):
-        known = found.get(evaluation.model_revision_id)
-        if known is None or preference(evaluation) >= preference(known):
-            found[evaluation.model_revision_id] = evaluation
-    return found
+        earlier = preferred.get(evaluation.model_revision_id)
+        if earlier is None or preference(evaluation) >= preference(earlier):
+            preferred[evaluation.model_revision_id] = evaluation
+    return preferred
 
 
 def _request(model: str, asked: Asked, benchmark: str, **options: Any) -> EvaluationRequest:
@@ -334,11 +334,9 @@ def submit_suite(
 ) -> list[tuple[Evaluation, bool]]:
     """Queue the evaluations that a suite still needs of a model; return all of them, with whether they are new.
 
-    benchmarks: the replacement for the suite's "*"; by default the benchmarks that boards on the suite name. All or
-    nothing.
-    limit: only the first questions of each benchmark; sample, seed: only a sample of these. Either makes a suite of its
-    own with a board of its own.
-    options: priority, queue, max_workers, requester of EvaluationRequest.
+    benchmarks: replace the suite's "*"; by default the benchmarks that boards on the suite name. limit: only the first
+    questions of each benchmark; sample, seed: only a random sample of these. Either makes another suite, with a board
+    for it. options: priority, queue, max_workers, requester of EvaluationRequest. If one cannot be queued, none is.
     """
     row = find_suite(session, suite)
     if limit is not None:
@@ -354,8 +352,8 @@ def submit_suite(
 def evaluations_of_suite(session: Session, row: Suite, benchmarks: Sequence[str] = ()) -> list[Asked]:
     """Return the evaluations that a suite requires of every model.
 
-    benchmarks: the replacement for its "*", by default the benchmarks that boards on it name. Raises UsageError if a
-    suite for any benchmarks has none, or if a suite that names its own is given some.
+    benchmarks: replace its "*"; by default the benchmarks that boards on the suite name. Raises UsageError if a suite
+    for any benchmarks has none, or if benchmarks are given for a suite that names its own.
     """
     definition = suite_definition(row)
     chosen = list(benchmarks)
@@ -374,24 +372,29 @@ def evaluations_of_suite(session: Session, row: Suite, benchmarks: Sequence[str]
 
 
 def _submit_missing(session: Session, model: str, asked: Asked, **options: Any) -> tuple[Evaluation, bool]:
-    known = evaluations_of_entry(session, _entry(session, asked), revision := find_revision(session, model))
+    known = evaluations_of_entry(session, _build_entry(session, asked), revision := find_revision(session, model))
     if revision.id in known:
         return known[revision.id], False
     return submit(session, _request(model, asked, asked.benchmark, **options))
 
 
 def submit_board(session: Session, model: str, board: str, **options: Any) -> list[tuple[Evaluation, bool]]:
-    """Queue the evaluations that a board still needs of a model, on the board's benchmark versions."""
+    """Queue the evaluations that a board still needs of a model, on the board's versions of the benchmarks.
+
+    Returns all of them, each with whether it is new.
+    """
     row = find_board(session, board)
     definition = board_definition(row)
     asked_for = entries_asked(suite_definition(row.suite), definition)
-    found = []
+    evaluations = []
     for asked, entry in zip(asked_for, row.entries, strict=True):
         revision = find_revision(session, model)
         known = evaluations_of_entry(session, entry, revision)
         if revision.id in known:
-            found.append((known[revision.id], False))
+            evaluations.append((known[revision.id], False))
             continue
         version = entry.benchmark_version
-        found.append(submit(session, _request(model, asked, f"{version.benchmark.name}@{version.version}", **options)))
-    return found
+        evaluations.append(
+            submit(session, _request(model, asked, f"{version.benchmark.name}@{version.version}", **options))
+        )
+    return evaluations

@@ -1,4 +1,4 @@
-"""Submissions: someone submits a model for a suite, a maintainer decides, workers score.
+"""Submissions: someone submits a model for a suite, a maintainer decides, and workers score it.
 
 A submitter names a model on the hub or on an endpoint that the deployment allows, never a path, a URL or a kind of
 file. Functions take the session first and never commit.
@@ -39,7 +39,7 @@ from registry.tables.accounts import Account, Submission, SubmissionEvaluation
 
 MAX_NOTE: Final = 2000
 MAX_OPEN: Final = 20
-"""How many pending submissions one account may have."""
+"""Maximum number of pending submissions of one account."""
 ANONYMOUS: Final = "anonymous"
 """The requester shown to everyone for an anonymous submission's evaluations."""
 ENDED: Final = ("complete", "failed", "cancelled")
@@ -50,10 +50,11 @@ HUB_NAME: Final = re.compile(rf"{_PART}/{_PART}")
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """The model in a submission request: either `hub` or `endpoint`.
+    """The model in a submission request, named by either `hub` or `endpoint`.
 
-    hub: "owner/name". endpoint: its name. revision: of the hub, by default its main branch; on an endpoint the model's
-    name there, which is required. name: in this registry, by default the last part of the hub's.
+    hub: "owner/name". endpoint: the endpoint's name. revision: on the hub, by default the main branch; on an endpoint
+    the model's name there, which is required. name: the name in this registry, by default the last part of the hub's or
+    the endpoint's name.
     """
 
     hub: str | None = None
@@ -64,13 +65,13 @@ class ModelRequest:
 
 
 def check_model_request(requested: ModelRequest, settings: Settings) -> dict[str, Any]:
-    """Return a request as it is stored, with defaults filled in. Raises UsageError that names the invalid value."""
+    """Return a request in the form that is stored, with defaults. Raises UsageError that names the invalid value."""
     if (requested.hub is None) == (requested.endpoint is None):
         raise UsageError("give either the model's name on the hub or the name of an endpoint")
     if requested.endpoint is not None:
-        return _on_endpoint(requested, settings)
+        return _check_endpoint_model(requested, settings)
     hub = check_hub_name(requested.hub or "")
-    # No revision means the main branch: the same request, and the same model revision.
+    # An empty revision means the main branch, so both are the same request and the same model revision.
     revision = None if requested.revision in (None, "", "main") else check_revision("huggingface", requested.revision)
     dtype = requested.dtype or "float32"
     if dtype not in DTYPES:
@@ -80,8 +81,11 @@ def check_model_request(requested: ModelRequest, settings: Settings) -> dict[str
 
 
 def check_hub_name(name: str) -> str:
-    """Return `owner/name` as the hub writes it. Raises UsageError for anything else: paths, addresses, lone names."""
-    # A local folder of that name would be taken for the model, and which folders exist is private.
+    """Check that a name is `owner/name` on the hub, and return it.
+
+    Raises UsageError for anything else, such as a path.
+    """
+    # A local folder with that name would be used as the model, and its existence is private.
     if not HUB_NAME.fullmatch(name) or ".." in name or "--" in name or name.endswith(".git") or is_local(name):
         raise UsageError(
             f"{name[:100]!r} is not a model name on the hub; give owner/name, such as HuggingFaceTB/SmolLM2-135M. "
@@ -90,7 +94,7 @@ def check_hub_name(name: str) -> str:
     return name
 
 
-def _on_endpoint(requested: ModelRequest, settings: Settings) -> dict[str, Any]:
+def _check_endpoint_model(requested: ModelRequest, settings: Settings) -> dict[str, Any]:
     endpoint = check_endpoint(requested.endpoint or "", settings)
     if not requested.revision:
         raise UsageError(f"a model on endpoint {endpoint} needs a revision: give its name there")
@@ -102,7 +106,7 @@ def _on_endpoint(requested: ModelRequest, settings: Settings) -> dict[str, Any]:
 
 
 def check_endpoint(name: str, settings: Settings) -> str:
-    """Return the name of an allowed endpoint. Raises UsageError for another name, and for a URL."""
+    """Check that a name is that of an allowed endpoint, and return it. Raises UsageError for other names and URLs."""
     known = load_endpoints(settings.endpoints)
     if name not in known:
         listed = ", ".join(sorted(known)) or "none is configured here"
@@ -113,7 +117,7 @@ def check_endpoint(name: str, settings: Settings) -> str:
 def revision_request(model: dict[str, Any], settings: Settings) -> RevisionRequest:
     """Return the revision to register for a stored request.
 
-    It is checked again: endpoints may have changed since the request.
+    The request is checked again, because the endpoints may have changed since it was stored.
     """
     if model["kind"] == "openai":
         endpoint = check_endpoint(model["endpoint"], settings)
@@ -138,12 +142,10 @@ def request_submission(
     terms: Terms = NO_TERMS,
     address: str | None = None,
 ) -> tuple[Submission, bool]:
-    """Store a submission request and return it with whether it is new.
+    """Store a submission request; return it, and whether it is new. An identical pending request is returned instead.
 
-    seen: a session that sees only rows the viewer may see, for the suite. An identical pending request is returned as
-    it is.
-    Raises ForbiddenError, UsageError and NotFoundError, also if a board's rules forbid it, and QueueError if there are
-    too many already.
+    seen: a session that sees only rows the viewer may see, to find the suite. Raises UsageError, NotFoundError or
+    ForbiddenError, also if a board's rules forbid the submission, and QueueError if there are too many already.
     """
     viewer.require("submit")
     assert viewer.account_id is not None
@@ -165,9 +167,9 @@ def request_submission(
     one_at_a_time(session, f"submissions of {viewer.account_id}")
     waiting = list(session.scalars(select(Submission).filter_by(account_id=viewer.account_id, state="requested")))
     reference = f"{row.name}@{row.version}"
-    for known in waiting:
-        if known.suite == reference and known.model == model:
-            return known, False
+    for pending in waiting:
+        if pending.suite == reference and pending.model == model:
+            return pending, False
     if len(waiting) >= MAX_OPEN:
         raise QueueError(
             f"{len(waiting)} submissions of {viewer.name} are already awaiting a decision; wait for one, or withdraw "
@@ -190,14 +192,14 @@ def request_submission(
 
 
 def says_its_benchmarks(session: Session, suite: Suite) -> bool:
-    """Return whether a suite's benchmarks are known: it names them, or a board on it does."""
+    """Return whether a suite's benchmarks are known: the suite names them, or a board on it does."""
     return not suite_definition(suite).needs_benchmarks or any(
         board.suite.name == suite.name and board_definition(board).benchmarks for board in current_boards(session)
     )
 
 
 def find_submission(session: Session, viewer: Viewer, submission_id: int) -> Submission:
-    """Return a submission by its number if it is the viewer's own or they maintain; else raise NotFoundError."""
+    """Return a submission by its number. Raises NotFoundError unless it is the viewer's own or the viewer maintains."""
     row = session.get(Submission, submission_id) if 0 < submission_id <= MAX_ROW_ID else None
     if row is None or not (viewer.may("maintain") or row.account_id == viewer.account_id):
         whose = "here" if viewer.may("maintain") else f"of {viewer.name}"
@@ -208,9 +210,9 @@ def find_submission(session: Session, viewer: Viewer, submission_id: int) -> Sub
 def list_submissions(
     session: Session, viewer: Viewer, *, state: str | None = None, own: bool = False, limit: int, offset: int = 0
 ) -> tuple[list[Submission], int]:
-    """Return submissions that the viewer may see, pending decisions first, and the number of all.
+    """Return the submissions that the viewer may see, pending ones first, and their total number.
 
-    own: only the viewer's, also for maintainers.
+    own: only the viewer's, even for maintainers.
     """
     conditions: list[ColumnElement[bool]] = []
     if own or not viewer.may("maintain"):
@@ -230,7 +232,7 @@ SUBMISSION: Final = (
 
 
 def submission_document(session: Session, submission: Submission) -> dict[str, Any]:
-    """Return the report of a submission; evaluations: the evaluations that it requested, by number."""
+    """Return the report of a submission. evaluations: the numbers of the evaluations that it queued."""
     ids = select(SubmissionEvaluation.evaluation_id).filter_by(submission_id=submission.id)
     revision = (
         None if submission.model_revision_id is None else session.get(ModelRevision, submission.model_revision_id)
@@ -238,14 +240,14 @@ def submission_document(session: Session, submission: Submission) -> dict[str, A
     return pick(submission, SUBMISSION) | {
         "submission": submission.id,
         "requester": session.get_one(Account, submission.account_id).name,
-        "decided_by": _decider(session, submission),
+        "decided_by": _name_decider(session, submission),
         "revision": None if revision is None else f"{revision.model.name}@{revision.number}",
         "revision_state": None if revision is None else revision.state,
         "evaluations": list(session.scalars(ids.order_by(SubmissionEvaluation.evaluation_id))),
     }
 
 
-def _decider(session: Session, submission: Submission) -> str | None:
+def _name_decider(session: Session, submission: Submission) -> str | None:
     if submission.decided_at is None:
         return None
     return "command line" if submission.decided_by is None else session.get_one(Account, submission.decided_by).name
@@ -255,7 +257,7 @@ def _decider(session: Session, submission: Submission) -> str | None:
 
 
 def submission_estimate(session: Session, submission: Submission, settings: Settings) -> dict[str, Any]:
-    """Estimate the cost of a submission, for a maintainer; `problem` explains why it could not be submitted."""
+    """Estimate the cost of a submission, for a maintainer. problem: why it cannot be queued; None if it can."""
     try:
         request = revision_request(submission.model, settings)
         service = service_of(request.kind, request.location, request.revision, settings)
@@ -266,7 +268,7 @@ def submission_estimate(session: Session, submission: Submission, settings: Sett
 
 
 def _find_revision(session: Session, submission: Submission, request: RevisionRequest) -> ModelRevision | None:
-    """Return the revision that the request means, if it is already registered."""
+    """Return the revision that a request would register, if it is already registered."""
     query = select(ModelRevision).join(Model).where(Model.name == submission.model["name"])
     return next((row for row in session.scalars(query) if request_of(row) == request), None)
 
@@ -286,10 +288,10 @@ def approve(
 ) -> Submission:
     """Register the model and queue the evaluations that the suite lacks; return the submission.
 
-    A model whose files no worker has hashed yet is only registered: `advance` queues its evaluations as soon as it is
-    ready. files: its digests, if known. budget: the maximum cost of all of it, in the price list's currency. Raises
-    QueueError, naming who decided, if it is no longer awaiting a decision, and any error from registering, submitting
-    and setting the budget; then nothing is stored.
+    A model whose files no worker has hashed yet is only registered; `advance` queues its evaluations once it is ready.
+    files: digests of the files, if known. budget: the maximum cost of the submission, in the price list's currency.
+    Raises QueueError, naming who decided, if the submission is no longer awaiting a decision, and any error from
+    registering, submitting and setting the budget; after an error nothing is stored.
     """
     viewer.require("maintain")
     submission = find_submission(session, viewer, submission_id)
@@ -313,7 +315,7 @@ def approve(
 def reject(
     session: Session, viewer: Viewer, submission_id: int, settings: Settings, reason: str, *, address: str | None = None
 ) -> Submission:
-    """Reject a submission, with a reason for its submitter. Raises QueueError as `approve` does."""
+    """Reject a submission, with a reason for its submitter. Raises QueueError in the same cases as `approve`."""
     viewer.require("maintain")
     if not reason.strip():
         raise UsageError("reason: give one, so that the submitter knows what to change")
@@ -325,13 +327,13 @@ def reject(
 
 
 def withdraw(session: Session, viewer: Viewer, submission_id: int, *, address: str | None = None) -> Submission:
-    """Withdraw a pending submission for its submitter. A withdrawn submission stays withdrawn."""
+    """Withdraw a pending submission on behalf of its submitter. Nothing happens if it was withdrawn before."""
     viewer.require("submit")
     submission = find_submission(session, viewer, submission_id)
     if submission.account_id != viewer.account_id:
         raise UsageError(f"submission {submission.id} is someone else's; reject it instead")
     if submission.state != "withdrawn":
-        _move(session, submission, state="withdrawn")
+        _change_state(session, submission, state="withdrawn")
         record(session, viewer, "submission.withdraw", str(submission.id), address=address)
     return submission
 
@@ -342,7 +344,7 @@ def _decide(
     text = (reason or "").strip() or None
     if text is not None and (len(text) > MAX_NOTE or "\x00" in text):
         raise UsageError(f"reason: give up to {MAX_NOTE:,} characters of plain text")
-    _move(
+    _change_state(
         session,
         submission,
         state=state,
@@ -353,32 +355,35 @@ def _decide(
     )
 
 
-def _move(session: Session, submission: Submission, **values: Any) -> None:
-    """Decide a pending submission; of two concurrent decisions one wins and the other learns who decided."""
+def _change_state(session: Session, submission: Submission, **values: Any) -> None:
+    """Change the state of a pending submission.
+
+    Of two concurrent decisions one wins, and the other raises QueueError.
+    """
     moved = update_one(
         session,
         update(Submission).where(Submission.id == submission.id, Submission.state == "requested").values(**values),
     )
     session.refresh(submission)
     if not moved:
-        decider = _decider(session, submission)
+        decider = _name_decider(session, submission)
         by = f" by {decider} at {submission.decided_at:%Y-%m-%d %H:%M} UTC" if decider else ""
         raise QueueError(f"submission {submission.id} was {submission.state}{by}; it is no longer awaiting a decision")
 
 
 def _submit(session: Session, submission: Submission, revision: ModelRevision) -> None:
-    """Queue the evaluations that the suite lacks for the revision, and link all of them."""
-    asked = submission.estimate or {}
-    found = submit_suite(
+    """Queue the evaluations that the suite lacks for the revision, and link all of the suite's evaluations."""
+    estimate = submission.estimate or {}
+    evaluations = submit_suite(
         session,
         f"{revision.model.name}@{revision.number}",
         submission.suite,
-        queue=asked.get("queue", "cpu"),
-        priority=asked.get("priority", 0),
+        queue=estimate.get("queue", "cpu"),
+        priority=estimate.get("priority", 0),
         conflict_of_interest=submission.conflict_of_interest,
         requester=ANONYMOUS if submission.anonymous else session.get_one(Account, submission.account_id).name,
     )
-    for evaluation_id in dict.fromkeys(evaluation.id for evaluation, _ in found):
+    for evaluation_id in dict.fromkeys(evaluation.id for evaluation, _ in evaluations):
         session.add(SubmissionEvaluation(submission_id=submission.id, evaluation_id=evaluation_id))
     session.flush()
 
@@ -387,9 +392,9 @@ def _submit(session: Session, submission: Submission, revision: ModelRevision) -
 
 
 def advance(engine: Engine) -> None:
-    """Queue approved submissions whose model has become ready and end those whose evaluations have all ended.
+    """Queue approved submissions whose model has become ready, and end those whose evaluations have all ended.
 
-    Harmless when it runs twice at once, and may be killed at any moment.
+    Runs may overlap, and may be killed at any moment.
     """
     with read_session(engine) as session:
         query = select(Submission.id).where(Submission.state == "approved", Submission.finished_at.is_(None))
@@ -407,7 +412,7 @@ def advance(engine: Engine) -> None:
 
 
 def _lock(session: Session, submission_id: int) -> Submission | None:
-    """Lock and return the submission, if it is still in progress and not locked by another process."""
+    """Lock and return a submission; None if it is no longer in progress or is locked by another process."""
     return session.scalar(
         select(Submission)
         .where(Submission.id == submission_id, Submission.state == "approved", Submission.finished_at.is_(None))
@@ -441,10 +446,10 @@ def _finish(session: Session, submission: Submission) -> None:
 
 
 def problem_of(session: Session, submission: Submission, *, whole: bool) -> str | None:
-    """Explain why nothing was queued for a submission that has ended.
+    """Return the reason why nothing was queued for a submission that has ended.
 
-    None if something was queued, or it is still in progress. whole: with the worker's own message, which may name its
-    files.
+    None if something was queued, or the submission is still in progress. whole: include the worker's own message, which
+    may name its files.
     """
     linked = select(SubmissionEvaluation.evaluation_id).filter_by(submission_id=submission.id).limit(1)
     if submission.finished_at is None or session.scalar(linked) is not None:

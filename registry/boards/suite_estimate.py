@@ -1,8 +1,10 @@
-"""Estimate the cost of a suite for a model that may not be registered yet. Read-only.
+"""Estimate the cost of a suite for a model that may not be registered yet, without writing anything.
 
-Prompts are counted exactly. Token counts come from other models with the same questions under the same protocol, if
-any: the model's own tokenizer is not available. Seconds follow from the model's own measured rate. The provider's
-charge follows from the price list: at the token counts of the model's earlier answers, and at most.
+Prompts are counted exactly. Token counts come from other models' evaluations of the same questions under the same
+protocol, if any, because the model's own tokenizer is not available. Seconds are computed from the model's measured
+rate.
+The provider's charge is computed from the price list: the expected charge, at the token counts of the model's earlier
+answers, and the maximum.
 """
 
 from typing import Any, Final
@@ -28,7 +30,7 @@ from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Protoco
 
 SUMS: Final = ("questions", *ESTIMATED)
 SAMPLED: Final = 50
-"""Questions of each benchmark whose prompts are written, to know how long they are."""
+"""Number of questions of each benchmark whose prompts are built to measure their length."""
 
 
 def suite_estimate(
@@ -39,11 +41,11 @@ def suite_estimate(
     queue: str = "cpu",
     service: Service | None = None,
 ) -> dict[str, Any]:
-    """Estimate each evaluation of a suite, and their sums; None if something is not known, with the reason.
+    """Estimate each evaluation of a suite, and the sums. An unknown number is None, with the reason.
 
-    revision: the model's, if it is registered: finished work is then not counted again. service: the provider's service
+    revision: the model's, if it is registered; finished work is then not counted again. service: the provider's service
     that would answer; without one nothing is charged, and `currency` is None.
-    Raises the ShuffleboardError that submitting the suite would raise, as far as reading can find it.
+    Raises the ShuffleboardError that submitting the suite would raise, as far as it can be found by reading.
     """
     usable = revision if revision is not None and revision.state == "ready" else None
     rows = [
@@ -68,7 +70,7 @@ def _estimate(
             f"{version.few_shot_examples}"
         )
     variants = parse_variants(asked.variants)
-    questions, prompts = _count(session, version, asked, variants)
+    questions, prompts = _count_prompts(session, version, asked, variants)
     known = None if revision is None else _find_evaluation(session, asked, revision, version, protocol, variants)
     left = prompts if known is None else _count_prompts_left(session, known)
     row: dict[str, Any] = {
@@ -87,7 +89,7 @@ def _estimate(
         return row | {"tokens_naive": 0, "tokens_shared": 0, "seconds": 0.0, "reason": None}
     naive, shared = _tokens_of_others(session, version, protocol, variants)
     if service is not None:
-        money = _charge(session, asked, revision, version, protocol, variants, left, service)
+        money = _estimate_charge(session, asked, revision, version, protocol, variants, left, service)
         others = None if naive is None else round(naive * left)
         tokens = others if money.tokens is None else money.tokens
         return row | {
@@ -114,7 +116,7 @@ def _estimate(
     }
 
 
-def _charge(
+def _estimate_charge(
     session: Session,
     asked: Asked,
     revision: ModelRevision | None,
@@ -141,20 +143,20 @@ def _charge(
     return charge(service, protocol, known, texts, prompts, get_settings())
 
 
-def _count(
+def _count_prompts(
     session: Session, version: BenchmarkVersion, asked: Asked, variants: VariantSetDefinition
 ) -> tuple[int, int]:
-    """Count the questions and prompts. A question's number of variants follows from its options and its answer."""
-    kept = (
+    """Return the numbers of questions and prompts. A question's options and answer determine its number of variants."""
+    query = (
         select(Question.n_options, Question.answer)
         .where(Question.benchmark_version_id == version.id, ~Question.few_shot)
         .order_by(Question.ordinal)
     )
     if asked.subjects:
-        kept = kept.where(Question.subject.in_(asked.subjects))
+        query = query.where(Question.subject.in_(asked.subjects))
     if asked.options is not None:
-        kept = kept.where(Question.n_options == asked.options)
-    chosen = (kept.limit(asked.limit) if asked.limit is not None else kept).subquery()
+        query = query.where(Question.n_options == asked.options)
+    chosen = (query.limit(asked.limit) if asked.limit is not None else query).subquery()
     shapes = session.execute(
         select(chosen.c.n_options, chosen.c.answer, func.count()).group_by(chosen.c.n_options, chosen.c.answer)
     ).all()
@@ -174,7 +176,7 @@ def _find_evaluation(
     protocol: dict[str, Any],
     variants: VariantSetDefinition,
 ) -> Evaluation | None:
-    """Return the finished or running evaluation that submitting the suite would find."""
+    """Return the finished or running evaluation that submitting the suite would reuse; None if there is none."""
     asked_questions = question_filter(limit=asked.limit, subjects=asked.subjects, options=asked.options)
     protocol_row = session.scalar(select(Protocol).filter_by(digest=specification_digest(protocol)))
     set_row = session.scalar(select(VariantSet).filter_by(digest=specification_digest(variants.specification())))
@@ -202,7 +204,7 @@ def _count_prompts_left(session: Session, evaluation: Evaluation) -> int:
 def _tokens_of_others(
     session: Session, version: BenchmarkVersion, protocol: dict[str, Any], variants: VariantSetDefinition
 ) -> tuple[float | None, float | None]:
-    """Return the tokens per prompt of other models: on its own, and with common beginnings counted once."""
+    """Return the tokens per prompt of other models: without sharing, and with common beginnings counted once."""
     prompts, naive, computed = session.execute(
         select(func.sum(Shard.prompts), func.sum(Shard.tokens_naive), func.sum(Shard.tokens_computed))
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)

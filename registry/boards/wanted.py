@@ -1,4 +1,4 @@
-"""A request for evaluations: one model for the API, the command line, `apply` and their documentation."""
+"""Requests for evaluations: one model for the API, the command line, `apply` and their documentation."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Self
@@ -28,7 +28,7 @@ Budget = Annotated[
     ),
     Remedy(f"give an amount from 0 to {MOST:g}"),
 ]
-_OF_BENCHMARKS: Final = (
+_BENCHMARK_FIELDS: Final = (
     "variants",
     "protocol",
     "shots",
@@ -40,13 +40,13 @@ _OF_BENCHMARKS: Final = (
     "sample",
     "seed",
 )
-"""Fields for a benchmark only: suites and boards define them."""
-_ALSO_OF_SUITES: Final = ("limit", "sample", "seed")
-"""Fields that a suite accepts, too: they make a suite of its own."""
+"""Fields that are allowed only with a benchmark, because suites and boards define them."""
+_SUITE_FIELDS: Final = ("limit", "sample", "seed")
+"""Fields that are also allowed with a suite: they make another suite, with fewer questions."""
 
 
 class Wanted(BaseModel):
-    """An evaluation request: a benchmark under variants, or all that a suite or a board lacks of the model."""
+    """A request for evaluations: one benchmark under variants, or all that a suite or a board lacks of the model."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -110,24 +110,24 @@ class Wanted(BaseModel):
     ] = None
 
     @model_validator(mode="after")
-    def _asks_one_thing(self) -> Self:
+    def _check_consistency(self) -> Self:
         if message := contradiction(dict(self), str):
             raise ValueError(message)
         return self
 
     def plan(self, *, requester: str | None = None, read_files: bool = False) -> Plan:
-        """Return a function that queues everything requested.
+        """Return a function that queues the requested evaluations.
 
-        read_files: whether variants may name files of this machine. Raises ProtocolError for unknown variants.
+        read_files: whether variants may name files on this machine. Raises ProtocolError for unknown variants.
         """
         definition = None if self.variants is None else parse_variants(self.variants, read_files=read_files)
 
         def submit_all(session: Session) -> list[tuple[Evaluation, bool]]:
-            found = self._submit(session, definition, requester)
+            evaluations = self._submit(session, definition, requester)
             if self.budget is not None:
-                for evaluation, _ in found:
+                for evaluation, _ in evaluations:
                     set_budget(session, "evaluation", str(evaluation.id), self.budget)
-            return found
+            return evaluations
 
         return submit_all
 
@@ -136,18 +136,18 @@ class Wanted(BaseModel):
     ) -> list[tuple[Evaluation, bool]]:
         from registry.boards.store import submit_board, submit_suite  # only submitting needs numpy
 
-        given = self.model_dump(include={"priority", "queue", "max_workers", "conflict_of_interest"}) | {
+        fields = self.model_dump(include={"priority", "queue", "max_workers", "conflict_of_interest"}) | {
             "requester": requester
         }
         if self.board is not None:
-            return submit_board(session, self.model, self.board, **given)
+            return submit_board(session, self.model, self.board, **fields)
         if self.suite is not None:
-            given |= {"limit": self.limit, "sample": self.sample, "seed": self.seed or 0}
-            return submit_suite(session, self.model, self.suite, self.benchmarks, **given)
+            fields |= {"limit": self.limit, "sample": self.sample, "seed": self.seed or 0}
+            return submit_suite(session, self.model, self.suite, self.benchmarks, **fields)
         assert variants is not None
-        return [submit(session, self._request(session, variants, **given))]
+        return [submit(session, self._request(session, variants, **fields))]
 
-    def _request(self, session: Session, variants: VariantSetDefinition, **given: Any) -> EvaluationRequest:
+    def _request(self, session: Session, variants: VariantSetDefinition, **fields: Any) -> EvaluationRequest:
         assert self.benchmark is not None
         protocol = self.protocol or "symbols"
         return EvaluationRequest(
@@ -162,12 +162,12 @@ class Wanted(BaseModel):
             sample=self.sample,
             seed=self.seed or 0,
             new_replicate=self.replicate,
-            **given,
+            **fields,
         )
 
 
 class ToEstimate(Wanted):
-    """An estimate request: the evaluations, and their precision."""
+    """A request for an estimate, perhaps with the precision that a sample must reach."""
 
     precision: Annotated[
         float | None,
@@ -175,14 +175,14 @@ class ToEstimate(Wanted):
     ] = None
 
     def with_sample(self, session: Session, *, read_files: bool = False) -> tuple[Wanted, dict[str, Any]]:
-        """Return the request with the sample that the precision needs, and the basis of that sample.
+        """Return the request with the sample that its precision needs, and how that sample was chosen.
 
-        read_files: as for `plan`. See `registry.queue.sample_size`; nothing without a precision.
-        Raises UsageError for a precision with a suite, a board or a sample.
+        read_files: as for `plan`. Without a precision the request is returned unchanged, with no explanation; see
+        `registry.queue.sample_size`. Raises UsageError if a precision is combined with a suite, a board or a sample.
         """
         if self.precision is None:
             return self, {}
-        from registry.queue.sample_size import sample_needed  # and numpy
+        from registry.queue.sample_size import sample_needed  # this imports numpy
 
         if self.benchmark is None or self.variants is None:
             raise UsageError("a precision is for one benchmark; leave it out, or give the benchmark")
@@ -193,34 +193,34 @@ class ToEstimate(Wanted):
         return self.model_copy(update={"sample": needed["sample"]}), needed
 
 
-def contradiction(given: Mapping[str, Any], spelled: Callable[[str], str]) -> str | None:
-    """Return the contradiction in fields of `Wanted`, in one line with its remedy; None if there is none.
+def contradiction(fields: Mapping[str, Any], spelled: Callable[[str], str]) -> str | None:
+    """Return the contradiction between fields of a `Wanted`, in one line with its remedy; None if there is none.
 
-    spelled: returns a field's name as it appears in the request.
+    spelled: returns the spelling of a field's name in the request.
     """
 
-    def those(names: tuple[str, ...]) -> str:
-        values = {name: given.get(name) for name in names}
-        found = [name for name, value in values.items() if value not in (None, [], ()) and value is not False]
-        return ", ".join(dict.fromkeys(map(spelled, found)))
+    def list_set(names: tuple[str, ...]) -> str:
+        values = {name: fields.get(name) for name in names}
+        present = [name for name, value in values.items() if value not in (None, [], ()) and value is not False]
+        return ", ".join(dict.fromkeys(map(spelled, present)))
 
-    asker = next((name for name in ("board", "suite") if given.get(name) is not None), None)
-    if asker is not None:
-        defined = tuple(name for name in _OF_BENCHMARKS if asker != "suite" or name not in _ALSO_OF_SUITES)
-        extra = those((*defined, *{"board": ("suite", "benchmark", "benchmarks"), "suite": ("benchmark",)}[asker]))
+    source = next((name for name in ("board", "suite") if fields.get(name) is not None), None)
+    if source is not None:
+        defined = tuple(name for name in _BENCHMARK_FIELDS if source != "suite" or name not in _SUITE_FIELDS)
+        extra = list_set((*defined, *{"board": ("suite", "benchmark", "benchmarks"), "suite": ("benchmark",)}[source]))
         if extra:
-            return f"a {asker} already defines what is asked; leave out {extra}"
-        return _seed_alone(given, spelled)
-    if given.get("benchmark") is None:
+            return f"a {source} already defines what is asked; leave out {extra}"
+        return _check_seed(fields, spelled)
+    if fields.get("benchmark") is None:
         return f"{spelled('benchmark')} is missing: give one, or {spelled('suite')}, or {spelled('board')}"
-    if given.get("benchmarks"):
+    if fields.get("benchmarks"):
         return f"{spelled('benchmarks')} are what a suite's * stands for; leave them out"
-    if given.get("variants") is None:
+    if fields.get("variants") is None:
         return f"a benchmark is asked under variants; give {spelled('variants')}, such as cyclic"
-    return _seed_alone(given, spelled)
+    return _check_seed(fields, spelled)
 
 
-def _seed_alone(given: Mapping[str, Any], spelled: Callable[[str], str]) -> str | None:
-    if given.get("seed") is None or given.get("sample") is not None:
+def _check_seed(fields: Mapping[str, Any], spelled: Callable[[str], str]) -> str | None:
+    if fields.get("seed") is None or fields.get("sample") is not None:
         return None
     return f"{spelled('seed')} draws a sample: give {spelled('sample')}, or leave it out"

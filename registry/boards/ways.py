@@ -1,4 +1,4 @@
-"""Protocol groups of a board's models: the ranked models of each group, and the spans drawn for every model."""
+"""Protocol groups of a board: the ranked models of each group, and the spans drawn for every model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,15 +15,14 @@ from registry.verdicts.table import Said, no_point, say
 
 Row = Mapping[str, Any]
 Revision = tuple[str, int]
-"""Model and the number of its revision."""
+"""The name of a model and the number of its revision."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """One protocol group: variants and perhaps a protocol.
+    """One protocol group: the evaluations under the same variants and perhaps the same protocol.
 
-    models: the ranked models. spans: for every model with a span. missing: for every model, its share of missing
-    answers.
+    models: the ranked models. spans: of every model that has one. missing: each model's share of missing answers.
     """
 
     models: list[OnBoard]
@@ -32,35 +31,35 @@ class Way:
 
     @cached_property
     def sentences(self) -> tuple[Said, ...]:
-        """Return the sentences about the ranked models, as every place that shows the board states them."""
+        """Return the sentences about the ranked models, the same wherever the board is shown."""
         return say("board", BoardFacts(self.models))
 
     @cached_property
     def unread(self) -> dict[Revision, float]:
-        """Return `missing`, if it is above SAID_FIRST for one of the models; else nothing."""
+        """Return `missing` if it is above SAID_FIRST for any model; else nothing."""
         return self.missing if max(self.missing.values(), default=0.0) > SAID_FIRST else {}
 
 
 class Spans(Mapping[Revision, Span]):
-    """Spans by model. Each is computed when it is first read, since a page draws only some of hundreds of models."""
+    """Spans by model. Each is computed when it is first read, because a page draws only some of hundreds of models."""
 
     def __init__(self) -> None:
         self._parts: dict[Revision, tuple[Sequence[Sequence[Facts]], Means, Sequence[int] | None]] = {}
-        self._found: dict[Revision, Span | None] = {}
+        self._computed: dict[Revision, Span | None] = {}
 
     def add(
         self, model: Revision, tasks: Sequence[Sequence[Facts]], numbers: Means, weights: Sequence[int] | None
     ) -> None:
-        """Add a model: parameters as for `mean_span`."""
+        """Add a model. tasks, numbers, weights: see `mean_span`."""
         self._parts[model] = tasks, numbers, weights
 
     def __getitem__(self, model: Revision) -> Span:
-        if model not in self._found:
-            self._found[model] = mean_span(*self._parts[model])
-        found = self._found[model]
-        if found is None:
+        if model not in self._computed:
+            self._computed[model] = mean_span(*self._parts[model])
+        span = self._computed[model]
+        if span is None:
             raise KeyError(model)
-        return found
+        return span
 
     def __iter__(self) -> Iterator[Revision]:
         return (model for model in self._parts if model in self)
@@ -74,9 +73,9 @@ class Spans(Mapping[Revision, Span]):
 
 @dataclass(frozen=True)
 class OrderEffect:
-    """Accuracy and worst accuracy in one protocol group.
+    """Accuracy and worst accuracy of the models in one protocol group.
 
-    rows: the ranked models that have both, with `model` and `revision`. left_out: reason → the other models.
+    rows: the ranked models that have both, with `model` and `revision`. left_out: reason → the models left out for it.
     """
 
     asked: str
@@ -86,24 +85,24 @@ class OrderEffect:
 
 @dataclass(frozen=True)
 class Ways:
-    """Protocol groups of a board by name, and the order effect of each group that has columns for it."""
+    """The protocol groups of a board by name, and the order effect of each group that has columns for it."""
 
     groups: dict[str, Way]
     order_effects: list[OrderEffect]
 
 
 def facts_behind(session: Session, document: Row) -> dict[int, Facts]:
-    """Map each evaluation behind a snapshot to its facts."""
+    """Map each evaluation that a snapshot names to its facts."""
     return facts_of(session, [item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item])
 
 
 def ways_of(session: Session, document: Row, known: Mapping[int, Facts] | None = None) -> Ways:
-    """Return the protocol groups that the board shows, with the facts of their evaluations.
+    """Return the protocol groups that a board shows, with the facts about their evaluations.
 
-    document: a snapshot, as it is shown, or a selection from it. known: the facts of its evaluations, if already read.
+    document: the report of a snapshot, or a selection from it. known: the facts about its evaluations, if already read.
     """
     known = facts_behind(session, document) if known is None else known
-    found: dict[str, Way] = {}
+    groups: dict[str, Way] = {}
     for variants, protocol in dict.fromkeys((item["variants"], item.get("protocol")) for item in document["columns"]):
         columns = {
             column["metric"]: column
@@ -111,30 +110,37 @@ def ways_of(session: Session, document: Row, known: Mapping[int, Facts] | None =
             if (column["variants"], column.get("protocol")) == (variants, protocol)
         }
         names = {metric: column["name"] for metric, column in columns.items()}
-        apart = list_without_rank(document, [names[name] for name in ("accuracy", "worst_accuracy") if name in names])
+        unranked = list_without_rank(
+            document, [names[name] for name in ("accuracy", "worst_accuracy") if name in names]
+        )
         places: dict[str, list[int]] = {}
         for place, entry in enumerate(document["entries"]):
             if entry["variants"] == variants and protocol in (None, entry["protocol"]):
                 places.setdefault(entry["task"], []).append(place)
         weights = [document.get("weights", {}).get(task, 1) for task in places] or None
         entries = sum(map(len, places.values()))
-        way = found.setdefault(way_key(variants, protocol), Way([], Spans(), {}))
+        way = groups.setdefault(way_key(variants, protocol), Way([], Spans(), {}))
         for row in document["rows"]:
             behind = [known.get(item["evaluation"]) if item else None for item in row["evaluations"]]
-            parts = [facts for of_task in places.values() for place in of_task if (facts := behind[place]) is not None]
+            parts = [
+                facts
+                for task_places in places.values()
+                for place in task_places
+                if (facts := behind[place]) is not None
+            ]
             if not parts or len(parts) < entries:
                 continue
             asked = [[facts for place in of_task if (facts := behind[place])] for of_task in places.values()]
-            of_board = {
+            board_numbers = {
                 metric: number for metric, name in names.items() if (number := _number(row["values"][name])) is not None
             }
-            numbers = Means(asked, weights, of_board)
+            numbers = Means(asked, weights, board_numbers)
             answers = sum([facts.reading.asked for facts in parts])
             way.missing[who(row)] = sum([facts.reading.lost for facts in parts]) / answers if answers else 0.0
             way.spans.add(who(row), asked, numbers, weights)
-            if row["complete"] and who(row) not in apart:
-                # A mean over several evaluations has no interval, without which no sentence states an order loss.
-                stated = numbers if len(parts) == 1 or "order_loss" in of_board else of_board
+            if row["complete"] and who(row) not in unranked:
+                # A mean over several evaluations has no interval, and without one no sentence can state an order loss.
+                stated = numbers if len(parts) == 1 or "order_loss" in board_numbers else board_numbers
                 way.models.append(
                     OnBoard(
                         model=row["model"],
@@ -143,28 +149,28 @@ def ways_of(session: Session, document: Row, known: Mapping[int, Facts] | None =
                         parts=parts,
                     )
                 )
-    return Ways(found, _order_effects(document, found))
+    return Ways(groups, _order_effects(document, groups))
 
 
 def way_of(ways: Ways, document: Row, column: str) -> Way:
-    """Return the protocol group of a column, or else the first with spans."""
+    """Return the protocol group of a column, or the first group with spans if that one has none."""
     groups = ways.groups
     described = next(item for item in document["columns"] if item["name"] == column)
-    own = groups[way_key(described["variants"], described.get("protocol"))]
-    return own if own.spans else next((way for way in groups.values() if way.spans), own)
+    group = groups[way_key(described["variants"], described.get("protocol"))]
+    return group if group.spans else next((way for way in groups.values() if way.spans), group)
 
 
 def _order_effects(document: Row, ways: Mapping[str, Way]) -> list[OrderEffect]:
-    """Return the order's effect in each protocol group with columns of accuracy and of worst accuracy.
+    """Return the order effect of each protocol group with columns of accuracy and of worst accuracy.
 
-    If a board shows several keys, the first one counts.
+    If there are several such columns, the first of each metric is used.
     """
     columns: dict[str, dict[str, str]] = {}
     for column in document["columns"]:
         if column["metric"] in ("accuracy", "worst_accuracy"):
             names = columns.setdefault(way_key(column["variants"], column.get("protocol")), {})
             names.setdefault(column["metric"], column["name"])
-    found = []
+    effects = []
     for key, names in columns.items():
         if len(names) < 2:
             continue
@@ -180,12 +186,12 @@ def _order_effects(document: Row, ways: Mapping[str, Way]) -> list[OrderEffect]:
                 left_out.setdefault(reason, []).append(row["model"])
             elif None not in values.values():
                 rows.append({"model": row["model"], "revision": row["revision"], **values})
-        found.append(OrderEffect(key, rows, left_out))
-    return found
+        effects.append(OrderEffect(key, rows, left_out))
+    return effects
 
 
 def who(row: Row) -> Revision:
-    """Return the model and revision of a board's row."""
+    """Return the model and the revision of a board's row."""
     return row["model"], row["revision"]
 
 
@@ -195,7 +201,7 @@ def way_key(variants: str, protocol: str | None) -> str:
 
 
 def list_without_rank(document: Row, columns: Sequence[str]) -> dict[Revision, str]:
-    """Map each model without a rank in one of these columns to the reason."""
+    """Map each model that has no rank in one of these columns to the reason."""
     wanted = {None, *columns}
     return {
         (item["model"], item["revision"]): item["reason"] for item in document["unranked"] if item["column"] in wanted
