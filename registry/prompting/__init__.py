@@ -1,1 +1,1 @@
-"""Prompts, and how outputs are read: pure functions."""
+"""Build prompts and read outputs, with pure functions."""

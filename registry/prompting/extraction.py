@@ -1,7 +1,8 @@
-r"""Reading an answer out of a model's text: Nowak et al., *ABCD: All Biases Come Disguised*, and Cavalin et al.
+r"""Extract an answer from a model's text: Nowak et al., *ABCD: All Biases Come Disguised*, and Cavalin et al.
 
-A protocol tries its rules in turn; the first that finds something gives the answer, by its last match (`last`) or its
-first (`first`). Nothing found is no valid answer, never a random one. The rules are the printed regular expressions:
+A protocol tries its rules in turn. The first rule that matches gives the answer, by its last match (`last`) or its
+first (`first`). Without a match there is no valid answer, never a random one. The rules are the printed regular
+expressions:
 
     match   answer-is      `answer is (?!.*answer is ).+`                 the rest of the line
             answer-colon   `.*[aA]nswer:\s*(?!.*[aA]nswer:\s*).+`         the rest of the line
@@ -12,10 +13,10 @@ first (`first`). Nothing found is no valid answer, never a random one. The rules
             letter         `\b[A-J]\b`
     first-letter           the first letter or digit, if it is a label
 
-with the labels that were shown in place of A to J; emphasis around a label (`**B**`) is passed over after "answer is".
-Searched as printed, those with `.*` take time that grows with the square of a line's length, so they are rewritten here
-as searches that pass over the text once. Blanks around the output and around a match are dropped; a match that
-leaves nothing is none. `first` with a rule that has one match a line takes the first such line.
+with the labels that were shown in place of A to J. Emphasis around a label (`**B**`) is skipped after "answer is". As
+printed, the expressions with `.*` take time that grows with the square of a line's length, so they are rewritten here
+as searches that scan the text once. Blanks around the output and around a match are dropped, and an empty match does
+not count. If a rule has one match in a line, `first` takes the first line with a match.
 """
 
 import re
@@ -26,7 +27,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class Extracted:
-    """The result of a rule. position: of the option that a label names; None if the text is to be matched."""
+    """The result of a rule. position: of the option that a label names; None if the text must still be matched."""
 
     rule: str
     text: str
@@ -34,23 +35,23 @@ class Extracted:
 
 
 Rule = Callable[[str, Sequence[str]], Iterable[str]]
-"""(output, labels or option texts by position) → texts found, from the first match to the last."""
+"""(output, labels or option texts by position) → the matches, in order."""
 
 
 def extract(definition: Mapping[str, Any], output: str, answers: Sequence[str]) -> Extracted | None:
-    """Return the answer in a model's output; None if no rule finds one.
+    """Return the answer in a model's output; None if no rule matches.
 
-    definition: of a protocol that generates. answers: labels or option texts by position, as in Prompt.answers. Takes
-    time in proportion to the output's length.
+    definition: of a protocol that generates. answers: labels or option texts by position, as in Prompt.answers. The
+    time is proportional to the output's length.
     """
     text = output.strip()
     by_label = definition["answer"] == "label"
     rules = _LABEL_RULES if by_label else _TEXT_RULES
     take = 0 if definition["extraction"]["match"] == "first" else -1
     for name in definition["extraction"]["rules"]:
-        found = [stripped for match in rules[name](text, answers) if (stripped := match.strip())]
-        if found:
-            return Extracted(name, found[take], list(answers).index(found[take]) if by_label else None)
+        matches = [stripped for match in rules[name](text, answers) if (stripped := match.strip())]
+        if matches:
+            return Extracted(name, matches[take], list(answers).index(matches[take]) if by_label else None)
     return None
 
 
@@ -70,11 +71,11 @@ def _find_after_answer_is(text: str, _options: Sequence[str]) -> Iterator[str]:
 
 
 def _find_after_answer_colon(text: str, _options: Sequence[str]) -> Iterator[str]:
-    """Yield the text after the last "Answer:" of each line, on that line or on the next that is not blank.
+    """Yield the text after the last "Answer:" of each line, on that line or else on the next line that is not blank.
 
-    A line with its own "Answer:" does not count as the next line of another one.
+    The next line does not count if it has its own "Answer:".
     """
-    last_of_line = {line: match.end() for line, match in _answer_colons(text)}
+    last_of_line = {line: match.end() for line, match in _find_answer_colons(text)}
     for after in last_of_line.values():
         start = _skip_blanks(text, after)
         end = _end_of_line(text, start)
@@ -82,8 +83,8 @@ def _find_after_answer_colon(text: str, _options: Sequence[str]) -> Iterator[str
             yield text[start:end]
 
 
-def _answer_colons(text: str) -> Iterator[tuple[int, re.Match[str]]]:
-    """Yield each "Answer:" with the end of its line."""
+def _find_answer_colons(text: str) -> Iterator[tuple[int, re.Match[str]]]:
+    """Yield (end of its line, match) for each "Answer:"."""
     line = -1
     for match in _ANSWER_COLON.finditer(text):
         if match.end() > line:
@@ -102,10 +103,10 @@ def _end_of_line(text: str, start: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _option_verbatim(text: str, options: Sequence[str]) -> Iterator[str]:
-    """Yield the option that starts earliest, and the option that ends latest; the longest among several."""
+def _find_option(text: str, options: Sequence[str]) -> Iterator[str]:
+    """Yield the option that starts first, then the option that ends last; the longest of several."""
     wanted = list(dict.fromkeys(stripped for option in options if (stripped := option.strip())))
-    # Backwards by searching forwards in the mirrored text: rfind can take the product of both lengths.
+    # Searching the reversed text finds the last match in linear time; `rfind` can take the product of both lengths.
     mirrored = text[::-1]
     starts = {option: start for option in wanted if (start := text.find(option)) >= 0}
     if starts:
@@ -114,7 +115,7 @@ def _option_verbatim(text: str, options: Sequence[str]) -> Iterator[str]:
         yield max(ends, key=lambda option: (ends[option], len(option)))
 
 
-def _last_sentence(text: str, _options: Sequence[str]) -> Iterator[str]:
+def _find_last_sentence(text: str, _options: Sequence[str]) -> Iterator[str]:
     """Yield the text after the last full stop, exclamation or question mark that does not end the text."""
     body = text.rstrip(".!?")
     start = max(body.rfind(mark) for mark in ".!?") + 1
@@ -125,51 +126,51 @@ def _last_sentence(text: str, _options: Sequence[str]) -> Iterator[str]:
 _TEXT_RULES: Final[Mapping[str, Rule]] = {
     "answer-is": _find_after_answer_is,
     "answer-colon": _find_after_answer_colon,
-    "option": _option_verbatim,
-    "last-sentence": _last_sentence,
+    "option": _find_option,
+    "last-sentence": _find_last_sentence,
 }
 
 
 # Answers by label
 
 
-def _any_of(labels: Sequence[str]) -> str:
-    """Return a group of the labels; a longer one precedes its own beginnings."""
+def _label_pattern(labels: Sequence[str]) -> str:
+    """Return a regular expression that matches any label, the longest first."""
     return "(" + "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True)) + ")"
 
 
-def _label_after_answer_is(text: str, labels: Sequence[str]) -> Iterator[str]:
-    for match in re.finditer(rf"answer is [*`]{{0,3}}\(?[*`]{{0,3}}{_any_of(labels)}\)?", text):
+def _find_label_after_answer_is(text: str, labels: Sequence[str]) -> Iterator[str]:
+    for match in re.finditer(rf"answer is [*`]{{0,3}}\(?[*`]{{0,3}}{_label_pattern(labels)}\)?", text):
         yield match[1]
 
 
-def _label_after_answer_colon(text: str, labels: Sequence[str]) -> Iterator[str]:
-    """Yield the label after the last "Answer:" of each line, skipping blanks and ends of lines between them.
+def _find_label_after_answer_colon(text: str, labels: Sequence[str]) -> Iterator[str]:
+    """Yield the label after the last "Answer:" of each line; blanks and line ends may come between.
 
-    Matches do not overlap: the label of one may be the first letter of the next "Answer:".
+    Matches do not overlap: a label may be the first letter of the next "Answer:".
     """
-    label = re.compile(_any_of(labels))
+    label = re.compile(_label_pattern(labels))
     taken = 0
-    waiting: tuple[int, re.Match[str]] | None = None
-    for line, match in _answer_colons(text):
-        if waiting is not None and waiting[0] != line:
-            yield waiting[1][0]
-            taken = waiting[1].end()
-            waiting = None
+    pending: tuple[int, re.Match[str]] | None = None
+    for line, match in _find_answer_colons(text):
+        if pending is not None and pending[0] != line:
+            yield pending[1][0]
+            taken = pending[1].end()
+            pending = None
         following = label.match(text, _skip_blanks(text, match.end()))
         if following is not None and match.start() >= taken:
-            waiting = (line, following)
-    if waiting is not None:
-        yield waiting[1][0]
+            pending = (line, following)
+    if pending is not None:
+        yield pending[1][0]
 
 
-def _label_alone(text: str, labels: Sequence[str]) -> Iterator[str]:
-    for match in re.finditer(rf"(?<!\w){_any_of(labels)}(?!\w)", text):
+def _find_separate_label(text: str, labels: Sequence[str]) -> Iterator[str]:
+    for match in re.finditer(rf"(?<!\w){_label_pattern(labels)}(?!\w)", text):
         yield match[1]
 
 
-def _first_alphanumeric(text: str, labels: Sequence[str]) -> Iterator[str]:
-    """Yield the label whose single letter or digit is the first letter or digit of the output."""
+def _find_first_alphanumeric(text: str, labels: Sequence[str]) -> Iterator[str]:
+    """Yield the label whose only letter or digit is the first letter or digit of the output."""
     first = next((character for character in text if character.isalnum()), None)
     for label in labels:
         if [character for character in label if character.isalnum()] == [first]:
@@ -177,8 +178,8 @@ def _first_alphanumeric(text: str, labels: Sequence[str]) -> Iterator[str]:
 
 
 _LABEL_RULES: Final[Mapping[str, Rule]] = {
-    "answer-is": _label_after_answer_is,
-    "answer-colon": _label_after_answer_colon,
-    "letter": _label_alone,
-    "first-alphanumeric": _first_alphanumeric,
+    "answer-is": _find_label_after_answer_is,
+    "answer-colon": _find_label_after_answer_colon,
+    "letter": _find_separate_label,
+    "first-alphanumeric": _find_first_alphanumeric,
 }

@@ -1,4 +1,4 @@
-r"""The rules of `final-answer` and `final-answer-text`: how chat models state the option that they chose.
+r"""The rules of `final-answer` and `final-answer-text`, which find the option that a chat model states.
 
     answer-line    `Answer: X`, "the answer is X", "X is the correct option", in any emphasis and in many languages
     boxed          `\boxed{X}`, `\boxed{\text{X}}`
@@ -7,13 +7,13 @@ r"""The rules of `final-answer` and `final-answer-text`: how chat models state t
     label-alone    a last line that is nothing but a label, or a label with its own option's text
     option-alone   a last line that is nothing but one option's text
 
-X is a label, a label with its option's text, or one option's text. A label counts only as a word of its own, in
-capitals unless nothing follows it. Each rule gives its last match. Two answers on the line that decides are none, and
-neither are two rules that disagree, with one exception: a remark in a sentence ("at first sight the answer is A") gives
-way to a box, JSON, a tag or a last line that comes after it. No doubt is resolved by a guess.
+X is a label, a label with its option's text, or one option's text. A label counts only as a separate word, in capitals
+unless nothing follows it. Each rule gives its last match. If the deciding line states two answers, or two rules
+disagree, there is no answer, with one exception: a remark in a sentence ("at first sight the answer is A") is ignored
+if a box, JSON, a tag or a last line follows it. Doubts are never resolved by a guess.
 
-An answer that was cut off at a limit may lack its end: a match that touches the cut counts only if it cannot have gone
-on. The patterns are in `final_answer.toml`, by name.
+An answer that was cut off at a limit may lack its end: a match at the cut counts only if it must be complete. The
+patterns are in `final_answer.toml`, by name.
 """
 
 import re
@@ -32,15 +32,15 @@ from registry.files.toml import parse_toml, read_definition
 RULES: Final = ("answer-line", "boxed", "json", "tag", "label-alone", "option-alone")
 TEXT_RULES: Final = ("answer-line", "boxed", "json", "tag", "option-alone")
 MAX_READ: Final = 100_000
-"""Characters at the end of an answer that are read. No model states its answer farther from the end."""
+"""Only this many characters at the end of an answer are read. No model states its answer farther from the end."""
 MAX_STATED: Final = 1_000
-"""Characters after a lead-in, or in a box or a tag, that are read: a final answer is no longer."""
+"""Only this many characters after a lead-in, or in a box or a tag, are read: a final answer is not longer."""
 MAX_LEADS: Final = 200
-"""Lead-ins that are examined, from the last one backwards."""
+"""Maximum number of lead-ins that are examined, from the last one backwards."""
 LAST: Final = 20
-"""Matches of a rule that are examined, or of a line: the last ones decide."""
+"""Maximum number of matches of a rule, or in a line, that are examined: the last ones decide."""
 MAX_HEADER: Final = 80
-"""Characters of a line that only announces the answer, and of the words before a lead-in."""
+"""Maximum length of a line that only announces the answer, and of the words before a lead-in, in characters."""
 _AROUND: Final = " \t\n\"'()[]{}<>«»「」『』【】《》:;.,!。、،।۔"
 _SIGNS: Final = str.maketrans(dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚′", "'") | {"−": "-"})
 
@@ -49,8 +49,8 @@ _SIGNS: Final = str.maketrans(dict.fromkeys("“”„‟", '"') | dict.fromkeys
 
 
 @cache
-def _data() -> tuple[Mapping[str, Any], Mapping[str, str]]:
-    """Return the file of patterns, and its parts with all names replaced."""
+def _load_file() -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Return the content of the file of patterns, and its parts with all names replaced by their patterns."""
     data = parse_toml(read_definition(files(__package__) / "final_answer.toml"), "final_answer.toml")
     lists = {name: texts for name, texts in data.items() if name not in ("cleaning", "parts", "patterns", "languages")}
     parts = {name: "|".join(map(re.escape, sorted(texts, key=len, reverse=True))) for name, texts in lists.items()}
@@ -64,9 +64,9 @@ def _fill(text: str, parts: Mapping[str, str]) -> str:
 
 
 @cache
-def _p(name: str) -> re.Pattern[str]:
-    """Return the pattern of a name."""
-    data, parts = _data()
+def _pattern(name: str) -> re.Pattern[str]:
+    """Return the compiled pattern with this name in the file."""
+    data, parts = _load_file()
     return re.compile(_fill(data["patterns"][name], parts), re.IGNORECASE if name not in _CASED else 0)
 
 
@@ -74,17 +74,18 @@ _CASED: Final = frozenset({"part_of_word", "unknown", "goes_on", "stated_of"})
 
 
 @cache
-def _cleaning() -> list[tuple[re.Pattern[str], str]]:
-    data, parts = _data()
+def _load_cleaning() -> list[tuple[re.Pattern[str], str]]:
+    data, parts = _load_file()
     return [(re.compile(_fill(find, parts), re.IGNORECASE | re.MULTILINE), put) for find, put in data["cleaning"]]
 
 
 @dataclass(frozen=True)
 class _Language:
-    """Lead-ins of a language: `Answer:` (explicit), "the answer is" (said), a line that only announces the answer.
+    """The lead-ins of one language.
 
-    right: the words after X in "X is the correct answer". before: words that may stand before that X. unsure: words
-    before a lead-in that take it back.
+    explicit: `Answer:`. said: "the answer is". header: a line that only announces the answer. right: the words after X
+    in "X is the correct answer". before: words that may precede that X. unsure: words before a lead-in that take it
+    back. stems: an answer that contains none of them has none of these lead-ins.
     """
 
     stems: tuple[str, ...]
@@ -97,18 +98,18 @@ class _Language:
 
 
 @cache
-def _languages() -> list[_Language]:
-    data, parts = _data()
+def _load_languages() -> list[_Language]:
+    data, parts = _load_file()
 
     def compile_pattern(text: str) -> re.Pattern[str]:
         return re.compile(unicodedata.normalize("NFKC", _fill(text, parts)), re.IGNORECASE)
 
-    found = []
+    languages = []
     for entry in data["languages"]:
         answer, never = entry["answer"], "(?!)"
         said = entry.get("said", f"(?:{answer})(?:{entry.get('is', never)}) ?:?")
         pick = f"|(?:{entry['pick']})(?: is)? ?:?" if "pick" in entry else ""
-        found.append(
+        languages.append(
             _Language(
                 tuple(unicodedata.normalize("NFKC", stem).casefold() for stem in entry["stems"]),
                 compile_pattern(rf"{{{{begin}}}}[\[【]?(?:{answer})(?:{{{{colon}}}}|[\]】] ?:?)"),
@@ -119,21 +120,21 @@ def _languages() -> list[_Language]:
                 compile_pattern(entry.get("unsure", never)),
             )
         )
-    return found
+    return languages
 
 
 # Texts and options without their formatting
 
 
 def plain(text: str) -> str:
-    r"""Return the text without emphasis, mark-up and LaTeX around words, in compatible characters (full-width A is A).
+    r"""Return the text without emphasis, mark-up and LaTeX around words, with compatibility characters replaced.
 
-    Lines stay lines, runs of blanks become one, and `\boxed` stays.
+    Full-width A becomes A. Lines are kept, runs of blanks become one blank, and `\boxed` is kept.
     """
     text = re.sub(r"\r\n?|<br ?/?>", "\n", text)
     text = unicodedata.normalize("NFKC", unescape(text))[-MAX_READ:]
-    text = _one_blank(_p("invisible").sub("", text).translate(_SIGNS))
-    for pattern, put in _cleaning():
+    text = _one_blank(_pattern("invisible").sub("", text).translate(_SIGNS))
+    for pattern, put in _load_cleaning():
         text = pattern.sub(put, text)
     return _one_blank(text)
 
@@ -143,19 +144,27 @@ def _one_blank(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", re.sub(r" ?\n ?", "\n", text))
 
 
-def _bare(text: str) -> str:
-    """Return a text as it is compared: blanks joined, without marks around it."""
+def _normalize(text: str) -> str:
+    """Return a text in the form for comparisons: blanks joined, surrounding marks removed."""
     return " ".join(text.split()).strip(_AROUND)
 
 
 _LOOKALIKES: Final = dict(zip("ΑΒΕАС", "ABEAC", strict=True)), dict(zip("ВЕ", "BE", strict=True))
-"""Greek and Cyrillic letters that can mean one Latin label only; and letters that could also mean the third or sixth,
-so that the options have to be Cyrillic, too."""
+"""Greek and Cyrillic letters that look like Latin labels, to these labels.
+
+The second map has Cyrillic letters that could also mean the third or the sixth option; they count only if the options
+are Cyrillic.
+"""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Labels and options by position, in the forms in which they are compared."""
+    """The labels and options that were shown, in forms for comparisons.
+
+    labels, options: by position. own: the options in plain case-folded form. by_label, by_text: to the position; a key
+    with NUL before it is case-folded, and a text that several options have maps to None. folded: the case-folded texts.
+    label: matches any label. word: matches any label as a separate word.
+    """
 
     labels: tuple[str, ...]
     options: tuple[str, ...]
@@ -167,25 +176,25 @@ class Shown:
     word: re.Pattern[str]
 
     def position_of_text(self, text: str, *, cut: bool = False) -> int | None:
-        """Return the one option with this text, as written or whatever its capitals; None for none or two.
+        """Return the only option with this text, in any case; None if no option or several have it.
 
-        cut: the text may go on, so that it is no option if another one begins with it.
+        cut: whether the text may be incomplete, so that it does not count if another option begins with it.
         """
-        bare = _bare(text)
+        bare = _normalize(text)
         folded = bare.casefold()
         if not bare or (cut and any(option.startswith(folded) and option != folded for option in self.folded)):
             return None
         return self.by_text[bare] if bare in self.by_text else self.by_text.get(f"\x00{folded}")
 
     def position_of_label(self, label: str) -> int | None:
-        """Return the position of a label, whatever its capitals."""
+        """Return the position of a label in any case; None if it is no label."""
         position = self.by_label.get(label)
         return self.by_label.get(f"\x00{label.casefold()}") if position is None else position
 
 
 @lru_cache(maxsize=1024)
 def make_forms(labels: tuple[str, ...], options: tuple[str, ...]) -> Shown:
-    """Return the forms of labels and options; labels may be empty if only texts are answered with."""
+    """Return labels and options in their forms for comparisons. labels: empty if answers are only texts."""
     cores = tuple(plain(label).strip(_AROUND) or label for label in labels)
     by_label: dict[str, int] = {core: position for position, core in enumerate(cores)}
     sure, cyrillic = _LOOKALIKES
@@ -197,11 +206,11 @@ def make_forms(labels: tuple[str, ...], options: tuple[str, ...]) -> Shown:
     if len(set(folded)) == len(folded):
         by_label |= {f"\x00{core}": position for position, core in enumerate(folded)}
     by_text: dict[str, int | None] = {}
-    own = tuple(_bare(plain(option)) or _bare(option) or option for option in options)
+    own = tuple(_normalize(plain(option)) or _normalize(option) or option for option in options)
     for position, bare in enumerate(own):
         for key in (bare, f"\x00{bare.casefold()}"):
             by_text[key] = None if key in by_text else position
-    some, word = "|".join(map(re.escape, written)) or "(?!)", _data()[1]["word"]
+    some, word = "|".join(map(re.escape, written)) or "(?!)", _load_file()[1]["word"]
     return Shown(
         cores,
         options,
@@ -216,10 +225,11 @@ def make_forms(labels: tuple[str, ...], options: tuple[str, ...]) -> Shown:
 
 @dataclass(frozen=True)
 class Claim:
-    """One match. position: None if it names no single option. text: X as written, without decoration.
+    """One statement of an answer. position: None if it names no single option. text: X as written, without decoration.
 
-    line: number of its line. explicit: a form that is used for nothing else than the final answer. to_match: the text
-    names an option in other words, and is to be matched by its meaning. denies: it states that X is not the answer.
+    line: number of its line. explicit: whether its form is used only for final answers. to_match: whether the text
+    names an option in other words and must be matched by its meaning. denies: whether it states that X is not the
+    answer.
     """
 
     rule: str
@@ -233,13 +243,13 @@ class Claim:
 
     @property
     def says(self) -> int | str | None:
-        """Return the value that two claims must share to be one answer; None if there is none."""
-        return _bare(self.text).casefold() if self.to_match else self.position
+        """Return the value that is equal for claims of the same answer; None if the claim has no answer."""
+        return _normalize(self.text).casefold() if self.to_match else self.position
 
 
 @dataclass(frozen=True)
-class _Said:
-    """X of a match, as Claim has it."""
+class _StatedAnswer:
+    """The stated answer X of a match, with the fields of Claim."""
 
     position: int | None
     text: str
@@ -252,66 +262,68 @@ class _Said:
 # Reading one X
 
 
-def _label_at(shown: Shown, text: str, at: int, end: int, *, cut: bool) -> tuple[int, int] | None:
-    """Return (position, end of the label) of a label as a word of its own at `at`, whose line ends at `end`."""
+def _match_label(shown: Shown, text: str, at: int, end: int, *, cut: bool) -> tuple[int, int] | None:
+    """Return (position, end of the label) if a label is a separate word at `at`, in a line that ends at `end`."""
     match = shown.label.match(text, at, end)
     position = None if match is None else shown.position_of_label(match[0])
     if match is None or position is None:
         return None
-    after, own = match.end(), _own_text(shown, position, text, match.end(), end)
+    after, own = match.end(), _match_own_text(shown, position, text, match.end(), end)
     while text[after : after + 1] == "/" and text.startswith(match[0], after + 1):  # B/B
         after += 1 + len(match[0])
     same_case = match[0] == shown.labels[position] or f"\x00{match[0].casefold()}" not in shown.by_label
     if match[0].isalnum():
-        inside = at > 0 and re.match(f"[{_data()[1]['word']}]", text[at - 1])
-        if inside or (_p("part_of_word").match(text, after, end) and not own):
+        inside = at > 0 and re.match(f"[{_load_file()[1]['word']}]", text[at - 1])
+        if inside or (_pattern("part_of_word").match(text, after, end) and not own):
             return None
     if cut and not same_case and not text[after:].strip():
         return None
     if own:
         return position, after
-    if _p("close").match(text, after, end) or _p("after").match(text, after, end):
-        # A small letter before more words is a word ("a, b and c"), and so is a small letter that ends a sentence.
+    if _pattern("close").match(text, after, end) or _pattern("after").match(text, after, end):
+        # A lower-case letter before more words, or at the end of a sentence, is a word ("a, b and c").
         lonely = not text[after:end].strip(_AROUND + "?")
-        return (position, after) if same_case or lonely or _p("delimited").match(text, after, end) else None
-    goes_on = _p("goes_on").match(text, after, end) or not re.match(f"[{_data()[1]['word']} ]", text[after : after + 1])
+        return (position, after) if same_case or lonely or _pattern("delimited").match(text, after, end) else None
+    goes_on = _pattern("goes_on").match(text, after, end) or not re.match(
+        f"[{_load_file()[1]['word']} ]", text[after : after + 1]
+    )
     return (position, after) if same_case and goes_on else None
 
 
-def _own_text(shown: Shown, position: int, text: str, after: int, end: int) -> str:
-    """Return the part of the line after a label that is its own option's text, with marks before it; or nothing.
+def _match_own_text(shown: Shown, position: int, text: str, after: int, end: int) -> str:
+    """Return the rest of the line after a label up to the end of its own option's text; empty if that does not follow.
 
     A sign before a number belongs to it: with the options 3 and -3, `-3` is not the first one.
     """
     own = shown.own[position]
     if not own:
         return ""
-    lead = _p("own_lead").match(text, after, end)
+    lead = _pattern("own_lead").match(text, after, end)
     start = after if lead is None else lead.end()
     for begin in sorted({start, start - (text[start - 1 : start] == "(")}):
         if text[begin:end].casefold().startswith(own) and not _goes_on_as_word(text[begin:end], own):
             return text[after : begin + len(own)]
-    sign = _p("own_sign").match(text, start, end)
+    sign = _pattern("own_sign").match(text, start, end)
     if sign is None or shown.position_of_text(sign[0].strip() + own) is not None:
         return ""
     body = text[sign.end() : end].lstrip("\"'( ")
     begin = end - len(body)
     signed = sign[0][-1] != " " and own[:1].isdigit()
-    found = not signed and body.casefold().startswith(own) and not _goes_on_as_word(body, own)
-    return text[after : begin + len(own)] if found else ""
+    follows = not signed and body.casefold().startswith(own) and not _goes_on_as_word(body, own)
+    return text[after : begin + len(own)] if follows else ""
 
 
 def _goes_on_as_word(body: str, own: str) -> bool:
-    return re.match(f"[{_data()[1]['word']}]|[.,]\\d", body[len(own) : len(own) + 2]) is not None
+    return re.match(f"[{_load_file()[1]['word']}]|[.,]\\d", body[len(own) : len(own) + 2]) is not None
 
 
-def _another_named(shown: Shown, text: str, position: int, after: int, end: int) -> bool:
-    """Check whether the line goes on to another answer: `A or B`, `A, B`, `A … actually B`, another option's text."""
-    own = _own_text(shown, position, text, after, end)
+def _names_another(shown: Shown, text: str, position: int, after: int, end: int) -> bool:
+    """Return whether the line goes on to another answer: `A or B`, `A, B`, `A … actually B`, another option's text."""
+    own = _match_own_text(shown, position, text, after, end)
     start = after + len(own)
     rest = text[start:end]
     others = (shown.position_of_text(rest), shown.position_of_text(rest.lstrip(_AROUND + "-–—=→")))
-    if not own and (any(one not in (None, position) for one in others) or _p("open_ended").search(rest)):
+    if not own and (any(option not in (None, position) for option in others) or _pattern("open_ended").search(rest)):
         return True
     return any(
         shown.position_of_label(match[0]) not in (None, position) and _is_named(shown, text, match, start, end)
@@ -320,93 +332,93 @@ def _another_named(shown: Shown, text: str, position: int, after: int, end: int)
 
 
 def _is_named(shown: Shown, text: str, match: re.Match[str], start: int, end: int) -> bool:
-    """Check whether a label in text[start:end] is given as an answer: not denied, in passing, or in a reason."""
+    """Return whether a label in text[start:end] is stated as an answer: not denied, in passing, or in a reason."""
     before, position = text[max(start, match.start() - 40) : match.start()], shown.position_of_label(match[0])
-    if _p("negated").search(before):
+    if _pattern("negated").search(before):
         return False
     listing = not text[start : match.start()].strip(_AROUND)
-    if listing and position is not None and _own_text(shown, position, text, match.end(), end):
-        return True  # the list of options
-    if _p("also").match(text, match.end(), end):
+    if listing and position is not None and _match_own_text(shown, position, text, match.end(), end):
+        return True  # it is part of a list of the options
+    if _pattern("also").match(text, match.end(), end):
         return True
-    listed = _p("listed").search(before)
-    if listed is None or _p("aside").search(before, 0, listed.start()):
+    listed = _pattern("listed").search(before)
+    if listed is None or _pattern("aside").search(before, 0, listed.start()):
         return False
-    if _p("in_passing").match(listed[0]) and _p("new_sentence").search(text, start, match.start()):
+    if _pattern("in_passing").match(listed[0]) and _pattern("new_sentence").search(text, start, match.start()):
         return False
-    stated = _p("stated_of").match(text, match.end(), end)
-    return stated is None or not (before[listed.start()] in ",;" or _p("denied").match(text, stated.end(), end))
+    stated = _pattern("stated_of").match(text, match.end(), end)
+    return stated is None or not (before[listed.start()] in ",;" or _pattern("denied").match(text, stated.end(), end))
 
 
-def _in_words(shown: Shown, text: str, start: int, end: int, *, cut: bool) -> _Said | None:
-    """Return X in the words of an option, if options have no labels."""
+def _read_option_text(shown: Shown, text: str, start: int, end: int, *, cut: bool) -> _StatedAnswer | None:
+    """Return X in [start, end) if the options have no labels, so that X is in the words of an option."""
     whole = text[start:end].strip()
     touches = cut and not text[end:].strip()
-    for part in (whole, _p("first_sentence").split(whole, maxsplit=1)[0]):
+    for part in (whole, _pattern("first_sentence").split(whole, maxsplit=1)[0]):
         position = shown.position_of_text(part, cut=touches)
         if position is not None:
-            return _Said(position, _bare(part))
-    bare = _bare(whole)
-    if len(bare) < 2 or touches or _p("unknown").match(bare):
-        return _Said(None, whole) if bare else None
+            return _StatedAnswer(position, _normalize(part))
+    bare = _normalize(whole)
+    if len(bare) < 2 or touches or _pattern("unknown").match(bare):
+        return _StatedAnswer(None, whole) if bare else None
     named = {option for option in shown.folded if len(option) > 1 and option in bare.casefold()}
     longest = {option for option in named if not any(option != other and option in other for other in named)}
-    return _Said(None, whole) if len(longest) > 1 else _Said(None, bare, to_match=True)
+    return _StatedAnswer(None, whole) if len(longest) > 1 else _StatedAnswer(None, bare, to_match=True)
 
 
-def _claim_of(shown: Shown, text: str, start: int, end: int, *, cut: bool) -> _Said | None:
-    """Return X from [start, end) of a line; without a position if it names no one option.
+def _read_answer(shown: Shown, text: str, start: int, end: int, *, cut: bool) -> _StatedAnswer | None:
+    """Return X in [start, end) of a line, without a position if it does not name exactly one option.
 
-    None if it cannot be an answer: "The answer is in the text".
+    None if it cannot be an answer, as in "The answer is in the text".
     """
     if not shown.labels:
-        return _in_words(shown, text, start, end, cut=cut)
-    opening = _p("open").match(text, start, end)
+        return _read_option_text(shown, text, start, end, cut=cut)
+    opening = _pattern("open").match(text, start, end)
     at = start if opening is None else opening.end()
     whole = text[start:end].strip()
     body = whole.rstrip("?")
     by_text = shown.position_of_text(body, cut=cut and not text[end:].strip())
-    if by_text is not None and shown.position_of_label(_bare(body)) is None:
-        return _Said(by_text, _bare(body))  # such as the option "A and B"
-    named = _label_at(shown, text, at, end, cut=cut)
+    if by_text is not None and shown.position_of_label(_normalize(body)) is None:
+        return _StatedAnswer(by_text, _normalize(body))  # such as the option "A and B"
+    named = _match_label(shown, text, at, end, cut=cut)
     if named is not None:
         position, after = named
-        taken_back = _p("if").match(text, after, end) or _p("taken_back").match(text, after, end)
+        taken_back = _pattern("if").match(text, after, end) or _pattern("taken_back").match(text, after, end)
         ends_open = cut and re.match(r"\s*,\s*$", text[after:])
-        if taken_back or ends_open or _another_named(shown, text, position, after, end):
-            return _Said(None, whole)
-        return _Said(position, text[at:after])
-    found = _option_with_label(shown, body) or _option_at(shown, text, at, end)
-    return found or (_Said(None, whole) if _p("unknown").match(text, at, end) else None)
+        if taken_back or ends_open or _names_another(shown, text, position, after, end):
+            return _StatedAnswer(None, whole)
+        return _StatedAnswer(position, text[at:after])
+    answer = _match_option_with_label(shown, body) or _match_option(shown, text, at, end)
+    return answer or (_StatedAnswer(None, whole) if _pattern("unknown").match(text, at, end) else None)
 
 
-def _option_with_label(shown: Shown, body: str) -> _Said | None:
-    """Return X that is an option's text with a label behind it, `Paris (B)`; without a position if they differ."""
-    match = _p("with_label").fullmatch(body[-MAX_STATED:])
+def _match_option_with_label(shown: Shown, body: str) -> _StatedAnswer | None:
+    """Return X that is an option's text and a label, `Paris (B)`, without a position if they differ; else None."""
+    match = _pattern("with_label").fullmatch(body[-MAX_STATED:])
     label = None if match is None else shown.position_of_label(match[2])
     option = None if match is None else shown.position_of_text(match[1])
     if match is None or label is None or option is None:
         return None
-    return _Said(option if option == label else None, match[2])
+    return _StatedAnswer(option if option == label else None, match[2])
 
 
-def _option_at(shown: Shown, text: str, at: int, end: int) -> _Said | None:
-    """Return X that begins with an option's text and gives a reason; without a position if it names another one."""
+def _match_option(shown: Shown, text: str, at: int, end: int) -> _StatedAnswer | None:
+    """Return X that is an option's text with a reason; without a position if the reason names another; else None."""
     folded = text[at:end].casefold()
     begun = max((option for option in shown.folded if folded.startswith(option)), key=len, default="")
     position = shown.position_of_text(begun)
-    if position is None or not _p("says_why").match(folded, len(begun)):
+    if position is None or not _pattern("says_why").match(folded, len(begun)):
         return None
-    rest, word = folded[len(begun) :], _data()[1]["word"]
+    rest, word = folded[len(begun) :], _load_file()[1]["word"]
     for other in shown.folded:
         named = re.search(rf"(?<![{word}]){re.escape(other)}(?![{word}])", rest) if other in rest else None
-        if named is not None and other != begun and not _p("negated").search(rest[: named.start()][-40:]):
-            return _Said(None, text[at:end].strip())
+        if named is not None and other != begun and not _pattern("negated").search(rest[: named.start()][-40:]):
+            return _StatedAnswer(None, text[at:end].strip())
     labels = shown.label.finditer(text, at + len(begun), end)
     own = shown.labels[position]
-    if any(match[0] != own and _label_at(shown, text, match.start(), end, cut=False) for match in labels):
-        return _Said(None, text[at:end].strip())
-    return _Said(position, _bare(text[at : at + len(begun)]))
+    if any(match[0] != own and _match_label(shown, text, match.start(), end, cut=False) for match in labels):
+        return _StatedAnswer(None, text[at:end].strip())
+    return _StatedAnswer(position, _normalize(text[at : at + len(begun)]))
 
 
 # The rules
@@ -414,9 +426,10 @@ def _option_at(shown: Shown, text: str, at: int, end: int) -> _Said | None:
 
 @dataclass(frozen=True)
 class _Text:
-    """An answer, plain, with the begin and end of its lines; cut, marked: as final_answer has them.
+    """A plain answer with the start and end of each line. cut, marked: see final_answer.
 
-    raw: its end with formatting. languages: those with a stem in it.
+    raw: the end of the answer with its formatting. languages: the languages with a stem in the answer. last_line:
+    number of the last line that is not blank.
     """
 
     text: str
@@ -430,12 +443,12 @@ class _Text:
     def line_at(self, offset: int) -> int:
         return bisect_right(self.lines, (offset, len(self.text) + 1)) - 1
 
-    def of(self, number: int) -> str:
+    def line(self, number: int) -> str:
         start, end = self.lines[number]
         return self.text[start:end]
 
 
-def _text_of(answer: str, *, cut: bool, marked: bool) -> _Text:
+def _prepare_text(answer: str, *, cut: bool, marked: bool) -> _Text:
     if len(answer) > MAX_READ:
         answer = answer[-MAX_READ:].partition("\n")[2]
     text = plain(answer)
@@ -444,59 +457,59 @@ def _text_of(answer: str, *, cut: bool, marked: bool) -> _Text:
         lines.append((start, start + len(line)))
         start += len(line) + 1
     folded = text.casefold()
-    languages = tuple(one for one in _languages() if any(stem in folded for stem in one.stems))
+    languages = tuple(language for language in _load_languages() if any(stem in folded for stem in language.stems))
     last = next((n for n in range(len(lines) - 1, -1, -1) if text[slice(*lines[n])].strip()), None)
     return _Text(text, tuple(lines), cut, marked, answer, languages, last)
 
 
-def _answer_lines(shown: Shown, text: _Text) -> Iterator[Claim]:
-    """Yield a claim for each lead-in of the text."""
+def _read_answer_lines(shown: Shown, text: _Text) -> Iterator[Claim]:
+    """Yield the claims of the lead-ins in the text, from its end up to the last explicit one."""
     leads = 0
     for number in range(len(text.lines) - 1, -1, -1):
-        claims, found = _read_line(shown, text, number)
+        claims, count = _read_line(shown, text, number)
         yield from claims
-        leads += found
+        leads += count
         if leads > MAX_LEADS or any(claim.explicit for claim in claims):
-            return  # nothing before the last `Answer:` decides
+            return  # nothing before the last `Answer:` counts
 
 
 def _read_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int]:
-    """Return the claims of a line, and its number of lead-ins and announcements of an answer."""
+    """Return the claims in a line, and the number of lead-ins and announcements of an answer in it."""
     start, end = text.lines[number]
     claims: list[Claim] = []
-    found = 0
+    count = 0
     for language in text.languages if start < end else ():
         leads = [(match, True) for match in deque(language.explicit.finditer(text.text, start, end), LAST)]
         leads += [(match, False) for match in deque(language.said.finditer(text.text, start, end), LAST)]
-        found += len(leads)
+        count += len(leads)
         for match, explicit in leads:
             before = text.text[max(start, match.start() - MAX_HEADER) : match.start()]
-            lead = _p("lead").search(before) if "praised" in match.re.groupindex else None
+            lead = _pattern("lead").search(before) if "praised" in match.re.groupindex else None
             before = before if lead is None else before[: lead.start()]
-            supposed = "would" in match[0].casefold() and _p("condition").search(before)
+            supposed = "would" in match[0].casefold() and _pattern("condition").search(before)
             foreign = "praised" in match.re.groupindex and _has_owner(shown, before, lead, match)
             if not supposed and not foreign and not language.unsure.search(before):
-                claims += _led_to(shown, text, number, match, explicit=explicit)
+                claims += _read_claims(shown, text, number, match, explicit=explicit)
         claims += _read_turned_round(language, shown, text, number)
         if not leads and end - start < MAX_HEADER:
             header = language.header.match(text.text, start, end)
-            found += header is not None
+            count += header is not None
             if header is not None and header.end() == end:
                 claims += _read_below(shown, text, number, end, header=True)
             elif header is not None:
-                label = _bare(text.text[header.end() : end])
+                label = _normalize(text.text[header.end() : end])
                 if (position := shown.position_of_label(label)) is not None:
                     claims.append(Claim("answer-line", start, number, position, label))
-    return claims, found
+    return claims, count
 
 
 def _read_turned_round(language: _Language, shown: Shown, text: _Text, number: int) -> Iterator[Claim]:
-    """Yield claims of the form `B is the correct answer`, as a sentence of its own."""
+    """Yield claims of the form `B is the correct answer` that are complete sentences."""
     start, end = text.lines[number]
     for match in deque(language.right.finditer(text.text, start, end), LAST):
         before = text.text[max(start, match.start() - MAX_STATED) : match.start()]
-        subject = _bare(_p("sentence").split(before)[-1])
-        subject = _bare(subject[language.before.match(subject).end() :])  # type: ignore[union-attr]
+        subject = _normalize(_pattern("sentence").split(before)[-1])
+        subject = _normalize(subject[language.before.match(subject).end() :])  # type: ignore[union-attr]
         label, option = shown.position_of_label(subject), shown.position_of_text(subject)
         position = _match_labelled_option(shown, subject) if label is None and option is None else label
         position = option if position is None else position
@@ -505,81 +518,83 @@ def _read_turned_round(language: _Language, shown: Shown, text: _Text, number: i
 
 
 def _has_owner(shown: Shown, before: str, lead: re.Match[str] | None, match: re.Match[str]) -> bool:
-    """Check whether the word before a lead-in names another owner of the answer, or calls it wrong."""
-    owner = _p("owner").search(before)
+    """Return whether the words before a lead-in attribute the answer to someone else, or call it wrong."""
+    owner = _pattern("owner").search(before)
     if owner is None or owner["word"] in shown.labels or not match[0][0].isascii():
         return False
     own = re.split(r"[,:] ?(?=\w)", (lead[0] if lead is not None else "") + (match["praised"] or ""))[-1]
-    return not _p("determined").match(own) and owner["word"].casefold() not in {"is", "was", "are"}
+    return not _pattern("determined").match(own) and owner["word"].casefold() not in {"is", "was", "are"}
 
 
-def _led_to(shown: Shown, text: _Text, number: int, match: re.Match[str], *, explicit: bool) -> Iterator[Claim]:
-    """Yield the claim that a lead-in makes."""
+def _read_claims(shown: Shown, text: _Text, number: int, match: re.Match[str], *, explicit: bool) -> Iterator[Claim]:
+    """Yield the claim that follows a lead-in."""
     start, end = match.end(), min(text.lines[number][1], match.end() + MAX_STATED)
     for language in text.languages:  # Answer: Answer: B; Answer: I think it is B
-        skipped = _p("again").match(text.text, start, end)
+        skipped = _pattern("again").match(text.text, start, end)
         at = start if skipped is None else skipped.end()
         again = language.explicit.match(text.text, at, end) or language.said.match(text.text, at, end)
-        if again is not None and (shown.word.match(again[0]) is None or _p("no_label").match(again[0])):
+        if again is not None and (shown.word.match(again[0]) is None or _pattern("no_label").match(again[0])):
             start = again.end()
     if not text.text[start:end].strip(_AROUND):
         yield from _read_below(shown, text, number, start, header=False)
         return
-    negation = None if explicit else _p("not").match(text.text, start, end)
+    negation = None if explicit else _pattern("not").match(text.text, start, end)
     if negation is not None:
-        denied = _claim_of(shown, text.text, negation.end(), end, cut=text.cut)
-        rather = _p("but_rather").search(text.text, negation.end(), end)
-        instead = None if rather is None else _claim_of(shown, text.text, rather.end(), end, cut=text.cut)
+        denied = _read_answer(shown, text.text, negation.end(), end, cut=text.cut)
+        rather = _pattern("but_rather").search(text.text, negation.end(), end)
+        instead = None if rather is None else _read_answer(shown, text.text, rather.end(), end, cut=text.cut)
         if instead is not None and instead.position is not None:
             yield instead.claim("answer-line", match.start(), number, explicit=False)
         elif denied is not None and denied.position is not None:
             yield replace(denied.claim("answer-line", match.start(), number, explicit=False), denies=True)
         return
-    found = _claim_of(shown, text.text, start, end, cut=text.cut)
-    if found is not None:
-        said = text.text[start:end]
-        asked = said.find(found.text)
-        if not explicit and asked >= 0 and _p("question").match(said, asked + len(found.text)):
+    answer = _read_answer(shown, text.text, start, end, cut=text.cut)
+    if answer is not None:
+        stated = text.text[start:end]
+        place = stated.find(answer.text)
+        if not explicit and place >= 0 and _pattern("question").match(stated, place + len(answer.text)):
             return
-        if not _begins_options(shown, text, number, said):
-            yield found.claim("answer-line", match.start(), number, explicit=explicit)
+        if not _begins_options(shown, text, number, stated):
+            yield answer.claim("answer-line", match.start(), number, explicit=explicit)
     elif explicit and number == text.last_line:
-        # `Answer: it depends` as the last word takes back an earlier answer.
+        # `Answer: it depends` at the end takes back an earlier answer.
         yield Claim("answer-line", match.start(), number, None, text.text[start:end].strip(), explicit)
 
 
 def _begins_options(shown: Shown, text: _Text, number: int, said: str) -> bool:
-    """Check whether a label with its own option is the first of the options, which the next line goes on listing."""
+    """Return whether a label and its option begin a list of the options, which the next line continues."""
     first = _match_labelled_option(shown, said)
-    following = _match_labelled_option(shown, text.of(number + 1)) if number + 1 < len(text.lines) else None
+    following = _match_labelled_option(shown, text.line(number + 1)) if number + 1 < len(text.lines) else None
     return first is not None and following is not None and first != following
 
 
 def _read_below(shown: Shown, text: _Text, number: int, start: int, *, header: bool) -> Iterator[Claim]:
-    """Yield the answer alone on the line below a lead-in that nothing follows."""
-    following = next((n for n in range(number + 1, min(number + 4, len(text.lines))) if text.of(n).strip()), None)
+    """Yield the claim on the line below a lead-in that ends its line."""
+    following = next((n for n in range(number + 1, min(number + 4, len(text.lines))) if text.line(n).strip()), None)
     if following is None:
         if not header:
             yield Claim("answer-line", start, number, None, "")
         return
     named = (
-        None if _begins_options(shown, text, following, text.of(following)) else _lone_answer(shown, text, following)
+        None
+        if _begins_options(shown, text, following, text.line(following))
+        else _read_lone_answer(shown, text, following)
     )
     if named is None and not shown.labels and not header:
-        named = _in_words(shown, text.text, *text.lines[following], cut=text.cut)
+        named = _read_option_text(shown, text.text, *text.lines[following], cut=text.cut)
     if named is not None:
         yield named.claim("answer-line", start, following)
 
 
 def _read_boxes(shown: Shown, text: _Text) -> Iterator[Claim]:
-    for match in deque(_p("boxed").finditer(text.text), LAST):
+    for match in deque(_pattern("boxed").finditer(text.text), LAST):
         end: int | None = match.end() + 1
         if match[0].endswith("{"):
-            end = _closing(text.text, match.end())
+            end = _find_closing_brace(text.text, match.end())
             if end is None and text.cut:
                 continue
             end = end or min(text.lines[text.line_at(match.start())][1], match.end() + MAX_STATED)
-        if not _p("rejected").match(text.text, end or 0):
+        if not _pattern("rejected").match(text.text, end or 0):
             inner = text.text[match.end() : end]
             claim = _make_claim("boxed", shown, text, match.start(), inner)
             if claim.says is not None or _names_labels(shown, inner):
@@ -587,12 +602,12 @@ def _read_boxes(shown: Shown, text: _Text) -> Iterator[Claim]:
 
 
 def _names_labels(shown: Shown, inner: str) -> bool:
-    """Check whether a box without an answer contains labels or nothing; another content takes no other answer back."""
-    return not inner.strip() or _p("label_like").match(inner) is not None or shown.word.search(inner) is not None
+    """Return whether a box without an answer is empty or contains labels; other content takes no answer back."""
+    return not inner.strip() or _pattern("label_like").match(inner) is not None or shown.word.search(inner) is not None
 
 
-def _closing(text: str, start: int) -> int | None:
-    """Return the place of the brace that closes the one before `start`, on the same line or the next few."""
+def _find_closing_brace(text: str, start: int) -> int | None:
+    """Return the index of the brace that closes the one before `start`; None if it is too far away."""
     depth = 1
     for at in range(start, min(len(text), start + MAX_STATED)):
         depth += (text[at] == "{") - (text[at] == "}")
@@ -601,87 +616,89 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _json(shown: Shown, text: _Text) -> Iterator[Claim]:
-    for match in deque(_p("json").finditer(text.text), LAST):
+def _read_json(shown: Shown, text: _Text) -> Iterator[Claim]:
+    for match in deque(_pattern("json").finditer(text.text), LAST):
         value = match["value"]
         touches = text.cut and not text.text[match.end() :].strip() and value[-1] not in "\"']"
-        if touches or _p("rejected").match(text.text, match.end()):
+        if touches or _pattern("rejected").match(text.text, match.end()):
             continue
         items = [item.strip() for item in value[1:-1].split(",") if item.strip()] if value[0] == "[" else [value]
         value = items[0].strip("\"'") if len(items) == 1 else ""
         yield _make_claim("json", shown, text, match.start(), re.sub(r"\\[ntr]", " ", value).replace("\\", ""))
 
 
-def _tags(shown: Shown, text: _Text) -> Iterator[Claim]:
+def _read_tags(shown: Shown, text: _Text) -> Iterator[Claim]:
     if text.marked:
         claim = _make_claim("tag", shown, text, 0, text.text)
         if claim.says is not None:
             yield claim
         return
-    for match in deque(_p("tag").finditer(text.text), LAST):
+    for match in deque(_pattern("tag").finditer(text.text), LAST):
         touches = text.cut and match.end() == len(text.text) and not text.text.endswith(">")
-        if touches or _p("rejected").match(text.text, match.end()):
+        if touches or _pattern("rejected").match(text.text, match.end()):
             continue
         claim = _make_claim("tag", shown, text, match.start(), match["inner"])
-        inner = _text_of(match["inner"], cut=False, marked=False)
-        if claim.says is not None or not any(list(find(shown, inner)) for find in (_answer_lines, _read_boxes, _json)):
+        inner = _prepare_text(match["inner"], cut=False, marked=False)
+        if claim.says is not None or not any(
+            list(find(shown, inner)) for find in (_read_answer_lines, _read_boxes, _read_json)
+        ):
             yield claim
 
 
 def _make_claim(rule: str, shown: Shown, text: _Text, start: int, inner: str) -> Claim:
-    """Return the claim of a box, a JSON value or a tag, which is a label, an option or both."""
-    said = " ".join(plain(inner[:MAX_STATED]).split())
-    # A lead-in may be within, such as \boxed{\text{Answer: B}}.
-    leads = (one.explicit.match(said) or one.said.match(said) for one in text.languages)
+    """Return the claim of a box, a JSON value or a tag that contains a label, an option or both."""
+    stated = " ".join(plain(inner[:MAX_STATED]).split())
+    # It may contain a lead-in, as in \boxed{\text{Answer: B}}.
+    leads = (language.explicit.match(stated) or language.said.match(stated) for language in text.languages)
     lead = next((match for match in leads if match is not None), None)
-    body = said if lead is None else said[lead.end() :]
-    found = _claim_of(shown, body, 0, len(body), cut=False) or _Said(None, said)
-    return found.claim(rule, start, text.line_at(start))
+    body = stated if lead is None else stated[lead.end() :]
+    answer = _read_answer(shown, body, 0, len(body), cut=False) or _StatedAnswer(None, stated)
+    return answer.claim(rule, start, text.line_at(start))
 
 
-def _lone_answer(shown: Shown, text: _Text, number: int) -> _Said | None:
-    """Return the answer of a line that is nothing but a label, a label with its own option, or an option."""
-    line = text.of(number)
-    bare = _bare(line)
-    lead = _p("lone_lead").match(bare)
-    bare = _bare(bare[lead.end() :] if lead is not None else bare) or line.strip()
+def _read_lone_answer(shown: Shown, text: _Text, number: int) -> _StatedAnswer | None:
+    """Return the answer on a line with nothing but a label, a label with its own option, or an option; else None."""
+    line = text.line(number)
+    bare = _normalize(line)
+    lead = _pattern("lone_lead").match(bare)
+    bare = _normalize(bare[lead.end() :] if lead is not None else bare) or line.strip()
     label, option = shown.position_of_label(bare), shown.position_of_text(line)
     if label is not None or option is not None:
-        return _Said(label, bare) if label is not None else _Said(option, _bare(line))
+        return _StatedAnswer(label, bare) if label is not None else _StatedAnswer(option, _normalize(line))
     named = _match_labelled_option(shown, line)
-    return _option_with_label(shown, line) if named is None else _Said(named, shown.labels[named])
+    return _match_option_with_label(shown, line) if named is None else _StatedAnswer(named, shown.labels[named])
 
 
 def _match_labelled_option(shown: Shown, line: str) -> int | None:
-    """Return the position of a line that is a label with its own option's text, and a remark in brackets if any."""
-    start = _p("label_start").match(line)
+    """Return the position of a label that is alone on a line with its option's text, and perhaps a remark."""
+    start = _pattern("label_start").match(line)
     match = shown.label.match(line, 0 if start is None else start.end())
     position = None if match is None else shown.position_of_label(match[0])
     if match is None or position is None:
         return None
-    own = _own_text(shown, position, line, match.end(), len(line))
+    own = _match_own_text(shown, position, line, match.end(), len(line))
     rest = line[match.end() + len(own) :]
     return position if own and (not rest.strip(_AROUND) or re.fullmatch(r" \([^()]*\)\.?", rest)) else None
 
 
-def _last_line(shown: Shown, text: _Text) -> str | None:
-    """Return the last line, if it is no part of a list and cannot have gone on."""
+def _find_last_line(shown: Shown, text: _Text) -> str | None:
+    """Return the last line; None if it belongs to a list or may have been cut off."""
     number = text.last_line
     if number is None or (text.cut and not _is_closed(text.raw)):
         return None
-    line = text.of(number)
-    others = (text.of(other) for other in range(max(0, number - 100), number) if text.of(other).strip())
+    line = text.line(number)
+    others = (text.line(other) for other in range(max(0, number - 100), number) if text.line(other).strip())
     return None if any(_begins_as_list(shown, other, line) for other in others) else line
 
 
 def _is_closed(raw: str) -> bool:
-    """Check whether a last line that was cut off is complete: something that was opened on it is closed."""
+    """Return whether a last line that was cut off is complete, because everything opened on it is closed."""
     line = raw.rstrip(" \t")[-MAX_STATED:]
-    return line.endswith("\n") or _p("closed").fullmatch(line.rsplit("\n", 1)[-1].strip()) is not None
+    return line.endswith("\n") or _pattern("closed").fullmatch(line.rsplit("\n", 1)[-1].strip()) is not None
 
 
 def _begins_as_list(shown: Shown, other: str, last: str) -> bool:
-    """Check whether another line is a list's, as the last one then may be: another label or another option."""
+    """Return whether two lines may belong to a list: the other one begins with another label or is another option."""
     other_bare, last_bare = (line.lstrip(" \t\"'([{<") for line in (other, last))
     match, here = shown.label.match(other_bare), shown.label.match(last_bare)
     if match is not None and (here is None or match[0].casefold() != here[0].casefold()):
@@ -692,40 +709,51 @@ def _begins_as_list(shown: Shown, other: str, last: str) -> bool:
     return option is not None and option != shown.position_of_text(last)
 
 
-def _label_alone(shown: Shown, text: _Text) -> Iterator[Claim]:
-    if _last_line(shown, text) is not None and text.last_line is not None:
-        named = _lone_answer(shown, text, text.last_line)
+def _read_lone_label(shown: Shown, text: _Text) -> Iterator[Claim]:
+    if _find_last_line(shown, text) is not None and text.last_line is not None:
+        named = _read_lone_answer(shown, text, text.last_line)
         if named is not None and shown.position_of_label(named.text) is not None:
             yield named.claim("label-alone", text.lines[text.last_line][0], text.last_line)
 
 
-def _option_alone(shown: Shown, text: _Text) -> Iterator[Claim]:
-    line = _last_line(shown, text)
-    if line is None or text.last_line is None or (shown.labels and shown.position_of_label(_bare(line)) is not None):
+def _read_lone_option(shown: Shown, text: _Text) -> Iterator[Claim]:
+    line = _find_last_line(shown, text)
+    if (
+        line is None
+        or text.last_line is None
+        or (shown.labels and shown.position_of_label(_normalize(line)) is not None)
+    ):
         return
     option = shown.position_of_text(line)
     if option is not None:
-        yield Claim("option-alone", text.lines[text.last_line][0], text.last_line, option, _bare(line))
+        yield Claim("option-alone", text.lines[text.last_line][0], text.last_line, option, _normalize(line))
 
 
-_FINDERS: Final = dict(zip(RULES, (_answer_lines, _read_boxes, _json, _tags, _label_alone, _option_alone), strict=True))
+_FINDERS: Final = dict(
+    zip(
+        RULES,
+        (_read_answer_lines, _read_boxes, _read_json, _read_tags, _read_lone_label, _read_lone_option),
+        strict=True,
+    )
+)
 
 
 def final_answer(
     rules: Sequence[str], answer: str, labels: Sequence[str], options: Sequence[str], *, cut: bool, marked: bool
 ) -> Claim | str:
-    """Return the claim of an answer by the rules given, or the reason why there is none.
+    """Return the answer's deciding claim by the given rules, or the reason why there is none.
 
-    cut: the answer was cut off at a limit. marked: it was between its own markers, which count as a tag.
+    cut: whether the answer was cut off at a limit. marked: whether it was between markers of its own, which count as a
+    tag.
     """
     shown = make_forms(tuple(labels), tuple(options))
-    text = _text_of(answer, cut=cut, marked=marked)
-    stated = [claim for rule in rules if (claim := _deciding(list(_FINDERS[rule](shown, text)))) is not None]
+    text = _prepare_text(answer, cut=cut, marked=marked)
+    stated = [claim for rule in rules if (claim := _choose_claim(list(_FINDERS[rule](shown, text)))) is not None]
     formal = [claim for claim in stated if claim.explicit]
-    if formal:  # a remark before the last of them gives way, unless it agrees
+    if formal:  # a remark before the last of them is ignored unless it agrees
         last = max(claim.start for claim in formal)
         agree = {claim.says for claim in formal}
-        stated = [one for one in stated if one.explicit or one.start > last or agree == {one.says}]
+        stated = [claim for claim in stated if claim.explicit or claim.start > last or agree == {claim.says}]
     if not stated:
         return "no rule found an answer"
     if len({claim.says for claim in stated}) > 1:
@@ -733,15 +761,16 @@ def final_answer(
     return stated[0] if stated[0].says is not None else "the answer names no single option"
 
 
-def _deciding(claims: list[Claim]) -> Claim | None:
-    """Return the last claim of a rule, without a position if its line states two answers.
+def _choose_claim(claims: list[Claim]) -> Claim | None:
+    """Return the last claim of a rule; without a position if its line states two answers.
 
-    A remark after an explicit answer that differs from it leaves none, and so does its denial.
+    None if all claims are denials.
+    A remark that differs from an earlier explicit answer also removes the position, and so does a denial of the answer.
     """
     denied = {claim.position for claim in claims if claim.denies}
     claims = [claim for claim in claims if not claim.denies]
     if not claims:
         return None
     last = max(claims, key=lambda claim: claim.start)
-    said = {claim.says for claim in claims if claim.line == last.line or (claim.explicit and not last.explicit)}
-    return last if len(said) == 1 and last.position not in denied else replace(last, position=None, to_match=False)
+    stated = {claim.says for claim in claims if claim.line == last.line or (claim.explicit and not last.explicit)}
+    return last if len(stated) == 1 and last.position not in denied else replace(last, position=None, to_match=False)

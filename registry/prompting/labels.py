@@ -1,6 +1,6 @@
-"""Label schemes: the labels before the options, and those in a model's answers.
+"""Label schemes: the labels before the options and in a model's answers.
 
-Uniform schemes give every option the same label, so that only an option's text can name it.
+Uniform schemes give every option the same label, so that an answer can name an option only by its text.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,21 @@ _ROMAN: Final = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "x
 
 @dataclass(frozen=True)
 class LabelScheme:
-    """labels: a model's possible answers, by position. option: the template of a labelled option."""
+    """The labels of a scheme, by position, and the template of a labelled option."""
 
     labels: tuple[str, ...]
     option: str
 
     @property
     def uniform(self) -> bool:
-        """Return whether all positions have one label, which cannot be an answer."""
+        """Return whether all positions have the same label, so that no label can be an answer."""
         return len(set(self.labels)) == 1
 
     def of(self, n_shown: int, what: str) -> tuple[str, ...]:
-        """Return the labels of `n_shown` positions. Raises ProtocolError if there are not enough."""
+        """Return the first `n_shown` labels. Raises ProtocolError if there are too few.
+
+        what: the question, for messages.
+        """
         if n_shown > len(self.labels):
             raise ProtocolError(f"{what} has {n_shown} options but only {len(self.labels)} labels; use another scheme")
         return self.labels[:n_shown]
@@ -44,19 +47,19 @@ LABEL_SCHEMES: Final[Mapping[str, LabelScheme]] = {
     "emojis": LabelScheme(("🍎", "🚗", "🌙", "🎵", "⚽"), "{label} {option}"),
     "reversed": LabelScheme(tuple(LETTERS), "{label}. {option}"),
 }
-"""`reversed` gives the first of n options the n-th letter."""
+"""All schemes by name. `reversed` gives the first of n options the n-th letter."""
 
 DISTINCT_SCHEMES: Final = ("bracketed", "bracket", "digits", "roman", "signs", "reversed")
 """Schemes whose labels a log-probability protocol can distinguish."""
 
 
 def scheme_labels(name: str, n_shown: int, what: str) -> tuple[tuple[str, ...], str]:
-    """Return (labels by position, form of a labelled option) of scheme `name` for so many options."""
+    """Return (labels by position, template of a labelled option) of a scheme for this number of options."""
     scheme = LABEL_SCHEMES[name]
     labels = scheme.of(n_shown, what)
     return (labels[::-1] if name == "reversed" else labels), scheme.option
 
 
 def letter(position: int) -> str:
-    """Return the name of a position or option for people, whatever labels the prompt has."""
+    """Return the letter by which people refer to a position or an option, regardless of the prompt's labels."""
     return LETTERS[position] if position < len(LETTERS) else str(position + 1)

@@ -1,4 +1,4 @@
-"""Reading an output: its thought is set aside, and a protocol's rules are applied to its answer."""
+"""Read an output: separate its thought, and apply a protocol's rules to its answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,18 +11,20 @@ from registry.prompting.thoughts import Divided, Output, divide, markers_of, rea
 State = Literal["answered", "unread", "unfinished", "empty", "refused"]
 
 STATES: Final[tuple[State, ...]] = ("answered", "unread", "unfinished", "empty", "refused")
-"""answered: a rule found an answer. unread: there is an answer, in which no rule found one. unfinished: the thought did
-not end, or the limit was reached before an answer. empty: nothing was written after the thought. refused: the
-provider's filter. All but the first are no valid answer."""
+"""answered: a rule found an answer. unread: there is text, but no rule found an answer in it.
+
+unfinished: the thought did not end, or the limit was reached before an answer. empty: nothing follows the thought.
+refused: by the provider's filter. Only `answered` is a valid answer.
+"""
 
 
 @dataclass(frozen=True)
 class Reading:
     """The result of reading an output by a protocol.
 
-    rule: the rule that found the answer; None unless answered. position: of the option that is chosen; None unless
-    answered, and in an answer in the words of an option that is still to be matched. text: the text that the rule
-    found. divided: the thought and the answer. remark: why there is no answer, if more is known than the state.
+    rule: the rule that found the answer; None unless answered. position: of the chosen option; None unless answered,
+    and also if the answer is in free text that must still be matched. text: the text that the rule found. divided: the
+    thought and the answer. remark: why there is no answer, if more is known than the state.
     """
 
     state: State
@@ -34,11 +36,11 @@ class Reading:
 
     @property
     def to_match(self) -> bool:
-        """Return whether the text has still to be matched with the options."""
+        """Return whether the text must still be matched with the options."""
         return self.state == "answered" and self.position is None
 
     def matched(self, position: int) -> "Reading":
-        """Return the same reading, with the option at `position` as the meaning of its text."""
+        """Return a copy of the reading, with the position of the option that its text means."""
         return replace(self, position=position)
 
 
@@ -56,18 +58,18 @@ def read(
     options: Sequence[str],
     divided: Divided | None = None,
 ) -> Reading:
-    """Read an output by a protocol that generates. Takes time in proportion to the output's length.
+    """Read an output by a protocol that generates, in time proportional to its length.
 
-    answers: labels or option texts by position, as Prompt.answers has them; options: option texts by position.
-    divided: thought and answer of the output, if another protocol with the same markers has divided it.
-    A refused output is not read, and a thought is not read unless the protocol reads thoughts in-text.
+    answers: labels or option texts by position, as in Prompt.answers; options: option texts by position. divided:
+    thought and answer of the output, if it was already divided with the same markers. A refused output is not read, and
+    a thought is read only if the protocol's `thoughts` is in-text.
     """
     divided = divide(output, markers_of(definition)) if divided is None else divided
     if output.finish == "refused":
         return Reading("refused", divided)
     cut_off = output.finish == "length"
-    apart = reads_apart(definition)
-    if not apart:
+    reads_answer = reads_apart(definition)
+    if not reads_answer:
         text = "\n".join(part for part in (output.reasoning, output.text) if part)
     elif divided.answer is None:
         return Reading("unfinished", divided)
@@ -75,13 +77,13 @@ def read(
         return Reading("unread", divided, remark=f"unknown marker {divided.unknown}; add it to SHUFFLEBOARD_MARKERS")
     else:
         text = divided.answer
-    found = _extract(definition, text, answers, options, cut_off=cut_off, marked=divided.marked and apart)
-    if isinstance(found, Extracted):
-        return Reading("answered", divided, found.rule, found.text, found.position)
+    extracted = _extract(definition, text, answers, options, cut_off=cut_off, marked=divided.marked and reads_answer)
+    if isinstance(extracted, Extracted):
+        return Reading("answered", divided, extracted.rule, extracted.text, extracted.position)
     if cut_off:
         return Reading("unfinished", divided)
     if text.strip():
-        return Reading("unread", divided, remark=found)
+        return Reading("unread", divided, remark=extracted)
     off = thinking_of(definition["generation"]).thinking == "off"
     return Reading("empty", divided, remark=IN_THE_THOUGHT if off and divided.thought else None)
 

@@ -1,10 +1,10 @@
-"""Variants: the options of a question's prompts, their orders, and the words.
+"""Variants of a question's prompts: which options are shown, in which order, and in which words.
 
-A variant kind is one small pure function of (question, parameters): the same arguments give the same variants, on any
-machine, at any time. Nothing here touches the database. Orders contain option ordinals by position; inserted options
-are negative. Seeded shuffles sort the shown items by SHA-256 of `seed:kind:question_id:variant:item`; an item is an
-option ordinal or the name of an inserted option. Templates, which change the words, are named in `VariantShown` and
-applied when the prompt is built.
+A variant kind is a small pure function of (question, parameters): the same arguments give the same variants on any
+machine, at any time. Nothing here uses the database. Orders contain option ordinals by position; inserted options are
+negative. Seeded shuffles sort the shown items by SHA-256 of `seed:kind:question_id:variant:item`; an item is an option
+ordinal or the name of an inserted option. `VariantShown` only names templates, which change the words; they are applied
+when the prompt is built.
 
 With `repeats`, a parameter of every kind, each prompt is used several times: docs/decisions/0110-repeats.md.
 """
@@ -31,7 +31,7 @@ Content = Mapping[str, Any] | None
 """The content of a file that a parameter names."""
 
 MAX_FULL_OPTIONS: Final = 6
-"""`full` has L! prompts a question: 720 at L = 6, already 5040 at L = 7."""
+"""Maximum number of options L for `full`, which has L! prompts a question: 720 for 6 options, but 5040 for 7."""
 
 RANDOM_RANKS: Final[Mapping[int, tuple[int, ...]]] = {
     2: (1, 0),
@@ -44,13 +44,16 @@ RANDOM_RANKS: Final[Mapping[int, tuple[int, ...]]] = {
     9: (201979, 220500, 21225, 135746, 268055, 254766, 212302, 159023, 249874),
     10: (3541761, 1615835, 3179091, 1764005, 169803, 1085975, 2144441, 2038128, 1698416, 3287489),
 }
-"""0-based lexicographic ranks of the orders of `randomL`, drawn once per number of options L and used for every
-question and model; `random2` takes the first two. They need not contain the original order."""
+"""0-based lexicographic ranks of the orders of `randomL`, for each number of options L.
+
+They were drawn once and are used for every question and model; `random2` uses the first two. They may lack the original
+order.
+"""
 
 
 @dataclass(frozen=True)
 class QuestionShape:
-    """The input of a variant kind: never the texts."""
+    """The parts of a question that a variant kind may use: never the texts."""
 
     external_id: str
     n_options: int
@@ -59,14 +62,14 @@ class QuestionShape:
 
 @dataclass(frozen=True)
 class VariantShown:
-    """One way of showing a question.
+    """One variant of a question's prompt.
 
     order: option ordinal at each position; inserted options are −1, −2, ….
     question_shown: False if question and context are replaced by an empty string.
-    labels: a scheme of registry.prompting.labels that overrides the protocol's labels.
+    labels: a scheme of registry.prompting.labels that replaces the protocol's labels.
     examples_position: position of the right option in each few-shot example; None leaves the examples unchanged.
-    template: the wording of the task; None: the protocol's. repeat: number of earlier variants with the same prompt; a
-    model that samples answers each with draws of its own.
+    template: the wording of the task; None for the protocol's. repeat: number of earlier variants with the same prompt;
+    a model that samples draws a new answer for each.
     """
 
     ordinal: int
@@ -85,16 +88,16 @@ class VariantShown:
     def unchanged(self, n_options: int) -> bool:
         """Return whether this is the benchmark's unchanged question."""
         altered = (self.labels, self.examples_position, self.template)
-        as_it_is = self.question_shown and all(change is None for change in altered)
-        return as_it_is and self.order == tuple(range(n_options))
+        unaltered = self.question_shown and all(change is None for change in altered)
+        return unaltered and self.order == tuple(range(n_options))
 
     def with_question(self) -> "VariantShown":
-        """Return the common part of a variant without the question and its counterpart with it."""
+        """Return the part of this variant that its counterpart with, or without, the question shares."""
         return replace(self, ordinal=0, name="", question_shown=True)
 
 
 def permutation_of_rank(n_options: int, rank: int) -> tuple[int, ...]:
-    """Return the order of 0-based lexicographic `rank` among the n_options! orders.
+    """Return the order with this 0-based lexicographic rank among the n_options! orders.
 
     Raises VariantError if there is no such rank.
     """
@@ -131,15 +134,15 @@ def cyclic(question: QuestionShape) -> list[VariantShown]:
 
 def random2(question: QuestionShape) -> list[VariantShown]:
     """Return the first two orders of `randomL`."""
-    return _random(question, 2)
+    return _take_random_orders(question, 2)
 
 
 def random_l(question: QuestionShape) -> list[VariantShown]:
     """Return L orders, drawn once for every number of options L."""
-    return _random(question, question.n_options)
+    return _take_random_orders(question, question.n_options)
 
 
-def _random(question: QuestionShape, size: int) -> list[VariantShown]:
+def _take_random_orders(question: QuestionShape, size: int) -> list[VariantShown]:
     ranks = RANDOM_RANKS.get(question.n_options)
     if ranks is None:
         raise VariantError(
@@ -164,7 +167,7 @@ def full(question: QuestionShape) -> list[VariantShown]:
 
 
 def draw_order(items: Sequence[int], *, seed: int, kind: str, question_id: str, variant: int) -> tuple[int, ...]:
-    """Return `items` in an order drawn by hashing; an inserted option hashes under its name."""
+    """Return `items` in the order of their hashes; an inserted option is hashed by its name."""
     names = {ordinal: name for name, ordinal in number_inserted(kind).items()}
 
     def key(item: int) -> str:
@@ -175,7 +178,7 @@ def draw_order(items: Sequence[int], *, seed: int, kind: str, question_id: str, 
 
 
 def shuffle(question: QuestionShape, m: int, seed: int) -> list[VariantShown]:
-    """Return the original as variant 0, and m shuffles, drawn with return: one may equal the original."""
+    """Return the original as variant 0, and m shuffles that are drawn independently and may equal the original."""
     identity = tuple(range(question.n_options))
     orders = [
         draw_order(identity, seed=seed, kind="shuffle", question_id=question.external_id, variant=variant)
@@ -187,12 +190,12 @@ def shuffle(question: QuestionShape, m: int, seed: int) -> list[VariantShown]:
 
 
 def divergent(question: QuestionShape, seed: int, subset: str) -> list[VariantShown]:
-    """Return the 2 + 6(A − 1) variants of Cavalin et al. that keep the right option and change the rest.
+    """Return the 2 + 6(A − 1) variants of Cavalin et al., which keep the right option and change the others.
 
-    "nota" replaces one distractor by "None of the above" at its position; "decoupled" shows only the right option and
-    one distractor, with "nota" a third. With a subset of types, variants keep the ordinals of the whole set.
+    "nota" replaces one distractor with "None of the above" at its position; "decoupled" shows only the right option and
+    one distractor, and with "nota" a third option. subset: types of variants, which keep the ordinals of the full set.
     """
-    wanted = _divergent_types(subset)
+    wanted = _parse_types(subset)
     distractors = [option for option in range(question.n_options) if option != question.answer]
     identity = tuple(range(question.n_options))
     items: list[tuple[str, str, tuple[int, ...]]] = [("original", "original", identity)]
@@ -230,7 +233,7 @@ DIVERGENT_TYPES: Final = (
 SAME_SIZE: Final = DIVERGENT_TYPES[:4]
 
 
-def _divergent_types(subset: str) -> tuple[str, ...]:
+def _parse_types(subset: str) -> tuple[str, ...]:
     if subset == "all":
         return DIVERGENT_TYPES
     if subset == "same-size":
@@ -246,9 +249,9 @@ def _divergent_types(subset: str) -> tuple[str, ...]:
 
 
 def answer_moving(question: QuestionShape, examples: str) -> list[VariantShown]:
-    """Return the original as variant 0; in variant t, the right option and the option at position t − 1 are exchanged.
+    """Return the original as variant 0; variant t swaps the right option and the option at position t − 1.
 
-    In few-shot examples the right option is put at the same position, unless `examples=kept`.
+    In few-shot examples the right option is moved to the same position, unless `examples=kept`.
     """
     if examples not in ("moved", "kept"):
         raise VariantError(f"answer-moving: examples {examples!r}: use moved or kept")
@@ -270,7 +273,7 @@ def move_to(order: Sequence[int], option: int, position: int) -> tuple[int, ...]
 
 
 def relabel(question: QuestionShape, labels: str) -> list[VariantShown]:
-    """Return the original order under the protocol's labels (variant 0) and under other schemes, by their ordinals."""
+    """Return the original order with the protocol's labels (variant 0), then with other schemes, by scheme ordinal."""
     identity = tuple(range(question.n_options))
     chosen = DISTINCT_SCHEMES if labels == "distinct" else tuple(labels.split("+"))
     shown = [VariantShown(0, "original", identity)]
@@ -338,8 +341,8 @@ def wording(
 ) -> list[VariantShown]:
     """Return variant 0 in the protocol's own words, and the others in the templates of a set or a file.
 
-    templates: "all", or ordinals and ranges of them joined by "+"; they keep the ordinals of the whole set.
-    seed: of the answer format, from 0, the protocol's own, to 4.
+    templates: "all", or ordinals and ranges joined by "+"; variants keep the ordinals of the full set. seed: of the
+    answer format, from 0, the protocol's own, to 4.
     """
     if not 0 <= seed < len(ANSWER_FORMATS):
         raise VariantError(
@@ -347,15 +350,15 @@ def wording(
         )
     identity = tuple(range(question.n_options))
     listed = load_shipped(set) if content is None else templates_of(content)
-    found = [VariantShown(0, OWN, identity)]
+    variants = [VariantShown(0, OWN, identity)]
     for ordinal, template in enumerate(listed, start=1):
-        found.append(VariantShown(ordinal, template.name, identity, template=replace(template, seed=seed)))
+        variants.append(VariantShown(ordinal, template.name, identity, template=replace(template, seed=seed)))
     chosen = _parse_ordinals(templates, len(listed))
-    return [variant for variant in found if variant.ordinal in chosen]
+    return [variant for variant in variants if variant.ordinal in chosen]
 
 
 def _parse_ordinals(text: str, last: int) -> range | frozenset[int]:
-    """Return the ordinals in "all", or in a list such as 0+2+5-7."""
+    """Parse the ordinals in "all", or in a list such as 0+2+5-7."""
     if text == "all":
         return range(last + 1)
     chosen: list[int] = []
@@ -372,16 +375,15 @@ def _parse_ordinals(text: str, last: int) -> range | frozenset[int]:
 
 @dataclass(frozen=True)
 class VariantKind:
-    """One entry of the registry of kinds: the pure function, and its description for pages, tables and boards.
+    """A kind of variants: its pure function, and its description for pages, tables and boards.
 
-    count: number of variants of a question with L options, in words. source: the paper that it comes from.
-    varies: the part of the prompt that differs between variants: `order` of the options, `options`, `labels`,
-    `question` (shown or not), `wording`; None: nothing does.
-    parameters: the function's, with their defaults; REPEATS, which all kinds have, is not among them.
-    inserted: name to text of the options it inserts; they are −1, −2, … in this order.
-    drawn: whether some of its orders are drawn, so that other programs' draws of the same kind show other orders.
-    reads: makes the content of a file that its parameter `file` names; the function takes it as `content`.
-    version rises when the function's output changes, so that old and new results are never mixed.
+    count: number of variants of a question with L options, in words. source: the paper that introduced it. varies: the
+    part of the prompt that differs between variants: `order` of the options, `options`, `labels`, `question` (shown or
+    not), `wording`; None if nothing differs. parameters: of the function, with their defaults, without REPEATS, which
+    all kinds have. inserted: name to text of the inserted options, which are −1, −2, … in this order. drawn: whether
+    some orders are drawn at random, so that other programs' variants of the same kind have other orders. reads: reads
+    the file named by the parameter `file`; the function gets the result as `content`. version: raised when the
+    function's output changes, so that old and new results are never mixed.
     """
 
     variants: Callable[..., list[VariantShown]]
@@ -431,11 +433,11 @@ VARIANT_KINDS: Final[Mapping[str, VariantKind]] = {
 
 
 ORDERS: Final = tuple(name for name, kind in VARIANT_KINDS.items() if kind.varies == "order" and name != "imported")
-"""Kinds of variants that only move the options, so that the answer should stay the same."""
+"""Kinds of variants that only move the options, so that the answer should remain the same."""
 
 
 def only_orders(kind: str) -> bool:
-    """Check that variants of a kind differ in nothing but options and their order.
+    """Return whether the variants of a kind differ only in the options and their order.
 
     >>> only_orders("cyclic"), only_orders("original"), only_orders("wording")
     (True, True, False)
@@ -444,23 +446,23 @@ def only_orders(kind: str) -> bool:
 
 
 def number_inserted(kind: str) -> dict[str, int]:
-    """Return the ordinal (−1, −2, …) of each option that a kind inserts, by name."""
+    """Map the name of each option that a kind inserts to its ordinal (−1, −2, …)."""
     inserted = VARIANT_KINDS[kind].inserted if kind in VARIANT_KINDS else ()
     return {name: -number for number, name in enumerate(inserted, start=1)}
 
 
 REPEATS: Final = "repeats"
-"""The parameter of every kind for the number of repeats of each prompt."""
+"""Name of the parameter that every kind has for the number of repeats of each prompt."""
 MAX_REPEATS: Final = 100
 MAX_VARIANTS: Final = 10_000
-"""Variants of one question, repeats included: more are a mistake, and the ordinals of some would not fit a column."""
+"""Maximum number of variants of a question, including repeats: more are a mistake, and some ordinals would not fit."""
 
 
 @dataclass(frozen=True)
 class VariantSetDefinition:
-    """A variant kind with all its parameters, defaults included; `repeats` is among them if it is not 1.
+    """A variant kind with all its parameters, including defaults, and `repeats` if it is not 1.
 
-    content: of a file; its digest is among the parameters.
+    content: of the file that a parameter names; the parameter contains its digest.
     """
 
     kind: str
@@ -469,7 +471,7 @@ class VariantSetDefinition:
 
     @property
     def repeats(self) -> int:
-        """Return how often each prompt is used.
+        """Return how many times each prompt is used.
 
         >>> parse_variants("cyclic:repeats=3").repeats, parse_variants("cyclic").repeats
         (3, 1)
@@ -478,7 +480,7 @@ class VariantSetDefinition:
 
     @property
     def orders_recorded(self) -> bool:
-        """Return whether recorded answers may show other orders than are made here."""
+        """Return whether recorded answers may have other orders than the function returns."""
         return self.kind == "imported" or (self.kind in VARIANT_KINDS and VARIANT_KINDS[self.kind].drawn)
 
     @property
@@ -487,34 +489,34 @@ class VariantSetDefinition:
         return VARIANT_KINDS[self.kind].version
 
     def is_current(self, version: int) -> bool:
-        """Return whether the code still makes the same variants as when the set was stored under `version`."""
+        """Return whether the code makes the same variants as when the set was stored under `version`."""
         return self.kind in VARIANT_KINDS and self.version == version
 
     @property
     def name(self) -> str:
-        """Return the canonical spelling, `kind:key=value,key=value`; digests of files are cut short."""
-        given = {key: value for key, value in self.parameters.items() if value != ""}
-        if given.get("file"):
-            given.pop("set", None)
-            given["file"] = _short(given["file"])
-        listed = ",".join(f"{key}={value}" for key, value in sorted(given.items()))
+        """Return the canonical spelling, `kind:key=value,key=value`, with shortened digests of files."""
+        parameters = {key: value for key, value in self.parameters.items() if value != ""}
+        if parameters.get("file"):
+            parameters.pop("set", None)
+            parameters["file"] = _shorten_digest(parameters["file"])
+        listed = ",".join(f"{key}={value}" for key, value in sorted(parameters.items()))
         return f"{self.kind}:{listed}" if listed else self.kind
 
     def asked(self, repeats: int) -> "VariantSetDefinition":
-        """Return the same variants with each prompt repeated this often.
+        """Return the definition of the same variants with this number of repeats.
 
         >>> parse_variants("shuffle:m=3").asked(2).name
         'shuffle:m=3,repeats=2,seed=0'
         """
-        given = {key: value for key, value in self.parameters.items() if key != REPEATS}
-        return replace(self, parameters=given | ({} if repeats == 1 else {REPEATS: repeats}))
+        others = {key: value for key, value in self.parameters.items() if key != REPEATS}
+        return replace(self, parameters=others | ({} if repeats == 1 else {REPEATS: repeats}))
 
     def specification(self) -> dict[str, Any]:
-        """Return the input of the variant set's digest."""
+        """Return the document from which the variant set's digest is computed."""
         return {"kind": self.kind, "version": self.version, "parameters": dict(self.parameters)}
 
     def inserted(self) -> dict[int, str]:
-        """Map each inserted option's negative ordinal to its text; of imported ones only the name is known."""
+        """Map the negative ordinal of each inserted option to its text, or to its name if the set was imported."""
         if self.kind == "imported":
             names = [name for name in str(self.parameters["inserted"]).split("+") if name]
             return {-number: name for number, name in enumerate(names, start=1)}
@@ -522,7 +524,7 @@ class VariantSetDefinition:
         return {ordinal: texts[name] for name, ordinal in number_inserted(self.kind).items()}
 
     def is_of_its_files(self) -> bool:
-        """Return whether the content read from files matches the digest in the parameters."""
+        """Return whether the content matches the digest in the parameter `file`."""
         if self.content is None:
             return True
         return str(self.parameters.get("file", "")).partition("@")[2] == specification_digest(self.content)
@@ -530,11 +532,11 @@ class VariantSetDefinition:
     def variants(self, question: QuestionShape) -> list[VariantShown]:
         """Return the variants of one question, in order of their ordinals.
 
-        With repeats, the answers to one prompt follow one another: answer r of variant v has the ordinal
-        v · repeats + r, both counted from 0. Raises VariantError for more than MAX_VARIANTS.
+        With repeats, the answers to one prompt are adjacent: answer r of variant v has the ordinal v · repeats + r,
+        both counted from 0. Raises VariantError for more than MAX_VARIANTS.
         """
-        _check_numbers(self.name, self.kind, self.parameters)  # a folder that is checked was not parsed
-        once = self._once(question)
+        _check_numbers(self.name, self.kind, self.parameters)  # a stored set was not parsed
+        once = self._make_once(question)
         if self.repeats == 1:
             return once
         if (number := len(once) * self.repeats) > MAX_VARIANTS:
@@ -555,17 +557,17 @@ class VariantSetDefinition:
         ]
 
     def names(self, question: QuestionShape) -> dict[int, str]:
-        """Return the name of each variant of one question, by ordinal."""
+        """Map the ordinal of each variant of one question to its name."""
         return {variant.ordinal: variant.name for variant in self.variants(question)}
 
-    def _once(self, question: QuestionShape) -> list[VariantShown]:
+    def _make_once(self, question: QuestionShape) -> list[VariantShown]:
         kind = VARIANT_KINDS[self.kind]
-        given = {key: value for key, value in self.parameters.items() if key != REPEATS}
+        parameters = {key: value for key, value in self.parameters.items() if key != REPEATS}
         if kind.reads is None:
-            return kind.variants(question, **given)
-        if given.pop("file") and self.content is None:
+            return kind.variants(question, **parameters)
+        if parameters.pop("file") and self.content is None:
             raise VariantError(f"variants '{self.name}': its file was not read; name the file itself")
-        return kind.variants(question, **given, content=self.content)
+        return kind.variants(question, **parameters, content=self.content)
 
 
 def load_variants(row: "VariantSet") -> VariantSetDefinition:
@@ -577,7 +579,7 @@ _FILE: Final = re.compile(r"(?P<stem>[A-Za-z0-9._-]+)@(?P<digest>[0-9a-f]{12,64}
 _SHOWN_DIGITS: Final = 12
 
 
-def _short(file: str) -> str:
+def _shorten_digest(file: str) -> str:
     stem, _, digest = file.partition("@")
     return f"{stem}@{digest[:_SHOWN_DIGITS]}"
 
@@ -588,10 +590,9 @@ _SPELLING: Final = re.compile(r"(?P<kind>[A-Za-z0-9-]+)(?::(?P<parameters>.*))?"
 def parse_variants(text: str, *, read_files: bool = False) -> VariantSetDefinition:
     """Parse `kind` or `kind:key=value,key=value`.
 
-    read_files: read a file that a parameter names, which only the user's own programs may do.
-    A file that was read is named `STEM@DIGEST` from then on; that name alone has no texts.
-    Raises VariantError naming an unknown kind, an unknown parameter or a value of the wrong type, and IngestError for a
-    file that cannot be read.
+    read_files: whether to read a file that a parameter names, which only the user's own programs may do. The parameter
+    then becomes `STEM@DIGEST`; that name without the content cannot be used for prompts. Raises VariantError naming an
+    unknown kind, an unknown parameter or a value of the wrong type, and IngestError for a file that cannot be read.
     """
     match = _SPELLING.fullmatch(text)
     kind = match["kind"] if match else text
@@ -603,30 +604,30 @@ def parse_variants(text: str, *, read_files: bool = False) -> VariantSetDefiniti
         meant = suggestion(kind, VARIANT_KINDS)
         raise VariantError(f"unknown variant kind {kind!r}{meant}; use one of {', '.join(VARIANT_KINDS)}")
     defaults = VARIANT_KINDS[kind].parameters
-    known: Mapping[str, int | str] = {**defaults, REPEATS: 1}
-    given: dict[str, int | str] = {}
+    accepted: Mapping[str, int | str] = {**defaults, REPEATS: 1}
+    parsed: dict[str, int | str] = {}
     for item in (match["parameters"] or "").split(",") if match["parameters"] else []:
         key, equals, value = item.partition("=")
-        if not equals or key not in known:
-            meant = suggestion(key, known)
+        if not equals or key not in accepted:
+            meant = suggestion(key, accepted)
             raise VariantError(
-                f"variants {text!r}: {item!r} is not a parameter of {kind}{meant}; it takes: {', '.join(known)}"
+                f"variants {text!r}: {item!r} is not a parameter of {kind}{meant}; it takes: {', '.join(accepted)}"
             )
         try:
-            given[key] = int(value) if isinstance(known[key], int) else value
+            parsed[key] = int(value) if isinstance(accepted[key], int) else value
         except ValueError:
             raise VariantError(f"variants {text!r}: {key} must be a whole number, not {value!r}") from None
-    _check_numbers(text, kind, given)
+    _check_numbers(text, kind, parsed)
     content = None
-    if given.get("file"):
-        given["file"], content = _file(text, kind, str(given["file"]), read_files=read_files)
+    if parsed.get("file"):
+        parsed["file"], content = _read_named_file(text, kind, str(parsed["file"]), read_files=read_files)
         if "set" in defaults:
-            given["set"] = ""
-    return VariantSetDefinition(kind, {**defaults, **given}, content).asked(int(given.get(REPEATS, 1)))
+            parsed["set"] = ""
+    return VariantSetDefinition(kind, {**defaults, **parsed}, content).asked(int(parsed.get(REPEATS, 1)))
 
 
 def _check_numbers(name: str, kind: str, parameters: Mapping[str, Any]) -> None:
-    """Check the numbers of draws and repeats."""
+    """Raise VariantError if a number of shuffles or repeats is out of range."""
     counted = {REPEATS: ("repeats is how often each prompt is asked", MAX_REPEATS)}
     if kind == "shuffle":
         counted["m"] = ("m is a number of shuffles", 100)
@@ -636,8 +637,8 @@ def _check_numbers(name: str, kind: str, parameters: Mapping[str, Any]) -> None:
             raise VariantError(f"variants {name!r}: {meaning}, from 1 to {most}, not {value}")
 
 
-def _file(text: str, kind: str, name: str, *, read_files: bool) -> tuple[str, Content]:
-    """Return the name to store for a file, and its content; None if only a stored name is given."""
+def _read_named_file(text: str, kind: str, name: str, *, read_files: bool) -> tuple[str, Content]:
+    """Return the name to store for a file, and its content, which is None if `name` is already such a name."""
     if _FILE.fullmatch(name):
         return name, None
     reads = VARIANT_KINDS[kind].reads

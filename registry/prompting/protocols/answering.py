@@ -5,10 +5,10 @@ from typing import Any
 
 
 def samples(definition: Mapping[str, Any]) -> bool | None:
-    """Return whether a model draws its answers under this protocol, so that another answer may differ.
+    """Return whether a model draws its answers at random under this protocol, so that repeats may differ.
 
-    True for generation at a temperature above 0, and by the model's own generation configuration. None for `recorded`,
-    whose prompts are unknown.
+    This is true for generation at a temperature above 0, or by the model's own generation configuration. None for
+    `recorded`, whose prompts are unknown.
 
     >>> generated = {"format": "select-letter", "generation": {"sampling": "model", "temperature": "0.6"}}
     >>> samples({"format": "symbols"}), samples(generated), samples({"format": "recorded"})
@@ -25,13 +25,13 @@ def samples(definition: Mapping[str, Any]) -> bool | None:
 def are_drawn(definition: Mapping[str, Any], *, recorded: bool, probable: bool) -> bool | None:
     """Return whether an evaluation's answers were drawn at random; None if unknown.
 
-    recorded: imported. probable: with probabilities. Imported answers without probabilities have a protocol of
-    probabilities by default, which is no evidence.
+    recorded: whether they were imported. probable: whether they have probabilities. The default protocol for imported
+    answers scores probabilities, so for answers without probabilities it is no evidence.
     """
-    said = samples(definition)
-    if said is False and recorded and not probable and definition.get("generation") is None:
+    sampled = samples(definition)
+    if sampled is False and recorded and not probable and definition.get("generation") is None:
         return None
-    return said
+    return sampled
 
 
 def lists_options(definition: Mapping[str, Any]) -> bool:

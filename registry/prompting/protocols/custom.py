@@ -1,7 +1,7 @@
-"""Custom protocols: a preset with some of its keys changed, by a TOML or JSON file that is checked as a whole.
+"""Custom protocols: a preset with some of its keys changed by a TOML or JSON file, which is checked completely.
 
 Only keys that the preset has can be changed, and never the keys that select its code (`format`, `version`, `score`,
-`answer`). Settings of thoughts can be added to every preset that generates; defaults are left out, so that definitions
+`answer`). Settings for thoughts can be added to every preset that generates. Defaults are left out, so that definitions
 without them keep their digests.
 """
 
@@ -26,19 +26,19 @@ _QUOTED: Final = 200
 FIXED: Final = ("format", "version", "score", "answer")
 
 SHIPPED: Final = "shipped"
-"""Folder of the custom protocols that ship, for the suites that compare protocols."""
+"""Folder of the custom protocols that ship, for suites that compare protocols."""
 
 
 def read_protocol_file(path: Path | Traversable) -> dict[str, Any]:
-    """Return the definition that a file makes of its base, without examples (`shots` 0).
+    """Return the definition that a file makes of its base, without few-shot examples.
 
     Raises IngestError naming file, key, value and remedy.
     """
-    return custom_definition(_document(path.name, read_definition(path)), path.name)
+    return custom_definition(_parse_document(path.name, read_definition(path)), path.name)
 
 
-def _document(where: str, text: str) -> Mapping[str, Any]:
-    """Return the file's keys; numbers with a point become Decimal."""
+def _parse_document(where: str, text: str) -> Mapping[str, Any]:
+    """Parse the file's text; numbers with a decimal point become Decimal."""
     if where.lower().endswith(".toml"):
         return parse_toml(text, where, exactly=True)
     if not where.lower().endswith(".json"):
@@ -55,9 +55,9 @@ def _document(where: str, text: str) -> Mapping[str, Any]:
 
 
 def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a checked definition: the base with the document's keys in place of its own.
+    """Return the definition of the document's base with the document's keys in place of its own.
 
-    `generation`, `extraction` and `matching` are changed key by key. Raises IngestError.
+    `generation`, `extraction` and `matching` are changed key by key. Raises IngestError for invalid keys or values.
     """
     name, base = document.get("name"), document.get("base")
     if not isinstance(name, str) or not isinstance(base, str):
@@ -78,42 +78,42 @@ def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]
             continue
         if key == "shots":
             raise IngestError(f"{where}: shots belong to an evaluation; give them there: --shots {_quote_value(value)}")
-        if "generation" in preset and key in _ABOUT_THOUGHTS:
-            checked = _ABOUT_THOUGHTS[key](f"{where}: {key}", value, None)
+        if "generation" in preset and key in _THOUGHT_KEYS:
+            checked = _THOUGHT_KEYS[key](f"{where}: {key}", value, None)
             if checked is not None:
                 definition[key] = checked
             continue
         if key not in preset or key in FIXED:
-            changeable = [*preset, *(_ABOUT_THOUGHTS if "generation" in preset else ())]
+            changeable = [*preset, *(_THOUGHT_KEYS if "generation" in preset else ())]
             known = ", ".join(known for known in changeable if known not in FIXED)
             raise IngestError(
                 f"{where}: {_quote_value(key)} is not a key that {base} lets you change; those are: {known}"
             )
-        definition[key] = _value(f"{where}: {key}", key, value, preset)
+        definition[key] = _check_value(f"{where}: {key}", key, value, preset)
     if "generation" in definition:
         _check_limits(f"{where}: generation", definition["generation"])
     return definition
 
 
 def _check_limits(place: str, generation: Mapping[str, Any]) -> None:
-    """Refuse limits of tokens that leave no room for an answer."""
-    thought, whole = generation.get("max_thought_tokens"), generation["max_tokens"]
-    if thought is not None and thought >= whole:
-        _refuse(f"{place}.max_thought_tokens", thought, f"give less than max_tokens ({whole}), which bounds both parts")
+    """Raise IngestError for limits of tokens that leave none for the answer, or contradict each other."""
+    thought, total = generation.get("max_thought_tokens"), generation["max_tokens"]
+    if thought is not None and thought >= total:
+        _refuse(f"{place}.max_thought_tokens", thought, f"give less than max_tokens ({total}), which bounds both parts")
     if thought is None and generation.get("at_limit") == "answer":
         _refuse(f"{place}.at_limit", "answer", "give max_thought_tokens too, so that room for the answer is left")
     if generation.get("thinking") == "off" and (thought is not None or "effort" in generation):
         _refuse(f"{place}.thinking", "off", "without a thought, leave effort and max_thought_tokens out")
 
 
-def _value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
-    """Check a value of the file, and return it in the definition's form."""
+def _check_value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
+    """Check a value of the file, and return it in the form of definitions."""
     inner = _TABLES.get(key)
     if inner is not None:
         if not isinstance(value, Mapping):
             raise IngestError(f"{place}: {_quote_value(value)} is not a table; write its keys below it")
         changed = dict(preset[key])
-        added = _ABOUT_THINKING if key == "generation" else {}
+        added = _THINKING_KEYS if key == "generation" else {}
         for name, item in value.items():
             if name in added:
                 if (checked := added[name](f"{place}.{name}", item, None)) is not None:
@@ -125,12 +125,12 @@ def _value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
             changed[name] = inner[name](f"{place}.{name}", item, preset[key][name])
         return changed
     if key == "labels":
-        return _labels(place, value, preset)
+        return _check_labels(place, value, preset)
     if key == "chat_template":
         if not isinstance(value, bool):
             raise IngestError(f"{place}: {_quote_value(value)} is neither true nor false")
         return value
-    return _template(place, value, preset, key)
+    return _check_template(place, value, preset, key)
 
 
 def _refuse(place: str, value: Any, remedy: str) -> NoReturn:
@@ -138,12 +138,12 @@ def _refuse(place: str, value: Any, remedy: str) -> NoReturn:
 
 
 def _quote_value(value: Any) -> str:
-    """Return a value as a message quotes it."""
+    """Return a value in the form that messages use, at most _QUOTED characters."""
     text = repr(value)
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
 
-def _text(place: str, value: Any) -> str:
+def _check_text(place: str, value: Any) -> str:
     if not isinstance(value, str):
         _refuse(place, value, "give text")
     if len(value) > MAX_TEXT or problem_of_text(value) is not None:
@@ -151,21 +151,21 @@ def _text(place: str, value: Any) -> str:
     return value
 
 
-def _template(place: str, value: Any, preset: Mapping[str, Any], key: str) -> str:
-    """Check that a text has the preset's placeholders; _OPTIONAL lists the optional ones."""
+def _check_template(place: str, value: Any, preset: Mapping[str, Any], key: str) -> str:
+    """Check that a text contains the preset's placeholders, except optional ones (_OPTIONAL), and no others."""
     default = preset[key]
-    # A label that must be answered with and was shown must go on being shown.
+    # If answers are labels, the options must still show them.
     shows_answers = key == "option" and "{label}" in preset["continuation"]
-    text = _text(place, value)
+    text = _check_text(place, value)
     optional = _OPTIONAL.get(key, frozenset())
     allowed = _placeholders(place, default) | optional
-    found = _placeholders(place, text)
+    used = _placeholders(place, text)
     if shows_answers:
         optional -= {"label"}
-    if unknown := sorted(found - allowed):
+    if unknown := sorted(used - allowed):
         listed = ", ".join(f"{{{name}}}" for name in sorted(allowed)) or "none"
         _refuse(place, value, f"{{{unknown[0]}}} cannot be used here (placeholders: {listed}); write a brace as {{{{")
-    if missing := sorted(_placeholders(place, default) - optional - found):
+    if missing := sorted(_placeholders(place, default) - optional - used):
         _refuse(place, value, f"{{{missing[0]}}} is missing; add it")
     return text
 
@@ -186,14 +186,14 @@ _OPTIONAL: Final[Mapping[str, frozenset[str]]] = {
     "instruction": frozenset({"label_word"}),
     "option": frozenset({"label"}),
 }
-"""Placeholders that a template may have or lack."""
+"""Maps a key to the placeholders that its template may omit or add."""
 
 
-def _labels(place: str, value: Any, preset: Mapping[str, Any]) -> str | list[str]:
-    """Return the labels by position: characters of one text, or a list of texts."""
+def _check_labels(place: str, value: Any, preset: Mapping[str, Any]) -> str | list[str]:
+    """Check the labels by position: the characters of one text, or a list of texts."""
     if not isinstance(value, (str, list)) or not 2 <= len(value) <= 100:
         _refuse(place, value, 'give 2 to 100 labels, as one text ("ABCD") or as a list of texts')
-    labels = [_text(place, label) for label in value]
+    labels = [_check_text(place, label) for label in value]
     if not all(label.split() == [label] for label in labels):
         _refuse(place, value, "a label must be text without spaces")
     if "{label}" in preset["continuation"] and len(set(labels)) != len(labels):
@@ -203,21 +203,21 @@ def _labels(place: str, value: Any, preset: Mapping[str, Any]) -> str | list[str
     return value
 
 
-def _share(place: str, value: Any, _default: Any) -> str:
-    number = _decimal(place, value)
+def _check_share(place: str, value: Any, _default: Any) -> str:
+    number = _check_decimal(place, value)
     if not 0 <= number <= 1:
         _refuse(place, str(value), "give a number from 0 to 1")
-    return _plain(number)
+    return _format_decimal(number)
 
 
-def _temperature(place: str, value: Any, _default: Any) -> str:
-    number = _decimal(place, value)
+def _check_temperature(place: str, value: Any, _default: Any) -> str:
+    number = _check_decimal(place, value)
     if not 0 < number <= 100:
         _refuse(place, str(value), 'give a number above 0 and up to 100; without sampling: sampling = "greedy"')
-    return _plain(number)
+    return _format_decimal(number)
 
 
-def _decimal(place: str, value: Any) -> Decimal:
+def _check_decimal(place: str, value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or not Decimal(value).is_finite():
         _refuse(place, str(value), "give a number")
     number = Decimal(value)
@@ -226,13 +226,13 @@ def _decimal(place: str, value: Any) -> Decimal:
     return number
 
 
-def _plain(number: Decimal) -> str:
-    """Return one text for one number: 0.60 and 6e-1 are 0.6."""
+def _format_decimal(number: Decimal) -> str:
+    """Return the same text for equal numbers: 0.60 and 6e-1 are 0.6."""
     text = f"{number:f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
 
 
-def _whole(low: int, high: int) -> Callable[[str, Any, Any], int]:
+def _integer_between(low: int, high: int) -> Callable[[str, Any, Any], int]:
     def check(place: str, value: Any, _default: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             _refuse(place, str(value), f"give {low} to {high}")
@@ -250,24 +250,24 @@ def _one_of(allowed: Sequence[str]) -> Callable[[str, Any, Any], str]:
     return check
 
 
-def _stops(place: str, value: Any, _default: Any) -> list[str]:
+def _check_stops(place: str, value: Any, _default: Any) -> list[str]:
     if not isinstance(value, list) or len(value) > 16:
         _refuse(place, value, "give a list of up to 16 texts")
-    stops = [_text(place, stop) for stop in value]
+    stops = [_check_text(place, stop) for stop in value]
     if "" in stops:
         _refuse(place, value, "an empty text would stop at once")
     return stops
 
 
-def _rules(place: str, value: Any, default: Any) -> list[str]:
-    """Return some of the preset's extraction rules, each once, in the order in which they are tried."""
+def _check_rules(place: str, value: Any, default: Any) -> list[str]:
+    """Check a selection of the preset's extraction rules, in the order in which they are tried."""
     if not isinstance(value, list) or not value or any(rule not in default or value.count(rule) > 1 for rule in value):
         _refuse(place, value, f"give a list of some of these, each once: {', '.join(default)}")
     return list(value)
 
 
-def _unless(default: str, allowed: Sequence[str]) -> Callable[[str, Any, Any], str | None]:
-    """Return a check for one of `allowed`, which gives None for the default."""
+def _unless_default(default: str, allowed: Sequence[str]) -> Callable[[str, Any, Any], str | None]:
+    """Return a function that checks for one of `allowed`, and returns None for the default."""
 
     def check(place: str, value: Any, _default: Any) -> str | None:
         chosen = _one_of(allowed)(place, value, None)
@@ -276,22 +276,22 @@ def _unless(default: str, allowed: Sequence[str]) -> Callable[[str, Any, Any], s
     return check
 
 
-def _effort(place: str, value: Any, _default: Any) -> str | int:
-    """Check a word, or a number of tokens."""
+def _check_effort(place: str, value: Any, _default: Any) -> str | int:
+    """Check an effort: a word or a number of tokens."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return _whole(1, 1_000_000)(place, value, None)
+        return _integer_between(1, 1_000_000)(place, value, None)
     if value not in EFFORTS:
         _refuse(place, value, f"use one of {', '.join(EFFORTS)}, or a number of tokens")
     return str(value)
 
 
-def _markers(place: str, value: Any, _default: Any) -> list[dict[str, list[str]]]:
-    """Return the protocol's own markers, in the form of the file of all markers."""
+def _check_markers(place: str, value: Any, _default: Any) -> list[dict[str, list[str]]]:
+    """Check the protocol's own markers, and return them in the format of the file of markers."""
     return [family.document() for family in families_of(place, value)]
 
 
-def _name(place: str, value: Any, _default: Any) -> str:
-    if not _text(place, value).strip():
+def _check_model_name(place: str, value: Any, _default: Any) -> str:
+    if not _check_text(place, value).strip():
         _refuse(place, value, "give a model's name")
     return str(value)
 
@@ -299,36 +299,36 @@ def _name(place: str, value: Any, _default: Any) -> str:
 _TABLES: Final[Mapping[str, Mapping[str, Callable[[str, Any, Any], Any]]]] = {
     "generation": {
         "sampling": _one_of(SAMPLINGS),
-        "temperature": _temperature,
-        "top_k": _whole(0, 1_000_000),
-        "top_p": _share,
-        "min_p": _share,
-        "seed": _whole(0, 2**31 - 1),
-        "max_tokens": _whole(1, 1_000_000),
-        "stop": _stops,
+        "temperature": _check_temperature,
+        "top_k": _integer_between(0, 1_000_000),
+        "top_p": _check_share,
+        "min_p": _check_share,
+        "seed": _integer_between(0, 2**31 - 1),
+        "max_tokens": _integer_between(1, 1_000_000),
+        "stop": _check_stops,
     },
-    "extraction": {"rules": _rules, "match": _one_of(("last", "first"))},
-    "matching": {"embedder": _name, "similarity": _one_of(SIMILARITIES)},
+    "extraction": {"rules": _check_rules, "match": _one_of(("last", "first"))},
+    "matching": {"embedder": _check_model_name, "similarity": _one_of(SIMILARITIES)},
 }
 
 
-_ABOUT_THINKING: Final[Mapping[str, Callable[[str, Any, Any], Any]]] = {
-    "thinking": _unless("default", THINKING),
-    "effort": _effort,
-    "max_thought_tokens": _whole(1, 1_000_000),
-    "at_limit": _unless("stop", AT_LIMIT),
+_THINKING_KEYS: Final[Mapping[str, Callable[[str, Any, Any], Any]]] = {
+    "thinking": _unless_default("default", THINKING),
+    "effort": _check_effort,
+    "max_thought_tokens": _integer_between(1, 1_000_000),
+    "at_limit": _unless_default("stop", AT_LIMIT),
 }
-"""Keys that `generation` may have in every preset that generates."""
+"""Keys that can be added to `generation` in every preset that generates."""
 
-_ABOUT_THOUGHTS: Final[Mapping[str, Callable[[str, Any, Any], Any]]] = {
-    "thoughts": _unless("apart", READINGS),
-    "markers": _markers,
+_THOUGHT_KEYS: Final[Mapping[str, Callable[[str, Any, Any], Any]]] = {
+    "thoughts": _unless_default("apart", READINGS),
+    "markers": _check_markers,
 }
-"""Keys that every preset that generates may have."""
+"""Keys that can be added to every preset that generates."""
 
 
 def load_shipped_definitions() -> dict[str, dict[str, Any]]:
-    """Name to definition of each custom protocol that ships, by name."""
+    """Map the name of each custom protocol that ships to its definition, by name."""
     folder = files(__package__) / SHIPPED
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
     definitions = [read_protocol_file(path) for path in paths]

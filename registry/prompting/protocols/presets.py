@@ -1,8 +1,9 @@
 """The presets. Each is complete: texts, generation parameters, extraction and matching are in the definition.
 
-Keys of all: `format` (which preset's rules apply), `version` (rises when code makes another prompt or reading of the
+Keys of all presets: `format` (selects the code), `version` (raised when the code makes another prompt or reading of the
 same definition), `cue` (the text before the answer), `continuation` (the text for an option: scored in log-probability
-protocols, and how examples answer in all), `chat_template`. Templates name {question}, {label}, {option}, {subject}.
+protocols, and in all protocols the answers of examples), `chat_template`. Templates use {question}, {label}, {option}
+and {subject}.
 """
 
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ CLOZE: Final[Mapping[str, Any]] = {
 }
 
 _GENERATION: Final[dict[str, Any]] = {
-    "sampling": "model",  # its own generation configuration; these values are for models without one
+    "sampling": "model",  # the model's own generation configuration; these values are for models without one
     "temperature": "0.6",
     "top_k": 20,
     "top_p": "0.95",
@@ -59,7 +60,8 @@ FIRST_LETTER: Final[Mapping[str, Any]] = {
     "cue": "Answer:",
     "continuation": " {label}",
     "answer": "label",
-    # Only the first character is read, so little needs to be written. Greedy: repeats of a prompt give one answer.
+    # Only the first character is read, so few tokens are needed. With greedy sampling, repeats of a prompt give one
+    # answer.
     "generation": _GENERATION | {"sampling": "greedy", "max_tokens": 16},
     "extraction": {"rules": ["first-alphanumeric"], "match": "first"},
     "chat_template": False,
@@ -98,13 +100,13 @@ _FINAL: Final[Mapping[str, Any]] = {
     "options_heading": "Options:",
     "labels": LETTERS,
     "cue": "",
-    # Room for a thought; a model that does not think ends long before.
+    # Enough for a thought; a model that does not think stops long before.
     "generation": _GENERATION | {"max_tokens": 16384},
     "chat_template": True,
 }
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
-    # Next-token label probabilities, as Goliakova et al. and Gupta et al. read them.
+    # Next-token label probabilities, as in Goliakova et al. and Gupta et al.
     "symbols": SYMBOLS,
     # Cho et al.: the listed options scored by their texts, and the options scored without being listed.
     "hybrid": HYBRID,
@@ -157,10 +159,10 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 RECORDED: Final[Mapping[str, Any]] = {"format": "recorded", "version": 1}
-"""The protocol of recorded answers with unknown prompts. It makes no prompt, so no model can be run with it."""
+"""The protocol of recorded answers whose prompts are unknown. It has no prompts, so no model can be run with it."""
 
 SIMILARITIES: Final = ("cosine", "dot", "euclidean", "manhattan")
-"""How an extracted answer is compared with the options."""
+"""Measures of similarity between an extracted answer and the options."""
 
 SAMPLINGS: Final = ("model", "given", "greedy")
-"""The model's own generation configuration (or the given values), the given values, or no sampling."""
+"""The model's own generation configuration (if it has none, the given values), the given values, or no sampling."""

@@ -1,4 +1,4 @@
-"""Protocols by name: presets, shipped ones, and imported ones, which are in the table `protocol`."""
+"""Look up protocols by name: presets, protocols that ship, and imported ones, which are in the table `protocol`."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ MAX_SHOTS: Final = 100
 
 @lru_cache(maxsize=1)
 def load_known_definitions() -> Mapping[str, Mapping[str, Any]]:
-    """Return the definitions that come with the code by name: presets, `recorded`, then custom protocols that ship."""
+    """Return the definitions in the code, by name: presets, `recorded`, then custom protocols that ship."""
     presets = {
         name: {"name": name, "shots": 0, **preset} for name, preset in {**PRESETS, RECORDED["format"]: RECORDED}.items()
     }
@@ -35,16 +35,16 @@ def protocol_definition(name: str, shots: int = 0) -> dict[str, Any]:
 
     Raises ProtocolError for an unknown name or a number of shots out of range.
     """
-    known = load_known_definitions()
-    if name not in known:
-        raise ProtocolError(f"unknown protocol {name!r}{suggest_names(name, known)}")
-    return _with_shots(known[name], shots)
+    definitions = load_known_definitions()
+    if name not in definitions:
+        raise ProtocolError(f"unknown protocol {name!r}{suggest_names(name, definitions)}")
+    return _with_shots(definitions[name], shots)
 
 
 def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, Any]:
-    """Return the definition of a name, with `shots` examples; the newest of that name among imported ones.
+    """Return the newest definition of this name, with `shots` examples.
 
-    Raises ProtocolError as protocol_definition does.
+    Raises ProtocolError in the same cases as protocol_definition.
     """
     if name in load_known_definitions():
         return protocol_definition(name, shots)
@@ -61,12 +61,12 @@ def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, An
 def _with_shots(definition: Mapping[str, Any], shots: int) -> dict[str, Any]:
     if not 0 <= shots <= MAX_SHOTS:
         raise ProtocolError(f"shots {shots}: give a number from 0 to {MAX_SHOTS}")
-    # A deep copy: callers cannot change the definitions of the code.
+    # The copy is deep so that callers cannot change the definitions in the code.
     return {**deepcopy(dict(definition)), "shots": shots}
 
 
 def store_protocol(session: Session, definition: Mapping[str, Any]) -> Protocol:
-    """Return the row of a definition, inserting a new one."""
+    """Return the row of a definition, and insert it if it is new."""
     digest = specification_digest(definition)
     row = session.scalar(select(Protocol).where(Protocol.digest == digest))
     if row is None:
@@ -77,28 +77,28 @@ def store_protocol(session: Session, definition: Mapping[str, Any]) -> Protocol:
 
 
 def import_protocol(session: Session, definition: Mapping[str, Any]) -> tuple[Protocol, bool]:
-    """Store a custom protocol and return it with whether it is new.
+    """Store a custom protocol; return it, and whether it is new.
 
-    Another definition of the same name is another protocol, which takes over the name.
-    Raises ProtocolError for a name that comes with the code: such a name keeps its definition.
+    Another definition of the same name is another protocol, and is used for that name from then on. Raises
+    ProtocolError for the name of a definition in the code, which cannot be replaced.
     """
     if definition["name"] in load_known_definitions():
         raise ProtocolError(f"protocol {definition['name']} comes with Shuffleboard; choose another name")
     one_at_a_time(session, "protocols")
     digest = specification_digest(definition)
-    known = session.scalar(select(Protocol.id).where(Protocol.digest == digest))
-    return store_protocol(session, definition), known is None
+    existing = session.scalar(select(Protocol.id).where(Protocol.digest == digest))
+    return store_protocol(session, definition), existing is None
 
 
 MAX_TOKENS: Final = 1_000_000
-_ROOM: Final = re.compile(r"-[0-9]+-tokens$")
+_TOKENS_SUFFIX: Final = re.compile(r"-[0-9]+-tokens$")
 
 
 def with_room(session: Session, name: str, max_tokens: int) -> str:
-    """Return the name of a copy of a protocol with this many tokens for thought and answer, storing a new one.
+    """Store a copy of a protocol with this limit of tokens for thought and answer, and return its name.
 
-    A limit of the thought alone grows by as much, so that the answer's share stays. Raises ProtocolError for a protocol
-    that writes no text, and for a number of tokens that leaves none for the answer.
+    A separate limit for the thought is raised by the same number, so that the answer's part stays the same. Raises
+    ProtocolError for a protocol that writes no text, or a limit that leaves no tokens for the answer.
     """
     definition = find_definition(session, name)
     if "generation" not in definition:
@@ -113,6 +113,6 @@ def with_room(session: Session, name: str, max_tokens: int) -> str:
     changed = {**generation, "max_tokens": max_tokens}
     if thought is not None:
         changed["max_thought_tokens"] = max_tokens - answer
-    named = f"{_ROOM.sub('', name)}-{max_tokens}-tokens"
-    import_protocol(session, {**definition, "name": named, "generation": changed})
-    return named
+    copy_name = f"{_TOKENS_SUFFIX.sub('', name)}-{max_tokens}-tokens"
+    import_protocol(session, {**definition, "name": copy_name, "generation": changed})
+    return copy_name

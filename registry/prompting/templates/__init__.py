@@ -1,7 +1,7 @@
-"""Wordings: the words of a protocol's task, as data.
+"""Wordings: templates that replace the words of a protocol's task.
 
-A template replaces the task's words and its place; the form of the answer, the labels and the reading stay the
-protocol's. So every protocol that lists the options works with every template, and answers are read in the same way.
+A template replaces the words and the place of the task; the protocol still determines the form of the answer, the
+labels and how answers are read. So every template works with every protocol that lists the options.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from registry.files.toml import parse_toml, read_definition, read_toml
 
 PLACES: Final = ("before", "after")
 OWN: Final = "own"
-"""The wording of ordinal 0: the protocol's own words."""
+"""Name of the wording with ordinal 0: the protocol's own words."""
 SHIPPED: Final = ("score",)
 
 ANSWER_FORMATS: Final[tuple[str | None, ...]] = (
@@ -27,9 +27,9 @@ ANSWER_FORMATS: Final[tuple[str | None, ...]] = (
     "({label}) {option}",
     "[{label}] {option}",
 )
-"""How an option is written under each seed of the answer format; None: as the protocol writes it."""
+"""The form of an option for each seed of the answer format; None is the protocol's form."""
 UNLABELLED_FORMATS: Final[tuple[str | None, ...]] = (None, "* {option}", "• {option}", "+ {option}", "> {option}")
-"""The same, in protocols that put no label before an option."""
+"""The same for protocols that put no label before an option."""
 
 _KEYS: Final = {
     "name": None,
@@ -39,7 +39,7 @@ _KEYS: Final = {
     "task_without_subject": "",
     "reasoning": "",
 }
-"""Keys of a template, with their defaults; None: it must be given."""
+"""Keys of a template, with their defaults; None marks a required key."""
 _PLACEHOLDERS: Final = {
     "question": {"question"},
     "task": {"options", "subject"},
@@ -52,10 +52,10 @@ MAX_TEMPLATES: Final = 200
 class Template:
     """The wording of a prompt's task.
 
-    task: a sentence with {options} ("options A to D", or "options") and {subject}; task_without_subject: for questions
-    without a subject. place: before the question, or after its options. question: the announcement of the question.
-    reasoning: an addition if the model may reason before it answers.
-    seed: of the answer format, an index of ANSWER_FORMATS.
+    task: a sentence with {options} ("options A to D", or "options") and {subject}; task_without_subject: the sentence
+    for questions without a subject. place: before the question, or after its options. question: a template of the
+    question, such as "Question: {question}". reasoning: a sentence that is added if the model may reason before it
+    answers. seed: of the answer format, an index of ANSWER_FORMATS.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Template:
 
 
 def load_shipped(name: str) -> tuple[Template, ...]:
-    """Return the templates that ship under a name. Raises VariantError for an unknown one."""
+    """Return the templates that ship under a name. Raises VariantError for an unknown name."""
     if name not in SHIPPED:
         raise VariantError(f"wording: no templates {name!r} ship; use {', '.join(SHIPPED)}, or file=FILE for your own")
     return _load_shipped(name)
@@ -81,22 +81,25 @@ def _load_shipped(name: str) -> tuple[Template, ...]:
 
 
 def read_templates(path: Path) -> dict[str, Any]:
-    """Read and check the templates of a user's file, in the form stored with a variant set.
+    """Read and check the templates of a user's file, and return them in the form stored with a variant set.
 
-    The file is TOML: a text `source`, and a table `[[template]]` for each with `name`, `task` and, if need be,
-    `task_without_subject`, `place`, `question` and `reasoning`.
-    Raises IngestError or VariantError naming the file, the value and the remedy.
+    The file is TOML: a text `source`, and a table `[[template]]` for each template with `name`, `task` and optionally
+    `task_without_subject`, `place`, `question` and `reasoning`. Raises IngestError or VariantError naming the file, the
+    value and the remedy.
     """
     return check_templates(read_toml(path), path.name)
 
 
 def templates_of(content: Mapping[str, Any]) -> tuple[Template, ...]:
-    """Return the templates of stored content, checked again: it may come from another registry's archive."""
+    """Return the templates in stored content, which is checked again because another registry may have written it."""
     return tuple(Template(**template) for template in check_templates(content, "templates")["template"])
 
 
 def check_templates(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the content of a file of templates with all defaults. Raises VariantError for an invalid key or value."""
+    """Check the content of a file of templates, and return it with all defaults.
+
+    name: of the file, for messages. Raises VariantError for an invalid key or value.
+    """
     unknown = sorted(document.keys() - {"source", "template"})
     if unknown:
         raise VariantError(f"{name}: unknown key {unknown[0]!r}; use source and [[template]]")
@@ -117,27 +120,28 @@ def _check_template(document: Any, where: str) -> dict[str, str]:
     for key, value in document.items():
         if key not in _KEYS or not isinstance(value, str):
             raise VariantError(f"{where}: {key} = {value!r}; give texts for {', '.join(_KEYS)}")
-    found = {}
+    values = {}
     for key, default in _KEYS.items():
         value = document.get(key, default)
         if value is None or (key in ("name", "task") and not value.strip()):
             raise VariantError(f"{where} has no {key}; give one")
         _check_placeholders(key, value, where)
-        found[key] = value
-    if found["place"] not in PLACES:
-        raise VariantError(f"{where}: place {found['place']!r}: use {' or '.join(PLACES)}")
-    if "{question}" not in found["question"]:
-        raise VariantError(f"{where}: question {found['question']!r} lacks {{question}}")
-    if "{subject}" in found["task"] and not found["task_without_subject"]:
+        values[key] = value
+    if values["place"] not in PLACES:
+        raise VariantError(f"{where}: place {values['place']!r}: use {' or '.join(PLACES)}")
+    if "{question}" not in values["question"]:
+        raise VariantError(f"{where}: question {values['question']!r} lacks {{question}}")
+    if "{subject}" in values["task"] and not values["task_without_subject"]:
         raise VariantError(f"{where}: its task names the {{subject}}; give task_without_subject as well")
-    return found
+    return values
 
 
 def _check_placeholders(key: str, value: str, where: str) -> None:
     allowed = _PLACEHOLDERS.get(key, set())
     try:
         fields = [part[1:] for part in Formatter().parse(value) if part[1] is not None]
-        # Names only: a width or an attribute could exhaust the memory of the process that builds the prompt.
+        # Only names are allowed: a width or an attribute could exhaust the memory of the process that builds the
+        # prompt.
         valid = all(name in allowed and not spec and not conversion for name, spec, conversion in fields)
     except ValueError:
         valid = False

@@ -1,8 +1,8 @@
-"""Thoughts and answers: the division of a model's output into its thought and its readable answer.
+"""Divide a model's output into its thought and its readable answer.
 
-The first rule that applies ends the thought: the server returned it separately; the text contains a marker, and the
-last end marker counts; the template opened the thought and no end marker came, so that all of it is a thought.
-Otherwise all of it is the answer.
+The first rule that applies determines the end of the thought. 1: the server returned the thought separately. 2: the
+text contains markers, and the thought ends at the last end marker. 3: the template opened the thought and there is no
+end marker, so the text is all thought. Otherwise the text is all answer.
 """
 
 from registry.prompting.thoughts.division import (

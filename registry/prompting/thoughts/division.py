@@ -1,4 +1,4 @@
-"""The end of a thought."""
+"""Find the end of the thought in a model's output."""
 
 import re
 from bisect import bisect_right
@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from registry.prompting.thoughts.markers import Found, Markers
+from registry.prompting.thoughts.markers import Mark, Markers
 
 Finish = Literal["stop", "length", "refused"]
-"""Why a model stopped: it ended by itself, or at a stop text; a limit of tokens; the provider's filter."""
+"""Why a model stopped: by itself or at a stop text, at a limit of tokens, or at the provider's filter."""
 
 
 @dataclass(frozen=True)
 class Output:
     """A model's output for one prompt.
 
-    text: the content; local engines keep special tokens that are markers in it. reasoning: the thought that a server or
-    provider returned separately; None or empty otherwise. opened: the template's generation prompt already opened the
-    thought, so that the text begins within it. forced: the thought was closed at its limit and the answer requested;
-    the text then contains the end marker that was written for the model.
+    text: the content; local engines keep special tokens that are markers. reasoning: the thought, if a server or
+    provider returned it separately. opened: whether the template's generation prompt opened the thought, so that the
+    text begins within it. forced: whether the thought was closed at its limit to request the answer; the text then
+    contains the end marker that was inserted.
     """
 
     text: str
@@ -31,12 +31,12 @@ class Output:
 
 @dataclass(frozen=True)
 class Divided:
-    """An output in two parts, without markers and without blanks around them.
+    """An output divided into two parts, without markers and surrounding blanks.
 
-    thought: None if there is none. answer: None if the thought did not end. marked: the answer had markers of its own
-    (`<answer>`), so that the text around it is not part of it. cut: index after the thought and its end marker; 0 if
-    the text has no thought, its length if the thought did not end. unknown: a text in the answer that looks like a
-    marker but is not listed, so that it may be a thought.
+    thought: None if there is none. answer: None if the thought did not end. marked: whether the answer had markers of
+    its own (`<answer>`), so that the text around it is not part of it. cut: index after the thought and its end marker;
+    0 if there is no thought, the text's length if the thought did not end. unknown: a text in the answer that looks
+    like an unlisted marker, so that the answer may be a thought.
     """
 
     thought: str | None
@@ -47,56 +47,54 @@ class Divided:
 
 
 def divide(output: Output, markers: Markers) -> Divided:
-    """Return the thought and the answer of an output. Takes time in proportion to its length.
+    """Divide an output into thought and answer, in time proportional to its length.
 
-    Markers in code are talk about markers: a begin marker in code opens nothing. An end marker closes nothing if it is
-    alone between backticks, or follows a begin marker in code and is not the last of the text. In code it also ends no
-    thought that was cut off, nor one followed by nothing but the end of that code.
+    Markers in code are only mentioned: a begin marker in code opens nothing. An end marker closes nothing if it is
+    alone between backticks, or if it follows a begin marker in code and is not the last of the text. An end marker in
+    code also does not close a thought that was cut off, or if only the end of that code follows.
     """
-    parts = _parts(output, markers)
+    parts = _divide(output, markers)
     if parts.answer is None:
         return parts
     marks = list(markers.unknown(parts.answer))
     if not marks:
         return parts
-    code = _Code(parts.answer)
+    code = _CodeSpans(parts.answer)
     return replace(parts, unknown=next((mark for at, mark in marks if code.around(at) is None), None))
 
 
-def _parts(output: Output, markers: Markers) -> Divided:
+def _divide(output: Output, markers: Markers) -> Divided:
     text = output.text
-    apart = (output.reasoning or "").strip()
-    opened = output.opened and not apart
-    found = _filter_markers(text, list(markers.find(text)), cut_off=output.finish == "length")
+    separate = (output.reasoning or "").strip()
+    opened = output.opened and not separate
+    marks = _filter_markers(text, list(markers.find(text)), cut_off=output.finish == "length")
     start = len(text) - len(text.lstrip())
-    open_still, cut = _last_end(found, start, opened=opened, markers=markers)
+    open_still, cut = _find_last_end(marks, start, opened=opened, markers=markers)
     if open_still:
-        return Divided(_join(apart, _thought(text, found, start, len(text), markers)), None, cut=len(text))
+        return Divided(_join(separate, _extract_thought(text, marks, start, len(text), markers)), None, cut=len(text))
     if cut is None:
-        if not apart:
+        if not separate:
             return Divided(None, markers.strip_turn_ends(text))
-        answer, marked = _read_inside(text, 0, found, markers)
-        return Divided(apart, markers.strip_turn_ends(answer), marked)
-    thought = _thought(text, found, start, cut.start, markers)
+        answer, marked = _read_inside(text, 0, marks, markers)
+        return Divided(separate, markers.strip_turn_ends(answer), marked)
+    thought = _extract_thought(text, marks, start, cut.start, markers)
     if cut.role == "answer_begin":
-        answer, marked = _read_closed(text, cut, found), False
+        answer, marked = _read_closed(text, cut, marks), False
     else:
-        answer, marked = _read_inside(text, cut.end, found, markers)
-    return Divided(_join(apart, thought), markers.strip_turn_ends(answer), marked, cut.end)
+        answer, marked = _read_inside(text, cut.end, marks, markers)
+    return Divided(_join(separate, thought), markers.strip_turn_ends(answer), marked, cut.end)
 
 
 OPENED_SHARE: Final = 0.5
-"""If it is unknown whether a template opened the thought, it did if at least this share of texts close a thought that
-they did not begin.
-"""
+"""If it is unknown whether a template opens thoughts, it does if this share of texts ends an unopened thought."""
 
 
 TAIL: Final = 300
-"""Characters at the end of a rendered conversation in which a template may have opened a thought."""
+"""Length of the end of a rendered conversation in which a template may open a thought, in characters."""
 
 
 def opens_thought(rendered: str, markers: Markers) -> bool:
-    """Return whether a conversation in a template's form ends within a thought that has just begun."""
+    """Return whether a conversation rendered by a template ends at the beginning of a thought."""
     tail = rendered[-TAIL:]
     last = None
     for last in markers.find(tail):  # noqa: B007 - the last one is wanted
@@ -110,28 +108,31 @@ def opens_thought(rendered: str, markers: Markers) -> bool:
 
 
 def closes_only(text: str, markers: Markers) -> bool:
-    """Return whether a text closes a thought that it did not begin."""
+    """Return whether a text closes a thought without having begun one."""
     closes = False
-    for one in markers.find(text) if markers.may_end_thoughts(text) else ():
-        if one.role == "begin":
+    for marker in markers.find(text) if markers.may_end_thoughts(text) else ():
+        if marker.role == "begin":
             return False
-        closes |= one.role == "end"
+        closes |= marker.role == "end"
     return closes
 
 
-def _filter_markers(text: str, found: list[Found], *, cut_off: bool) -> list[Found]:
-    """Return the markers without those in code or in prose; words begin a thought only at the beginning of the text."""
+def _filter_markers(text: str, marks: list[Mark], *, cut_off: bool) -> list[Mark]:
+    """Return the markers that are not in code, and not in prose.
+
+    Markers made of words begin a thought only at the beginning of the text.
+    """
     start = len(text) - len(text.lstrip())
-    found = [
+    marks = [
         item
-        for item in found
-        if item.role != "begin" or item.start == start or not _in_words(text[item.start : item.end])
+        for item in marks
+        if item.role != "begin" or item.start == start or not _consists_of_words(text[item.start : item.end])
     ]
-    if not found or ("`" not in text and "~~~" not in text):
-        return found
-    code = _Code(text)
-    ends = [item for item in found if item.role == "end"]
-    around = {item: code.around(item.start) for item in found}
+    if not marks or ("`" not in text and "~~~" not in text):
+        return marks
+    code = _CodeSpans(text)
+    ends = [item for item in marks if item.role == "end"]
+    around = {item: code.around(item.start) for item in marks}
     written = len(text.rstrip())
     last = around[ends[-1]] if ends else None
     if ends and cut_off and all(around[item] for item in ends):
@@ -140,16 +141,16 @@ def _filter_markers(text: str, found: list[Found], *, cut_off: bool) -> list[Fou
         dropped = {item for item in ends if around[item] == last}
     else:
         dropped = set()
-    begun = {span for item in found if item.role == "begin" and (span := around[item]) and span[1] < written}
+    begun = {span for item in marks if item.role == "begin" and (span := around[item]) and span[1] < written}
     for item in ends:
         span = around[item]
         if span is not None and (span in begun or (item.start - span[0], span[1] - item.end) == (1, 1)):
             dropped.add(item)
-    return [item for item in found if item not in dropped and not (item.role == "begin" and around[item])]
+    return [item for item in marks if item not in dropped and not (item.role == "begin" and around[item])]
 
 
-def _in_words(marker: str) -> bool:
-    """Check for a marker such as "Here is my thought process:"."""
+def _consists_of_words(marker: str) -> bool:
+    """Return whether a marker consists of words, such as "Here is my thought process:"."""
     return marker[0].isalpha() and " " in marker
 
 
@@ -158,25 +159,25 @@ _MARK: Final = re.compile("`|~~~")
 _INLINE: Final = re.compile(r"`[^`\n]+`")
 
 
-class _Code:
+class _CodeSpans:
     """The parts of a text that are code."""
 
     def __init__(self, text: str) -> None:
-        self._spans = _code(text) if "`" in text or "~~~" in text else []
+        self._spans = _find_code(text) if "`" in text or "~~~" in text else []
         self._starts = [start for start, _ in self._spans]
 
     def around(self, at: int) -> tuple[int, int] | None:
-        """Return the code in which a place of the text lies; None if it lies in none."""
+        """Return the span of code that contains a position; None if none does."""
         number = bisect_right(self._starts, at) - 1
         return self._spans[number] if number >= 0 and at < self._spans[number][1] else None
 
 
-def _code(text: str) -> list[tuple[int, int]]:
+def _find_code(text: str) -> list[tuple[int, int]]:
     """Return the spans of code: between closed fences, and between backticks on one line."""
     spans: list[tuple[int, int]] = []
     inline: list[tuple[int, int]] = []
     opening: tuple[int, str] | None = None
-    for at, line in _lines_with_code(text):
+    for at, line in _iterate_code_lines(text):
         fence = _FENCE.match(line)
         if fence is None:
             inline += [(at + match.start(), at + match.end()) for match in _INLINE.finditer(line)]
@@ -192,8 +193,8 @@ def _code(text: str) -> list[tuple[int, int]]:
     return sorted(spans + inline)
 
 
-def _lines_with_code(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines with a mark of code, with their beginnings; a text may have a million other lines."""
+def _iterate_code_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (start, line) for each line that may contain code, since a text may have a million other lines."""
     at = 0
     while (mark := _MARK.search(text, at)) is not None:
         at = max(at, text.rfind("\n", at, mark.start()) + 1)
@@ -203,16 +204,16 @@ def _lines_with_code(text: str) -> Iterator[tuple[int, str]]:
             at += len(line)
 
 
-def _last_end(found: list[Found], start: int, *, opened: bool, markers: Markers) -> tuple[bool, Found | None]:
-    """Return whether a thought is still open at the end, and the last marker that ended one.
+def _find_last_end(marks: list[Mark], start: int, *, opened: bool, markers: Markers) -> tuple[bool, Mark | None]:
+    """Return whether a thought is still open at the end, and the last marker that ended a thought.
 
-    An end marker closes its own kind's last opening, and everything opened since; without such an opening it closes
-    everything. start: the text's beginning after blanks.
+    An end marker closes the last opening of its family, and everything that was opened after it; without such an
+    opening it closes everything. start: index of the first character that is not blank.
     """
     default = next((number for number, family in enumerate(markers.families) if family.thinks), -1)
     open_families = [default] if opened else []
-    last: Found | None = None
-    for item in found:
+    last: Mark | None = None
+    for item in marks:
         if item.role == "begin":
             if opened and item.start == start:
                 open_families.clear()  # a thought that the template opened and the model opens again is one thought
@@ -227,9 +228,9 @@ def _last_end(found: list[Found], start: int, *, opened: bool, markers: Markers)
     return bool(open_families), last
 
 
-def _thought(text: str, found: list[Found], start: int, end: int, markers: Markers) -> str:
-    """Return the text up to `end` without a marker that opens it and without markers at its end."""
-    before = [item for item in found if item.start < end]
+def _extract_thought(text: str, marks: list[Mark], start: int, end: int, markers: Markers) -> str:
+    """Return the text up to `end`, without the marker that opens it and without end markers at its end."""
+    before = [item for item in marks if item.start < end]
     if before and before[0].role == "begin" and before[0].start == start:
         start = before[0].end
     while before and before[-1].start >= start and before[-1].role == "end" and not text[before[-1].end : end].strip():
@@ -237,29 +238,29 @@ def _thought(text: str, found: list[Found], start: int, end: int, markers: Marke
     return markers.strip_turn_ends(text[start:end])
 
 
-def _read_inside(text: str, start: int, found: list[Found], markers: Markers) -> tuple[str, bool]:
-    """Return the text after `start`, or in the last answer markers there; and whether there were markers."""
+def _read_inside(text: str, start: int, marks: list[Mark], markers: Markers) -> tuple[str, bool]:
+    """Return the text after `start`, or between the last answer markers there; and whether there were any."""
     begins = [
         item
-        for item in found
+        for item in marks
         if item.start >= start and item.role == "answer_begin" and not markers.families[item.family].thinks
     ]
     if not begins:
         return text[start:], False
     line = text.rfind("\n", 0, begins[-1].start)
     first = next(item for item in begins if item.start > line)
-    answer = _read_closed(text, begins[-1], found)
-    if _read_closed(text, first, found).strip() != answer.strip():
-        # Two answers on one line: neither decides.
+    answer = _read_closed(text, begins[-1], marks)
+    if _read_closed(text, first, marks).strip() != answer.strip():
+        # With two answers on one line, neither counts: the text includes both.
         answer = text[first.end : begins[-1].end + len(answer)]
     return answer, True
 
 
-def _read_closed(text: str, begin: Found, found: list[Found]) -> str:
+def _read_closed(text: str, begin: Mark, marks: list[Mark]) -> str:
     """Return the text between an answer's begin marker and its end marker, or the end of the text."""
-    ends = (item.start for item in found if item.role == "answer_end" and item.family == begin.family)
+    ends = (item.start for item in marks if item.role == "answer_end" and item.family == begin.family)
     return text[begin.end : next((start for start in ends if start >= begin.end), len(text))]
 
 
-def _join(apart: str, thought: str) -> str | None:
-    return "\n\n".join(part for part in (apart, thought) if part) or None
+def _join(separate: str, thought: str) -> str | None:
+    return "\n\n".join(part for part in (separate, thought) if part) or None

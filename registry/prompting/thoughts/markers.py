@@ -1,4 +1,4 @@
-"""Markers that models write around their thoughts and answers, as data."""
+"""The markers that models write around their thoughts and answers, read from files."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from registry.untrusted import problem_of_text
 KEYS: Final = ("begin", "end", "answer_begin", "answer_end", "header_end")
 MAX_FAMILIES: Final = 100
 MAX_MARKER: Final = 100
-"""Characters of one marker."""
+"""Maximum length of a marker, in characters."""
 
 _SPECIAL: Final = re.compile(r"<\|[^|]*\|>")
 
@@ -26,7 +26,7 @@ Role = Literal["begin", "end", "answer_begin", "answer_end"]
 
 @dataclass(frozen=True)
 class Family:
-    """Markers that belong together; each key has any number of equivalent texts."""
+    """Markers that belong together. Each key has any number of equivalent texts."""
 
     begin: tuple[str, ...] = ()
     end: tuple[str, ...] = ()
@@ -36,16 +36,16 @@ class Family:
 
     @property
     def thinks(self) -> bool:
-        """Return whether it opens thoughts; otherwise it marks answers, after a thought of any family."""
+        """Return whether the family marks thoughts; otherwise it marks answers, after a thought of any family."""
         return bool(self.begin)
 
     def document(self) -> dict[str, list[str]]:
-        """Return the given keys, for digests and definitions."""
+        """Return the keys that have texts, for digests and definitions."""
         return {key: list(texts) for key in KEYS if (texts := getattr(self, key))}
 
 
-class Found(NamedTuple):
-    """A marker in a text, at [start, end), its header included."""
+class Mark(NamedTuple):
+    """A marker at [start, end) of a text, including its header. family: an index of `Markers.families`."""
 
     start: int
     end: int
@@ -55,10 +55,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Markers:
-    """Families in the order of their file, texts that end a turn, and signs of a marker that is not listed.
+    """All families of markers, the texts that end a turn, and how to recognise unlisted markers.
 
-    thinking_words: a text in brackets with one of these words looks like a marker. plain_tokens: special tokens that do
-    not.
+    families: in the order of their files. thinking_words: a text in brackets with one of these words looks like a
+    marker. plain_tokens: special tokens that do not look like one.
     """
 
     families: tuple[Family, ...]
@@ -68,33 +68,33 @@ class Markers:
 
     @property
     def digest(self) -> str:
-        """Return their identity: other markers may give another reading."""
+        """Return a digest of the markers, since other markers may lead to another reading."""
         document = {"markers": [family.document() for family in self.families], "turn_ends": list(self.turn_ends)}
         return specification_digest(document)
 
-    def find(self, text: str) -> Iterator[Found]:
-        """Yield markers in the order of their beginnings. Takes time in proportion to the text."""
+    def find(self, text: str) -> Iterator[Mark]:
+        """Yield the markers in a text in the order of their start, in time proportional to the text's length."""
         for match in self._pattern.finditer(text):
             written = match[0]
             if match.lastgroup:
                 family, role = self._channels[match[match.lastgroup]]
-                yield Found(match.end() - len(written.lstrip()), match.end(), role, family)
+                yield Mark(match.end() - len(written.lstrip()), match.end(), role, family)
                 continue
             if written[0].isalpha() and " " in written and not _begins_line(text, match.start()):
                 continue
             for family, role, headers in self._meanings[written.lower()]:
                 end = _skip_header(text, match.end(), headers) if headers else match.end()
-                yield Found(match.start(), end, role, family)
+                yield Mark(match.start(), end, role, family)
 
     def may_end_thoughts(self, text: str) -> bool:
-        """Return whether a text contains an end marker; quicker than to find all markers."""
+        """Return whether a text contains an end marker; this is faster than finding all markers."""
         lowered = text.lower()
         return any(end in lowered for end in self._ends)
 
     def unknown(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the position and text of each marker of a thought that is not listed.
+        """Yield (position, text) of each unlisted text that looks like a marker of a thought.
 
-        A special token is one only if the text contains another one and continues after the last of them.
+        Special tokens count only if there are several different ones and text follows the last of them.
         """
         tokens: list[tuple[int, str]] = []
         end = 0
@@ -119,17 +119,17 @@ class Markers:
         return "token" if token and not any(word in lower for word in self.thinking_words) else "marker"
 
     def strip_turn_ends(self, text: str) -> str:
-        """Return the text without blanks around it and without the end of its turn."""
+        """Return the text without surrounding blanks and without the marks that end its turn."""
         end = len(text.rstrip())
         if text.endswith(self.turn_ends, 0, end):
-            # Backwards, as one match: a text may be nothing but a hundred thousand of them.
+            # Matched backwards at once, because a text may end with a hundred thousand of them.
             ended = self._turn_ends.match(text[:end][::-1])
             end -= 0 if ended is None else ended.end()
         return text[:end].lstrip()
 
     @cached_property
     def _turn_ends(self) -> re.Pattern[str]:
-        """Return the pattern of the ends of a turn and blanks between them, in a text that is written backwards."""
+        """Return the pattern of turn ends and blanks between them, for a text in reverse."""
         return re.compile(rf"(?:{'|'.join(re.escape(mark[::-1]) for mark in self.turn_ends) or '(?!)'}|\s+)*")
 
     @cached_property
@@ -144,7 +144,7 @@ class Markers:
     def _unlisted(self) -> re.Pattern[str]:
         words = "|".join(map(re.escape, self.thinking_words)) or "(?!)"
         around = r"[\w:.|/-]{0,40}"
-        # Gemma's servers leave the name of the channel when they drop special tokens.
+        # Gemma's servers drop special tokens but leave the name of the channel.
         return re.compile(
             rf"[<＜⟨〈◁]{around}(?:{words}){around}(?:\s[^<>\n]{{0,60}})?[>＞⟩〉▷]|\[/?\w{{0,40}}(?:{words})\w{{0,40}}\]"
             rf"|\[(?-i:/?[A-Z_ ]{{0,40}}(?:{words.upper()})[A-Z_ ]{{0,40}})\]|(?P<token><\|[^|<>\n]{{1,60}}\|>)"
@@ -154,7 +154,7 @@ class Markers:
 
     @cached_property
     def _meanings(self) -> dict[str, list[tuple[int, Role, tuple[str, ...]]]]:
-        """Return family, role and ends of headers of each marker, by its text in lower case."""
+        """Map each marker in lower case to (family, role, texts that end its header)."""
         meanings: dict[str, list[tuple[int, Role, tuple[str, ...]]]] = {}
         roles: tuple[Role, ...] = ("end", "answer_end", "answer_begin", "begin")
         for number, family in enumerate(self.families):
@@ -166,7 +166,7 @@ class Markers:
 
     @cached_property
     def _channels(self) -> dict[str, tuple[int, Role]]:
-        """Return the words that remain of a marker with a header without special tokens: `analysis`, `final`."""
+        """Map the words that remain if special tokens are dropped from markers with headers: `analysis`, `final`."""
         roles: tuple[Role, ...] = ("begin", "answer_begin")
         return {
             word: (number, role)
@@ -182,24 +182,25 @@ class Markers:
         tails: dict[str, list[str]] = {}
         for text in sorted(self._meanings, key=len, reverse=True):
             tails.setdefault(text[0], []).append(re.escape(text[1:]))
-        # Few places of a text begin like a marker, so the first character is compared once.
+        # Few positions of a text look like a marker, so all markers with the same first character share one comparison.
         written = "|".join(rf"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in tails.items()) or "(?!)"
         begin, answer_begin = (
             "|".join(re.escape(word) for word, (_, role) in self._channels.items() if role == wanted) or "(?!)"
             for wanted in ("begin", "answer_begin")
         )
-        # No word goes on after "analysis"; some do after "final", and prose has a blank or a full stop after either.
-        goes_on = r"[\"'(\[*\\{<$“‘«]"
+        # No word begins with "analysis" and goes on; some begin with "final". In prose a blank or a full stop follows
+        # either.
+        continuation = r"[\"'(\[*\\{<$“‘«]"
         dropped = (
             rf"assistant(?:(?P<begin>{begin})|(?P<answer_begin>{answer_begin}))"
-            rf"|\A\s*(?:(?P<first_begin>{begin})(?=[^\W_]|{goes_on})"
-            rf"|(?P<first_answer>{answer_begin})(?=[^\W_a-z]|{goes_on}))"
+            rf"|\A\s*(?:(?P<first_begin>{begin})(?=[^\W_]|{continuation})"
+            rf"|(?P<first_answer>{answer_begin})(?=[^\W_a-z]|{continuation}))"
         )
         return re.compile(rf"(?ia:{written})|{dropped}")
 
 
 def _skip_header(text: str, end: int, headers: tuple[str, ...]) -> int:
-    """Return the end of the header that begins at `end`; all of the text if it was cut off within the header."""
+    """Return the end of the header that begins at `end`: the end of the text if the header was cut off."""
     for header in headers:
         at = text.find(header, end, end + MAX_MARKER)
         if at >= 0:
@@ -208,31 +209,31 @@ def _skip_header(text: str, end: int, headers: tuple[str, ...]) -> int:
 
 
 def _begins_line(text: str, start: int) -> bool:
-    """Return whether only blanks precede `start` on its line, or a sentence ended there."""
+    """Return whether `start` begins its line, apart from blanks, or follows the end of a sentence."""
     before = text[max(0, start - 40) : start].rstrip(" \t*#_")
     return not before or before[-1] in "\n.!?:>])}\"'*"
 
 
 def families_of(where: str, document: Any) -> tuple[Family, ...]:
-    """Return the families of a list of tables, checked. Raises IngestError naming `where`, the value and the remedy."""
+    """Check a list of tables and return its families. Raises IngestError naming `where`, the value and the remedy."""
     if not isinstance(document, Sequence) or isinstance(document, str) or not 1 <= len(document) <= MAX_FAMILIES:
         raise IngestError(f"{where}: give a list of 1 to {MAX_FAMILIES} tables with begin and end")
-    return tuple(_family(f"{where}[{number}]", entry) for number, entry in enumerate(document))
+    return tuple(_parse_family(f"{where}[{number}]", entry) for number, entry in enumerate(document))
 
 
-def _family(where: str, entry: Any) -> Family:
+def _parse_family(where: str, entry: Any) -> Family:
     if not isinstance(entry, Mapping):
         raise IngestError(f"{where}: {entry!r} is not a table; give begin and end")
     for key in entry:
         if key not in KEYS:
             raise IngestError(f"{where}: {key!r} is not a key of markers; those are {', '.join(KEYS)}")
-    family = Family(**{key: _texts(f"{where}.{key}", entry[key]) for key in KEYS if key in entry})
+    family = Family(**{key: _parse_texts(f"{where}.{key}", entry[key]) for key in KEYS if key in entry})
     if not (family.begin and (family.end or family.answer_begin)) and not (family.answer_begin and not family.end):
         raise IngestError(f"{where}: give begin and end, or answer_begin alone for what marks answers after a thought")
     return family
 
 
-def _texts(where: str, value: Any) -> tuple[str, ...]:
+def _parse_texts(where: str, value: Any) -> tuple[str, ...]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, Sequence) or not texts or not all(isinstance(text, str) for text in texts):
         raise IngestError(f"{where}: {value!r} is neither a text nor a list of texts; give what the model writes")
@@ -243,7 +244,7 @@ def _texts(where: str, value: Any) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=8)
-def _read(extra: str) -> Markers:
+def _read_markers(extra: str) -> Markers:
     shipped = parse_toml(read_definition(files(__package__) / "markers.toml"), "markers.toml")
     families = families_of("markers.toml", shipped["markers"])
     ends = tuple(shipped["turn_ends"])
@@ -254,7 +255,7 @@ def _read(extra: str) -> Markers:
             if key not in ("markers", "turn_ends"):
                 raise IngestError(f"{path.name}: {key!r} is not a key of it; those are markers and turn_ends")
         families += families_of(f"{path.name}: markers", document["markers"]) if "markers" in document else ()
-        ends += _texts(f"{path.name}: turn_ends", document["turn_ends"]) if "turn_ends" in document else ()
+        ends += _parse_texts(f"{path.name}: turn_ends", document["turn_ends"]) if "turn_ends" in document else ()
     return Markers(
         families,
         tuple(sorted(dict.fromkeys(ends), key=len, reverse=True)),
@@ -264,24 +265,27 @@ def _read(extra: str) -> Markers:
 
 
 def load_markers() -> Markers:
-    """Return the markers that ship, and the markers in the file SHUFFLEBOARD_MARKERS. Raises IngestError."""
-    return _read(get_settings().markers)
+    """Return the markers that ship, with those in the file SHUFFLEBOARD_MARKERS.
+
+    Raises IngestError if it is invalid.
+    """
+    return _read_markers(get_settings().markers)
 
 
 def markers_of(definition: Mapping[str, Any]) -> Markers:
-    """Return the markers of a protocol: its own if it names any, otherwise the known ones. Raises IngestError."""
-    known = load_markers()
+    """Return the markers of a protocol: its own families if it defines any, otherwise the result of `load_markers`."""
+    markers = load_markers()
     if "markers" not in definition:
-        return known
-    return _with_families(specification_digest({"markers": definition["markers"]}), known, definition["markers"])
+        return markers
+    return _with_families(specification_digest({"markers": definition["markers"]}), markers, definition["markers"])
 
 
-_OWN: Final[dict[tuple[str, Markers], Markers]] = {}
+_MARKERS_OF_PROTOCOLS: Final[dict[tuple[str, Markers], Markers]] = {}
 
 
-def _with_families(digest: str, known: Markers, document: Any) -> Markers:
-    if (digest, known) not in _OWN:
-        if len(_OWN) > MAX_FAMILIES:
-            _OWN.clear()
-        _OWN[digest, known] = replace(known, families=families_of("markers", document))
-    return _OWN[digest, known]
+def _with_families(digest: str, markers: Markers, document: Any) -> Markers:
+    if (digest, markers) not in _MARKERS_OF_PROTOCOLS:
+        if len(_MARKERS_OF_PROTOCOLS) > MAX_FAMILIES:
+            _MARKERS_OF_PROTOCOLS.clear()
+        _MARKERS_OF_PROTOCOLS[digest, markers] = replace(markers, families=families_of("markers", document))
+    return _MARKERS_OF_PROTOCOLS[digest, markers]

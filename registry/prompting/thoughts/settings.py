@@ -1,4 +1,4 @@
-"""A protocol's settings of thoughts. A key with its default is left out, so that digests stay the same."""
+"""A protocol's settings for thoughts. Defaults are left out of definitions, so that digests stay the same."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from typing import Any, Final
 THINKING: Final = ("default", "on", "off")
 """Whether a model should think; `default` leaves it to the model's template or provider."""
 EFFORTS: Final = ("low", "medium", "high")
-"""Amounts of thinking in words; a number of tokens may replace a word."""
+"""Efforts of thinking in words; a number of tokens can be given instead."""
 AT_LIMIT: Final = ("stop", "answer")
-"""Effect of a thought's limit: it is cut off, or closed so that the answer follows."""
+"""The effect of a thought's limit: output stops, or the thought is closed so that the answer follows."""
 READINGS: Final = ("apart", "in-text")
-"""Whether rules are applied to the answer alone, or to the whole output as papers did."""
+"""Whether rules are applied to the answer without its thought, or to the complete output, as in papers."""
 
 
 @dataclass(frozen=True)
 class Thinking:
-    """The settings of thinking in a protocol's generation.
+    """The settings for thinking in a protocol's generation.
 
-    effort: `low`, `medium`, `high`, or a number of tokens; None: not set. max_thought_tokens: of the thought alone,
-    below `max_tokens`, which bounds thought and answer together; None: only `max_tokens` bounds it.
+    effort: `low`, `medium`, `high`, or a number of tokens; None if not set. max_thought_tokens: limit for the thought,
+    below `max_tokens`, which limits thought and answer together; None for no separate limit.
     """
 
     thinking: str = "default"
@@ -29,7 +29,7 @@ class Thinking:
 
     @property
     def asked(self) -> bool:
-        """Return whether anything differs from the defaults, so that it must be honoured or refused."""
+        """Return whether anything differs from the defaults, so that an engine must support it or refuse."""
         return self != Thinking()
 
 
@@ -44,5 +44,5 @@ def thinking_of(generation: Mapping[str, Any]) -> Thinking:
 
 
 def reads_apart(definition: Mapping[str, Any]) -> bool:
-    """Return whether the rules of a protocol are applied to the answer alone."""
+    """Return whether a protocol's rules are applied to the answer without its thought."""
     return bool(definition.get("thoughts", "apart") == "apart")
