@@ -1,7 +1,7 @@
 """Untrusted SQL: read-only queries over the documented views, answered by DuckDB from files.
 
 relations.py   relations with files, and the statements that make the documented views from them
-files.py       writes the files for each audience, and lists its readable ones
+files.py       writes the files for each audience, and lists those that its queries may read
 asking.py      runs a query in a process that can read these files and nothing else
 process.py     that process
 results.py     the result, and its download formats

@@ -31,16 +31,16 @@ from registry.sql.process import Opening, Question
 from registry.sql.results import QueryResult
 
 GRACE_SECONDS: Final = 2.0
-"""How long after its time limit a query may take to end by itself before its process is killed."""
+"""Time after a query's limit in which it may end by itself before its process is killed."""
 OPENING_SECONDS: Final = 60.0
 MOST_IDLE: Final = 4
-"""Processes that wait for queries."""
+"""Most processes that wait for queries."""
 MOST_QUERIES: Final = 500
-"""Queries of a process, before another takes its place."""
+"""Most queries of a process, before another takes its place."""
 MOST_OF_A_CLIENT: Final = 4
-"""Queries of one client that run or wait."""
+"""Most queries of one client that run or wait."""
 MOST_WAITING: Final = 6
-"""Queries of all clients that run or wait: each occupies a thread of the website."""
+"""Most queries of all clients that run or wait: each occupies a thread of the website."""
 _LOOK_SECONDS: Final = 0.05
 _PROCESS: Final = Path(__file__).with_name("process.py")
 
@@ -64,7 +64,7 @@ class Answered:
 
 
 class _Process:
-    """A process for queries of one audience's files."""
+    """A process that answers queries over one audience's files."""
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
@@ -82,7 +82,7 @@ class _Process:
         self.folder = folder
 
     def send(self, document: Opening | Question, seconds: float) -> dict[str, Any]:
-        """Return its answer; kill it if there is none in time."""
+        """Send a document and return the process's answer; kill the process if none arrives in time."""
         end = time.monotonic() + seconds
         assert self._child.stdin is not None
         assert self._child.stdout is not None
@@ -123,28 +123,28 @@ class Pool:
         self._owner = os.getpid()
 
     def take(self, folder: Path, key: str) -> _Process:
-        """Return a process that has opened this list, or nothing yet."""
+        """Return a process that has opened the list with this key, or else one that has opened none."""
         with self._lock:
-            if self._owner != os.getpid():  # a fork has nothing of its parent's
+            if self._owner != os.getpid():  # a fork must not use its parent's processes
                 self._idle, self._owner = [], os.getpid()
-            for wanted in ((str(folder), key), None):
+            for opened in ((str(folder), key), None):
                 for process in self._idle:
-                    if process.opened == wanted and process.folder == folder:
+                    if process.opened == opened and process.folder == folder:
                         self._idle.remove(process)
                         return process
         return _Process(folder)
 
     def give_back(self, process: _Process) -> None:
-        """Keep a process for the next query, and those of the same folder that were used last."""
+        """Return a process to the pool, which keeps the MOST_IDLE processes of its folder that were used last."""
         with self._lock:
-            here = [*(other for other in self._idle if other.folder == process.folder), process][-MOST_IDLE:]
-            older = [other for other in self._idle if other not in here]
-            self._idle = here
-        for other in older:
+            recent = [*(other for other in self._idle if other.folder == process.folder), process][-MOST_IDLE:]
+            replaced = [other for other in self._idle if other not in recent]
+            self._idle = recent
+        for other in replaced:
             other.kill()
 
     def close(self) -> None:
-        """Stop all requests that wait."""
+        """Kill the idle processes."""
         with self._lock:
             idle, self._idle = (self._idle if self._owner == os.getpid() else []), []
         for process in idle:
@@ -156,7 +156,7 @@ atexit.register(_POOL.close)
 
 
 class Queries:
-    """The queries of one registry."""
+    """Runs the queries of one registry."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._settings = settings
@@ -198,7 +198,7 @@ class Queries:
         return Answered(result, listed)
 
     def _find_list(self, audience: Audience) -> Listed | None:
-        """Return the list for a query: the previous one while a process opens newer files, which takes seconds."""
+        """Return the list for a query; while a process opens newer files, which takes seconds, the previous list."""
         listed, before = self.files.current(audience), self._opened.get(audience)
         if listed is None or before is None or before.key == listed.key or not self.files.may_answer(audience, before):
             return listed
@@ -229,7 +229,7 @@ class Queries:
         return answer
 
     def _open(self, audience: Audience, process: _Process, listed: Listed) -> dict[str, Any]:
-        """Open the files of a list in a process, which is killed if that fails; return the error, or None."""
+        """Open the files of a list in a process; return {}, or the error after killing the process."""
         if process.opened is None:
             opening: Opening = {"files": list(listed.files), "statements": list(listed.statements)}
             if answer := process.send(opening, OPENING_SECONDS):
@@ -240,7 +240,7 @@ class Queries:
         return {}
 
     def _open_ahead(self, audience: Audience, listed: Listed) -> None:
-        """Prepare a process for the next query, in a thread."""
+        """Prepare a process for the next query in a thread, unless one is being prepared."""
 
         def open_one() -> None:
             process = _POOL.take(self.files.folder, listed.key)
@@ -272,10 +272,10 @@ class Queries:
     def _notes(self, answer: dict[str, Any], listed: Listed) -> list[str]:
         settings, notes = self._settings, []
         if listed.waiting:
-            of = plural(listed.written + listed.waiting, "sealed evaluation")
+            total = plural(listed.written + listed.waiting, "sealed evaluation")
             notes.append(
-                f"The views over questions and prompts have {listed.written:,} of {of} so far; the files of the others "
-                "are being written, the newest first."
+                f"The views over questions and prompts have {listed.written:,} of {total} so far; the files of the "
+                "others are being written, the newest first."
             )
         if answer["truncated"] == "rows":
             notes.append(f"These are the first {settings.sql_rows:,} rows; there are more.")

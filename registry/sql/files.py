@@ -1,13 +1,13 @@
 """The files that the SQL page's queries read, written for each audience when its visible rows have changed.
 
     HOME/sql/<database>-<shape>/
-        evaluations/evaluation_id=12/<relation>-<sealed>.parquet   of a sealed evaluation; never changes; that of
-                                                                   its predictions is its own file, linked or copied
+        evaluations/evaluation_id=12/<relation>-<sealed>.parquet   of a sealed evaluation; never changes; predictions
+                                                                   are its archive's file, linked or copied
         views/<number>/<name>.parquet                              the small views, as an audience sees them
         <audience>.json                                            the files that a query may read, as of when
 
-Nothing is stored here alone: a deleted folder is written again. A process reads only the files in its audience's list,
-so an audience's rights are one list of paths. A list with a file that the audience may no longer see is not used
+All of it is derived, so a deleted folder is written again. A process reads only the files in its audience's list, so an
+audience's rights are one list of paths. A list with a file that the audience may no longer see is not used
 (`Files.current`).
 """
 
@@ -65,20 +65,20 @@ BATCH: Final = 20_000
 PATIENCE_SECONDS: Final = 15.0
 """Seconds that a query waits for new files if the existing ones are too old."""
 FIRST_PATIENCE_SECONDS: Final = 20.0
-"""How long it waits when there are none."""
+"""Seconds that a query waits if there are no files yet."""
 PUBLISH_SECONDS: Final = 10.0
-"""How often the files that are there are listed while many evaluations' files are being written, if that is quick."""
+"""Seconds after which the list is updated while the files of many evaluations are being written."""
 PUBLISH_SHARE: Final = 5.0
-"""Seconds of writing for each of listing."""
+"""Least time of writing files between two updates of the list, as a multiple of the time that an update takes."""
 CLOCKS_APART_SECONDS: Final = 60.0
-"""By how much the database's clock may be ahead of this host's."""
+"""Most seconds by which the database's clock may be ahead of this host's."""
 WRITING_SECONDS: Final = 86_400.0
 WRITING_BYTES: Final = 2 << 30
-"""Limits of the process that writes."""
+"""Memory of the process that writes; WRITING_SECONDS is its time limit."""
 UNUSED_SECONDS: Final = 86_400.0
 """Seconds after which the files of another version of this software are deleted, unless it lists them again."""
 KEPT_FOLDERS: Final = 3
-"""Folders of views that stay, since a query may still read an older one."""
+"""Number of an audience's folders of views that are not deleted, since a query may still read an older one."""
 
 _SEEN: Final = (Benchmark, BenchmarkVersion, ModelRevision, Model, Board, Evaluation)
 """Tables whose rows show whether an audience sees less than before."""
@@ -88,9 +88,10 @@ _SEEN: Final = (Benchmark, BenchmarkVersion, ModelRevision, Model, Board, Evalua
 class Listed:
     """The files that an audience's queries read.
 
-    as_of: the time of the small views. written, waiting: sealed evaluations with and without files. unsealed:
-    evaluations missing from the views over predictions, since they are not complete. key: differs for other files.
-    folder: that of the small views, which stays the same as long as they do.
+    as_of: the time of the small views. written, waiting: numbers of sealed evaluations with and without files.
+    unsealed: number of evaluations that are missing from the views over predictions, since they are not complete. key:
+    a digest of the files' names. folder: that of the small views, which changes only with them. seen: table to ids of
+    the rows that the audience saw.
     """
 
     key: str
@@ -124,17 +125,17 @@ class Files:
         It is due once the files have half of their maximal age; a query waits only beyond that age. A list with
         anything that the audience no longer sees is written again before any answer.
         """
-        listed = self._usable(audience)
+        listed = self._read_usable(audience)
         if listed is not None:
             age = _age(listed)
             if age >= self._seconds / 2 or listed.waiting:
                 writing = self.renew(audience)
                 if age >= self._seconds:
                     writing.join(PATIENCE_SECONDS)
-            return self._usable(audience)
-        for _ in range(2):  # whatever is being written may have begun before
+            return self._read_usable(audience)
+        for _ in range(2):  # a thread that was already writing may have begun too early
             self.renew(audience).join(FIRST_PATIENCE_SECONDS)
-            if (listed := self._usable(audience)) is not None:
+            if (listed := self._read_usable(audience)) is not None:
                 break
         return listed
 
@@ -142,21 +143,21 @@ class Files:
         """Return whether queries may still be answered from an older list."""
         return _age(older) < self._seconds and not self._sees_less(audience, older)
 
-    def _usable(self, audience: Audience) -> Listed | None:
-        """Return the last list for an audience if it names nothing that the audience no longer sees."""
+    def _read_usable(self, audience: Audience) -> Listed | None:
+        """Return an audience's last list, unless it contains something that the audience may no longer see."""
         listed = self.listed(audience)
         return None if listed is None or self._sees_less(audience, listed) else listed
 
     def listed(self, audience: Audience) -> Listed | None:
-        """Return the last list for an audience."""
+        """Return an audience's last list, usable or not; None if there is none."""
         path = self.folder / f"{audience}.json"
         try:
             stat = path.stat()
             mark = (stat.st_mtime_ns, stat.st_ino)
             with self._lock:
-                known = self._read.get(audience)
-            if known is not None and known[0] == mark:
-                return known[1]
+                cached = self._read.get(audience)
+            if cached is not None and cached[0] == mark:
+                return cached[1]
             document = json.loads(path.read_text(encoding="utf-8"))  # noqa: TID251 - our own
         except FileNotFoundError:
             return None
@@ -170,7 +171,7 @@ class Files:
             return any(not set(listed.seen[name]) <= set(ids) for name, ids in _list_seen(session).items())
 
     def renew(self, audience: Audience) -> threading.Thread:
-        """Write an audience's missing files, in this process's writing thread."""
+        """Start a thread that writes an audience's missing files, unless one is running; return the thread."""
         with self._lock:
             thread = self._writing.get(audience)
             if thread is None or not thread.is_alive():
@@ -180,21 +181,21 @@ class Files:
             return thread
 
     def _write(self, audience: Audience) -> None:
-        """Write the files in another process, which takes no time from this process's pages."""
+        """Write the files in another process, so that this process's pages stay fast."""
         url = self._engine.url.render_as_string(hide_password=False)
         job = Job(f"{__name__}:write_files", WRITING_SECONDS, WRITING_BYTES, dict(os.environ))
         try:
             run(job, {"url": url, "home": str(self._home), "audience": audience})
-        except Exception:  # noqa: BLE001 - whoever waits finds no list, and says so
+        except Exception:  # noqa: BLE001 - a query that waits reports that there is no list
             log.exception("the files for SQL queries could not be written")
 
     def write(self, audience: Audience) -> Listed:
         """Write missing files, and list them; one process at a time. Raises StorageError, ArchiveError."""
-        asked = time.time()
+        started = time.time()
         with self._lock_folder():
             listed = self.listed(audience)
-            since = 0.0 if listed is None or listed.waiting else listed.as_of.timestamp() - asked
-            if listed is not None and 0 < since <= CLOCKS_APART_SECONDS + time.time() - asked:
+            since = 0.0 if listed is None or listed.waiting else listed.as_of.timestamp() - started
+            if listed is not None and 0 < since <= CLOCKS_APART_SECONDS + time.time() - started:
                 return listed  # another process has written them in the meantime
             begun = time.monotonic()
             listed, failed = self._list(audience), 0
@@ -208,9 +209,9 @@ class Files:
 
     def _tidy(self) -> None:
         """Delete the files of deleted evaluations, and unused files of another shape."""
-        wanted = {f"evaluation_id={number}" for number in self._places("all")}
+        expected = {f"evaluation_id={number}" for number in self._places("all")}
         for folder in (self.folder / "evaluations").glob("evaluation_id=*"):
-            if folder.name not in wanted:
+            if folder.name not in expected:
                 shutil.rmtree(folder, ignore_errors=True)
         for folder in self.folder.parent.glob(f"{self.folder.name.partition('-')[0]}-*"):
             if folder != self.folder and time.time() - folder.stat().st_mtime > UNUSED_SECONDS:
@@ -227,7 +228,7 @@ class Files:
     # An evaluation's files
 
     def _places(self, audience: Audience) -> dict[int, dict[str, Path]]:
-        """Map each sealed evaluation that an audience sees to relation to its file below the folder."""
+        """Map each sealed evaluation that an audience sees to its files: relation to path below the folder."""
         sealed = select(Evaluation.id, Evaluation.seal, Evaluation.sealed_at).where(Evaluation.seal.is_not(None))
         # An upgrade adds new metrics to sealed evaluations.
         counted = select(EvaluationMetric.evaluation_id, func.count()).group_by(EvaluationMetric.evaluation_id)
@@ -247,9 +248,9 @@ class Files:
         return places
 
     def _write_evaluations(self, audience: Audience, seconds: float) -> int:
-        """Write files of evaluations that lack some, for a while; return how many have no readable file.
+        """Write missing files of evaluations for about `seconds`; return how many evaluations have no readable file.
 
-        The newest come first: new evaluations do not wait for all older ones.
+        The newest are first, so that new evaluations do not wait for all older ones.
         """
         end, failed = time.monotonic() + seconds, 0
         for number, places in reversed(self._places(audience).items()):
@@ -257,39 +258,39 @@ class Files:
             if missing:
                 try:
                     if (path := missing.pop(PREDICTIONS, None)) is not None:
-                        self._bring(number, path)
+                        self._link_predictions(number, path)
                 except (ArchiveError, SealError) as error:
                     log.warning("file_not_written", evaluation=number, error=str(error))
                     failed += 1
                     continue
                 with read_session(self._engine) as session:
                     for name, path in missing.items():
-                        with self._whole(path) as part:
+                        with self._write_whole(path) as part:
                             save(session, name, part, Part((number,)), by_folder=True)
-                kept = {self.folder / path for path in places.values()}
-                for old in set(next(iter(kept)).parent.iterdir()) - kept:
+                current_files = {self.folder / path for path in places.values()}
+                for old in set(next(iter(current_files)).parent.iterdir()) - current_files:
                     old.unlink(missing_ok=True)
                 if time.monotonic() > end:
                     break
         return failed
 
-    def _bring(self, number: int, path: Path) -> None:
-        """Put an evaluation's own file at this path, too; it is written first if it does not exist."""
+    def _link_predictions(self, number: int, path: Path) -> None:
+        """Link or copy an evaluation's file of predictions to this path; archive the evaluation first if necessary."""
         row = write(self._engine, number, store_at("", self._settings).url)
         with read_session(self._engine) as session:
             store, name = place_of(row, session.get_one(Evaluation, number).seal or "")
-        with self._whole(path) as part:
+        with self._write_whole(path) as part:
             copy_completed(store, f"{name}/{PREDICTIONS_FILE}", part)
 
     @contextmanager
-    def _whole(self, path: Path) -> Iterator[Path]:
-        """Yield the path at which to write a file that appears whole or not at all."""
+    def _write_whole(self, path: Path) -> Iterator[Path]:
+        """Yield a temporary path for a file that gets its real name when it is complete."""
         whole = self.folder / path
         make_folder(whole.parent)
         part = whole.with_name(f"{whole.name}.{os.getpid()}-{threading.get_ident()}.part")
         try:
             yield part
-            if part.stat().st_nlink == 1:  # else it is an archive's file, whose mode is its owner's choice
+            if part.stat().st_nlink == 1:  # a hard link to an archive's file keeps that file's mode
                 close(part)
             part.replace(whole)
         finally:
@@ -311,7 +312,7 @@ class Files:
             )
             for name in (*TABLES, *small_views()):
                 path = folder / f"{name}.parquet"
-                with self._whole(path) as part:
+                with self._write_whole(path) as part:
                     save(session, name, part)
                 others[name] = _name(path)
         views = [f"{name}.parquet" for name in others]
@@ -320,35 +321,35 @@ class Files:
             and views
             == filecmp.cmpfiles(self.folder / "views" / before.folder, self.folder / folder, views, shallow=False)[0]
         ):
-            # Processes that have opened it may go on.
+            # Processes that have opened the previous folder can continue.
             shutil.rmtree(self.folder / folder)
             folder = Path("views") / before.folder
             others = {name: _name(folder / f"{name}.parquet") for name in others}
         places, seen_numbers = self._places(audience), set(seen["evaluation"])
-        there = [
+        complete = [
             found
             for number, found in places.items()
             if number in seen_numbers and all((self.folder / path).exists() for path in found.values())
         ]
-        if there:
-            of_evaluations = {name: [_name(found[name]) for found in there] for name in there[0]}
+        if complete:
+            of_evaluations = {name: [_name(found[name]) for found in complete] for name in complete[0]}
         else:
-            # A file without rows, so that each relation has its columns, but never among others: DuckDB estimates the
-            # rows of all files from the first, and would begin each join with the predictions.
+            # A file without rows, so that each relation has its columns. It is never combined with others: DuckDB
+            # estimates the rows of all files from the first, and would begin each join with the predictions.
             nothing = folder / "evaluation_id=0"
             of_evaluations = {name: [_name(nothing / f"{name}.parquet")] for name in (*OF_EVALUATION, PREDICTIONS)}
             for name in OF_EVALUATION:
-                with self._whole(nothing / f"{name}.parquet") as part:
+                with self._write_whole(nothing / f"{name}.parquet") as part:
                     save(session, name, part, Part(()), by_folder=True)
-            with self._whole(nothing / f"{PREDICTIONS}.parquet") as part:
+            with self._write_whole(nothing / f"{PREDICTIONS}.parquet") as part:
                 pq.write_table(SCHEMA.empty_table(), part)
         files = [*others.values(), *(path for paths in of_evaluations.values() for path in paths)]
         document = {
             "key": hashlib.sha256("\n".join(files).encode()).hexdigest(),
             "folder": folder.name,
             "as_of": utc_text(as_of),
-            "written": len(there),
-            "waiting": len(places) - len(there),
+            "written": len(complete),
+            "waiting": len(places) - len(complete),
             "unsealed": unsealed,
             "files": files,
             "statements": statements(of_evaluations, others),
@@ -366,14 +367,14 @@ class Files:
 
 
 def save(session: Session, name: str, path: Path, part: Part | None = None, *, by_folder: bool = False) -> None:
-    """Write a relation as the session sees it, or a part of it.
+    """Write the rows of a relation that the session sees. part: limits the rows; None writes all.
 
-    by_folder: the number of the evaluation is in the name of the file's folder, and so not in the file.
+    by_folder: leave out the evaluation's id, which is in the name of the file's folder.
     """
     types = types_of(name)
     columns = {column: kind for column, kind in types.items() if not (by_folder and column == "evaluation_id")}
     parts = [part]
-    if part is not None and name in OF_EVALUATION:  # one after the other, so that no engine sorts the rows of all
+    if part is not None and name in OF_EVALUATION:  # one evaluation at a time, so that no engine sorts the rows of all
         parts = [replace(part, evaluations=(number,)) for number in part.evaluations]
     queries = (query_of(name, relation_part).execution_options(yield_per=BATCH) for relation_part in parts)
     found = as_written((row for query in queries for row in session.execute(query)), types)
@@ -383,23 +384,23 @@ def save(session: Session, name: str, path: Path, part: Part | None = None, *, b
 
 
 def write_files(order: Mapping[str, Any]) -> None:
-    """Write an audience's files, in a process of its own. order: url, home and audience."""
+    """Write an audience's files, in a separate process. order: url, home and audience."""
     engine = get_engine(order["url"])
     settings = Settings(database_url=order["url"], home=Path(order["home"]))
     Files(engine, settings).write(order["audience"])
 
 
 def _name(path: Path) -> str:
-    """Return a file's name in a query's process."""
+    """Return the name of a file in a query's process."""
     return f"{SCHEME}://{path}"
 
 
 def _age(listed: Listed) -> float:
-    """Return the age of a list in seconds; without limit for one from before the clock was set back."""
+    """Return the age of a list in seconds; infinite for a list of the future, after the clock was set back."""
     age = time.time() - listed.as_of.timestamp()
     return age if age > -CLOCKS_APART_SECONDS else inf
 
 
 def _list_seen(session: Session) -> dict[str, list[int]]:
-    """Map table to the numbers of the rows that this session's audience sees."""
+    """Map each table to the ids of the rows that this session's audience sees."""
     return {table.__tablename__: list(session.scalars(select(table.id))) for table in _SEEN}

@@ -1,9 +1,9 @@
 """The process that answers untrusted queries. It is started by its path, and imports none of our code.
 
 DuckDB in memory, over the files that one audience may read, with external access and the local file system switched
-off: the process contains nothing that its audience may not see, so a query's text needs no analysis. It reads the files
-through `Sealed`, since DuckDB's settings would reveal the whole path of a local one. Its limits are its address space,
-DuckDB's own memory limit, a watchdog that interrupts a query, and its parent, which kills it.
+off: the process contains nothing that its audience may not see, so a query's text needs no analysis. DuckDB reads the
+files through `Sealed`, since its settings would reveal the full path of a local file. The limits are the process's
+address space, DuckDB's own memory limit, a watchdog that interrupts a query, and the parent process, which kills it.
 
 stdin and stdout: one JSON document a line. The first line opens the files (`Opening`); the reply is `{}` or an error.
 Each further line is a query (`Question`); the reply has `columns`, `types`, `rows`, `truncated`, `cut_cells` and
@@ -28,13 +28,13 @@ from types import SimpleNamespace
 from typing import Any, Final, TypedDict
 
 ADDRESS_SPACE_BYTES: Final = 3 * 2**29
-"""Address space of the process, files and libraries included."""
+"""Most address space of the process, files and libraries included."""
 MEMORY_BYTES: Final = 448 * 2**20
-"""Memory of the process: DuckDB's own limit does not count the values that Python makes of rows."""
+"""Most memory of the process: DuckDB's own limit does not count the Python objects for rows."""
 DUCKDB_BYTES: Final = 256 * 2**20
-"""Memory of DuckDB; nothing is spilled to files."""
+"""Most memory of DuckDB; nothing is spilled to files."""
 SCHEME: Final = "sealed"
-"""Of the names that DuckDB knows the files by: `sealed://` and the path below the working folder."""
+"""Scheme of the files' names in DuckDB: `sealed://` and the path below the working folder."""
 BATCH: Final = 100
 MOST_COLUMNS: Final = 1000
 
@@ -57,7 +57,7 @@ class Question(TypedDict):
 
 
 class Utc(tzinfo):
-    """UTC, in place of pytz, from which DuckDB requests the zone of every time; no other zone occurs."""
+    """UTC as a replacement for pytz, from which DuckDB requests the zone of each time; all times are in UTC."""
 
     def tzname(self, _moment: datetime | None) -> str:  # noqa: D102 - as all of `tzinfo`
         return "UTC"
@@ -68,7 +68,7 @@ class Utc(tzinfo):
     dst = utcoffset
 
     def localize(self, moment: datetime) -> datetime:
-        """Return a time without a zone in this one."""
+        """Set this zone in a time without one."""
         return moment.replace(tzinfo=self)
 
 
@@ -81,7 +81,7 @@ class RefusedError(Exception):
 
 
 class Answer:
-    """Rows as they come, until one of the limits is met."""
+    """The rows of a query, collected until a limit is reached."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -94,7 +94,7 @@ class Answer:
         self.truncated = ""
 
     def add(self, rows: Iterable[Sequence[Any]]) -> bool:
-        """Add rows. Returns False once no more are wanted."""
+        """Add rows; return False when a limit is reached."""
         for row in rows:
             if len(self.rows) == self.question["rows"]:
                 self.truncated = "rows"
@@ -108,7 +108,7 @@ class Answer:
         return True
 
     def _cell(self, value: Any) -> Any:
-        """Return a value as JSON; long texts and lists are cut, as text."""
+        """Return a value as JSON; long texts are cut, and long lists are converted to text and cut."""
         value = plain(value)
         if isinstance(value, (list, dict)):
             text = json.dumps(value, ensure_ascii=False)
@@ -154,14 +154,14 @@ def plain(value: Any) -> Any:
 
 
 LOST: Final[list[str]] = []
-"""Errors of reading listed files."""
+"""Errors of reading listed files, since DuckDB was started."""
 
 
 class Positioned(FileIO):
     """A file with a position for each thread, since several threads of DuckDB seek and read in one handle."""
 
     def __init__(self, path: str) -> None:
-        """Open it at its beginning."""
+        """Open the file at its beginning."""
         super().__init__(path)
         self._of_thread = threading.local()
 
@@ -231,7 +231,7 @@ def open_connection(opening: Opening) -> Any:
         "allow_persistent_secrets": False,
         "secret_directory": "none",
         "default_null_order": "nulls_last",
-        "enable_external_file_cache": False,  # it is useless for local files, and looks at each
+        "enable_external_file_cache": False,  # useless for local files, and checks each of them
     }
     connection = duckdb.connect(":memory:", config=limits)
     connection.register_filesystem(Sealed())
@@ -249,7 +249,7 @@ def open_connection(opening: Opening) -> Any:
 
 
 def ask(connection: Any, question: Question) -> Answer:
-    """Return the rows of one SELECT."""
+    """Run one SELECT and return its rows. Raises RefusedError for another statement, an error, or a limit."""
     import duckdb
 
     answer = Answer(question)
@@ -294,13 +294,13 @@ def describe_error(error: Exception) -> str:
 
 
 def reply(document: str) -> None:
-    """Write one line."""
+    """Write a document to stdout as one line."""
     sys.stdout.buffer.write(document.encode("utf-8", "replace") + b"\n")
     sys.stdout.buffer.flush()
 
 
 def main() -> None:
-    """Open the files, and answer queries until its parent closes the pipe."""
+    """Open the files, and answer queries until the parent process closes the pipe."""
     for what, limit in (
         (resource.RLIMIT_AS, ADDRESS_SPACE_BYTES),
         (resource.RLIMIT_DATA, MEMORY_BYTES),
@@ -310,7 +310,7 @@ def main() -> None:
         resource.setrlimit(what, (limit, limit))
     os.nice(10)
     sys.modules["pytz"] = SimpleNamespace(timezone=lambda _name: Utc())  # type: ignore[assignment]
-    for slow in ("duckdb", "fsspec"):  # before anybody waits for them
+    for slow in ("duckdb", "fsspec"):  # so that no query waits for these imports
         import_module(slow)
     connection = None
     for line in sys.stdin.buffer:
@@ -323,7 +323,7 @@ def main() -> None:
                 reply(ask(connection, document).document())
         except RefusedError as error:
             reply(json.dumps({"error": str(error), "kind": error.kind}))
-    # Nothing is left to close in good order.
+    # Exit at once: nothing needs to be closed.
     os._exit(0)
 
 

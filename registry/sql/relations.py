@@ -33,9 +33,9 @@ from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Questio
 OF_EVALUATION: Final = ("evaluation_metrics", "evaluation_provenance", "question_metrics", "question_statistics")
 """Views with a file for each sealed evaluation."""
 PREDICTIONS: Final = "prediction_file"
-"""The relation of sealed evaluations' own files."""
+"""The relation that is read from the files of sealed evaluations' predictions."""
 OF_FILES: Final = ("prediction", "generation", "prediction_detail")
-"""Relations computed from these files alone."""
+"""Relations computed from the files of predictions alone."""
 COMPUTED: Final = (
     "evaluation_question_scope",
     "scope_metrics",
@@ -47,7 +47,7 @@ COMPUTED: Final = (
 )
 """Views that DuckDB computes."""
 ACROSS: Final = ("metrics_over_benchmarks",)
-"""Small views whose rows are over several evaluations: of a part of a registry, DuckDB computes them, too."""
+"""Small views whose rows are over several evaluations; for a part of a registry DuckDB computes them too."""
 TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "evaluation": {
         **dict.fromkeys(("id", "model_revision_id", "benchmark_version_id", "protocol_id", "variant_set_id"), INTEGER),
@@ -70,15 +70,15 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "subject_category": {"subject": TEXT, "category": TEXT},
 }
-"""Table → its columns that computed views read, of the rows that the audience may see, with their types."""
+"""Table → the columns that computed views read, with their types; its file has the rows that the audience may see."""
 OF_VIEWS: Final[Mapping[str, str]] = {
     "question_score": "SELECT evaluation_id, question_id, expected, stored, distinct_prompts FROM question_metrics",
     "evaluation_question": "SELECT evaluation_id, question_id, expected AS n_variants FROM question_metrics",
     "withdrawal": "SELECT evaluation_id FROM withdrawals",
 }
-"""Tables that computed views read, if documented views have their columns → its SELECT."""
+"""Table that computed views read → SELECT of its columns from documented views."""
 _UNORDERED: Final = frozenset({JSON, INTEGERS, DOUBLES})
-"""Types that PostgreSQL has no order of."""
+"""Types that PostgreSQL cannot sort by."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,12 @@ def small_views() -> tuple[str, ...]:
 
 @cache
 def types_of(name: str) -> Mapping[str, str]:
-    """Return the columns of a relation in files, with their types."""
+    """Map the columns of a relation in files to their types."""
     return TABLES.get(name) or {column.name: column.type for column in columns_of(name).values()}
 
 
 def query_of(name: str, part: Part | None = None) -> Select[Any]:
-    """Return the query for a relation's rows that the session may see, in a fixed order: all, or a part."""
+    """Return the query for the rows of a relation that the session may see, in a fixed order. part: limits the rows."""
     types = types_of(name)
     # Stored statistics are used: predictions may be archived, so no view can compute them.
     rows = relation_of("question_score" if name == "question_statistics" else name, types)
@@ -134,7 +134,7 @@ def _match_part(name: str, columns: Any, part: Part) -> ColumnElement[bool]:
         "variant_set": ("id", Evaluation.variant_set_id),
         "variant": ("variant_set_id", Evaluation.variant_set_id),
     }[name]
-    asked = (
+    ids = (
         select(kind)
         .select_from(Evaluation)
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
@@ -142,8 +142,8 @@ def _match_part(name: str, columns: Any, part: Part) -> ColumnElement[bool]:
         .where(is_in(Evaluation.id, part.evaluations))
     )
     if kind is Question.id:
-        asked = asked.join(Question, Question.benchmark_version_id == BenchmarkVersion.id)
-    return columns[column].in_(asked)  # type: ignore[no-any-return]
+        ids = ids.join(Question, Question.benchmark_version_id == BenchmarkVersion.id)
+    return columns[column].in_(ids)  # type: ignore[no-any-return]
 
 
 @cache
@@ -158,7 +158,7 @@ def views() -> Mapping[str, str]:
 
 @cache
 def shape() -> str:
-    """Return a digest of everything that decides how files are made and read: files of another shape are not read."""
+    """Return a digest of everything that determines how files are written; files of another shape are not read."""
     parts = [
         SCHEME,
         str(SCHEMA),
@@ -170,16 +170,16 @@ def shape() -> str:
 
 
 def statements(of_evaluations: Mapping[str, Sequence[str]], others: Mapping[str, str]) -> list[str]:
-    """Return CREATE VIEW for every documented view, and for its sources.
+    """Return the CREATE VIEW statements for every documented view and its sources.
 
     of_evaluations: relation → its files, in folders named `evaluation_id=N`. others: relation → its file.
     """
-    made = {name: f"SELECT {_columns(name)} FROM read_parquet('{path}')" for name, path in others.items()}
+    selects = {name: f"SELECT {_columns(name)} FROM read_parquet('{path}')" for name, path in others.items()}
     for name, paths in of_evaluations.items():
         listed = ", ".join(f"'{path}'" for path in paths)
         by_folder = "hive_partitioning = true, hive_types = {'evaluation_id': BIGINT}"
-        made[name] = f"SELECT {_columns(name)} FROM read_parquet([{listed}], {by_folder})"
-    return [f"CREATE VIEW {name} AS {text}" for name, text in (made | dict(views())).items()]
+        selects[name] = f"SELECT {_columns(name)} FROM read_parquet([{listed}], {by_folder})"
+    return [f"CREATE VIEW {name} AS {text}" for name, text in (selects | dict(views())).items()]
 
 
 def _columns(name: str) -> str:

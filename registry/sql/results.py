@@ -15,10 +15,10 @@ Cell = Any
 class QueryResult:
     """The rows of a query, or the first of them.
 
-    columns: names as in the query; they may repeat. types: DuckDB's, by column. rows: shape (n_rows, n_columns).
-    truncated: there were more rows. notes: sentences on omissions, for people. elapsed_s: seconds that the query took.
-    Times are UTC text (2026-05-01T12:00:00.000000Z), bytes are hexadecimal digits, NULL is None, floats may be NaN or
-    infinite.
+    columns: names as in the query; they may repeat. types: DuckDB's type of each column. rows: shape (n_rows,
+    n_columns). truncated: whether there are more rows. notes: sentences on omissions, for people. elapsed_s: seconds
+    that the query took. Times are UTC text (2026-05-01T12:00:00.000000Z), bytes are hexadecimal digits, NULL is None,
+    floats may be NaN or infinite.
     """
 
     columns: tuple[str, ...]
@@ -37,7 +37,7 @@ def as_json(result: QueryResult) -> str:
     document = {
         "columns": list(result.columns),
         "types": list(result.types),
-        "rows": [[_finite(cell) for cell in row] for row in result.rows],
+        "rows": [[_replace_non_finite(cell) for cell in row] for row in result.rows],
         "truncated": result.truncated,
         "notes": list(result.notes),
         "elapsed_s": result.elapsed_s,
@@ -52,11 +52,11 @@ def as_csv(result: QueryResult) -> str:
     are unchanged, also negative ones. JSON has every text unchanged.
     """
     names = list(map(spreadsheet_cell, _names(result)))
-    return csv_text((dict(zip(names, map(_flat, row), strict=True)) for row in result.rows), names)
+    return csv_text((dict(zip(names, map(_flatten, row), strict=True)) for row in result.rows), names)
 
 
 def as_parquet(result: QueryResult) -> bytes:
-    """Return a Parquet file. Values of several kinds in a column become texts."""
+    """Return a Parquet file. A column with values of several types becomes text."""
     names = _names(result)
     return parquet_bytes([dict(zip(names, row, strict=True)) for row in result.rows], names, "a query")
 
@@ -65,23 +65,23 @@ def _names(result: QueryResult) -> list[str]:
     """Return the names of the columns; repeated ones are numbered."""
     names: list[str] = []
     for name in result.columns:
-        taken, number = name, 1
-        while taken in names:
+        unique, number = name, 1
+        while unique in names:
             number += 1
-            taken = f"{name}_{number}"
-        names.append(taken)
+            unique = f"{name}_{number}"
+        names.append(unique)
     return names
 
 
-def _finite(cell: Cell) -> Cell:
+def _replace_non_finite(cell: Cell) -> Cell:
     if isinstance(cell, float) and not math.isfinite(cell):
         return "NaN" if math.isnan(cell) else "Infinity" if cell > 0 else "-Infinity"
     if isinstance(cell, list):
-        return [_finite(item) for item in cell]
+        return [_replace_non_finite(item) for item in cell]
     if isinstance(cell, dict):
-        return {key: _finite(item) for key, item in cell.items()}
+        return {key: _replace_non_finite(item) for key, item in cell.items()}
     return cell
 
 
-def _flat(cell: Cell) -> Cell:
-    return json.dumps(_finite(cell), ensure_ascii=False) if isinstance(cell, (list, dict)) else cell
+def _flatten(cell: Cell) -> Cell:
+    return json.dumps(_replace_non_finite(cell), ensure_ascii=False) if isinstance(cell, (list, dict)) else cell
