@@ -1,7 +1,7 @@
-"""The tables.
+"""The tables of a registry.
 
-Times are UTC. Two index spaces are kept apart by name: a **position** is where an option was shown, an **option** is
-the ordinal of the answer in the benchmark's order (inserted options are −1, −2, …). NULL always means "not known" or
+Times are UTC. Two kinds of index have different names: a **position** is the place at which an option was shown, an
+**option** is its ordinal in the benchmark's order (inserted options are −1, −2, …). NULL always means "not known" or
 "does not apply", never zero.
 """
 
@@ -42,16 +42,16 @@ WITHDRAWAL_KINDS = ("withdrawn", "superseded")
 ARCHIVE_STATES = ("written", "archiving", "archived", "restoring")
 LINK_KINDS = ("seal", "folder", "withdrawal", "snapshot")
 QUEUES = ("cpu", "gpu", "gpu-16", "gpu-24", "gpu-40", "gpu-80", "gpu-140")
-"""Kinds of device: any GPU, or one sold as having so many GB of memory or more."""
+"""Kinds of device: any GPU, or a GPU that is sold as having at least this many GB of memory."""
 
 
 def _check_between(column: str, low: float, high: float) -> CheckConstraint:
-    """Return a check with two bounds: PostgreSQL sorts NaN above every number, and one bound lets it in."""
+    """Return a constraint with both bounds, because PostgreSQL sorts NaN above every number."""
     return CheckConstraint(f"{column} >= {low} AND {column} <= {high}", name=column)
 
 
 class Benchmark(Base):
-    """A benchmark under one name; its contents live in versions."""
+    """A benchmark, identified by its name; its contents are in versions."""
 
     __tablename__ = "benchmark"
 
@@ -65,9 +65,10 @@ class Benchmark(Base):
 
 
 class BenchmarkVersion(Base):
-    """One content of a benchmark, named by the digest of its questions and few-shot pool.
+    """One version of a benchmark's content, identified by the digest of its questions and few-shot pool.
 
-    `visibility`: who may see it; from `public_from` on everyone may. NULL: that does not change with time.
+    `visibility`: who may see it until `public_from`, when it becomes public. `public_from` NULL: the visibility does
+    not change by itself.
     """
 
     __tablename__ = "benchmark_version"
@@ -97,7 +98,7 @@ class BenchmarkVersion(Base):
 
 
 class Question(Base):
-    """A question or, with `few_shot`, an example of the version's pool. `answer` is an option ordinal."""
+    """A question or, if `few_shot` is true, an example of the version's pool. `answer` is an option ordinal."""
 
     __tablename__ = "question"
     __table_args__ = (
@@ -116,7 +117,7 @@ class Question(Base):
     text: Mapped[str] = mapped_column(Text)
     answer: Mapped[int] = mapped_column(SmallInteger)
     n_options: Mapped[int] = mapped_column(SmallInteger)
-    # Permuting the options changes the meaning of such questions, so every metric exists with and without them.
+    # Permuting the options changes the meaning of these questions, so every metric exists with and without them.
     refers_to_options: Mapped[bool] = mapped_column(Boolean)
     sorted_numeric: Mapped[bool] = mapped_column(Boolean)
     extra: Mapped[Any | None] = mapped_column(JsonDocument)
@@ -125,7 +126,7 @@ class Question(Base):
 
 
 class QuestionOption(Base):
-    """An option, keyed by ordinal and never by text: real benchmarks contain equal options."""
+    """An option, identified by its ordinal and not by its text, because real benchmarks contain equal options."""
 
     __tablename__ = "question_option"
 
@@ -135,14 +136,14 @@ class QuestionOption(Base):
 
 
 class Model(Base):
-    """A model under one name; its weights and their identity are in its revisions."""
+    """A model, identified by its name; its weights and their identity are in its revisions."""
 
     __tablename__ = "model"
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     name: Mapped[str] = mapped_column(Text, unique=True)
     earlier_names: Mapped[list[str] | None] = mapped_column(JsonDocument)
-    """Names before it was renamed, oldest first. Specifications have the first of them."""
+    """Names before it was renamed, oldest first. Specifications use the first name."""
     family: Mapped[str | None] = mapped_column(Text)
     developer: Mapped[str | None] = mapped_column(Text)
     parameters: Mapped[int | None] = mapped_column(RowId)
@@ -156,7 +157,7 @@ class Model(Base):
 
 
 class ModelRevision(Base):
-    """Exactly one set of weights with one tokenizer, in one precision. Usable once a worker has hashed its files."""
+    """One set of weights with one tokenizer, in one precision. It can be used once a worker has hashed its files."""
 
     __tablename__ = "model_revision"
     __table_args__ = (
@@ -178,31 +179,32 @@ class ModelRevision(Base):
     """The adapter's folder, or its name on the hub with `@REVISION`. NULL without an adapter."""
     adapter_commit: Mapped[str | None] = mapped_column(Text)
     adapter_merged: Mapped[bool | None] = mapped_column(Boolean)
-    """Whether it is added to the base's weights, instead of computed next to them."""
+    """Whether the adapter is merged into the base's weights, instead of being computed next to them."""
     base_digest: Mapped[str | None] = mapped_column(Digest)
     adapter_digest: Mapped[str | None] = mapped_column(Digest)
-    """Of the two, `weights_digest` is made."""
+    """`weights_digest` is computed from this digest and `base_digest`."""
     weights_digest: Mapped[str | None] = mapped_column(Digest)
     tokenizer_digest: Mapped[str | None] = mapped_column(Digest)
     chat_template: Mapped[str | None] = mapped_column(Text)
     chat_template_digest: Mapped[str | None] = mapped_column(Digest)
     thinking: Mapped[Any | None] = mapped_column(JsonDocument)
-    """The settings of thinking that its server supports (registry/queue/thinking.py). NULL for models that are loaded
-    here, and for a server that reveals nothing.
+    """The settings for thinking that its server supports (registry/queue/thinking.py).
+
+    NULL for a model that is loaded here, or if the server reveals nothing.
     """
     state: Mapped[str] = mapped_column(Text, default="registered")
     error: Mapped[str | None] = mapped_column(Text)
     prepared_by: Mapped[str | None] = mapped_column(String(36))
-    """The worker that downloads and hashes its files, so that no other does. NULL: none does."""
+    """The worker that downloads and hashes its files, so that no other worker does. NULL if none does."""
     prepare_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """Until when it is expected to, by the database's clock; then another may."""
+    """When another worker may take over, by the database's clock."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
     model: Mapped[Model] = relationship(back_populates="revisions")
 
 
 class Protocol(Base):
-    """The way in which a model is asked and its answer read: immutable, named by the digest of its definition."""
+    """The form of a model's prompts and the reading of its answers: immutable, identified by its digest."""
 
     __tablename__ = "protocol"
 
@@ -225,15 +227,15 @@ class VariantSet(Base):
     kind: Mapped[str] = mapped_column(Text)
     version: Mapped[int] = mapped_column(SmallInteger)
     parameters: Mapped[Any] = mapped_column(JsonDocument)
-    # Inserted option (negative ordinal, as text) to the text that was shown.
+    # Maps each inserted option (its negative ordinal, as text) to the text that was shown.
     inserted: Mapped[Any] = mapped_column(JsonDocument)
     content: Mapped[Any | None] = mapped_column(JsonDocument)
-    """The content of files that a parameter names; NULL without files. Its digest is among the parameters."""
+    """The content of the file that a parameter names; NULL without a file. The parameter contains its digest."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 
 class Variant(Base):
-    """The variant of one ordinal, for questions with this number of options."""
+    """The name of a variant with this ordinal, for questions with this number of options."""
 
     __tablename__ = "variant"
 
@@ -254,13 +256,13 @@ class EngineFingerprint(Base):
 
 
 class RegistryGeneration(Base):
-    """The single row with the registry's generation and the place where it was drawn."""
+    """The single row with the registry's generation and the place for which it was drawn."""
 
     __tablename__ = "registry_generation"
 
     generation: Mapped[str] = mapped_column(String(36), primary_key=True)
     place: Mapped[str | None] = mapped_column(Text)
-    """See `registry.db.registry_place`. NULL in a backup, which is of no place."""
+    """See `registry.db.registry_place`. NULL in a backup, which has no place."""
     reason: Mapped[str] = mapped_column(Text)
     drawn_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
@@ -275,18 +277,18 @@ class Worker(Base):
     pid: Mapped[int] = mapped_column(Integer)
     device: Mapped[str] = mapped_column(Text)
     scopes: Mapped[Any] = mapped_column(JsonDocument, default=list)
-    """Scopes by which an exclusion can name this worker: its kind of device, its host, its device."""
+    """The scopes by which an exclusion can name this worker: its kind of device, its host, its device."""
     versions: Mapped[Any] = mapped_column(JsonDocument)
-    """Package to version; `shuffleboard` with its commit."""
+    """Maps each package to its version; that of `shuffleboard` includes the commit."""
     loaded_model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"))
     queues: Mapped[Any | None] = mapped_column(JsonDocument)
-    """Those it serves; NULL: of a worker from before that was kept."""
+    """The queues that it serves; NULL for a worker from before this column."""
     token_budgets: Mapped[Any | None] = mapped_column(JsonDocument)
-    """Model revision id, as text, to the tokens of a batch that fitted in memory after more did not."""
+    """Maps a model revision's id, as text, to the tokens of a batch that fits in memory after a larger one did not."""
     started_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     last_seen: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     stopped_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """NULL if it never stopped in order, such as after a kill."""
+    """NULL if it was never stopped properly, for example because it was killed."""
 
 
 class Evaluation(Base):
@@ -301,7 +303,7 @@ class Evaluation(Base):
         one_of("state", EVALUATION_STATES),
         CheckConstraint("(seal IS NULL) = (sealed_at IS NULL)", name="sealed"),
         Index("ix_evaluation_state", "state"),
-        # The leaderboard: which evaluations can be compared, and whether a newer replicate replaces one.
+        # For the leaderboard: which evaluations are comparable, and whether a newer replicate replaces one.
         Index(
             "ix_evaluation_comparable",
             "asked_digest",
@@ -328,7 +330,7 @@ class Evaluation(Base):
     `registry.scores.asked.compute_asked_digest`.
     """
     replicate: Mapped[int] = mapped_column(Integer, default=0)
-    """0 for the first; repeating the same specification on purpose gives the next."""
+    """0 for the first evaluation of a specification; each requested repetition gets the next number."""
     model_revision_id: Mapped[int] = mapped_column(ForeignKey("model_revision.id"), index=True)
     benchmark_version_id: Mapped[int] = mapped_column(ForeignKey("benchmark_version.id"), index=True)
     protocol_id: Mapped[int] = mapped_column(ForeignKey("protocol.id"))
@@ -336,9 +338,9 @@ class Evaluation(Base):
     state: Mapped[str] = mapped_column(Text, default="queued")
     priority: Mapped[int] = mapped_column(Integer, default=0)
     max_workers: Mapped[int | None] = mapped_column(Integer)
-    """How many score it at once, at most; NULL: as many as there are."""
+    """Maximum number of workers that score it at once; NULL for no limit."""
     requester: Mapped[str | None] = mapped_column(Text)
-    """Name of the account, as it was then."""
+    """Name of the account at that time."""
     questions: Mapped[int] = mapped_column(Integer)
     """Number of questions."""
     prompts: Mapped[int] = mapped_column(Integer)
@@ -346,48 +348,49 @@ class Evaluation(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     failed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """When it last failed."""
+    """Time of the last failure."""
     sealed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     seal: Mapped[str | None] = mapped_column(Digest)
-    """Digest of everything that was scored; NULL: not complete."""
+    """Digest of everything that was scored; NULL until it is complete."""
     seal_version: Mapped[int | None] = mapped_column(SmallInteger)
-    """Number of the seal's format (`registry.formats.SEAL`); NULL: not sealed."""
-    # Facts about its prompts: see `registry.scores.asked`. Written when it is sealed.
+    """Number of the seal's format (`registry.formats.SEAL`); NULL if not sealed."""
+    # Facts about its prompts, stored when it is sealed: see `registry.scores.asked`.
     distinct_prompts_min: Mapped[int | None] = mapped_column(SmallInteger)
-    """Fewest different prompts that show one of its questions."""
+    """Smallest number of distinct prompts that show one of its questions."""
     distinct_prompts_max: Mapped[int | None] = mapped_column(SmallInteger)
     variants_max: Mapped[int | None] = mapped_column(SmallInteger)
-    """Most prompts that show one of its questions, repeats included."""
+    """Largest number of prompts that show one of its questions, including repeats."""
     orders_only: Mapped[bool | None] = mapped_column(Boolean)
     """Whether no prompt alters options or labels."""
     chance: Mapped[float | None] = mapped_column(Double)
     """Accuracy of guessing: the mean of 1 / number of options."""
-    # Facts about its written answers: see `registry.scores.written`. Written when it is sealed.
+    # Facts about its written answers, stored when it is sealed: see `registry.scores.written`.
     unread: Mapped[int | None] = mapped_column(Integer)
-    """Answers in which no rule found one."""
+    """Number of texts in which no rule found an answer."""
     unfinished: Mapped[int | None] = mapped_column(Integer)
-    """Answers that a limit cut off, or whose thought did not end."""
+    """Number of answers that were cut off at a limit, or whose thought did not end."""
     tokens_per_answer: Mapped[float | None] = mapped_column(Double)
-    """Mean number of tokens written to a prompt, including the thought."""
+    """Mean number of tokens that were written per prompt, including the thought."""
     thought_tokens_per_answer: Mapped[float | None] = mapped_column(Double)
-    # As the specification has it, for views to read.
+    # Copies from the specification, for views.
     sampled_from: Mapped[int | None] = mapped_column(Integer)
-    """The number of questions that the sample was drawn from; NULL: no sample was drawn."""
+    """Number of questions from which the sample was drawn; NULL without a sample."""
     sample_seed: Mapped[int | None] = mapped_column(Integer)
-    """The seed that drew the sample."""
+    """Seed of the sample."""
     repeats: Mapped[int | None] = mapped_column(SmallInteger)
-    """How often each prompt is asked: answer r of variant v is variant v · repeats + r. NULL: recorded, once each."""
+    """Number of answers to each prompt: answer r of variant v is variant v · repeats + r. NULL for recorded answers."""
     lists_options: Mapped[bool] = mapped_column(Boolean, default=True, server_default=text("true"))
-    """Whether prompts list the options; without a list, every order of them shows the same prompt."""
+    """Whether prompts list the options; if not, all orders of the options give the same prompt."""
     samples: Mapped[bool | None] = mapped_column(Boolean)
-    """Whether the model draws its answers at random; NULL: nothing says so, as of imported answers."""
+    """Whether the model draws its answers at random; NULL if unknown, as for imported answers."""
     conflict_of_interest: Mapped[str | None] = mapped_column(Text)
-    """Its submitter's statement: `none`, or the tie to the model's maker; NULL: nothing was stated."""
+    """The submitter's statement: `none`, or the tie to the model's maker; NULL if nothing was stated."""
     replayed_from: Mapped[str | None] = mapped_column(Digest, index=True)
-    """Seal of the evaluation whose stored answers this one has, under another key or reading; NULL: no replay."""
+    """Seal of the evaluation whose stored answers it uses with another key or reading; NULL if it is no replay."""
     recorded: Mapped[bool] = mapped_column(Boolean, default=False, server_default=text("false"))
-    """True if the answers were imported: variants with the same prompt then have independent answers. False: they share
-    one answer for each repeat, copied. False, too, for imports before this column.
+    """Whether the answers were imported: variants with the same prompt then have independent answers.
+
+    Otherwise they share one answer for each repeat, which is copied. Also false for imports from before this column.
     """
 
     model_revision: Mapped[ModelRevision] = relationship()
@@ -405,7 +408,7 @@ class Shard(Base):
         one_of("state", SHARD_STATES),
         one_of("queue", QUEUES),
         CheckConstraint("(state = 'leased') = (lease_until IS NOT NULL)", name="lease"),
-        # The next shard to claim of an evaluation.
+        # For finding the next shard to claim.
         Index("ix_shard_free", "state", "queue", "evaluation_id", "id"),
     )
 
@@ -416,32 +419,32 @@ class Shard(Base):
     state: Mapped[str] = mapped_column(Text, default="queued")
     prompts: Mapped[int] = mapped_column(Integer)
     fence: Mapped[int] = mapped_column(Integer, default=0)
-    """Rises with every claim; only the owner of the newest claim may finish."""
+    """Raised by every claim; only the owner of the newest claim may finish the shard."""
     lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """When another worker may claim it, by the database's clock."""
     not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """The wait after a failure, or for a provider's batch."""
+    """Earliest time of the next claim, after a failure or while waiting for a provider's batch."""
     failures: Mapped[int] = mapped_column(SmallInteger, default=0)
-    """Exceptions while it was scored."""
+    """Number of exceptions while it was scored."""
     crashes: Mapped[int] = mapped_column(SmallInteger, default=0)
-    """Leases that ran out."""
+    """Number of leases that expired."""
     stalled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """When it was last taken from a hung worker."""
+    """Time at which it was last taken from a hung worker."""
     stalled_worker_id: Mapped[str | None] = mapped_column(Text)
-    """The hung worker, which may since be forgotten."""
+    """The hung worker, whose row may have been deleted since."""
     error: Mapped[str | None] = mapped_column(Text)
     worker_id: Mapped[str | None] = mapped_column(ForeignKey("worker.id"))
     registry_generation: Mapped[str | None] = mapped_column(String(36))
-    """The generation of the registry in which it was claimed last."""
+    """The registry's generation at the last claim."""
     engine_fingerprint_id: Mapped[int | None] = mapped_column(ForeignKey("engine_fingerprint.id"))
     tokens_naive: Mapped[int | None] = mapped_column(RowId)
-    """Tokens of all its prompts."""
+    """Number of tokens in all its prompts."""
     tokens_computed: Mapped[int | None] = mapped_column(RowId)
-    """Tokens that went through the model; the rest was shared."""
+    """Number of tokens that the model processed; the others were shared between prompts."""
     elapsed_s: Mapped[float | None] = mapped_column(Double)
-    """Seconds of scoring in all."""
+    """Total seconds of scoring."""
     matching_s: Mapped[float | None] = mapped_column(Double)
-    """Part of `elapsed_s` spent on matching answers."""
+    """The part of `elapsed_s` that was spent on matching answers with options."""
     claimed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
@@ -449,9 +452,9 @@ class Shard(Base):
 
 
 class Exclusion(Base):
-    """Work that a kind of device, a host or one device has shown that it cannot do, and that is left to the others.
+    """Work that a kind of device, a host or a single device cannot do, so that other workers must do it.
 
-    Either of a model revision as a whole or of one shard.
+    The work is either a complete model revision or one shard.
     """
 
     __tablename__ = "exclusion"
@@ -467,15 +470,16 @@ class Exclusion(Base):
     model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"))
     shard_id: Mapped[int | None] = mapped_column(ForeignKey("shard.id"))
     lasting: Mapped[bool] = mapped_column(Boolean)
-    """Whether another try there would fail too, such as if the memory is too small."""
+    """Whether another attempt there would fail, too, for example because the memory is too small."""
     error: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 
 class EvaluationQuestion(Base):
-    """A question of an evaluation and its expected number of variants.
+    """A question of an evaluation, and its expected number of variants.
 
-    It distinguishes "not submitted" (no prediction) from "no valid answer" (a prediction without a choice).
+    It distinguishes a question without predictions ("not submitted") from predictions without a choice ("no valid
+    answer").
     """
 
     __tablename__ = "evaluation_question"
@@ -487,14 +491,14 @@ class EvaluationQuestion(Base):
     evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
     question_id: Mapped[int] = mapped_column(ForeignKey("question.id"), primary_key=True)
     n_variants: Mapped[int] = mapped_column(SmallInteger)
-    """How many predictions are expected."""
+    """Expected number of predictions."""
     shard_id: Mapped[int] = mapped_column(ForeignKey("shard.id"))
 
     score: Mapped["QuestionScore | None"] = relationship(viewonly=True)
 
 
 class Prediction(Base):
-    """One prompt's result. The order that was shown is stored, so that no later code is needed to read it."""
+    """The result of one prompt. It includes the order that was shown, so that reading it needs no code."""
 
     __tablename__ = "prediction"
     __table_args__ = (
@@ -530,17 +534,18 @@ class Prediction(Base):
     question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
     variant: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
     prompt_key: Mapped[int] = mapped_column(SmallInteger)
-    """The number of its prompt within the question: repeats of one prompt share it. It follows from sealed
-    columns, so it is not sealed itself (`registry.prompting.prompts.PromptKeys`).
+    """Number of the prompt within the question, shared by repeats of the prompt.
+
+    It can be computed from sealed columns, so it is not sealed (`registry.prompting.prompts.PromptKeys`).
     """
     shown: Mapped[list[int]] = mapped_column(SmallIntArray)
-    """The option at each position; other arrays run along it."""
+    """The option at each position; the other arrays have the same order."""
     question_shown: Mapped[bool] = mapped_column(Boolean)
     """False if the question was replaced by an empty string."""
     own_options: Mapped[bool] = mapped_column(Boolean)
-    """Exactly the question's own options were shown."""
+    """Whether exactly the question's own options were shown."""
     unchanged: Mapped[bool] = mapped_column(Boolean)
-    """In their own order, with nothing else altered."""
+    """Whether the benchmark's own question was shown, without any change."""
     prompt_digest: Mapped[str | None] = mapped_column(Digest)
     chosen_position: Mapped[int | None] = mapped_column(SmallInteger)
     """NULL: no valid answer."""
@@ -548,30 +553,30 @@ class Prediction(Base):
     """NULL: no valid answer."""
     correct: Mapped[bool] = mapped_column(Boolean)
     tied: Mapped[bool] = mapped_column(Boolean)
-    """Others were as probable; the first position was taken."""
+    """Whether other options were equally probable; the first position was chosen."""
     extraction_rule: Mapped[str | None] = mapped_column(Text)
     """The rule that found the answer in the text."""
     state: Mapped[str | None] = mapped_column(Text)
     """`unfinished`, `empty` or `refused`; NULL: `answered` if there is an answer, otherwise `unread`."""
     label_logprobs: Mapped[list[float] | None] = mapped_column(DoubleArray)
     label_probabilities: Mapped[list[float] | None] = mapped_column(DoubleArray)
-    """Renormalised over the labels shown."""
+    """Probabilities renormalised over the labels shown."""
     label_mass: Mapped[float | None] = mapped_column(Double)
-    """Their sum before normalisation."""
+    """Sum of the labels' probabilities before normalisation."""
     answer_probability: Mapped[float | None] = mapped_column(Double)
-    """Of the right option."""
+    """Probability of the right option."""
     brier_score: Mapped[float | None] = mapped_column(Double)
     entropy: Mapped[float | None] = mapped_column(Double)
     logprobs_without_question: Mapped[list[float] | None] = mapped_column(DoubleArray)
-    """Of the same options in the same order, without the question."""
+    """Log-probabilities of the same options in the same order, without the question."""
     accuracy_normalized: Mapped[bool | None] = mapped_column(Boolean)
     npsq_correct: Mapped[float | None] = mapped_column(Double)
     npsq_accuracy: Mapped[bool | None] = mapped_column(Boolean)
     choice_only_accuracy: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
-    # The sealed evaluation and its variant that this result was copied from, since the prompt was the same. Its seal
-    # names it in every registry, its number only in the registry that made the copy.
+    # The sealed evaluation and the variant from which this result was copied, because the prompt was the same. The seal
+    # identifies the evaluation in every registry, its number only in the registry that made the copy.
     reused_from_evaluation_id: Mapped[int | None] = mapped_column(RowId)
     reused_from_variant: Mapped[int | None] = mapped_column(SmallInteger)
     reused_from_seal: Mapped[str | None] = mapped_column(Digest)
@@ -580,14 +585,14 @@ class Prediction(Base):
 
 
 class Generation(Base):
-    """Text that a model wrote for one prompt: its answer, with its thought in a column of its own.
+    """The text that a model wrote for one prompt: its answer, and its thought in a separate column.
 
-    `extracted`: the answer found in it. `finished`: whether the model or a stop sequence ended the text, and not the
-    limit on tokens. All but the text are NULL if the text was imported.
+    `extracted`: the answer in the text. `finished`: whether the model or a stop sequence ended the text, rather than
+    the limit of tokens. For imported texts all columns but the text are NULL.
 
-    `thought`: compressed (`predictions.texts`), NULL if there is none or thoughts are not kept; digest and length are
-    kept in any case. A thought that was part of the text includes its markers, so that thought and text together are
-    the model's output; a separate one (`thought_apart`) is as returned. `thought_opened`:
+    `thought`: compressed (`predictions.texts`), NULL if there is none or thoughts are not stored; its digest and length
+    are stored in any case. If the thought was part of the text, it includes its markers, so that thought and text
+    together are the model's output; if it was separate (`thought_apart`), it is stored as returned. `thought_opened`:
     whether the template had opened it. `thought_tokens`: part of `tokens`. `forced`: whether the thought was closed at
     its limit. `seconds`: from the request to the last token.
     """
@@ -619,10 +624,11 @@ class Generation(Base):
 
 
 class Archive(Base):
-    """The folder of a sealed evaluation, with its predictions and texts, named by its seal and the folder's digest.
+    """The folder of a sealed evaluation with its predictions and texts, named after the seal and the folder's digest.
 
-    `written`: they are in their tables, too; `archived`: in the folder alone. A transaction that moves them passes
-    through `archiving` or `restoring`, which the triggers of both tables look for, and which is never committed.
+    `written`: predictions are also in their tables; `archived`: only in the folder. The state is `archiving` or
+    `restoring` only within the transaction that moves them, so that the triggers of both tables allow it; it is never
+    committed.
     """
 
     __tablename__ = "archive"
@@ -631,18 +637,18 @@ class Archive(Base):
     evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
     state: Mapped[str] = mapped_column(Text)
     location: Mapped[str] = mapped_column(Text)
-    """URL of the place that the folder is in."""
+    """URL of the store that contains the folder."""
     digest: Mapped[str] = mapped_column(Digest)
     """SHA-256 of the folder's `evaluation.json`, which contains the digests of the other files."""
     size: Mapped[int] = mapped_column(BigInteger)
-    """Bytes of all its files."""
+    """Total size of its files, in bytes."""
     predictions: Mapped[int] = mapped_column(Integer)
     texts: Mapped[int] = mapped_column(Integer)
     written_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 
 class QuestionScore(Base):
-    """Sufficient statistics of one question, written with its predictions; equal to the view `question_statistics`."""
+    """Sufficient statistics of one question, stored with its predictions; equal to the view `question_statistics`."""
 
     __tablename__ = "question_score"
     __table_args__ = (
@@ -656,29 +662,29 @@ class QuestionScore(Base):
     expected: Mapped[int] = mapped_column(SmallInteger)
     """Number of planned variants."""
     stored: Mapped[int] = mapped_column(SmallInteger)
-    """Predictions that there are."""
+    """Number of stored predictions."""
     original_correct: Mapped[bool | None] = mapped_column(Boolean)
     original_answered: Mapped[bool | None] = mapped_column(Boolean)
-    """Whether the original has a valid answer."""
+    """Whether the original variant has a valid answer."""
     variants: Mapped[int] = mapped_column(SmallInteger)
     """Number of variants that show the question with exactly its own options."""
     valid: Mapped[int] = mapped_column(SmallInteger)
-    """Number of these with a valid answer."""
+    """Number of these variants with a valid answer."""
     correct: Mapped[int] = mapped_column(SmallInteger)
-    """Number of these with the right answer."""
+    """Number of these variants with the right answer."""
     tied: Mapped[int] = mapped_column(SmallInteger)
-    """Number of these to which another option was as probable."""
+    """Number of these variants with another equally probable option."""
     first_option: Mapped[int | None] = mapped_column(SmallInteger)
-    """The answer to the first of these."""
+    """The answer to the first of these variants."""
     agreeing: Mapped[int] = mapped_column(SmallInteger)
-    """How many were answered so."""
+    """Number of these variants with that answer."""
     equal_pairs: Mapped[int | None] = mapped_column(Integer)
-    """Pairs of them with the same answer."""
+    """Number of pairs of these variants with the same answer."""
     others: Mapped[int | None] = mapped_column(SmallInteger)
     """Number of variants other than the original order."""
     others_correct: Mapped[int | None] = mapped_column(SmallInteger)
     shown: Mapped[int | None] = mapped_column(SmallInteger)
-    """Variants that show the question."""
+    """Number of variants that show the question."""
     shown_correct: Mapped[int | None] = mapped_column(SmallInteger)
     probability_variants: Mapped[int | None] = mapped_column(SmallInteger)
     answer_probability_sum: Mapped[float | None] = mapped_column(Double)
@@ -692,14 +698,14 @@ class QuestionScore(Base):
     choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
     distinct_prompts: Mapped[int | None] = mapped_column(SmallInteger)
     own_prompts: Mapped[int | None] = mapped_column(SmallInteger)
-    """Number of these with exactly the question's own options."""
+    """Number of distinct prompts with exactly the question's own options."""
     answers: Mapped[int | None] = mapped_column(SmallInteger)
-    """Answers to prompts that show the question, repeats included."""
+    """Number of answers to prompts that show the question, including repeats."""
     repeated_prompts: Mapped[int | None] = mapped_column(SmallInteger)
-    """Prompts with its own options that were answered several times, each time drawn by itself."""
+    """Number of prompts with the question's own options that were answered several times, independently."""
     average_accuracy: Mapped[float | None] = mapped_column(Double)
     repeated_accuracy: Mapped[float | None] = mapped_column(Double)
-    """Over the prompts that were answered several times, the mean share of right answers."""
+    """Mean share of right answers over the prompts that were answered several times."""
     right_in_every_order: Mapped[float | None] = mapped_column(Double)
     right_twice_same_order: Mapped[float | None] = mapped_column(Double)
     right_twice_across_orders: Mapped[float | None] = mapped_column(Double)
@@ -708,10 +714,10 @@ class QuestionScore(Base):
 
 
 class QuestionSeal(Base):
-    """The part of an evaluation's seal that covers one question, kept so that a changed row is named by its question.
+    """The part of an evaluation's seal that covers one question, stored so that a change can be traced to its question.
 
-    `leaf`: the digest that went into the seal. `prompts`: SHA-256 over the digests of the question's prompts; NULL if
-    the prompts are unknown. Few-shot examples that were shown have a row as well, without prompts. Append-only.
+    `leaf`: the digest that the seal covers. `prompts`: SHA-256 over the digests of the question's prompts; NULL if the
+    prompts are unknown. Few-shot examples that were shown have a row as well, without prompts. Append-only.
     """
 
     __tablename__ = "question_seal"
@@ -723,7 +729,7 @@ class QuestionSeal(Base):
 
 
 class EvaluationSource(Base):
-    """A sealed evaluation, by its seal, that results of another were copied from, and how many. Append-only."""
+    """A sealed evaluation from which another copied results: its seal, and the number of predictions. Append-only."""
 
     __tablename__ = "evaluation_source"
 
@@ -733,10 +739,10 @@ class EvaluationSource(Base):
 
 
 class Withdrawal(Base):
-    """A sealed evaluation that no longer counts: it was wrong, or another replaces it. Append-only.
+    """A sealed evaluation that no longer counts: it was wrong, or another one replaces it. Append-only.
 
-    `superseded_by`: the seal of its replacement. `actor`: the account that withdrew it. The newest row of an evaluation
-    counts.
+    `superseded_by`: seal of the replacement. `actor`: the account that withdrew it. Only the newest row of an
+    evaluation counts.
     """
 
     __tablename__ = "withdrawal"
@@ -756,11 +762,11 @@ class Withdrawal(Base):
 
 
 class ChainLink(Base):
-    """A seal, folder, withdrawal or snapshot in the order in which they were made. Append-only.
+    """A seal, folder, withdrawal or snapshot, in the order of their creation. Append-only.
 
-    `subject`: the digest of the sealed thing. `labels`: for a seal, the digest of the requester and this registry's
-    names for model and benchmark, which the seal leaves out; for a folder, its evaluation's seal. `digest` covers all
-    columns, and through `previous` every earlier link.
+    `subject`: digest of the object. `labels`: for a seal, the digest of the requester and of this registry's names for
+    model and benchmark, which the seal leaves out; for a folder, the evaluation's seal. `digest` covers all columns,
+    and through `previous` every earlier link.
     """
 
     __tablename__ = "chain_link"
@@ -778,7 +784,7 @@ class ChainLink(Base):
 class ChainSignature(Base):
     """A signature of the chain's head.
 
-    `statement` is the signed text, `public_key` the key's PEM, `key` its fingerprint, and `signature` base64.
+    `statement`: the signed text. `public_key`: the key as PEM; `key`: its fingerprint. `signature`: in base64.
     """
 
     __tablename__ = "chain_signature"
@@ -795,7 +801,7 @@ class ChainSignature(Base):
 
 
 class SubjectCategory(Base):
-    """The category in which a subject counts. `source` names the author of the grouping."""
+    """The category of a subject. `source`: the author of the grouping."""
 
     __tablename__ = "subject_category"
 
@@ -805,14 +811,14 @@ class SubjectCategory(Base):
 
 
 class EvaluationMetric(Base):
-    """A metric of an evaluation over a scope: "all", "unflagged", "subject:…". Append-only.
+    """A metric of an evaluation over a scope: "all", "unflagged" or "subject:…". Append-only.
 
-    `value` NULL: undefined; `n` is the number of questions.
+    `value` NULL: undefined. `n`: number of questions.
     """
 
     __tablename__ = "evaluation_metric"
     __table_args__ = (
-        # The leaderboard sorts by one metric over all questions.
+        # For the leaderboard, which sorts by one metric over all questions.
         Index(
             "ix_evaluation_metric_metric",
             "metric",
@@ -832,18 +838,18 @@ class EvaluationMetric(Base):
     interval_low: Mapped[float | None] = mapped_column(Double)
     interval_high: Mapped[float | None] = mapped_column(Double)
     computed_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
-    # NULL: no interval was looked for yet. "none": looked for, and not stated, since it would not cover.
+    # NULL: no interval was computed yet. "none": no interval is stated, because it would not cover the value reliably.
     interval_method: Mapped[str | None] = mapped_column(Text)
     interval_resamples: Mapped[int | None] = mapped_column(Integer)
     interval_seed: Mapped[int | None] = mapped_column(Integer)
     code_version: Mapped[str | None] = mapped_column(Text)
-    """The code that computed the value: version and commit. NULL: computed before that was kept."""
+    """Version and commit of the code that computed the value. NULL for values from before this column."""
 
 
 class QuestionPride(Base):
-    """PriDe's answer to one question, which depends on the other questions; written when the evaluation is sealed.
+    """PriDe's answer to one question, which depends on the other questions; stored when the evaluation is sealed.
 
-    `estimation`: the question is in the set that the prior was estimated from. `correct` NULL: probabilities lack.
+    `estimation`: whether the prior was estimated from this question. `correct` NULL: probabilities are missing.
     """
 
     __tablename__ = "question_pride"
@@ -860,7 +866,7 @@ class QuestionPride(Base):
 
 
 class Analysis(Base):
-    """A further result computed from a sealed evaluation, with all of its inputs. Append-only."""
+    """Another result computed from a sealed evaluation, with all of its inputs. Append-only."""
 
     __tablename__ = "analysis"
     __table_args__ = (UniqueConstraint("evaluation_id", "kind", "parameters_digest"),)
@@ -889,9 +895,9 @@ class Suite(Base):
 
 
 class Board(Base):
-    """A suite on certain benchmark versions, with the columns to show. The newest version of a name is served.
+    """A suite on certain benchmark versions, with the columns to show. The newest version of each name is used.
 
-    The digest covers the definition and the contents of the benchmarks, so that nothing behind a board can change.
+    The digest covers the definition and the contents of the benchmarks, so that nothing a board depends on can change.
     """
 
     __tablename__ = "board"
@@ -910,7 +916,10 @@ class Board(Base):
 
 
 class BoardEntry(Base):
-    """One evaluation that a board requires of every model; entries of one task and variants are pooled by question."""
+    """One evaluation that a board requires of every model.
+
+    Entries with the same task and variants pool their questions.
+    """
 
     __tablename__ = "board_entry"
 
@@ -929,9 +938,9 @@ class BoardEntry(Base):
 
 
 class BoardSnapshot(Base):
-    """A board at one time: made when an evaluation of it is sealed, and kept for good.
+    """A board at one time, made when an evaluation of it is sealed, and stored permanently.
 
-    `digest` is over `document`: the definition, the rows, and the seals of the evaluations they come from.
+    `digest` covers `document`: the definition, the rows, and the seals of their evaluations.
     """
 
     __tablename__ = "board_snapshot"
@@ -947,11 +956,11 @@ class BoardSnapshot(Base):
 
 
 class BoardStanding(Base):
-    """A model revision's value in one column of a snapshot, with its rank among the complete ones.
+    """A model revision's value in one column of a snapshot, with its rank among the complete models.
 
     `value` NULL: a part of it is missing or undefined. Ranks are NULL until every entry of the board is sealed.
-    `rank_low` … `rank_high`: percentile interval of the rank. Models of one `tier` are not distinguished. Both are for
-    each model by itself, `all_rank_low`, `all_rank_high` and `all_tier` for all models at once.
+    `rank_low` … `rank_high`: percentile interval of the rank. Models of one `tier` cannot be distinguished. These are
+    for each model separately; `all_rank_low`, `all_rank_high` and `all_tier` are for all models together.
     """
 
     __tablename__ = "board_standing"
@@ -977,10 +986,10 @@ class BoardStanding(Base):
 
 
 class PublishedResult(Base):
-    """A number as a paper prints it. Never mixed with measured ones.
+    """A number printed in a paper, which is never mixed with measured numbers.
 
-    `printed` keeps the digits. `metric` is the paper's name; `registry_metric` and `registry_value` are ours, in our
-    unit, if the two mean the same. `ordinal`: line of the transcription.
+    `printed`: with the paper's digits. `metric`: the paper's name; `registry_metric` and `registry_value`: our metric
+    of the same meaning, and the value in our unit, if there is one. `ordinal`: line of the transcription.
     """
 
     __tablename__ = "published_result"

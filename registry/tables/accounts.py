@@ -1,6 +1,6 @@
 """The tables of accounts and their requests: accounts, tokens, audit, submissions, saved queries.
 
-No documented view reads them, and they are no part of a result: an evaluation keeps its requester's name as text.
+No documented view reads them, and they are not part of any result: an evaluation stores its requester's name as text.
 """
 
 from datetime import datetime
@@ -26,18 +26,18 @@ OUTCOMES: Final = ("done", "refused")
 
 
 class Role(Base):
-    """The rights of an account."""
+    """A role, which determines the rights of an account."""
 
     __tablename__ = "role"
 
     name: Mapped[str] = mapped_column(Text, primary_key=True)
     rank: Mapped[int] = mapped_column(SmallInteger, unique=True)
-    """An account has the rights of all lower ranks."""
+    """An account also has the rights of all lower ranks."""
     description: Mapped[str] = mapped_column(Text)
 
 
 class Account(Base):
-    """A person or a program."""
+    """A person or a program that can sign in or use tokens."""
 
     __tablename__ = "account"
 
@@ -45,27 +45,27 @@ class Account(Base):
     name: Mapped[str] = mapped_column(Text, unique=True)
     role: Mapped[str] = mapped_column(ForeignKey("role.name"))
     password_hash: Mapped[str | None] = mapped_column(Text)
-    """Argon2id in PHC form; NULL: it signs in through the provider of single sign-on, or only uses tokens."""
+    """Argon2id in PHC form; NULL if the account uses single sign-on, or only tokens."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     last_login_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     disabled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """From then on neither password nor token works."""
+    """Time from which neither password nor tokens work."""
 
     sessions: Mapped[list["BrowserSession"]] = relationship(back_populates="account", cascade="all, delete-orphan")
     identities: Mapped[list["AccountIdentity"]] = relationship(back_populates="account", cascade="all, delete-orphan")
 
 
 class AccountIdentity(Base):
-    """A person at an OpenID Connect provider who signs in as an account, identified by issuer and subject alone."""
+    """A person at an OpenID Connect provider who signs in as an account, identified only by issuer and subject."""
 
     __tablename__ = "account_identity"
     __table_args__ = (UniqueConstraint("issuer", "subject"), UniqueConstraint("account_id", "issuer"))
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     issuer: Mapped[str] = mapped_column(Text)
-    """As the provider writes it in its tokens."""
+    """The issuer as written in the provider's tokens."""
     subject: Mapped[str] = mapped_column(Text)
-    """The person's identifier at the issuer, which is never given to another: the claim `sub`."""
+    """The claim `sub`: the person's identifier at the issuer, which is never reassigned."""
     account_id: Mapped[int] = mapped_column(ForeignKey("account.id"))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
@@ -73,21 +73,21 @@ class AccountIdentity(Base):
 
 
 class BrowserSession(Base):
-    """A browser that an account is signed in on. Without its row no cookie works, however often it was copied."""
+    """A browser in which an account is signed in. A cookie works only while its row exists."""
 
     __tablename__ = "browser_session"
 
     digest: Mapped[str] = mapped_column(Digest, primary_key=True)
-    """SHA-256 of the secret in the browser's cookie, which is not kept."""
+    """SHA-256 of the secret in the browser's cookie, which is not stored."""
     account_id: Mapped[int] = mapped_column(ForeignKey("account.id"), index=True)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
-    """When the account signed in: the session ends some time after it, whatever its browser does."""
+    """Time of signing in; the session ends a fixed time later."""
 
     account: Mapped[Account] = relationship(back_populates="sessions")
 
 
 class ApiToken(Base):
-    """A secret that acts for an account, within `scopes`. Only its SHA-256 and its first letters are stored.
+    """A secret that grants an account's rights within `scopes`. Only its SHA-256 and its first letters are stored.
 
     It works until `expires_at` (NULL: never expires) or `revoked_at`.
     """
@@ -98,13 +98,13 @@ class ApiToken(Base):
     account_id: Mapped[int] = mapped_column(ForeignKey("account.id"), index=True)
     name: Mapped[str] = mapped_column(Text)
     hint: Mapped[str] = mapped_column(Text)
-    """Its first letters, by which its owner recognises it."""
+    """First letters of the secret, by which its owner can recognise it."""
     digest: Mapped[str] = mapped_column(Digest, unique=True)
-    """SHA-256 of the secret, which is not kept."""
+    """SHA-256 of the secret, which is not stored."""
     scopes: Mapped[Any] = mapped_column(JsonDocument)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """NULL: no end."""
+    """NULL: never expires."""
     last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
@@ -112,11 +112,7 @@ class ApiToken(Base):
 
 
 class AuditEvent(Base):
-    """An action of an account, or its refusal. Append-only.
-
-    `actor`: the account's name at the time, or "anonymous", or "command line"; `action`: such as "submission.approve";
-    `target`: the thing that was changed, as text. `details` never contains a secret.
-    """
+    """An action of an account, or the refusal of one. Append-only."""
 
     __tablename__ = "audit_event"
     __table_args__ = (
@@ -131,24 +127,24 @@ class AuditEvent(Base):
     account_id: Mapped[int | None] = mapped_column(ForeignKey("account.id"))
     api_token_id: Mapped[int | None] = mapped_column(ForeignKey("api_token.id"))
     actor: Mapped[str] = mapped_column(Text)
-    """The account's name at the time, "anonymous", or "command line"."""
+    """Name of the account at the time, "anonymous", or "command line"."""
     action: Mapped[str] = mapped_column(Text)
-    """Such as "submission.approve"."""
+    """A name such as "submission.approve"."""
     target: Mapped[str | None] = mapped_column(Text)
-    """The thing that was changed, as text."""
+    """The object of the action, as text."""
     outcome: Mapped[str] = mapped_column(Text)
     address: Mapped[str | None] = mapped_column(Text)
     details: Mapped[Any | None] = mapped_column(JsonDocument)
-    """Never a secret."""
+    """Never contains a secret."""
 
 
 class Submission(Base):
     """A request to evaluate a model on a suite, and a maintainer's decision.
 
     `model`: the arguments of `models add` (name, kind, location, revision, dtype …), checked on request; never a path
-    on the server. `estimate`: the estimate shown to the maintainer who decided.
-    `finished_at`: when the last of its evaluations ended, with or without success.
-    `anonymous`: its evaluations do not carry the submitter's name. `conflict_of_interest`: as in an evaluation.
+    on the server. `estimate`: the estimate that the deciding maintainer saw. `finished_at`: when the last of its
+    evaluations ended, successfully or not. `anonymous`: whether its evaluations omit the submitter's name.
+    `conflict_of_interest`: as in an evaluation.
     """
 
     __tablename__ = "submission"
@@ -179,7 +175,7 @@ class Submission(Base):
 
 
 class SubmissionEvaluation(Base):
-    """An evaluation that belongs to an approved submission; several may share one."""
+    """An evaluation of an approved submission; several submissions may share one."""
 
     __tablename__ = "submission_evaluation"
 
@@ -188,9 +184,9 @@ class SubmissionEvaluation(Base):
 
 
 class SavedQuery(Base):
-    """A query of the SQL page with a permanent link. The text never changes; its owner may give it another name.
+    """A query on the SQL page with a permanent link. Its text never changes, but its owner may rename it.
 
-    `public`: anyone who may use the SQL page may open it, not only its owner.
+    `public`: whether everyone who may use the SQL page may open it, or only its owner.
     """
 
     __tablename__ = "saved_query"

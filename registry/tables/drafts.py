@@ -1,4 +1,4 @@
-"""The table of answers whose shard is not done yet."""
+"""The table of answers in shards that are still in progress."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from registry.db import Base, Digest, JsonDocument, RowId
 class Draft(Base):
     """A model's answer to one prompt of a shard in progress.
 
-    `fingerprint`: digest of the engine that wrote it; answers of another engine are not used. `written`: the text, a
-    separate thought, the reason for its end, tokens and seconds.
+    `fingerprint`: digest of the engine that wrote it; other engines do not use it. `written`: the text, a separate
+    thought, the reason why it ended, tokens and seconds.
     """
 
     __tablename__ = "draft"

@@ -1,7 +1,7 @@
 """The tables of models that providers serve for money: rate limits of keys, calls, batches, budgets.
 
-A call is stored before it is made, so that it is known whatever happens to its worker, and no answered prompt is
-requested twice.
+A call is stored before it is made, so that it is known even if its worker dies, and no answered prompt is requested
+again.
 """
 
 from datetime import datetime
@@ -30,24 +30,24 @@ BUDGET_KINDS: Final = ("evaluation", "submission", "account")
 
 
 class RateLimit(Base):
-    """When the next request with a key may begin, over all workers. Times are the database's."""
+    """The times from which the next request with a key may begin, for all workers, by the database's clock."""
 
     __tablename__ = "rate_limit"
 
     key: Mapped[str] = mapped_column(Text, primary_key=True)
-    """The place of the key, such as `env:EXAMPLE_API_KEY`: never the key."""
+    """Where the key is found, such as `env:EXAMPLE_API_KEY`; never the key itself."""
     requests_free_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    """Until when the requests that were let through use the limit up."""
+    """Time until which earlier requests use up the limit of requests."""
     tokens_free_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    """The same of tokens."""
+    """Time until which earlier requests use up the limit of tokens."""
     not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """The provider requires a wait until then."""
+    """End of a wait that the provider required."""
 
 
 class ProviderCall(Base):
     """One request for the answer to one prompt. Money is in the currency of the price list.
 
-    `begun`: its outcome is not known, because it is under way, alone or in a batch, or its worker died.
+    `begun`: its outcome is not known, because it is in progress, alone or in a batch, or because its worker died.
     """
 
     __tablename__ = "provider_call"
@@ -59,7 +59,7 @@ class ProviderCall(Base):
         one_of("outcome", CALL_OUTCOMES),
         CheckConstraint("(state = 'answered') = (text IS NOT NULL)", name="text"),
         Index("ix_provider_call_prompt", "evaluation_id", "question_id", "variant"),
-        # A prompt has one answer.
+        # Each prompt has at most one answer.
         Index(
             "uq_provider_call_answer",
             "evaluation_id",
@@ -79,40 +79,40 @@ class ProviderCall(Base):
     begun_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     cost_limit: Mapped[float | None] = mapped_column(Double)
-    """The most it can cost; NULL: the price list does not have the model."""
+    """Maximum cost; NULL if the price list does not contain the model."""
     cost: Mapped[float | None] = mapped_column(Double)
     """NULL: not known."""
     prompt_tokens: Mapped[int | None] = mapped_column(Integer)
     cached_tokens: Mapped[int | None] = mapped_column(Integer)
-    """Tokens of the prompt that were in the provider's cache."""
+    """Number of tokens of the prompt that were in the provider's cache."""
     written_tokens: Mapped[int | None] = mapped_column(Integer)
-    """Tokens of the answer, hidden reasoning included."""
+    """Number of tokens of the answer, including hidden reasoning."""
     reasoning_tokens: Mapped[int | None] = mapped_column(Integer)
-    """Those written that are not shown."""
+    """Number of written tokens that are not shown."""
     outcome: Mapped[str | None] = mapped_column(Text)
     stop_reason: Mapped[str | None] = mapped_column(Text)
-    """In the provider's own word."""
+    """The provider's own word for it."""
     served_model: Mapped[str | None] = mapped_column(Text)
-    """Name of the model that answered, as the provider gave it."""
+    """Name of the model that answered, according to the provider."""
     system_fingerprint: Mapped[str | None] = mapped_column(Text)
     text: Mapped[str | None] = mapped_column(Text)
     reasoning: Mapped[str | None] = mapped_column(Text)
-    """The thought that the provider returns apart from the text, whole or as a summary."""
+    """The thought that the provider returns separately from the text, complete or as a summary."""
     error: Mapped[str | None] = mapped_column(Text)
 
 
 class ProviderBatch(Base):
     """Calls of one shard that are sent to a provider together; they are `begun` until the batch has ended.
 
-    `written`: nothing was sent. `sent`: the request that makes it is in progress, or its answer was lost. `submitted`:
-    the provider has it. `ended`: the results of its calls are stored.
+    `written`: nothing was sent yet. `sent`: the request that creates the batch is in progress, or its response was
+    lost. `submitted`: the provider has the batch. `ended`: the results of its calls are stored.
     """
 
     __tablename__ = "provider_batch"
     __table_args__ = (
         one_of("state", BATCH_STATES),
         CheckConstraint("state <> 'submitted' OR remote_id IS NOT NULL", name="remote_id"),
-        # A shard waits for one batch at a time.
+        # A shard has at most one batch in progress.
         Index(
             "uq_provider_batch_open",
             "shard_id",
@@ -126,29 +126,29 @@ class ProviderBatch(Base):
     evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), index=True)
     shard_id: Mapped[int] = mapped_column(ForeignKey("shard.id"))
     tag: Mapped[str] = mapped_column(Text)
-    """Begins the name of each of its requests, so that a batch whose number was lost is found at the provider."""
+    """Prefix of the names of its requests, by which a batch with a lost id can be found at the provider."""
     requests: Mapped[int] = mapped_column(Integer)
     state: Mapped[str] = mapped_column(Text, default="written")
     remote_id: Mapped[str | None] = mapped_column(Text)
-    """The provider's name for it."""
+    """The provider's id of the batch."""
     written_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     sent_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class Budget(Base):
-    """The most that an evaluation, a submission or an account's evaluations may cost, in the price list's currency."""
+    """Maximum cost of an evaluation, a submission or an account's evaluations, in the price list's currency."""
 
     __tablename__ = "budget"
     __table_args__ = (one_of("kind", BUDGET_KINDS), CheckConstraint("amount >= 0", name="amount"))
 
     kind: Mapped[str] = mapped_column(Text, primary_key=True)
     subject: Mapped[str] = mapped_column(Text, primary_key=True)
-    """Number of the evaluation or submission; name of the account."""
+    """Number of the evaluation or submission, or name of the account."""
     amount: Mapped[float] = mapped_column(Double)
     spent: Mapped[float] = mapped_column(Double, default=0.0)
-    """By calls that have ended; one whose cost is not known counts as the most it can have cost."""
+    """Cost of calls that have ended; a call of unknown cost counts with its maximum."""
     held: Mapped[float] = mapped_column(Double, default=0.0)
-    """The most that calls under way can cost."""
+    """Maximum cost of calls in progress."""
     refused: Mapped[float | None] = mapped_column(Double)
-    """The most that the last refused call could have cost; None if no call was refused."""
+    """Maximum cost of the last call that was refused; NULL if none was."""
