@@ -3,7 +3,7 @@
 A variant kind is a small pure function of (question, parameters): the same arguments give the same variants on any
 machine, at any time. Nothing here uses the database. Orders contain option ordinals by position; inserted options are
 negative. Seeded shuffles sort the shown items by SHA-256 of `seed:kind:question_id:variant:item`; an item is an option
-ordinal or the name of an inserted option. `VariantShown` only names templates, which change the words; they are applied
+ordinal or the name of an inserted option. A template, which changes the words, is part of `VariantShown` and is applied
 when the prompt is built.
 
 With `repeats`, a parameter of every kind, each prompt is used several times: docs/decisions/0110-repeats.md.
