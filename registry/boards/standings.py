@@ -612,8 +612,8 @@ def _average_tasks(
     weights: None for the unweighted mean. A share of the first mean is computed from the two means over tasks.
     """
 
-    def by_row(unit_counts: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-        return zip(*([of_task[row] for row in rows] for of_task in unit_counts), strict=True)
+    def by_row(of_tasks: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        return zip(*([of_task[row] for row in rows] for of_task in of_tasks), strict=True)
 
     standings_by_row = list(by_row(task.standings for task in tasks))
     averaged = [_value_over(metric, standings, weights) for standings in standings_by_row]
