@@ -39,9 +39,9 @@ COUNTED: Final = {
 }
 AT_LEAST: Final = {"if": 35, "you": 80}
 AT_MOST: Final = {"where": 15, "what": 8}
-"""Per 10,000 words of the reading path."""
+"""Highest rates in 10,000 words of the reading path."""
 LONG_AT_MOST: Final = 20
-"""Sentences of more than LONG_WORDS words, in all that is read."""
+"""Largest number of sentences with more than LONG_WORDS words."""
 
 HABITS: Final = {
     r"\bbeside\b(?! the point)": "next to, with",
@@ -63,12 +63,15 @@ HABITS: Final = {
     r"\bnobody (?:has )?ask(?:s|ed)\b": "nobody has tested",
     r"\bit stands to\b|\bstands? (?:in|on|under|above|below|behind) (?:it|the|its|a|every|each)\b": "is in, is shown",
 }
-"""A habit, and its replacement. `^` is the beginning of a sentence."""
+"""Pattern of a habit → its replacement. `^` is the beginning of a sentence."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph, an item, a cell, a message. place: file and line, or a command."""
+    """A paragraph, list item, table cell or message.
+
+    place: file and line, or a command.
+    """
 
     group: str
     place: str
@@ -95,7 +98,7 @@ def is_generated(page: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Return Markdown without its marks: code is one word, a link its text."""
+    """Return Markdown without its markup: code becomes one word, and a link its text."""
     text = re.sub(r"\$[^$\n]+\$", "formula", text)
     text = re.sub(r"`+[^`]+`+", "Code", text)  # a sentence may begin with it
     text = re.sub(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])", r"\1", text)
@@ -141,7 +144,7 @@ def read_document(path: Path) -> Iterator[Text]:
 
 
 def read_template(path: Path) -> Iterator[Text]:
-    """Yield a template's texts between its tags."""
+    """Yield the texts between the tags of a template."""
     page = path.read_text(encoding="utf-8")
     keep = "\n"
     page = re.sub(
@@ -161,7 +164,7 @@ def read_template(path: Path) -> Iterator[Text]:
 
 
 def read_command(words: tuple[str, ...], command: click.Command) -> Iterator[Text]:
-    """Yield the help of a command, of its options, and of the commands in it."""
+    """Yield the help of a command, its options and its subcommands."""
     place = " ".join(("shuffleboard", *words))
     for paragraph in (command.help or "").split("\n\n"):
         if not paragraph.strip().startswith("\b"):
@@ -178,7 +181,7 @@ def read_command(words: tuple[str, ...], command: click.Command) -> Iterator[Tex
 
 
 def read_module(path: Path) -> Iterator[Text]:
-    """Yield the texts of the errors that a module raises."""
+    """Yield the messages of the errors that a module raises."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         values: list[ast.expr] = []
@@ -201,7 +204,7 @@ def read_module(path: Path) -> Iterator[Text]:
 
 
 def texts() -> list[Text]:
-    """Return all texts that somebody reads."""
+    """Return all texts that are checked."""
     found: list[Text] = []
     for page in documents():
         found += read_document(page)

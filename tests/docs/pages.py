@@ -1,4 +1,4 @@
-"""The documentation as the tests read it: pages, their sections, tables, links and code blocks."""
+"""Reads the pages of the documentation: their sections, tables, links and code blocks."""
 
 import importlib.util
 import itertools
@@ -17,12 +17,12 @@ _HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 
 
 def pages() -> list[Path]:
-    """Return every Markdown page that ships."""
+    """Return every Markdown page of the repository."""
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *list_docs()]
 
 
 def list_docs() -> list[Path]:
-    """Return every page under docs/, without the static files, which contain none."""
+    """Return every page under docs/, except in the folder of static files."""
     return sorted(path for path in DOCS.rglob("*.md") if not path.is_relative_to(DOCS / "_static"))
 
 
@@ -32,9 +32,10 @@ def read(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: `info` is the rest of the opening fence.
+    """A fenced block; `info` is the rest of the opening fence.
 
-    line: of the opening fence, from 1. comments: the texts of the HTML comments on the lines right before it.
+    line: number of the opening fence's line, from 1.
+    comments: the texts of the HTML comments on the lines immediately before the block.
     """
 
     info: str
@@ -49,7 +50,7 @@ class Block:
 
 
 def blocks(path: Path, info: str | None = None) -> list[Block]:
-    """Return the fenced blocks of a page, or only blocks whose info string is `info`, without indentation."""
+    """Return the fenced blocks of a page without indentation, or only those with the info string `info`."""
     page = read(path)
     found = []
     for match in _BLOCK.finditer(page):
@@ -62,7 +63,7 @@ def blocks(path: Path, info: str | None = None) -> list[Block]:
 
 
 def comments(path: Path) -> list[tuple[int, str]]:
-    """Return the HTML comments of a page that fill a line outside blocks, with the numbers of their lines, from 1."""
+    """Return the HTML comments of a page that fill a line outside blocks, with their line numbers from 1."""
     outside = _BLOCK.sub(lambda match: "\n" * match[0].count("\n"), read(path)).splitlines()
     found = [(number, _COMMENT.fullmatch(line)) for number, line in enumerate(outside, 1)]
     return [(number, match[1]) for number, match in found if match is not None]
@@ -74,7 +75,7 @@ def omit_blocks(path: Path) -> str:
 
 
 def sections(path: Path) -> dict[str, str]:
-    """Return second-level heading → the text below it."""
+    """Return the text below each second-level heading."""
     parts = re.split(r"^## (.+)$", read(path), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -98,13 +99,13 @@ def anchors(path: Path) -> set[str]:
 
 
 def slug(heading: str) -> str:
-    """Return a heading's anchor: lower case, punctuation gone, blanks as dashes."""
+    """Return the anchor of a heading: in lower case, without punctuation, with dashes for spaces."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 @lru_cache(maxsize=1)
 def generator() -> ModuleType:
-    """Return docs/generate.py, which is a script and in no package."""
+    """Return docs/generate.py, a script that is in no package, as a module."""
     spec = importlib.util.spec_from_file_location("generate_docs", DOCS / "generate.py")
     assert spec is not None
     assert spec.loader is not None

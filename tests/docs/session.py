@@ -61,14 +61,14 @@ SHOWN: Final = (
     *("json", "jsonl", "toml", "yaml", "csv"),
     *("dockerfile", "ini", "nginx", "html", "http", "r", "diff"),
 )
-"""Languages of blocks that are looked at only; those in the second line are parsed."""
+"""Languages of blocks that do not run; blocks in the languages of the second line are parsed."""
 BLOCK_S: Final = 600.0
 SERVER_S: Final = 180.0
 STOP_S: Final = 15.0
 NOWHERE: Final = "http://127.0.0.1:9"
-"""A proxy that is not there: programs that look beyond this machine fail at once."""
+"""A proxy that does not exist, so that programs that connect to other hosts fail at once."""
 
-# Exported values and the folder go on from block to block, as in one terminal; an error names its command.
+# Exported variables and the folder persist from block to block, as in one terminal; an error names its command.
 PROLOGUE: Final = """\
 unset BASH_ENV
 [ -f "$BLOCK_STATE" ] && . "$BLOCK_STATE"
@@ -80,7 +80,7 @@ trap 'declare -px >"$BLOCK_STATE"; printf "cd %q\\n" "$PWD" >>"$BLOCK_STATE"' EX
 
 @dataclass(frozen=True)
 class Setup:
-    """A comment that has functions of `tests.docs.setups` called."""
+    """A comment that names functions of `tests.docs.setups` to call."""
 
     names: tuple[str, ...]
     line: int
@@ -106,7 +106,7 @@ def read_text(block: Block, key: str) -> str | None:
 
 
 def engines(page: Path) -> list[str]:
-    """Return the engines that a page is followed on."""
+    """Return the engines on which a page is followed."""
     before_blocks = {block.line - 1 - k for block in blocks(page) for k in range(len(block.comments))}
     named = [
         comment.partition(": ")[2]
@@ -120,9 +120,9 @@ def engines(page: Path) -> list[str]:
 
 
 def list_followed(*, guides: bool) -> list[tuple[str, str]]:
-    """Return the pages with something to do, by their place in the repository, each with an engine.
+    """Return the paths of the pages that contain something to run, each with an engine.
 
-    guides: the tutorial and pages in subfolders of docs/; else all others.
+    guides: whether to return the tutorial and pages in subfolders of docs/, or all other pages.
     """
     chosen = [
         page
@@ -150,16 +150,16 @@ def check_parses(block: Block) -> None:
 
 @dataclass
 class Servers:
-    """The resources that sessions share: programs, and servers that are started when a page needs them."""
+    """Resources that sessions share: programs, and servers that are started when a page needs them."""
 
     programs: tuple[Path, ...]
-    """Folders of programs, among them a `shuffleboard` that has its modules loaded."""
+    """Folders of programs, among them a `shuffleboard` that has loaded its modules."""
     python: Path
-    """Program to start in place of its Python."""
+    """Program that replaces Python on pages."""
     postgresql: Callable[[], str]
-    """Starts a database `shuffleboard` with the schema on a server of the documentation's own; its host and port."""
+    """Makes a database `shuffleboard` with the schema on the documentation's server, and returns its host and port."""
     redis: Callable[[], str]
-    """The same for an empty Redis."""
+    """Starts or empties the documentation's Redis, and returns its host and port."""
 
 
 @dataclass
@@ -168,20 +168,20 @@ class Session:
 
     page: Path
     folder: Path
-    """The reader's."""
+    """The folder in which the reader works."""
     engine_name: str
     servers: Servers
     sqlite_template: Path
     fixture: Callable[[str], Any]
-    """A fixture by its name, for setups."""
+    """Returns a fixture by its name, for setups."""
     private: Path
-    """The harness's."""
+    """The folder for the tests' own files."""
     printed: str | None = ""
-    """By the block before; None if that was not run."""
+    """The output of the block before; None if that block was not run."""
     ports: dict[str, int] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     resources: ExitStack = field(default_factory=ExitStack)
-    """Resources that setups opened, closed when the page ends."""
+    """Resources that setups opened, which are closed when the page ends."""
     _running: list["subprocess.Popen[bytes]"] = field(default_factory=list)
     _started: int = 0
     _databases: str = ""
@@ -240,14 +240,14 @@ class Session:
         return get_engine(self.url.replace("postgresql://", "postgresql+psycopg://"))
 
     def port_of(self, url: str) -> int:
-        """Return the port of the test's server in place of the page's server at `url`."""
+        """Return the port of the test's server that replaces the page's server at `url`."""
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
         if origin not in self.ports:
             self.ports[origin] = services.free_port()
         return self.ports[origin]
 
     def here(self, shown: str) -> str:
-        """Return a text of the page with its servers replaced by the tests' servers."""
+        """Return a text of the page in which the page's servers are replaced by the tests' servers."""
         for origin, port in self.ports.items():
             shown = re.sub(rf"{re.escape(origin)}(?![\w:])", f"http://127.0.0.1:{port}", shown)
             written = urlsplit(origin).port
@@ -291,7 +291,7 @@ class Session:
             if self.printed is not None:
                 self._check_printed(block)
         elif read_text(block, "not run") is not None or read_text(block, "database") not in (None, self.engine_name):
-            self.printed = None  # nor is its output checked
+            self.printed = None  # its output is not checked either
         elif name is not None:
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -321,7 +321,7 @@ class Session:
         self._server(block, script, until)
 
     def _console(self, block: Block) -> None:
-        """Run each command by itself and compare its output with the lines below it."""
+        """Run each command separately and compare its output with the lines below it."""
         for command, shown in console_commands(block.text):
             fails = any(re.match(r"Error\b", line) for line in shown)
             self._command(block, command, fails=fails)
@@ -329,7 +329,7 @@ class Session:
                 self._fail(block, command, "prints something else than the page shows")
 
     def _query(self, block: Block) -> None:
-        # A colon within a literal would be taken for a parameter.
+        # A colon within a literal would be read as a parameter.
         statement = text(block.text.strip().rstrip(";").replace(":", "\\:"))
         try:
             with read_session(self.engine) as session:
@@ -361,7 +361,7 @@ class Session:
     # Processes
 
     def _command(self, block: Block, script: str, *, fails: bool = False) -> None:
-        """Run a script to its end."""
+        """Run a script and wait for its end."""
         hands, keyboard = pty.openpty()
         typed = read_text(block, "typed")
         try:
@@ -397,7 +397,7 @@ class Session:
         self.printed = output.read_text(errors="replace")
 
     def serve(self, *urls: str) -> None:
-        """Serve the page's registry at the page's addresses; for setups."""
+        """Serve the page's registry at the page's addresses, for setups."""
         port = self.port_of(urls[0])
         for url in urls:
             self.ports["{0.scheme}://{0.netloc}".format(urlsplit(url))] = port
@@ -426,7 +426,7 @@ class Session:
         return process, output
 
     def stop(self) -> None:
-        """End every started process, as the page's reader would."""
+        """Stop every started process as the page's reader would."""
         for process in self._running:
             _signal_group(process, signal.SIGTERM)
         deadline = time.monotonic() + STOP_S
@@ -441,7 +441,7 @@ class Session:
         self._running.clear()
 
     def close(self) -> None:
-        """End all processes of this page, at once: the website takes two seconds to stop in good order."""
+        """Kill all processes of this page, since the website takes two seconds to stop cleanly."""
         self._kill()
         self.resources.close()
         self.engine.dispose()
@@ -450,7 +450,10 @@ class Session:
         return f"{self.page.relative_to(ROOT) if self.page.is_relative_to(ROOT) else self.page.name}:{line}"
 
     def _fail(self, block: Block, command: str, what: str, line: int = 0) -> None:
-        """Fail the test. line: of the block, from 1; 0: all of it."""
+        """Fail the test.
+
+        line: the line of the block, from 1; 0 for the whole block.
+        """
         pytest.fail(
             f"{self._place(block.line + line)} ({self.engine_name}): {what}\n\n{command.rstrip()}\n\n"
             f"--- printed:\n{shorten(self.printed or '')}",
@@ -504,25 +507,25 @@ def console_commands(shown: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def shorten(printed: str, most: int = 5000) -> str:
-    """Return a text, without its middle if it is long."""
+    """Return a text, without its middle if the text is long."""
     return printed if len(printed) <= most else f"{printed[: most // 2]}\n…\n{printed[-most // 2 :]}"
 
 
 def squeeze(line: str) -> str:
-    """Return a line with one blank for each run of them."""
+    """Return a line with each run of spaces replaced by one space."""
     return re.sub(r"\s+", " ", line).strip()
 
 
 def pattern(line: str) -> re.Pattern[str]:
-    """Return the pattern that a line of a page stands for."""
+    """Return the pattern that a line of a page represents."""
     return re.compile(".*".join(re.escape(part) for part in squeeze(line).split("…")))
 
 
 def matches(shown: list[str], printed: list[str]) -> bool:
-    """Return whether the lines shown are all that was printed; empty lines do not count."""
+    """Return whether the printed lines match the lines shown, apart from empty lines."""
     printed = [squeeze(line) for line in printed if line.strip()]
     shown = [line for line in shown if line.strip()]
-    reached = {0}  # how many of the lines printed are accounted for
+    reached = {0}  # number of printed lines that have been matched
     for line in shown:
         if line.strip() == "…":
             reached = set(range(min(reached), len(printed) + 1)) if reached else reached

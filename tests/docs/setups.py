@@ -1,4 +1,4 @@
-"""Preparations of a page's registry before its first command, by the names in `<!-- setup: NAME -->`."""
+"""Functions that prepare a page's registry before its first command, by the names in `<!-- setup: NAME -->`."""
 
 import csv
 import gzip
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
 DATA = ROOT / "tests" / "data"
 ADDRESSES = ("http://127.0.0.1:8000", "https://board.example.org")
-"""Addresses of the website on pages."""
+"""Addresses of the website that pages show."""
 ON_THE_HUB = ("HuggingFaceTB/SmolLM2-135M", "HuggingFaceTB/SmolLM2-135M-Instruct")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def write_block(folder: Path, page: str, info: str, name: str) -> Path:
-    """Write the only block of a kind on a page to a file; return its path."""
+    """Write a page's only block with an info string to a file; return its path."""
     (block,) = blocks(DOCS / page, info)
     path = folder / name
     path.write_text(block.text, encoding="utf-8")
@@ -70,7 +70,7 @@ def fill(engine: Engine, folder: Path) -> list[int]:
 
 
 def write_questions(folder: Path) -> Path:
-    """Write twelve questions of MMLU with five examples to `questions.jsonl`, without them to `questions.csv`."""
+    """Write twelve questions of MMLU to `questions.jsonl` with five examples, and to `questions.csv` without."""
     lines = [json.loads(line) for line in MMLU.read_text(encoding="utf-8").splitlines()]
     asked = [line for line in lines if line["split"] != "fewshot"][:12]
     examples = [line for line in lines if line["split"] == "fewshot" and line["subject"] == asked[0]["subject"]][:5]
@@ -99,17 +99,17 @@ def helm_run(session: "Session") -> None:
 
 
 def my_questions(session: "Session") -> None:
-    """Write `questions.jsonl`, of twelve questions and five examples, and the questions as `questions.csv`."""
+    """Write twelve questions with five examples to `questions.jsonl`, and the questions to `questions.csv`."""
     write_questions(session.folder)
 
 
 def my_model_folder(session: "Session") -> None:
-    """Copy the folder `my-model`: a random model of a real architecture, so small that it scores at once."""
+    """Copy the folder `my-model`: a random model of a real architecture that is small enough to score at once."""
     shutil.copytree(session.fixture("tiny_folder"), session.folder / "my-model")
 
 
 def an_adapter(session: "Session") -> None:
-    """Write the folders `my-model` and `lora`, an adapter of it, and `questions.jsonl`."""
+    """Write the folder `my-model`, the folder `lora` with an adapter of that model, and `questions.jsonl`."""
     from tests.support.adapters import train_adapter
 
     my_model_folder(session)
@@ -123,7 +123,7 @@ def converted_model(session: "Session") -> None:
 
 
 def models_and_benchmarks_on_a_hub(session: "Session") -> None:
-    """Start a hub with SmolLM2, and with ARC-Challenge and WinoGrande in full size with made-up questions."""
+    """Start a hub with SmolLM2, ARC-Challenge and WinoGrande, the benchmarks in full size with made-up questions."""
     hub = session.resources.enter_context(stand_in())
     for name in ("arc-challenge", "winogrande"):
         recipe = recipe_named(name)
@@ -145,7 +145,7 @@ def checkout(session: "Session") -> None:
 
 
 def model_files(session: "Session") -> None:
-    """Write the folder `my-model`, a GGUF file, and two folders that are refused: `old-model` and `no-tokenizer`."""
+    """Write the folder `my-model`, a GGUF file, and the folders `old-model` and `no-tokenizer`, which are refused."""
     my_model_folder(session)
     gguf = session.fixture("smollm2_gguf")
     (session.folder / gguf.name).symlink_to(gguf)
@@ -156,7 +156,7 @@ def model_files(session: "Session") -> None:
 
 
 def hub(session: "Session") -> None:
-    """Fill the cache with the hub's models and files that pages name; all of them are the tiny model."""
+    """Fill the cache with the hub's models and files that pages name, all of which are the tiny model."""
     cache = session.private / "hub"
     for name in ON_THE_HUB:
         model = cache / f"models--{name.replace('/', '--')}"
@@ -175,7 +175,7 @@ def documented_examples(session: "Session") -> None:
 
 
 def a_board(session: "Session") -> None:
-    """Store the documentation's own examples, and a board `main` of both models."""
+    """Store the documentation's own examples, and a board `main` with both models."""
     documented_examples(session)
     suite = SuiteDefinition(name="core", variants=("cyclic",), tasks=[{"benchmark": "capitals"}])
     board = BoardDefinition(
@@ -188,7 +188,7 @@ def a_board(session: "Session") -> None:
 
 
 def capitals(session: "Session") -> None:
-    """Store the benchmark `capitals` alone."""
+    """Store only the benchmark `capitals`."""
     example_files(session)
     _import(session, "capitals", session.folder / "capitals.jsonl")
 
@@ -200,14 +200,14 @@ def my_benchmark(session: "Session") -> None:
 
 
 def my_model(session: "Session") -> None:
-    """Add the model `my-model`, ready to be scored; it has no files, so only `work_done` can score it."""
+    """Add the model `my-model`, ready to be scored, but without files, so that only `work_done` can score it."""
     _add_model(session, "my-model")
 
 
 def scored(session: "Session") -> None:
     """Copy a registry in which a real worker scored `my-model` on `my-benchmark`, on SQLite only.
 
-    Evaluations 1 to 3 are replicates under `cyclic`. The folder `my-model` and `questions.jsonl` are there.
+    Evaluations 1 to 3 are replicates under `cyclic`. The session's folder has `my-model` and `questions.jsonl`.
     """
     assert session.engine_name == "sqlite", "a scored registry is copied as a file"
     my_questions(session)
@@ -216,12 +216,12 @@ def scored(session: "Session") -> None:
 
 
 def real_model(session: "Session") -> None:
-    """Require the package with SmolLM2, as `make setup` installs it."""
+    """Check that the package with SmolLM2 is installed, as `make setup` does it."""
     assert session.fixture("smollm2_gguf").exists()
 
 
 def asked_twice(session: "Session") -> None:
-    """Store the benchmark `capitals`, and another model's answers to it under both protocols that a page compares."""
+    """Store the benchmark `capitals` and another model's answers to it under the two protocols that a page compares."""
     capitals(session)
     _answered(session, "capitals", (("symbols", 0), ("symbols", 5)))
 
@@ -230,7 +230,7 @@ def asked_twice(session: "Session") -> None:
 
 
 def work_done(session: "Session") -> None:
-    """Score and seal all queued evaluations, by a worker without a model."""
+    """Score and seal all queued evaluations with a worker that has no model."""
     settings = Settings(home=session.home, poll_seconds=0.05)
     loop = WorkerLoop(session.engine, settings, FakeScorer(), ["cpu", "gpu"])
     loop.start()
@@ -241,7 +241,7 @@ def work_done(session: "Session") -> None:
 
 
 def nonsenseqa_answered(session: "Session") -> None:
-    """Store another model's answers to `nonsenseqa`, all right, under the two protocols that pages compare on it."""
+    """Store another model's answers to `nonsenseqa`, all right, under the two protocols that pages compare."""
     _answered(session, "nonsenseqa", (("select-letter", 5), ("match-dash", 5)))
 
 
@@ -257,7 +257,7 @@ def stopped(session: "Session") -> None:
 
 
 def hosted_model(session: "Session") -> None:
-    """Start the service that pages call api.example.org, with the model llama-3.1-8b and a required key."""
+    """Start the service that pages call api.example.org, which has the model llama-3.1-8b and requires a key."""
     key = "key-of-the-tests"
     server = session.resources.enter_context(serve_scripted_server(VllmServer("llama-3.1-8b", api_key=key)))
     session.ports["https://api.example.org"] = urlsplit(server.url).port or 0
@@ -265,7 +265,7 @@ def hosted_model(session: "Session") -> None:
 
 
 def empty_postgresql(session: "Session") -> None:
-    """Make an empty database `shuffleboard` on db.example.org, and the role of its future owner."""
+    """Make an empty database `shuffleboard` on db.example.org, and the role that will own it."""
     if session.engine_name == "sqlite":
         services.postgres_execute(
             session.here("postgresql://postgres@db.example.org/postgres"),
@@ -277,7 +277,7 @@ def empty_postgresql(session: "Session") -> None:
 
 
 def token(session: "Session") -> None:
-    """Set the variable TOKEN to a token of an admin who may do everything."""
+    """Set the variable TOKEN to an admin's token with all scopes."""
     with write_session(session.engine) as transaction:
         ada = create_account(transaction, "ada", "admin")
         _, session.environment["TOKEN"] = issue_token(transaction, ada, "documentation", SCOPES)
@@ -292,7 +292,7 @@ def my_suite(session: "Session") -> None:
 
 
 def asked_before(session: "Session") -> None:
-    """Make submission 1, of somebody else."""
+    """Make submission 1, from another account."""
     with write_session(session.engine) as transaction:
         grace = viewer_of_account(create_account(transaction, "grace", "submitter"))
         request_submission(
@@ -312,7 +312,7 @@ def roles(session: "Session") -> None:
 
 
 def files_of_suites(session: "Session") -> None:
-    """Store small benchmarks under the suites' names, and write files as they are before an import."""
+    """Store small benchmarks under the names of the suites' benchmarks, and write the files that imports read."""
 
     def write(name: str, subjects: Sequence[str] = ("physics",), options: int = 4, examples: int = 5) -> Path:
         lines = [
@@ -345,7 +345,7 @@ def asked_in_all_orders(session: "Session") -> None:
 
 
 def files_of_the_measured_run(session: "Session") -> None:
-    """Write a few questions into each of the measured files, by their names."""
+    """Write a few questions to each file that the measured run names."""
 
     def write(name: str, options: int = 4, **changes: Any) -> Path:
         return write_lines(session.folder / name, [question(number, options=options, **changes) for number in range(6)])
@@ -359,7 +359,7 @@ def files_of_the_measured_run(session: "Session") -> None:
 
 
 def _answered(session: "Session", benchmark: str, protocols: Sequence[tuple[str, int]]) -> None:
-    """Store right answers of the model `their-model` to every question of a benchmark, wherever the answer is moved."""
+    """Store right answers of the model `their-model` under `answer-moving` to every question of a benchmark."""
     with write_session(session.engine) as transaction:
         add_revision(transaction, "their-model", RevisionRequest("external"))
         version = find_version(transaction, benchmark)

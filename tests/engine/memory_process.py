@@ -1,8 +1,8 @@
 """Scores questions of five options in all 120 orders, under several limits.
 
-`memory_process.py MIB:THREADS:QUESTIONS[:fast] …`: prints a line for each, with the peak memory of scoring in MiB,
-without the loaded model, and the engine's weights and mode. Each is scored in its own fork: otherwise one would reuse
-the memory that another freed.
+`memory_process.py MIB:THREADS:QUESTIONS[:fast] …` prints a line for each argument, with the peak memory of scoring in
+MiB, without the loaded model, and the engine's weights and mode. Each run has its own forked process, since otherwise
+it would reuse memory that another run freed.
 """
 
 import json
@@ -21,7 +21,7 @@ SIZES = {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 8, 
 
 
 def prompts(question: int) -> list[TokenisedPrompt]:
-    """Return shared examples, then a question's own tokens and its options in all orders."""
+    """Return prompts with shared examples, a question's own tokens, and its options in all orders."""
     rng = Random(0)
 
     def tokens(count: int) -> list[int]:
@@ -48,7 +48,7 @@ def measure(loaded: LoadedModel, limit_mb: int, threads: int, questions: int, *,
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # no others may run when the process is forked
+    torch.set_num_threads(1)  # no other threads may run when the process is forked
     loaded = as_loaded(random_model("llama", **SIZES))
     for asked in sys.argv[1:]:
         limit, threads, questions, *mode = asked.split(":")

@@ -41,19 +41,19 @@ PROTOCOLS = ("symbols", "hybrid", "cloze")
 SHOTS = (0, 0, 0, 1, 2, 5)
 PACKAGED = {"smollm2": SMOLLM2, "gemma3": GEMMA3}
 MEMORY_BYTES = 8 << 30
-"""Enough for the states of a text as long as the model's context."""
+"""Memory for the cached states of a text as long as the model's context."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A prompt, and whether whole continuations are scored after it or their first tokens."""
+    """A prompt, and whether to score its whole continuations or only their first tokens."""
 
     prompt: ScoringPrompt
     whole: bool
 
 
 def question_prompts(rng: Random, count: int, *, orders: int = 4) -> list[Asked]:
-    """Return questions of both samples, in some orders under a protocol with some examples; a few cut off early."""
+    """Return questions of both samples in some orders under a protocol with some examples; a few are cut off early."""
     files = [read_questions(SAMPLES / name, None, None) for name in ("mmlu.jsonl", "csqa.jsonl")]
     kind = parse_variants("full")
     asked: list[Asked] = []
@@ -72,7 +72,7 @@ def question_prompts(rng: Random, count: int, *, orders: int = 4) -> list[Asked]
 
 
 def long_prompts(loaded: LoadedModel, lengths: Sequence[int]) -> list[Asked]:
-    """Return texts of about these numbers of tokens, and never more; all have the same beginning."""
+    """Return texts of at most and about these numbers of tokens, which all have the same beginning."""
     texts = [asked.prompt.text for asked in question_prompts(Random(7), 600, orders=1)]
     encode = encoder(loaded.tokenizer)
     asked = []
@@ -80,7 +80,7 @@ def long_prompts(loaded: LoadedModel, lengths: Sequence[int]) -> list[Asked]:
         text = ""
         for part in texts:
             words = [*part.split(" "), "\n\n"]
-            # Nearly there, one word at a time; continuations of a few tokens follow.
+            # Add one word at a time near the limit; continuations of a few tokens follow.
             nearly = len(encode(text + part)) > length - 8
             for piece in words if nearly else [" ".join(words)]:
                 if len(encode(text + " " + piece)) > length - 8:
@@ -94,7 +94,7 @@ def long_prompts(loaded: LoadedModel, lengths: Sequence[int]) -> list[Asked]:
 
 @dataclass
 class Comparison:
-    """How often a prompt was scored again, and how often with other bits; the largest difference of a log-probability."""
+    """Numbers of repeated scores and of those that differ in any bit, and the largest difference."""
 
     scored: int = 0
     other: list[int] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Comparison:
 
 
 def score(engine: TrieEngine, asked: Sequence[Asked]) -> list[list[float]]:
-    """Score as a worker scores shards: first tokens and whole continuations in separate calls."""
+    """Score first tokens and whole continuations in separate calls, as a worker scores shards."""
     numbers: list[list[float]] = [[] for _ in asked]
     for whole in (False, True):
         places = [place for place, item in enumerate(asked) if item.whole == whole]
@@ -129,7 +129,7 @@ def alone(engine: TrieEngine, asked: Sequence[Asked]) -> list[list[float]]:
 def compare(
     engine: TrieEngine, asked: Sequence[Asked], expected: Sequence[Sequence[float]], parts: Sequence[Sequence[int]]
 ) -> Comparison:
-    """Score the prompts of each part together, one part after the other."""
+    """Score the prompts of each part together, part after part, and compare the results with the expected ones."""
     found = Comparison()
     for part in parts:
         for place, values in zip(part, score(engine, [asked[place] for place in part]), strict=True):
@@ -141,7 +141,7 @@ def compare(
 
 
 def batches(rng: Random, count: int) -> list[list[int]]:
-    """Return all prompts in random order, cut at random."""
+    """Return all prompts in random order, in batches of random sizes."""
     order, parts = rng.sample(range(count), count), []
     while order:
         size = rng.choice((1, 2, 5, 17, 60))
@@ -151,7 +151,7 @@ def batches(rng: Random, count: int) -> list[list[int]]:
 
 
 def shards(rng: Random, asked: Sequence[Asked]) -> list[list[int]]:
-    """Return whole questions in random order, cut at random."""
+    """Return all questions in random order, in shards of random sizes."""
     questions: dict[Any, list[int]] = {}
     for place, item in enumerate(asked):
         questions.setdefault(item.prompt.group, []).append(place)
@@ -161,7 +161,7 @@ def shards(rng: Random, asked: Sequence[Asked]) -> list[list[int]]:
 
 
 def schedules(rng: Random, asked: Sequence[Asked]) -> Iterator[tuple[str, list[list[int]], int, int]]:
-    """Yield (name, parts, tokens of a pass, threads)."""
+    """Yield (name, parts, tokens per pass, threads)."""
     everything = [list(range(len(asked)))]
     yield "all in one trie", everything, 2048, 1
     yield "all in one trie, short passes, 2 threads", everything, 160, 2

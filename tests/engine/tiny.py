@@ -14,7 +14,7 @@ from workers.engine.reference import next_token_logprobs
 VOCABULARY = 97
 CONTEXT = 512
 WINDOW = 9
-"""Far less than the prompts of the tests are long."""
+"""Length of sliding windows, far less than the length of the tests' prompts."""
 
 COMMON = {
     "vocab_size": VOCABULARY,
@@ -28,12 +28,12 @@ COMMON = {
     "bos_token_id": 1,
     "eos_token_id": 2,
     "pad_token_id": 0,
-    "initializer_range": 0.3,  # large enough that every layer matters
+    "initializer_range": 0.3,  # large enough for every layer to affect the result
 }
 MIXED_LAYERS = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
 FROM_LAYER_1 = {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}
 
-# If a type has a feature of its own, it is turned on.
+# Features that only one type has are turned on.
 OWN: dict[str, dict[str, Any]] = {
     "cohere": {"logit_scale": 0.3},
     "exaone4": {"sliding_window": WINDOW, "sliding_window_pattern": 2},
@@ -66,12 +66,12 @@ OWN: dict[str, dict[str, Any]] = {
 
 @lru_cache(maxsize=4)
 def tiny_model(model_type: str, dtype: torch.dtype = torch.float32) -> LoadedModel:
-    """Return a random model of a type; the same one each time."""
+    """Return a random model of a type, the same one each time."""
     return as_loaded(random_model(model_type, dtype))
 
 
 def random_model(model_type: str, dtype: torch.dtype = torch.float32, **own: Any) -> Any:
-    """Return the model with other parameters."""
+    """Return a random model of a type with changed parameters of its configuration."""
     config = AutoConfig.for_model(model_type, **(COMMON | OWN.get(model_type, {}) | own))
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -88,7 +88,7 @@ def as_loaded(model: Any, tokenizer: Any = None) -> LoadedModel:
 
 
 def random_prompts(seed: int, prompts: int = 30, *, tokens: int = 24) -> list[TokenisedPrompt]:
-    """Return prompts that mostly continue a part of another: shared beginnings, prefixes of others, and duplicates."""
+    """Return prompts that mostly continue a part of another; some are prefixes of another, or duplicates."""
     rng = Random(seed)
     sequences = [[rng.randrange(3, VOCABULARY) for _ in range(rng.randint(1, tokens))]]
     while len(sequences) < prompts:
@@ -100,7 +100,7 @@ def random_prompts(seed: int, prompts: int = 30, *, tokens: int = 24) -> list[To
 
 
 def reference(loaded: LoadedModel, prompts: Sequence[TokenisedPrompt]) -> list[list[float]]:
-    """Return log-probabilities from one forward pass per prompt."""
+    """Return log-probabilities from a separate forward pass for each prompt."""
     found: dict[tuple[int, ...], torch.Tensor] = {}
     for prompt in prompts:
         context = tuple(prompt.context)
@@ -110,7 +110,7 @@ def reference(loaded: LoadedModel, prompts: Sequence[TokenisedPrompt]) -> list[l
 
 
 def unique_tokens(prompts: Sequence[TokenisedPrompt]) -> int:
-    """Count the nodes of the prompts' trie as sets of beginnings."""
+    """Count the nodes of the prompts' trie as the set of all prefixes."""
     return len({tuple(prompt.context[:end]) for prompt in prompts for end in range(1, len(prompt.context) + 1)})
 
 

@@ -1,4 +1,4 @@
-"""Small tokenizers of the kinds that models come with, trained here."""
+"""Small tokenizers of the kinds that common models have, trained here."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -15,7 +15,7 @@ CORPUS = [
     "Question: an apple costs 3.50 euros; how much do 12 cost?\nAnswer: 42.00\n\nWho wrote 'Faust'?\n\n\nIt wasn't me.",
 ]
 
-# Llama 3's: words take one sign before them, and signs the line breaks behind them.
+# Llama 3's pattern: a word includes one sign before it, and signs include the line breaks after them.
 LLAMA3 = Regex(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -47,7 +47,7 @@ def _llama3(size: int) -> Tokenizer:
 
 
 def _gemma(size: int) -> Tokenizer:
-    """Return a tokenizer for which the whole text is one word: blanks are characters like others."""
+    """Return a tokenizer that treats a whole text as one word, in which spaces are ordinary characters."""
     tokenizer = Tokenizer(models.BPE(unk_token="<pad>"))
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
     tokenizer.decoder = decoders.Replace("▁", " ")
@@ -57,14 +57,14 @@ def _gemma(size: int) -> Tokenizer:
 
 
 def _llama2(size: int) -> Tokenizer:
-    """Return a tokenizer that puts a blank before the text."""
+    """Return a tokenizer that adds a space before the text."""
     tokenizer = Tokenizer(models.BPE(unk_token="<pad>"))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     return _bpe(tokenizer, size, [])
 
 
 def _sentencepiece(size: int) -> Tokenizer:
-    """Return a tokenizer that puts a blank before the text and each word, and separates line breaks."""
+    """Return a tokenizer that adds a space before the text and each word, and separates line breaks."""
     tokenizer = Tokenizer(models.BPE(unk_token="<pad>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Metaspace(prepend_scheme="first"), pre_tokenizers.Split("\n", "isolated")]
@@ -74,7 +74,7 @@ def _sentencepiece(size: int) -> Tokenizer:
 
 
 def _ending(size: int) -> Tokenizer:
-    """Return a tokenizer that ends every text with a token."""
+    """Return a tokenizer that adds a token after every text."""
     tokenizer = _gpt2(size)
     tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
     return tokenizer
@@ -99,7 +99,7 @@ def tokenizer_of_kind(kind: str, size: int = 400) -> Any:
 
 @lru_cache
 def letters(**special: str) -> Any:
-    """Return a tokenizer with one token for each letter of the tiny models' vocabulary; it merges only the pair `ab`.
+    """Return a tokenizer with a token for each letter of the tiny models' vocabulary, which merges only the pair `ab`.
 
     special: letters for special tokens, such as bos_token; the tokenizer adds none to a text.
     """

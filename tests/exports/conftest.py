@@ -1,4 +1,4 @@
-"""A registry with texts that readers like to mistake for something else, for all three audiences."""
+"""Fixtures for a registry with texts that readers of files often misinterpret, and with something for each audience."""
 
 import json
 from collections.abc import Callable
@@ -36,7 +36,7 @@ TEXTS = ["NA", "=1+1", "", "None", "a,b", 'say "x"\nthen', "true", "0012", "\u00
 
 @dataclass(frozen=True)
 class Filled:
-    """A registry with evaluations: `odd` of model m, cyclic, and of model n; `club` for members; `secret` hidden."""
+    """A registry with evaluations: `odd` of models m (cyclic) and n, `club` for members only, and `secret`, hidden."""
 
     url: str
     engine: Engine
@@ -47,7 +47,7 @@ class Filled:
 
 
 def _lines(*, weights: bool) -> list[dict[str, Any]]:
-    """Return the three cyclic orders of the three questions, answered by turns."""
+    """Return answers in the three cyclic orders of the three questions, a different one each time."""
     found: list[dict[str, Any]] = []
     for question in ODD:
         for variant in range(3):
@@ -94,7 +94,7 @@ def fill(url: str, folder: Path) -> Filled:
 
 
 def many_evaluations(url: str, folder: Path, number: int) -> Registry:
-    """Return a registry with evaluations of as many models: three questions, cyclic orders, two answers to each."""
+    """Return a registry with evaluations of this number of models on three questions, in cyclic orders."""
     registry = Registry(url, folder)
     registry.benchmark("odd", ODD)
     for model in range(number):

@@ -1,6 +1,6 @@
-"""Fuzzes every door of the website: `python -m tests.fuzz --engine postgresql --requests 20000`.
+"""Fuzzes every input of the website: `python -m tests.fuzz --engine postgresql --requests 20000`.
 
-Ends with status 1 when a request was answered with a server error.
+Exits with status 1 if a request was answered with a server error.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     cheapest = {name: getattr(profiles.CHEAPEST, name) for name in ("time_cost", "memory_cost", "parallelism")}
-    logging.disable()  # a traceback for each fault would bury the table of them
+    logging.disable()  # tracebacks of the faults would bury the table
     begun = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="shuffleboard-fuzz-") as name,

@@ -1,7 +1,7 @@
-"""Requests that no user sends: every route with a hostile value in every parameter, through every door.
+"""Hostile requests: every route with a hostile value in every parameter, of every kind.
 
-A door is an entry for values: path, query string, form, JSON document or file. A page's parameters are
-recorded while it answers, so that a new page is fuzzed without being named here.
+A door is a place for values: path, query string, form, JSON document or file. A page's parameters are recorded while it
+is answered, so that a new page is fuzzed without being listed here.
 """
 
 import json
@@ -75,7 +75,7 @@ DOCUMENTS: Final[dict[str, str]] = {
     "a list": '["a"]',
     "an object": "{}",
 }
-"""Name → hostile JSON document, in the form that is sent."""
+"""Name → hostile JSON document as text."""
 FILES: Final[dict[str, bytes]] = {
     name: text.encode(errors="surrogatepass")
     for name, text in {
@@ -100,14 +100,17 @@ FILES: Final[dict[str, bytes]] = {
         "half a line": QUESTION[:30],
     }.items()
 } | {"not UTF-8": b"\xff\xfe\0", "half an archive": b"PK\x03\x04" + b"\0" * 100, "half a Parquet file": b"PAR1\0\0"}
-"""Name → content of an uploaded file."""
+"""Name → contents of an uploaded file."""
 
 UNASKED: Final = frozenset({"static"})
 
 
 @dataclass(frozen=True)
 class Door:
-    """One parameter of a route. kind: path, query, form, json or file; name: "" for the body as a whole."""
+    """A parameter of a route.
+
+    kind: path, query, form, json or file. name: empty for the body as a whole.
+    """
 
     endpoint: str
     method: str
@@ -117,7 +120,7 @@ class Door:
 
 @dataclass(frozen=True)
 class Fault:
-    """A request that was answered with a server error, and its cause."""
+    """A request that was answered with a server error, and the error's cause."""
 
     door: Door
     value: str
@@ -130,7 +133,7 @@ class Fault:
 
 
 def fill(engine: Engine, folder: Path) -> dict[str, Sequence[Any]]:
-    """Fill an empty registry with something of everything; return name of a parameter → right values for it."""
+    """Fill an empty registry with rows of every kind; return valid values by the name of the parameter."""
     seeded = seed(engine, folder)
     load(Site(engine, seeded, FlaskClient(Flask("none"))))
     with write_session(engine) as session:
@@ -188,7 +191,7 @@ def fill(engine: Engine, folder: Path) -> dict[str, Sequence[Any]]:
         "again": [PASSWORD],
         "next": ["/queue"],
         "url": ["https://hook.example/"],
-        "q": ["SELECT DISTINCT"],  # refused soon: running a query takes longer than all the rest
+        "q": ["SELECT DISTINCT"],  # refused at once, since running a query takes longer than everything else
         "query": ["SELECT DISTINCT"],
         "options": [4],
         "benchmarks": [["capitals"]],
@@ -196,7 +199,7 @@ def fill(engine: Engine, folder: Path) -> dict[str, Sequence[Any]]:
 
 
 class _Noting(ImmutableMultiDict[str, str]):
-    """Parameters that record which of them were read."""
+    """Request parameters that record which of them were read."""
 
     asked: Final[deque[str]] = deque(maxlen=1000)
 
@@ -216,7 +219,7 @@ class _NotingRequest(Request):
 
 @dataclass
 class Fuzz:
-    """A source of hostile requests to a site, one after another."""
+    """A generator of hostile requests to a site."""
 
     app: Flask
     right: dict[str, Sequence[Any]]
@@ -226,7 +229,7 @@ class Fuzz:
     doors: list[Door] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Make tokens for every role, and find the doors in routes and in the API's types."""
+        """Make tokens for every role, and find the parameters in routes and in the API's types."""
         self.random = random.Random(self.seed)
         self.engine: Engine = self.app.extensions["shuffleboard_engine"]
         with read_session(self.engine) as session:
@@ -262,9 +265,9 @@ class Fuzz:
         self.waiting.extend((door, value) for value in values)
 
     def run(self, requests: int) -> list[Fault]:
-        """Send this many requests: first each value at each door once, in a random order; then drawn ones.
+        """Send this number of requests: first each value for each parameter once, then random combinations.
 
-        Return the requests that were answered with a server error.
+        Returns the requests that were answered with a server error.
         """
         got_request_exception.connect(self._note_error, self.app)
         with _alone():
@@ -292,7 +295,7 @@ class Fuzz:
         known = [other for other in self.doors if (other.endpoint, other.method) == (door.endpoint, door.method)]
 
         def filled(kind: str, hostile: Callable[[str], Any]) -> dict[str, Any]:
-            """Return right values for all parameters but the hostile one, or now and then for none."""
+            """Return valid values for all parameters except the hostile one, or now and then no other values."""
             names = {other.name for other in known if other.kind == kind and other.name not in ("", "unknown")}
             if kind == "query" and door.kind != "query":
                 names = set()
@@ -384,7 +387,7 @@ class Fuzz:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Block all requests to other hosts: addresses are made up."""
+    """Block all requests to other hosts, since addresses are made up."""
     import socket
 
     def resolve(host: str, *_arguments: object, **_options: object) -> Any:
@@ -395,5 +398,5 @@ def _alone() -> Iterator[None]:
 
 
 def site(url: str, home: Path, **settings: Any) -> Flask:
-    """Return the application over a filled registry."""
+    """Return an application on a filled registry."""
     return create_app(Settings(home=home, rate_limits=False, **settings), database_url=url)

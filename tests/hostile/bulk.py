@@ -1,4 +1,4 @@
-"""Documents of 60 MB with tiny values, each for an importer: small to send, large to read."""
+"""Documents of 60 MB with tiny values for each importer, which are small to send but large to read."""
 
 import gzip
 import json
@@ -36,7 +36,7 @@ def _text(name: str, before: str, after: str, piece: str = PIECES["objects"]) ->
 
 
 def _lines(folder: Path, size: int) -> Path:
-    """Write records of a few bytes, each a line."""
+    """Write records of a few bytes, one per line."""
     path = folder / "lines.jsonl"
     path.write_text('{"":0}\n' * (size // 7), encoding="utf-8")
     return path
@@ -49,7 +49,7 @@ def _pack_lines(folder: Path, size: int) -> Path:
 
 
 def _questions(folder: Path, size: int) -> Path:
-    """Write honest questions, as short as can be."""
+    """Write valid questions that are as short as possible."""
     path = folder / "questions.jsonl"
     line = '{{"id":"{}","subject":null,"question":"q","options":["a","b"],"answer":0}}\n'
     path.write_text("".join(line.format(number) for number in range(size // 75)), encoding="utf-8")
@@ -69,7 +69,7 @@ def _heading(folder: Path, size: int) -> Path:
 
 
 def _entries(folder: Path, size: int) -> Path:
-    """Return an archive of many entries."""
+    """Write an archive with a large number of entries."""
     path = folder / "entries.eval"
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(size // 400):
@@ -78,7 +78,7 @@ def _entries(folder: Path, size: int) -> Path:
 
 
 def _entry(folder: Path, size: int) -> Path:
-    """Return an archive whose only entry is large when unpacked."""
+    """Write an archive whose only entry is large when unpacked."""
     path = folder / "entry.eval"
     header = {"version": 2, "status": "success", "eval": {"task": "t"}}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -88,7 +88,7 @@ def _entry(folder: Path, size: int) -> Path:
 
 
 def _parquet(folder: Path, size: int) -> Path:
-    """Write lists of structures in few bytes."""
+    """Write a Parquet file of a few bytes with long lists of structures."""
     path = folder / "rows.parquet"
     many = size // 20
     structures = pa.StructArray.from_arrays([pa.array([True] * many)], ["a"])
@@ -106,7 +106,7 @@ def _parquet(folder: Path, size: int) -> Path:
 
 
 def _empty_rows(folder: Path, size: int) -> Path:
-    """Write rows without end."""
+    """Write a table with a huge number of empty rows."""
     path = folder / "many.parquet"
     many = size // 8
     pq.write_table(pa.table({"id": pa.array(range(many)), "question": pa.array(["q"] * many)}), path)
@@ -126,7 +126,7 @@ BENCHMARKS: Final[dict[str, Write]] = {
         if name in ("objects", "lists of lists")
     },
 }
-"""Files for the door of benchmarks."""
+"""Files to import as benchmarks."""
 LOGS: Final[dict[str, Write]] = {
     **{f"a document of {name}": _text("log.json", "", "", piece) for name, piece in PIECES.items()},
     "a log of Inspect": _text("log.json", '{"version": 2, "status": "success", "eval": {}, "samples": ', "}"),
@@ -137,4 +137,4 @@ LOGS: Final[dict[str, Write]] = {
     "lines": _lines,
     "a heading": _heading,
 }
-"""Files for the door of recorded outputs."""
+"""Files to import as recorded outputs."""

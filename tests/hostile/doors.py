@@ -1,4 +1,4 @@
-"""Every importer, with an honest document for it, into which hostile values are put."""
+"""Every importer, with a valid document for it in which tests place hostile values."""
 
 import csv
 import io
@@ -30,12 +30,15 @@ BENCHMARK: Final = "csqa"
 FIRST: Final = "csqa-first"
 MODEL: Final = "m"
 Write = Callable[[Path, str], Path]
-"""Writes the text of a document into a folder; returns the path to import."""
+"""Writes a document's text into a folder and returns the path to import."""
 
 
 @dataclass(frozen=True)
 class Importer:
-    """document: an honest one, or a line of one. write: writes its text. read: imports the file."""
+    """An importer and a valid document for it.
+
+    document: the document, or a line of it. write: writes its text. read: imports the file.
+    """
 
     document: Any
     write: Write
@@ -43,7 +46,7 @@ class Importer:
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """Store a benchmark of five questions, one of the first alone, and an external model."""
+    """Store a benchmark of five questions, another with only the first of them, and an external model."""
     path = folder / "questions.jsonl"
     with write_session(engine) as session:
         for name, questions in ((BENCHMARK, QUESTIONS), (FIRST, QUESTIONS[:1])):
@@ -64,7 +67,7 @@ def _file(name: str) -> Write:
 
 
 def _lines(name: str, others: list[Any]) -> Write:
-    """Return a writer of the document as the first line, before honest ones."""
+    """Return a function that writes the document as the first line, followed by valid lines."""
 
     def write(folder: Path, text: str) -> Path:
         lines = [text, *map(json.dumps, others)]
@@ -74,7 +77,7 @@ def _lines(name: str, others: list[Any]) -> Write:
 
 
 def _write_beside(source: Path, name: str) -> Write:
-    """Return a writer of the document as a file of a run's folder."""
+    """Return a function that writes the document as a file in a run's folder."""
 
     def write(folder: Path, text: str) -> Path:
         made = folder / source.name
@@ -86,7 +89,7 @@ def _write_beside(source: Path, name: str) -> Write:
 
 
 def _entry(name: str, entries: Mapping[str, Any]) -> Write:
-    """Return a writer of the document as an entry of an archive."""
+    """Return a function that writes the document as an entry of an archive."""
 
     def write(folder: Path, text: str) -> Path:
         path = folder / "log.eval"
@@ -99,7 +102,7 @@ def _entry(name: str, entries: Mapping[str, Any]) -> Write:
 
 
 def _results_of(program: str, predictions: Path, name: str) -> Write:
-    """Return a function that writes the document as a program's results file, next to its predictions."""
+    """Return a function that writes the document as a program's file of results, next to its file of predictions."""
 
     def write(folder: Path, text: str) -> Path:
         made = folder / program
@@ -111,7 +114,7 @@ def _results_of(program: str, predictions: Path, name: str) -> Write:
 
 
 def _cells(heading: list[str]) -> Write:
-    """Return a writer of the document, an object of cells, as a table."""
+    """Return a function that writes the document, an object of cells, as a table."""
 
     def write(folder: Path, text: str) -> Path:
         try:
@@ -232,7 +235,7 @@ def _inspect() -> dict[str, Any]:
 
 
 def _small(sample: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a sample that are read."""
+    """Return those fields of a sample that the importer reads."""
     keys = ("id", "epoch", "input", "choices", "target", "output", "scores", "metadata", "error")
     return {key: sample[key] for key in keys if key in sample}
 
@@ -342,14 +345,14 @@ IMPORTERS: Final[dict[str, Importer]] = {
 
 @dataclass(frozen=True)
 class Definition:
-    """The text of a definition, one key a line, and the function that reads its file."""
+    """The text of a definition with one key per line, and the function that reads its file."""
 
     text: str
     read: Callable[[Path], Any]
 
     @property
     def keys(self) -> list[str]:
-        """Return the keys that have a value on their line."""
+        """Return the keys whose values are on the same line."""
         return [line.partition(" = ")[0] for line in self.text.splitlines() if " = " in line]
 
     def with_value(self, key: str, value: str) -> str:

@@ -1,4 +1,4 @@
-"""Hostile values, in JSON and in TOML, and their places in a document."""
+"""Hostile values in JSON and TOML, and the places in a document where tests put them."""
 
 import copy
 import json
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 MARK: Final = "\ue000here\ue000"
-"""Placeholder of a hostile value in a document."""
+"""Placeholder for a hostile value in a document."""
 Place = tuple[str | int, ...]
 
 DEEP: Final = 100_000
@@ -69,7 +69,7 @@ TOML_VALUES: Final[dict[str, str]] = {
 
 
 def places(document: Any, *, most: int = 3) -> Iterator[Place]:
-    """Yield every place of a document: each value, but only the first items of a list."""
+    """Yield every place in a document: each value, but only the first items of a list."""
     yield ()
     parts: Sequence[tuple[str | int, Any]] = ()
     if isinstance(document, dict):

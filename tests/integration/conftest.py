@@ -1,4 +1,4 @@
-"""The real model in a test's own data directory."""
+"""Fixtures for tests with the real model."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""The real model under every preset, through the queue; NPSQ compared with an independent program.
+"""Evaluates the real model under every preset through the queue, and compares NPSQ with an independent program.
 
-`python -m tests.integration.presets 24` runs it on that number of questions of each sample and prints the results.
+`python -m tests.integration.presets 24` uses this number of questions of each sample and prints the results.
 """
 
 import json
@@ -31,15 +31,15 @@ from workers.scorer import TransformersScorer
 
 SCORED = ("symbols", "hybrid", "cloze")
 MOST_TOKENS = 512
-"""Of a text: a model that does not stop writes as many as its preset allows."""
+"""Tokens of a written answer at most; a model that does not stop writes as many as its preset allows."""
 BENCHMARKS = {"mmlu": MMLU, "csqa": CSQA}
 
 
 def ask_all(folder: Path, home: Path, questions: int, *, texts: int | None = None) -> dict[tuple[str, str], int]:
     """Evaluate the model in `folder` under every preset; return evaluation ids by (benchmark, preset).
 
-    Scored presets use `choice-only` on `questions` questions of each benchmark, written presets the original order of
-    `texts` questions of the first.
+    Presets that score use `choice-only` on `questions` questions of each benchmark. Presets that write use the original
+    order of `texts` questions of the first benchmark.
     """
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)
@@ -69,16 +69,16 @@ def ask_all(folder: Path, home: Path, questions: int, *, texts: int | None = Non
 
 
 def npsq(with_question: Sequence[float], without: Sequence[float]) -> list[float]:
-    """Return (log P(x|Q,C) − log P(x|C)) / −log P(x|C) of each choice (Cho et al.)."""
+    """Return (log P(x|Q,C) − log P(x|C)) / −log P(x|C) for each choice (Cho et al.)."""
     return [(one - other) / -other for one, other in zip(with_question, without, strict=True)]
 
 
 def compute_witnessed(
     url: str, evaluation_ids: Sequence[int], folder: Path, python: Path
 ) -> list[dict[str, dict[str, float]]]:
-    """Compute npsq_correct and npsq_accuracy from lm-evaluation-harness's log-likelihoods alone.
+    """Compute npsq_correct and npsq_accuracy only from lm-evaluation-harness's log-likelihoods.
 
-    Returns them by evaluation and question. python: an interpreter with the harness.
+    Returns the values by evaluation and question. python: an interpreter with the harness.
     """
     asked: list[list[tuple[str, int, Prompt]]] = []
     with read_session(get_engine(url)) as session:
@@ -98,7 +98,7 @@ def compute_witnessed(
     found = []
     for listed in asked:
         of_evaluation = {}
-        for external_id, answer, _ in listed[::2]:  # each question, then without it
+        for external_id, answer, _ in listed[::2]:  # each question's prompt, then the prompt without the question
             values = npsq(next(logprobs), next(logprobs))
             chosen = values.index(max(values))
             of_evaluation[external_id] = {"npsq_correct": values[answer], "npsq_accuracy": float(chosen == answer)}
@@ -107,7 +107,7 @@ def compute_witnessed(
 
 
 def load(url: str, evaluation_id: int) -> dict[str, dict[str, float]]:
-    """Return the same values as the registry reports them."""
+    """Return the same values as stored in the registry."""
     document = shuffleboard_json("metrics", evaluation_id, "--per-question", database_url=url)
     assert document["complete"]
     return {
@@ -117,7 +117,7 @@ def load(url: str, evaluation_id: int) -> dict[str, dict[str, float]]:
 
 
 def largest_differences(url: str, evaluation_ids: Sequence[int], folder: Path, python: Path = PEER) -> list[float]:
-    """Return the largest difference of stored and computed values over all questions, by evaluation."""
+    """Return the largest difference between stored and computed values over all questions, by evaluation."""
     differences = []
     for evaluation_id, theirs in zip(
         evaluation_ids, compute_witnessed(url, evaluation_ids, folder, python), strict=True
@@ -145,7 +145,7 @@ def main() -> None:
 
 
 def seconds(url: str, evaluation_id: int) -> dict[str, float]:
-    """Return the seconds of generation and of matching."""
+    """Return the seconds that generation and matching took."""
     with get_engine(url).connect() as connection:
         row = connection.exec_driver_sql(
             f"SELECT asking_s, matching_s FROM evaluation_seconds WHERE evaluation_id = {evaluation_id}"
@@ -154,7 +154,7 @@ def seconds(url: str, evaluation_id: int) -> dict[str, float]:
 
 
 def rules(url: str, evaluation_id: int) -> dict[str, int]:
-    """Return the number of texts in which each rule found an answer."""
+    """Return the number of texts in which each rule found the answer."""
     with get_engine(url).connect() as connection:
         rows = connection.exec_driver_sql(
             f"SELECT extraction_rule, prompts FROM extraction_counts WHERE evaluation_id = {evaluation_id}"

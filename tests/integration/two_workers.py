@@ -1,4 +1,4 @@
-"""Two workers that take turns at a queue whose evaluations decide how to go on, with and without failures."""
+"""Two workers that alternate at a queue of evaluations that decide when to stop, with and without failures."""
 
 from unittest.mock import patch
 
@@ -43,7 +43,7 @@ def score_all(engine: Engine, evaluation_id: int, scorer: FakeScorer | None = No
 
 
 def score_in_trouble(engine: Engine, evaluation_id: int, scorer: FakeScorer | None = None) -> None:
-    """Do as score_all, with failures, lost workers, and shards that are finished in another order."""
+    """Score and seal all queued work despite failures, lost workers, and shards that finish in another order."""
     turns = 0
     with patch.object(claims, "BACK_OFF_SECONDS", 0.0):
         while (held := take(engine)) is not None:
@@ -51,7 +51,7 @@ def score_in_trouble(engine: Engine, evaluation_id: int, scorer: FakeScorer | No
             if turns % 4 == 1:
                 with write_session(engine) as session:
                     assert claims.fail(session, held, "out of memory")
-            elif turns % 4 == 2:  # its lease runs out, and another worker has the shard
+            elif turns % 4 == 2:  # its lease expires, and another worker takes the shard
                 with write_session(engine) as session:
                     session.get_one(Shard, held.shard_id).state = "queued"
                     session.get_one(Shard, held.shard_id).lease_until = None
@@ -69,7 +69,7 @@ def score_in_trouble(engine: Engine, evaluation_id: int, scorer: FakeScorer | No
 
 
 def assert_alike(engine: Engine, calm: int, troubled: int) -> None:
-    """Check that both evaluations have the same predictions, leaves, specification and metrics, and verify."""
+    """Check that both evaluations have the same predictions, leaves, specification and metrics, and can be verified."""
     one, two = take_down(engine, calm), take_down(engine, troubled)
     assert two["problems"] == []
     for name in ("predictions", "leaves", "specification", "metrics"):

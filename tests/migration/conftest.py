@@ -1,4 +1,4 @@
-"""A schema that is newer than the databases."""
+"""Fixtures for a schema that is newer than the databases."""
 
 from tests.migration.next_revision import drafted, next_schema
 

@@ -1,4 +1,4 @@
-"""A revision after the newest, for tests that upgrade databases: the table `benchmark` gets a column.
+"""A revision after the newest for tests that upgrade databases, which adds a column to the table `benchmark`.
 
 It is drafted like any other, in a copy of `migrations/`.
 """
@@ -20,7 +20,7 @@ NEXT: Final = "299901010000"
 
 
 def draft_next(folder: Path) -> Path:
-    """Make the folder a copy of `migrations/` with one revision more, and return it."""
+    """Copy `migrations/` into the folder, add a drafted revision, and return the folder."""
     shutil.copytree(draft.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     tables = MetaData(naming_convention=Base.metadata.naming_convention)
     for table in Base.metadata.sorted_tables:
@@ -34,7 +34,7 @@ def draft_next(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def drafted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of `migrations/` with one revision more."""
+    """Return a copy of `migrations/` with a drafted revision."""
     return draft_next(tmp_path_factory.mktemp("drafted") / "migrations")
 
 
@@ -42,9 +42,9 @@ def drafted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def next_schema(
     drafted: Path, sqlite_template: Path, postgresql_template: str, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """Make the drafted revision the code's newest from here on; return the folder with the history.
+    """Make the drafted revision the newest of the code during the test; return the folder with the history.
 
-    It requests the templates of other tests so that they are made before, without it.
+    The fixture requests the templates of other tests so that they are created before, without the revision.
     """
     monkeypatch.setattr(history, "migrations_folder", lambda: drafted)
     return drafted

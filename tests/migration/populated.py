@@ -38,7 +38,7 @@ LONG: Final = 3600.0
 
 
 def populate(engine: Engine, folder: Path) -> None:
-    """Fill a database at this code's schema through the public functions."""
+    """Fill a database at the code's schema through the public functions."""
     lines = [json.loads(line) for line in MMLU.read_text(encoding="utf-8").splitlines()]
     asked = [
         line

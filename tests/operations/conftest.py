@@ -1,4 +1,4 @@
-"""Registries with a row in every table, to be backed up, moved and examined."""
+"""Fixtures for registries with a row in every table, which tests back up, move and examine."""
 
 import shutil
 import sqlite3
@@ -41,14 +41,14 @@ from tests.proof.population import populate
 from tests.support.services import OutsidePostgres, PostgresServer, copy_database, postgres_execute
 
 __all__ = ["drafted", "next_schema"]
-"""Imported fixtures; this file's own need no mention."""
+"""Imported fixtures; the fixtures of this file need not be listed."""
 
 LATER = datetime(2031, 2, 3, 4, 5, 6, 789012, tzinfo=UTC)
-"""A time with all of its digits."""
+"""A time with microseconds."""
 PAST = datetime(2021, 2, 3, tzinfo=UTC)
 
 NUMBERS = {"large": 1e22, "minus zero": -0.0, "whole": 3.0, "third": 1 / 3, "small": 5e-324, "text": "“ä” \n"}
-"""Values that engines write in different ways."""
+"""Values that the engines write in different ways."""
 
 
 def fill(engine: Engine, folder: Path) -> None:
@@ -56,7 +56,7 @@ def fill(engine: Engine, folder: Path) -> None:
     population = populate(engine, folder)
     with write_session(engine) as session:
         withdraw(session, population.source, "its prompts had a typing error: “ä” → 'a'")
-        # An id that is far from the number of rows.
+        # An id that is much larger than the number of rows.
         session.add(Model(id=4000, name="of a high number", parameters=2**62))
         for variants in ("full", "original-inverse"):
             submit(session, EvaluationRequest(model="fake", benchmark="bench", variants=variants, shard_prompts=8))
@@ -135,7 +135,7 @@ def _add_money(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-
 
 @pytest.fixture(scope="session")
 def sqlite_filled_template(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a SQLite file with the full registry, to be copied."""
+    """Return a SQLite file with the full registry, which tests copy."""
     folder = tmp_path_factory.mktemp("filled")
     path = folder / "filled.db"
     shutil.copyfile(sqlite_template, path)
@@ -143,13 +143,13 @@ def sqlite_filled_template(sqlite_template: Path, tmp_path_factory: pytest.TempP
     fill(engine, folder)
     engine.dispose()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file alone is copied
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the main file is copied
     return path
 
 
 @pytest.fixture
 def sqlite_filled(sqlite_filled_template: Path, tmp_path: Path) -> Iterator[Engine]:
-    """Yield a filled registry of the test's own on SQLite."""
+    """Yield a filled registry on SQLite for one test."""
     path = tmp_path / "registry" / "filled.db"
     path.parent.mkdir()
     shutil.copyfile(sqlite_filled_template, path)
@@ -164,7 +164,7 @@ def postgresql_filled_template(
     postgresql_template: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
-    """Yield the name of a database with the full registry, to be copied."""
+    """Yield the name of a PostgreSQL database with the full registry, which tests copy."""
     name = f"{postgresql_template}_filled"
     copy_database(postgres_server.url, name, postgresql_template)
     engine = get_engine(postgres_server.database_url(name))
@@ -178,7 +178,7 @@ def postgresql_filled_template(
 def postgresql_filled(
     postgres_server: PostgresServer | OutsidePostgres, postgresql_filled_template: str
 ) -> Iterator[Engine]:
-    """Yield a filled registry of the test's own on PostgreSQL."""
+    """Yield a filled registry on PostgreSQL for one test."""
     name = f"shuffleboard_filled_{uuid.uuid4().hex}"
     copy_database(postgres_server.url, name, postgresql_filled_template)
     engine = get_engine(postgres_server.database_url(name))
@@ -189,6 +189,6 @@ def postgresql_filled(
 
 @pytest.fixture(params=("sqlite", "postgresql"))
 def filled(request: pytest.FixtureRequest) -> Engine:
-    """Return both of them in turn."""
+    """Return a filled registry on each engine in turn."""
     found: Engine = request.getfixturevalue(f"{request.param}_filled")
     return found

@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis as several hosts reach them: behind TLS, with a password, and no other way in."""
+"""PostgreSQL and Redis as several hosts reach them: with TLS and a password, and in no other way."""
 
 import os
 import pwd
@@ -16,7 +16,7 @@ PASSWORD = "correct horse: 100%"
 
 
 class Authority:
-    """A certificate authority that is trusted by nobody, and one certificate for this machine."""
+    """A certificate authority that nobody trusts, and a certificate for this machine."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -38,7 +38,7 @@ def _openssl(*arguments: str | Path) -> None:
 
 
 class SecuredPostgres(services.PostgresServer):
-    """Takes connections by TLS alone, with a password (SCRAM)."""
+    """A PostgreSQL that accepts only connections by TLS with a password (SCRAM)."""
 
     def __init__(self, authority: Authority) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class SecuredPostgres(services.PostgresServer):
             shutil.copyfile(source, cluster / name)
             (cluster / name).chmod(0o600)
             shutil.chown(cluster / name, user)
-        # A server of one session, to which nobody can connect.
+        # Runs a server of one session, to which nobody can connect.
         statement = f"ALTER ROLE postgres PASSWORD '{PASSWORD}'\n"
         command = [self.programs / "postgres", "--single", "-D", cluster, "postgres"]
         options = services._as_user(self._user())
@@ -74,7 +74,7 @@ class SecuredPostgres(services.PostgresServer):
 
 
 class SecuredRedis(services.RedisServer):
-    """Takes connections by TLS alone, with a password."""
+    """A Redis that accepts only connections by TLS with a password."""
 
     def __init__(self, authority: Authority) -> None:
         super().__init__()

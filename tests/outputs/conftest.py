@@ -1,4 +1,4 @@
-"""Registries to import outputs into."""
+"""Fixtures for registries into which tests import outputs."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ DATA = Path(__file__).parent.parent / "data"
 
 
 class Registry:
-    """A migrated database with the shortcuts of tests of imports."""
+    """A migrated database with helper methods for tests of imports."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url

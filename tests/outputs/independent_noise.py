@@ -18,18 +18,18 @@ from statistics import fmean, stdev
 
 
 def differ(one, other):
-    """Return whether two answers differ; None, an invalid answer, differs from all."""
+    """Return whether two answers differ; an invalid answer, None, differs from every answer."""
     return one is None or one != other
 
 
 def estimate(values):
-    """Return mean and 95 % interval."""
+    """Return the mean and its 95 % interval."""
     mean, half = fmean(values), 1.96 * stdev(values) / sqrt(len(values))
     return mean, (mean - half, mean + half)
 
 
 def record(path):
-    """Return repeats, shuffles: question → its (order, answer)s, both as indices into the original list of options."""
+    """Return repeats and shuffles: question → (order, answer) pairs, as indices into the original options."""
     lines = {}
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         for text in stream:
@@ -48,7 +48,7 @@ def record(path):
 
 
 def noise(path):
-    """Return name → mean and interval: of repeats, of the original and shuffles by order, and between them."""
+    """Return means and intervals of the share of pairs that differ, for repeats and for orders, and of the effect."""
     repeats, shuffles = record(path)
     same, moved = [], []
     for question, asked in repeats.items():

@@ -1,4 +1,4 @@
-"""The questions that the logs in tests/data are of, and copies of the logs with something changed."""
+"""The questions of the logs in tests/data, and copies of these logs with changes."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ INSPECT = DATA / "inspect"
 
 
 def list_known() -> dict[str, KnownQuestion]:
-    """Return the five questions in the form that readers take."""
+    """Return the five questions in the form that readers of logs require."""
     return {
         item["id"]: KnownQuestion(number, item["id"], number, item["question"], tuple(item["options"]), item["answer"])
         for number, item in enumerate(QUESTIONS)
@@ -39,7 +39,7 @@ def read(path: Path) -> Log:
 
 
 def agree(recorded: Iterable[Recorded], stated: float | None = None, file: str = "the log") -> list[Recorded]:
-    """Read labels under the convention that reproduces the log's scores."""
+    """Read labels by the convention that reproduces the log's scores."""
     agreement, prompts, found = Agreement(file), Prompts(), []
     for item in map(order_by_key, recorded):
         if prompts.add(item):
@@ -52,11 +52,11 @@ def agree(recorded: Iterable[Recorded], stated: float | None = None, file: str =
 
 
 GONE: Final = object()
-"""A value with which `place` deletes."""
+"""A value with which `place` deletes an entry."""
 
 
 def place(where: str, value: Any) -> Callable[[Any], None]:
-    """Return a function that sets `value` in a document at a place such as `samples/0/target`."""
+    """Return a function that sets the value at a place in a document, such as `samples/0/target`."""
 
     def change(document: Any) -> None:
         *way, last = [int(key) if key.isdecimal() else key for key in where.split("/")]
@@ -71,9 +71,9 @@ def place(where: str, value: Any) -> Callable[[Any], None]:
 
 
 def helm_copy(folder: Path, run: str, **changes: Callable[[Any], Any]) -> Path:
-    """Return a copy of a run folder.
+    """Copy a run's folder and change some of its files; return the copy.
 
-    changes: file, without .json, to a function that changes or replaces its document.
+    changes: name of a file, without .json, → function that changes or replaces its document.
     """
     made = folder / f"{run}-copy"
     shutil.copytree(HELM / run, made)
@@ -86,7 +86,7 @@ def helm_copy(folder: Path, run: str, **changes: Callable[[Any], Any]) -> Path:
 
 
 def inspect_document(name: str) -> dict[str, Any]:
-    """Return a log as one document, from either of its stored forms."""
+    """Return a log as one document, from either of the two formats."""
     path = INSPECT / name
     if path.suffix == ".json":
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -97,7 +97,7 @@ def inspect_document(name: str) -> dict[str, Any]:
 
 
 def inspect_copy(folder: Path, name: str, change: Callable[[dict[str, Any]], Any]) -> Path:
-    """Return a changed log, as a .json file."""
+    """Write a changed copy of a log as a .json file; return its path."""
     document = inspect_document(name)
     changed = change(document)
     path = folder / "log.json"
@@ -106,7 +106,7 @@ def inspect_copy(folder: Path, name: str, change: Callable[[dict[str, Any]], Any
 
 
 def deflate(folder: Path, document: Mapping[str, Any]) -> Path:
-    """Return a log as an archive of the older compression."""
+    """Write a log as an archive with the older compression; return its path."""
     path = folder / "log.eval"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({key: value for key, value in document.items() if key != "samples"}))

@@ -14,7 +14,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-# Read when the libraries are imported.
+# The libraries read this when they are imported.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -50,7 +50,7 @@ def main() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
 
     prompts = [json.loads(line) for line in sys.stdin if line.strip()]
-    # The harness and its libraries also print; stdout is for the scores.
+    # The harness and its libraries also print, but stdout is reserved for the scores.
     with redirect_stdout(sys.stderr):
         logprobs = harness_logprobs(arguments.model, prompts, arguments.batch_size, arguments.device)
     for values in logprobs:

@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import redirect_stdout
 
-# Read when the libraries are imported.
+# The libraries read this when they are imported.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 

@@ -32,7 +32,7 @@ asked: Counter[str] = Counter()
 
 
 def answer(messages: list[Any], *_: Any) -> ModelOutput:
-    """Answer right if the question is easy, A if the order is hard, else by a draw; now and then give no answer."""
+    """Answer easy questions right and hard orders with A, otherwise at random; now and then give no answer."""
     prompt = messages[-1].text
     asked[prompt] += 1
     question = prompt[prompt.index("How much") : prompt.index("?")]
@@ -45,12 +45,13 @@ def answer(messages: list[Any], *_: Any) -> ModelOutput:
     elif drawn[0] % 2:
         letter = "A"
     output = ModelOutput.from_content("mock", "no idea" if drawn[2] % 16 == 0 else f"ANSWER: {letter}")
-    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # else the mock downloads a tokenizer
+    # Without a usage, the mock downloads a tokenizer.
+    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
     return output
 
 
 def main() -> None:
-    """Run the task, and print the path of its log."""
+    """Run the task, and print a summary of its log."""
     samples = [
         Sample(
             id=f"q{number}",

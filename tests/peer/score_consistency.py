@@ -16,7 +16,7 @@ import lm_eval
 
 
 def harness_module(tasks: str) -> Any:
-    """Return the module in the tasks' YAML. It is found by its path, and imports `utils` from its folder."""
+    """Return the module that the tasks' YAML uses, loaded by its path; it imports `utils` from its folder."""
     score = Path(lm_eval.__file__).parent / "tasks" / "score"
     sys.path[:0] = [str(score), str(score.parent)]
     path = next((score / tasks).glob("utils_*.py"))

@@ -1,4 +1,4 @@
-"""The command line within this process: starting one for each command takes longer than the command."""
+"""Runs the command line in this process, because starting a process takes longer than the command."""
 
 import json
 from dataclasses import dataclass
@@ -13,7 +13,10 @@ from shuffleboard.cli import cli
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a command; code: its exit status, for an error of the registry the status of that error."""
+    """The outcome of a command.
+
+    code: its exit status; for an error of the registry, the status of that error.
+    """
 
     code: int
     stdout: str
@@ -21,7 +24,7 @@ class Outcome:
 
     @property
     def document(self) -> Any:
-        """Return the document that --json printed."""
+        """Return the document that the command printed with --json."""
         return json.loads(self.stdout)
 
 

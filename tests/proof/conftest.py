@@ -1,4 +1,4 @@
-"""Registries with something to verify."""
+"""Fixtures for registries that tests verify."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ URL: Final = "s3://results"
 
 @pytest.fixture
 def sqlite_proof(filled_sqlite: FilledDatabases, tmp_path: Path) -> Iterator[tuple[Engine, Population]]:
-    """Yield a registry of its own on SQLite."""
+    """Yield a filled registry on SQLite for one test."""
     folder = tmp_path / "proof"
     folder.mkdir()
     with filled_sqlite.copy(populate, folder) as (url, found):
@@ -27,7 +27,7 @@ def sqlite_proof(filled_sqlite: FilledDatabases, tmp_path: Path) -> Iterator[tup
 
 @pytest.fixture
 def postgresql_proof(filled_postgresql: FilledDatabases, tmp_path: Path) -> Iterator[tuple[Engine, Population]]:
-    """Yield a registry of its own on PostgreSQL."""
+    """Yield a filled registry on PostgreSQL for one test."""
     with filled_postgresql.copy(populate, tmp_path) as (url, found):
         yield get_engine(url), found
 
@@ -47,7 +47,7 @@ def s3_server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def in_s3(s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """Set the settings to the store, which is empty, with its keys in files."""
+    """Set the settings to an empty bucket of the store, with its keys in files."""
     shutil.rmtree(s3_server.objects("results"))
     s3_server.objects("results").mkdir()
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES", URL)

@@ -1,8 +1,8 @@
 """A program that reads a registry of a release whose predictions lack a column.
 
-`python -m tests.proof.newer_column KIND URL EVALUATION FOLDER`. KIND: of the column, see COLUMNS. EVALUATION is
-archived. It is a separate program, since the column must be there before the modules that list the columns of
-predictions are loaded. FOLDER is for its output.
+`python -m tests.proof.newer_column KIND URL EVALUATION FOLDER`. KIND is the kind of the column, see COLUMNS. EVALUATION
+is archived. FOLDER is for the output. This is a separate program, since the column must exist before the modules that
+list the columns of predictions are loaded.
 """
 
 import shutil
@@ -29,11 +29,11 @@ COLUMNS = {
     "with a default": mapped_column(SmallInteger, nullable=False, default=7, server_default="7", info=SINCE),
 }
 BEFORE = {"nullable": None, "with a default": 7}
-"""The value of predictions from before the column."""
+"""The column's value in predictions that are older than the column."""
 
 
 def release(kind: str, folder: Path) -> None:
-    """Make this process a release that has the column, with the revision that adds it."""
+    """Give this process the code of a release that has the column, with the revision that adds it."""
     formats.SEAL = 2
     setattr(Prediction, COLUMN, COLUMNS[kind])
     shutil.copytree(draft.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -42,7 +42,7 @@ def release(kind: str, folder: Path) -> None:
 
 
 def read_folder(kind: str, url: str, evaluation_id: int, folder: Path) -> None:
-    """Read the folder by everything that reads folders."""
+    """Read the folder with every command that reads folders."""
     from registry.operations.migrate import upgrade
     from registry.predictions import archive_files
     from registry.predictions.archived import archive_of
@@ -101,7 +101,7 @@ def read_folder(kind: str, url: str, evaluation_id: int, folder: Path) -> None:
 
 
 def on_the_sql_page(engine: Engine, evaluation_id: int) -> tuple[Any, ...]:
-    """Return how many predictions of an evaluation the page finds, how many have a value of the column, and the last."""
+    """Return the numbers of predictions and of values of the column that the SQL page finds, and the largest value."""
     from registry.sql.files import Files
     from tests.sql.conftest import run_query
 

@@ -1,4 +1,4 @@
-"""An evaluation that has a row in every table that a seal or `verify` covers."""
+"""An evaluation with a row in every table that a seal or `verify` covers."""
 
 from dataclasses import dataclass, replace
 from itertools import cycle
@@ -32,7 +32,11 @@ POOL = [question(number, split="fewshot") for number in (10, 11)]
 
 @dataclass(frozen=True)
 class Population:
-    """source: sealed first; its originals were copied into `evaluation`, which is on the board `main`."""
+    """A filled registry.
+
+    source: the evaluation that was sealed first; its results for original orders were copied into `evaluation`, which
+    is on the board `main`.
+    """
 
     source: int
     evaluation: int
@@ -47,10 +51,11 @@ def score(
     scorer: FakeScorer | None = None,
     sealed: bool = True,
 ) -> None:
-    """Score an evaluation by hand, as a worker would, and seal it.
+    """Score an evaluation as a worker would, and seal it.
 
-    packages: the version of the engine for each shard, in turn. copies: prompt digest to the evaluation with its
-    result. sealed: whether it is sealed, too.
+    packages: the version of the engine for each shard, in turn.
+    copies: digest of a prompt → evaluation that has its result.
+    sealed: whether to seal the evaluation.
     """
     scorer = scorer or FakeScorer()
     versions = cycle(packages)
@@ -153,6 +158,6 @@ def populate(engine: Engine, folder: Path) -> Population:
 
 
 def forget_failures(engine: Engine) -> None:
-    """Let queued shards be claimed at once."""
+    """Make shards that failed available to workers at once."""
     with write_session(engine) as session:
         session.execute(update(Shard).values(not_before=None))

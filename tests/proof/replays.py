@@ -1,4 +1,4 @@
-"""Registries with planted answers, keys and texts to replay."""
+"""Registries with chosen answers, right options and texts for tests of replays."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ LETTERS = "abcd"
 
 
 def lines_of(keys: Sequence[int], **more: Any) -> list[dict[str, Any]]:
-    """Return questions q0, q1, … with four options, and these answers."""
+    """Return questions q0, q1, … with four options and these right options."""
     return [
         {"id": f"q{number}", "subject": None, "question": f"Question {number}?", "options": list(LETTERS)}
         | {"answer": key, **more}
@@ -26,7 +26,7 @@ def lines_of(keys: Sequence[int], **more: Any) -> list[dict[str, Any]]:
 
 
 def version(registry: Registry, name: str, lines: Sequence[Mapping[str, Any]], few_shot: Any = None) -> None:
-    """Import lines as the version of that name of benchmark b."""
+    """Import lines as a version of benchmark b."""
     path = registry.file(f"{name}.jsonl", [dict(line) for line in lines])
     pool = None if few_shot is None else registry.file(f"{name}-pool.jsonl", few_shot)
     with write_session(registry.engine) as session:
@@ -41,13 +41,16 @@ def record(
     model: str = "m",
     **more: Any,
 ) -> int:
-    """Import outputs as answers of a model on a version of b."""
+    """Import outputs as a model's answers to a version of benchmark b."""
     file = registry.file("outputs.jsonl", [json.dumps(line) for line in outputs])
     return import_outputs(registry.engine, ImportRequest(file, model, f"b@{at}", variants, **more))
 
 
 def rotations(number: int, chosen: Sequence[int | None], **more: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return a question's answers in four orders. chosen: option by variant. more: other keys of a line, by variant."""
+    """Return a question's answers in four orders.
+
+    chosen: option by variant. more: other keys of a line, by variant.
+    """
     found = []
     for variant, option in enumerate(chosen):
         order = [(position + variant) % 4 for position in range(4)]
@@ -58,12 +61,12 @@ def rotations(number: int, chosen: Sequence[int | None], **more: Sequence[Any]) 
 
 
 def no_match(_text: str, _options: Sequence[str]) -> int:
-    """Fail: labels need no matching."""
+    """Fail the test, since labels need no matching."""
     raise AssertionError
 
 
 def replayed(registry: Registry, source: int, **asked: Any) -> int:
-    """Replay an evaluation by rules that match nothing."""
+    """Replay an evaluation by rules that may not match texts."""
     return replay(registry.engine, ReplayRequest(source, **asked), no_match)[0]
 
 

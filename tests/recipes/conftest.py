@@ -8,11 +8,11 @@ from tests.recipes.hub import Hub, stand_in
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
-    """Yield a hub of the test's own for the real client, with an empty cache."""
+    """Yield a hub for one test, to which the real client connects with an empty cache."""
     from huggingface_hub import constants
 
     with stand_in() as hub:
-        # Read from the environment when the client is imported.
+        # The client reads these from the environment when it is imported.
         monkeypatch.setattr(constants, "ENDPOINT", hub.url)
         monkeypatch.setattr(
             constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}"

@@ -1,7 +1,7 @@
 """A fake hub: its routes for datasets and models, from files in memory, with faults on request.
 
 Real clients run their real code against it. A fault is a function of the request that answers in place of the hub, or
-returns None to let it answer; each fault is used until it returns None.
+returns None to let the hub answer; each fault is used until it returns None.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ _FILE: Final = re.compile(r"/(?:datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
 
 @dataclass
 class Refusal:
-    """The answer of a fault: a status with headers, or, with `cut`, the beginning of a file and then nothing.
+    """The answer of a fault: a status with headers or, with `cut`, the beginning of a file after which nothing is sent.
 
-    instead: writes the whole answer, or nothing, and closes the connection when it returns.
+    instead: writes the whole answer, or nothing; the connection is closed when it returns.
     """
 
     status: int = 503
@@ -43,11 +43,14 @@ Fault = Callable[[str, dict[str, str]], Refusal | None]
 
 @dataclass
 class Hub:
-    """url: the value of HF_ENDPOINT. files: by dataset and path.
+    """A fake hub.
 
-    commits: revisions of a dataset, by name; a dataset without an entry has every revision, and a commit is its own
-    name. `asked`: method and path of each request. git_digests: digests of a repository's files in place of their
-    SHA-256.
+    url: the value of HF_ENDPOINT.
+    files: contents by dataset and path.
+    commits: revisions of a dataset, by name; a dataset without an entry has every revision, and a commit's revision is
+    its own name.
+    asked: method and path of each request.
+    git_digests: digests of a repository's files in place of their SHA-256.
     """
 
     url: str = ""
@@ -87,7 +90,7 @@ def json_lines(rows: list[dict[str, Any]]) -> bytes:
 
 @lru_cache(maxsize=100)
 def sha256(content: bytes) -> str:
-    """Return the digest of a file, which for a model takes a second."""
+    """Return the digest of a file, cached, since a model's digest takes a second."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -98,7 +101,7 @@ def stand_in() -> Iterator[Hub]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # or each answer's body waits 40 ms until its headers are acknowledged
+        disable_nagle_algorithm = True  # otherwise each answer's body waits 40 ms until its headers are acknowledged
 
         def do_HEAD(self) -> None:
             self._answer(body=False)
@@ -114,7 +117,7 @@ def stand_in() -> Iterator[Hub]:
                 refusal = fault(path, headers)
                 if refusal is not None and refusal.instead is not None:
                     self.close_connection = True
-                    with suppress(OSError):  # nobody may be left who listens
+                    with suppress(OSError):  # the client may have disconnected
                         refusal.instead(self)
                     return
                 if refusal is not None and refusal.cut is None:

@@ -1,4 +1,4 @@
-"""Questions in the form in which each dataset on the hub has them: real ones of the samples, else made up."""
+"""Questions in the form of each dataset on the hub: real questions of the samples, otherwise made up."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ LETTERS = "ABCDEFGHIJ"
 
 
 def make_values(count: int, options: int) -> list[QuestionRecord]:
-    """Return questions of two subjects whose right option moves."""
+    """Return questions in two subjects, with the right option at varying positions."""
     return [
         QuestionRecord(
             f"q{number}",
@@ -38,7 +38,7 @@ def _choices(asked: QuestionRecord) -> Row:
 
 
 def _first(asked: QuestionRecord) -> tuple[str, ...]:
-    """Return the right option, then the others, as in a dataset that does not mix them."""
+    """Return the right option, then the others, as in a dataset that does not shuffle them."""
     return (asked.options[asked.answer], *(text for place, text in enumerate(asked.options) if place != asked.answer))
 
 
@@ -163,13 +163,13 @@ ROWS: dict[str, Callable[[QuestionRecord], Row]] = {
         "answer": LETTERS[asked.answer],
     },
 }
-"""A question as a row of each dataset, by its name on the hub."""
+"""Name of a dataset on the hub → function that returns a question as a row of the dataset."""
 
 OPTIONS = {"allenai/winogrande": 2, "tau/commonsense_qa": 5, "bigbio/med_qa": 5, "TIGER-Lab/MMLU-Pro": 10}
 
 
 def sample(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
-    """Return a dataset's source of questions and few-shot pool: the package's sample, if there is one."""
+    """Return questions and few-shot pool for a dataset: the package's sample, if there is one."""
     real = {"mmlu": MMLU, "commonsenseqa": CSQA}.get(recipe.name)
     if real is not None:
         content = read_benchmark(real)
@@ -180,7 +180,7 @@ def sample(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
 
 
 def whole(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
-    """Return made-up questions and examples, in the numbers that the recipe declares."""
+    """Return made-up questions and examples, as many as the recipe declares."""
     options = OPTIONS.get(recipe.repository, 4)
     asked, shown = recipe.questions.count or 6, (recipe.few_shot.count if recipe.few_shot else None) or 0
     together = make_values(asked + shown, options)
@@ -188,7 +188,10 @@ def whole(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
 
 
 def files(recipe: Recipe, content: tuple[list[QuestionRecord], list[QuestionRecord]] | None = None) -> dict[str, bytes]:
-    """Return the files of a recipe's dataset, in its own form. content: questions and pool, by default its sample."""
+    """Return the files of a recipe's dataset, in the dataset's own form.
+
+    content: questions and pool, by default the recipe's sample.
+    """
     questions, pool = sample(recipe) if content is None else content
     found = _files(recipe, recipe.questions.files, questions)
     return found if recipe.few_shot is None else found | _files(recipe, recipe.few_shot.files, pool)
