@@ -18,7 +18,7 @@ from registry.boards.store import board_definition, column_entries, evaluations_
 from registry.db import is_in
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs, average_over_tasks
-from registry.metrics.catalogue import BESIDE, QUESTION_METRICS
+from registry.metrics.catalogue import COMPARED_WITH, QUESTION_METRICS
 from registry.queue.evaluations import choose_again
 from registry.scores.clusters import Clusters, clusters_of
 from registry.scores.intervals import (
@@ -463,7 +463,7 @@ def task_standings(
     alone: list[tuple[int, str, TaskStanding]] = []
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
     needed = {name for column in columns for name in base_metrics(column.metric)}
-    needed |= {BESIDE[name] for name in needed if name in BESIDE}
+    needed |= {COMPARED_WITH[name] for name in needed if name in COMPARED_WITH}
     names = [name for name in QUESTION_METRICS if name in needed]
     values_by_entry: dict[int, dict[int, dict[str, Array]]] = {}
 
@@ -494,7 +494,7 @@ def task_standings(
                 results[number][column.name] = TaskStanding(metric.over_runs(runs), n)
                 continue
             base_names = base_metrics(column.metric)
-            companions = [BESIDE[name] for name in base_names if name in BESIDE]
+            companions = [COMPARED_WITH[name] for name in base_names if name in COMPARED_WITH]
             values = {name: np.concatenate([part[name] for part in parts]) for name in (*base_names, *companions)}
             base = [values[name] for name in base_names]
             # Functions of two means use only the questions that have both values.
@@ -863,7 +863,7 @@ def _compare_pairs(
         values = [[part[places].T for part in task.base] for task in tasks]
         pairs = paired(values, zero_or_one=True, weights=weights, factors=factors)
     else:
-        pairs = enough_differ([task.differing for task in tasks]).of(places)
+        pairs = enough_differ([task.differing for task in tasks]).select(places)
         if metric not in FUNCTIONS_OF_TWO_MEANS:
             times = [1] * len(tasks) if weights is None else weights
             pairs = with_errors(pairs.enough, [task.base[0][places].T for task in tasks], times, factors)

@@ -1,4 +1,4 @@
-"""Metrics: the Python function is the definition, the SQL view serves, one specification tests both."""
+"""Metrics: Python functions define them, SQL views serve them, and one specification tests both."""
 
 from registry.metrics.catalogue import METRICS
 from registry.metrics.entry import Metric

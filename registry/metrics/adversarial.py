@@ -13,15 +13,15 @@ from registry.metrics.npsq import highest, npsq, per_byte
 from registry.metrics.outcome import VariantOutcome
 
 SCORINGS: Final = ("accuracy", "accuracy_normalized", "npsq_accuracy")
-"""Ways of choosing, by the metric that counts how often the choice is right."""
+"""Scorings that choose an option, each named by the metric that counts its right choices."""
 
 
 @dataclass(frozen=True)
 class AdversarialEffect:
-    """One distractor under one scoring, over the questions for which both choices are defined.
+    """The effect of one distractor under one scoring, over the questions for which both choices are defined.
 
     flipped: share of these questions whose choice is the inserted option. original, altered: share whose choice is
-    right, without and with it. All fractions in [0, 1]; None if no question counts.
+    right, without and with the distractor. All fractions in [0, 1]; None if no question counts.
     """
 
     distractor: str
@@ -38,9 +38,10 @@ class AdversarialEffect:
 
 
 def choice(outcome: VariantOutcome, scoring: str) -> tuple[bool, int | None]:
-    """Return whether the choice is defined, and the option chosen. No valid answer is a defined choice of nothing.
+    """Return whether an outcome defines a choice under a scoring, and the chosen option.
 
-    Undefined: per byte without log-probabilities, NPSQ without both kinds or if one option has none.
+    Without a valid answer the choice is defined and None. Undefined: per byte without log-probabilities; NPSQ without
+    both kinds of log-probabilities, or if NPSQ is undefined for an option.
     """
     if scoring == "accuracy":
         return True, outcome.option
@@ -58,8 +59,9 @@ def choice(outcome: VariantOutcome, scoring: str) -> tuple[bool, int | None]:
 def adversarial_effect(
     distractor: str, pairs: Sequence[tuple[VariantOutcome, VariantOutcome]], scoring: str
 ) -> AdversarialEffect:
-    """Return the effect of one distractor. pairs: (the original, the same question with the distractor).
+    """Return the effect of one distractor under a scoring.
 
+    pairs: for each question, its original outcome and its outcome with the distractor.
     Source: Cho et al., the adversarial test. View: adversarial_effects.
 
     >>> from registry.metrics.outcome import VariantOutcome
@@ -70,8 +72,8 @@ def adversarial_effect(
     """
     counted = []
     for original, altered in pairs:
-        (known, before), (known_too, after) = choice(original, scoring), choice(altered, scoring)
-        if known and known_too:
+        (defined, before), (defined_too, after) = choice(original, scoring), choice(altered, scoring)
+        if defined and defined_too:
             counted.append((before == original.answer, after == altered.answer, after is not None and after < 0))
     if not counted:
         return AdversarialEffect(distractor, scoring, 0, None, None, None)

@@ -1,7 +1,6 @@
-"""The five ways to compute a benchmark's metric from the outcomes of its questions.
+"""The ways to compute a benchmark's metric from the outcomes of its questions.
 
-Each way but the last has its definition in Python and the same in SQL, from which the views are made
-(`registry/schema/views`).
+Each has its definition in Python and the same in SQL, from which the views are made (`registry/schema/views`).
 """
 
 import math
@@ -13,7 +12,7 @@ from typing import Any
 from registry.metrics.outcome import Outcomes, VariantOutcome, own_variants, require_two_prompts
 
 Value = tuple[float | None, int]
-"""A metric's value over a set of questions, and over how many of them it was taken."""
+"""A metric's value over a set of questions, and the number of questions that it was computed from."""
 
 QuestionMetric = Callable[[Outcomes], float | None]
 
@@ -23,21 +22,21 @@ class MeanOverQuestions:
     """The plain mean over the questions for which `function` is defined.
 
     sql: the value of one question, from the columns of question_score, evaluation_question and question.
-    where: the condition under which a question has it, once every expected variant is stored; None for metrics of the
-    original only, which need no other variant.
-    beside: the name and function of a metric that readers compare it with: without a value for each question that this
-    one has, the mean is undefined.
+    where: SQL condition under which a question has a value, once every expected variant is stored; None for metrics of
+    the original only, which need no other variant.
+    compared_with: name and function of a metric that readers compare this one with. The mean is undefined if a question
+    has a value of that metric but not of this one.
     """
 
     function: QuestionMetric
     sql: str
     where: str | None = None
-    beside: tuple[str, QuestionMetric] | None = None
+    compared_with: tuple[str, QuestionMetric] | None = None
 
     def over(self, questions: Sequence[Outcomes]) -> Value:
         """Return the mean over complete questions."""
         mean, n = mean_of_defined(map(self.function, questions))
-        if self.beside is not None and n < mean_of_defined(map(self.beside[1], questions))[1]:
+        if self.compared_with is not None and n < mean_of_defined(map(self.compared_with[1], questions))[1]:
             mean = None
         return mean, n
 
@@ -46,26 +45,26 @@ class MeanOverQuestions:
 class FunctionOfTwoMeans:
     """A function of the means of two metrics, both over the questions that have both.
 
-    of: the two metrics by name, with their functions. function: of two numbers, two arrays of resampled means, or two
-    columns of SQL, so that it is written once.
-    share_of_first: whether the value is a share of the first mean. Then it is undefined if that is 0, its interval uses
-    the questions on which the first metric is 1, and over several benchmarks it is computed from the two means over
-    these.
+    metrics: the two metrics by name, with their functions. function: takes two numbers, two arrays of resampled means,
+    or two columns of SQL, so that it is written once.
+    share_of_first: whether the value is a share of the first mean. It is then undefined if that mean is 0, its interval
+    uses the questions on which the first metric is 1, and over several benchmarks it is computed from the averages of
+    both means.
     """
 
-    of: Mapping[str, QuestionMetric]
+    metrics: Mapping[str, QuestionMetric]
     function: Callable[[Any, Any], Any]
     share_of_first: bool = False
 
     @property
     def first(self) -> str:
         """Name of the first metric."""
-        return next(iter(self.of))
+        return next(iter(self.metrics))
 
     @property
     def second(self) -> str:
         """Name of the second metric."""
-        return tuple(self.of)[1]
+        return tuple(self.metrics)[1]
 
     def value(self, first: float | None, second: float | None) -> float | None:
         """Return the function of two means; None if it is undefined.
@@ -80,8 +79,8 @@ class FunctionOfTwoMeans:
 
     def over(self, questions: Sequence[Outcomes]) -> Value:
         """Return the value over complete questions."""
-        found = [tuple(function(outcomes) for function in self.of.values()) for outcomes in questions]
-        both = [values for values in found if None not in values]
+        pairs = [tuple(function(outcomes) for function in self.metrics.values()) for outcomes in questions]
+        both = [values for values in pairs if None not in values]
         first, second = (mean_of_defined(column)[0] for column in zip(*both, strict=True)) if both else (None, None)
         return self.value(first, second), len(both)
 
@@ -108,9 +107,9 @@ def _list_tested_orders(outcomes: Outcomes) -> list[VariantOutcome]:
 
 
 def runs_of(questions: Sequence[Outcomes]) -> Runs:
-    """Return the runs of complete questions with at least two distinct prompts: repeats of one are not orders.
+    """Compute the runs' accuracies from complete questions, over variants with exactly the question's own options.
 
-    Over variants with exactly the question's own options.
+    Questions with fewer than two distinct prompts are left out: repeats of one prompt are not orders.
     """
     hits: dict[int, list[bool]] = {}
     unchanged: dict[int, bool] = {}
@@ -127,7 +126,7 @@ def runs_of(questions: Sequence[Outcomes]) -> Runs:
 
 @dataclass(frozen=True)
 class OverRuns:
-    """A function of the accuracies of the runs. sql: the same from the columns of `spread` in the view run_metrics."""
+    """A function of the runs' accuracies. sql: the same, from the columns of `spread` in the view run_metrics."""
 
     function: RunMetric
     sql: str
@@ -167,8 +166,8 @@ def average_over_tasks(
 ) -> float | None:
     """Average a metric over several tasks, unweighted without `weights`; None if a task has no value.
 
-    two: for a metric that is a function of two means; a share of the first is computed from the two means over the
-    tasks.
+    two: the function of two means if the metric is one; a share of the first is computed from the averages of both
+    means.
     means: for each task, the means of the base metrics.
 
     >>> average_over_tasks(None, [(0.5,), (1.0,)]), average_over_tasks(None, [(0.5,), (None,)])
@@ -177,23 +176,23 @@ def average_over_tasks(
     0.625
     """
     if two is None:
-        return _mean_of_all([of_task[0] for of_task in means], weights)
+        return _mean_of_all([task_means[0] for task_means in means], weights)
     if two.share_of_first:
-        first = _mean_of_all([of_task[0] for of_task in means], weights)
-        second = _mean_of_all([of_task[1] for of_task in means], weights)
+        first = _mean_of_all([task_means[0] for task_means in means], weights)
+        second = _mean_of_all([task_means[1] for task_means in means], weights)
         return None if first is None or second is None else two.value(first, second)
-    return _mean_of_all([None if None in of_task else two.value(*of_task) for of_task in means], weights)
+    return _mean_of_all([None if None in task_means else two.value(*task_means) for task_means in means], weights)
 
 
 def _mean_of_all(values: Sequence[float | None], weights: Sequence[int] | None = None) -> float | None:
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    defined = [value for value in values if value is not None]
+    if not defined or len(defined) < len(values):
         return None
     if weights is None:
-        return math.fsum(known) / len(known)
-    return math.fsum([weight * value for value, weight in zip(known, weights, strict=True)]) / sum(weights)
+        return math.fsum(defined) / len(defined)
+    return math.fsum([weight * value for value, weight in zip(defined, weights, strict=True)]) / sum(weights)
 
 
 def zero_or_one(condition: str) -> str:
-    """Convert a condition of SQL to a number, NULL if it is NULL."""
+    """Return the SQL expression that is 1 or 0 as a condition is true or false, and NULL if it is NULL."""
     return f"cast(case when {condition} then 1.0 when not {condition} then 0.0 end as double precision)"

@@ -70,10 +70,10 @@ FAMILIES: Final = (
 """The chapters that contain the metrics of the catalogue, in the guide's order."""
 
 METRICS: Final[Mapping[str, Metric]] = {metric.name: metric for family in FAMILIES for metric in family.metrics}
-"""The metrics in the guide's order, which columns of views and tables have, too."""
+"""Every metric by name, in the order of the guide and of the columns in views and tables."""
 
 ALL_NAMES: Final = tuple(METRICS)
-"""Every metric name of the contract."""
+"""Names of all metrics."""
 
 SHOWN: Final = tuple(name for name, metric in METRICS.items() if not metric.for_papers)
 """Metrics that pages and JSON show by default."""
@@ -90,11 +90,11 @@ HEADLINES: Final = (
 """The columns of tables by default; the first ranks."""
 
 QUESTION_METRICS: Final = tuple(name for name, metric in METRICS.items() if metric.of_questions)
-"""Metrics that each question has a value of."""
+"""Metrics with a value for each question."""
 
-BESIDE: Final = {
-    name: metric.averaging.beside[0]
+COMPARED_WITH: Final = {
+    name: metric.averaging.compared_with[0]
     for name, metric in METRICS.items()
-    if isinstance(metric.averaging, MeanOverQuestions) and metric.averaging.beside is not None
+    if isinstance(metric.averaging, MeanOverQuestions) and metric.averaging.compared_with is not None
 }
-"""Metric to the metric that it stands beside: it is undefined over fewer questions than that one."""
+"""For some metrics the one that readers compare them with; they are undefined if they cover fewer questions."""

@@ -42,7 +42,8 @@ class Entry:
     """A number's description in the guide.
 
     low, high: its range; None if it is unbounded. unit: "fraction", "percent" or another.
-    needs: the prompts that an evaluation must include. differs: how published versions differ, if they are known to.
+    needs: the prompts that an evaluation must include. differs: how published versions differ; None if none is known
+    to.
     """
 
     name: str
@@ -66,12 +67,12 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(Entry):
-    """A number that evaluations have.
+    """A metric of evaluations.
 
     averaging: its definition in Python and SQL, and how a benchmark's value is computed from the questions' values.
     undefined: when it is NULL in the view that computes it, in words.
-    zero_or_one: whether a question's value is 0 or 1, as McNemar's test requires. for_papers: papers print it, and
-    another metric reports the same or more: pages and JSON omit it unless it is requested by name.
+    zero_or_one: whether a question's value is 0 or 1, as McNemar's test requires. for_papers: whether pages and JSON
+    omit it unless it is requested by name, because papers print it but another metric reports the same or more.
     """
 
     averaging: Averaging
@@ -82,17 +83,17 @@ class Metric(Entry):
 
     @property
     def view(self) -> Literal["scope_metrics", "run_metrics"]:
-        """Return the view in which SQL has its value over a benchmark."""
+        """Return the SQL view that contains its value over a benchmark."""
         return "run_metrics" if isinstance(self.averaging, OverRuns) else "scope_metrics"
 
     @property
     def of_questions(self) -> bool:
-        """Return whether each question has a value, so that the benchmark's is their mean."""
+        """Return whether each question has a value, so that the benchmark's value is their mean."""
         return isinstance(self.averaging, MeanOverQuestions | OverEvaluation)
 
     @property
     def per_question(self) -> QuestionMetric | None:
-        """Return its value for one question; None for metrics over several questions."""
+        """Return the function of one question's outcomes; None for metrics over several questions."""
         return self.averaging.function if isinstance(self.averaging, MeanOverQuestions) else None
 
     @property
@@ -109,12 +110,12 @@ class Metric(Entry):
 
     @property
     def over_runs(self) -> RunMetric | None:
-        """Return its value over the accuracies of runs; None if it does not compare runs."""
+        """Return the function of the runs' accuracies; None if it does not compare runs."""
         return self.averaging.function if isinstance(self.averaging, OverRuns) else None
 
     @property
     def over_evaluation(self) -> Callable[[Sequence[Outcomes]], list[float | None]] | None:
-        """Return the function for questions' values if they depend on the evaluation's other questions; else None."""
+        """Return the function for metrics whose value of a question depends on the other questions; else None."""
         return self.averaging.function if isinstance(self.averaging, OverEvaluation) else None
 
     def over_questions(self, questions: Sequence[Outcomes]) -> Value:
@@ -130,9 +131,9 @@ class Metric(Entry):
 
 
 TESTED: Final = "question_score.distinct_prompts > 1"
-"""SQL: the question has at least two distinct prompts. Untested is not robust."""
+"""SQL condition that a question has at least two distinct prompts: an untested question is not robust."""
 
 ORDERS: Final = "Orders of the question's own options, such as `cyclic`."
 TWO_PROMPTS: Final = "Orders of the question's own options, such as `cyclic`, that make at least two distinct prompts."
 TWO_ORDERS: Final = "At least two orders of the question's own options, such as `cyclic`."
-"""Needs of metrics in several families."""
+"""Descriptions of needed prompts that metrics in several families share."""

@@ -1,7 +1,7 @@
 """The small data sets used by the examples in the guide to the metrics.
 
-Options are named a, b, c, … here: ordinals 0, 1, 2, … in the benchmark's own order. Chosen: the likeliest, if
-probabilities are given.
+The texts name options a, b, c, …: ordinals 0, 1, 2, … in the benchmark's own order. If probabilities are given, the
+chosen option is the likeliest.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ class Dataset:
 
 
 def _rotations(*chosen: int) -> Outcomes:
-    """Build one question in its rotations; b is right; chosen: the option chosen in each."""
+    """Build a question in all its rotations, with b right. chosen: the option chosen in each rotation."""
     L = len(chosen)
     return [
         VariantOutcome(k, option, answer=1, order=tuple((p + k) % L for p in range(L)), original=k == 0)
@@ -49,10 +49,10 @@ def _two_orders(
     ]
 
 
-def _in_turn(marks: Iterable[str], *, again: bool = False) -> Outcomes:
+def _alternate_orders(marks: Iterable[str], *, again: bool = False) -> Outcomes:
     """Build a question of two options in alternating orders from its hits (1) and misses (0).
 
-    again: the original order is a repeat, too.
+    again: whether later variants in the original order count as the original, too.
     """
     return [
         VariantOutcome(
@@ -66,14 +66,14 @@ def _in_turn(marks: Iterable[str], *, again: bool = False) -> Outcomes:
     ]
 
 
-def _marks(*variants: str) -> tuple[Outcomes, ...]:
+def _build_questions(*variants: str) -> tuple[Outcomes, ...]:
     """Build questions of two options from hits (1) and misses (0): a text per variant, a character per question."""
-    return tuple(map(_in_turn, zip(*variants, strict=True)))
+    return tuple(map(_alternate_orders, zip(*variants, strict=True)))
 
 
 def _repeat_both_orders(*marks: str) -> tuple[Outcomes, ...]:
     """Build questions of two options, each in both orders in turn and then again, from hits (1) and misses (0)."""
-    return tuple(_in_turn(of_question, again=True) for of_question in marks)
+    return tuple(_alternate_orders(question_marks, again=True) for question_marks in marks)
 
 
 FOUR_ORDERS: Final = Dataset(
@@ -94,7 +94,7 @@ RETEST: Final = Dataset(
     "Ten questions, two orders",
     "Ten questions in the original order and in one other. Five are right in the original order, four of them in the "
     "other order too.",
-    _marks("1111100000", "1111000000"),
+    _build_questions("1111100000", "1111000000"),
 )
 TWO_ORDERS: Final = Dataset(
     "two-orders",
@@ -115,20 +115,20 @@ FOUR_VARIANTS: Final = Dataset(
     "four-variants",
     "Two questions, four variants",
     "Two questions with four variants each, the original first; 1 is a right answer: 1111 and 1010.",
-    _marks("11", "10", "11", "10"),
+    _build_questions("11", "10", "11", "10"),
 )
 THREE_RUNS: Final = Dataset(
     "three-runs",
     "Three runs",
     "Ten questions of two options, each asked three times: the original, then the right option moved to either "
     "position. The runs have 6, 7 and 8 right answers.",
-    _marks("1111110000", "1111111000", "1111111100"),
+    _build_questions("1111110000", "1111111000", "1111111100"),
 )
 MATCHED_RUNS: Final = Dataset(
     "three-runs-matched",
     "Three runs, matched",
     "The same ten questions under the protocol that matches: 7, 7 and 8 right answers.",
-    _marks("1111111000", "1111111000", "1111111100"),
+    _build_questions("1111111000", "1111111000", "1111111100"),
 )
 WITHOUT_QUESTION: Final = Dataset(
     "without-the-question",

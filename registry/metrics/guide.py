@@ -1,4 +1,4 @@
-"""The guide to the metrics, but for the entries themselves: notation, numbers between protocols, guessing, intervals.
+"""The guide to the metrics without their entries: notation, comparisons of protocols, guessing, intervals.
 
 docs/metrics.md and the page /metrics-guide are made from it and from the families of the catalogue.
 """
@@ -91,7 +91,7 @@ BETWEEN: Final = (
 
 @dataclass(frozen=True)
 class Guessing:
-    """How far luck goes: the formulas of the guessing tables, and a worked example."""
+    """A section of the guide about guessing: its formulas, their sources, and its paragraphs with a worked example."""
 
     formulas: tuple[str, ...]
     sources: tuple[Source, ...]
@@ -143,7 +143,7 @@ ABOVE_CHANCE: Final = Guessing(
         ),
     ),
 )
-"""Accuracy above chance: registry.leaderboard.chance."""
+"""The section about accuracy above chance, which registry.leaderboard.chance computes."""
 
 INTERVALS: Final = (
     "A benchmark is a sample of questions, so its numbers come with 95 % intervals, from a bootstrap over the "

@@ -52,8 +52,8 @@ def highest(values: Sequence[float]) -> int:
 def choice_sensitive(with_question: Sequence[float], without_question: Sequence[float]) -> bool | None:
     """Return whether the choices weigh more than the question between the two leading options.
 
-    None for fewer than two. x₁, x₂ lead by log P(x|Q,C). Δchoice = log P(x₁|C) − log P(x₂|C), Δquestion is the rest of
-    their gap.
+    x₁ and x₂ have the highest log P(x|Q,C). Δchoice = log P(x₁|C) − log P(x₂|C), Δquestion is the rest of their gap.
+    None for fewer than two options.
     """
     if len(with_question) < 2:
         return None
@@ -71,7 +71,10 @@ def per_byte(logprobs: Sequence[float], option_bytes: Sequence[int]) -> list[flo
 def choice_scores(
     with_question: Sequence[float], without_question: Sequence[float], option_bytes: Sequence[int], right: int | None
 ) -> ChoiceScores:
-    """Compute all scores of one prompt with its counterpart; right: position of the answer."""
+    """Compute all scores of one prompt and its counterpart without the question.
+
+    right: position of the right option; None if it is not shown.
+    """
     values = [npsq(*pair) for pair in zip(with_question, without_question, strict=True)]
     defined = [value for value in values if value is not None]
     return ChoiceScores(
@@ -107,7 +110,7 @@ def _read_score(name: str) -> QuestionMetric:
 
 
 def accuracy_normalized(outcomes: Outcomes) -> float | None:
-    """Return whether the option with the highest log-probability per byte is right, on the original order.
+    """Return 1 if the option with the highest log-probability per byte is right on the original order, else 0.
 
     None without log-probabilities or the original order.
     """
@@ -125,7 +128,7 @@ _NOT_STORED: Final = "log-probabilities with or without the question are not sto
 
 
 def _average_counterparts(name: str) -> MeanOverQuestions:
-    """Average one of the ChoiceScores that are true or false."""
+    """Define the average over questions of one of the true or false ChoiceScores."""
     return MeanOverQuestions(_read_score(name), zero_or_one(f"question_score.{name}"))
 
 
@@ -205,7 +208,7 @@ METRICS: Final = (
         "is counted in UTF-8 bytes.",
         example=Example(examples.WITHOUT_QUESTION, "−1/2 = −.5 for a, −2/8 = −.25 for b: b leads, wrong.", "0"),
         averaging=MeanOverQuestions(
-            accuracy_normalized, zero_or_one("question_score.accuracy_normalized"), beside=("accuracy", accuracy)
+            accuracy_normalized, zero_or_one("question_score.accuracy_normalized"), compared_with=("accuracy", accuracy)
         ),
         undefined="the original or its log-probabilities are not stored, for one question or more",
     ),

@@ -9,19 +9,19 @@ class VariantOutcome:
     """The outcome of one variant of one question.
 
     variant: its ordinal. answer: ordinal of the right option.
-    option: ordinal of the chosen option; None = prompted, but no valid answer: wrong, and equal to nothing.
-    order: option shown at each position. Arrays run along it ("by position").
+    option: ordinal of the chosen option; None without a valid answer, which is wrong and equal to no other answer.
+    order: option shown at each position. Arrays "by position" follow it.
     probabilities: renormalised over the labels shown; None if there are none.
     logprobs, logprobs_without_question: log P(x|Q,C) and log P(x|C) in nats; None if there are none.
     option_bytes: length of each option in UTF-8 bytes.
-    original: the question exactly as the benchmark has it. question_shown: False without the question.
-    own_options: exactly the question's own options, in any order.
-    prompt: a key that is equal for repeats of one prompt of a question; None: the order is the key.
+    original: whether the question is exactly as the benchmark has it. question_shown: False without the question.
+    own_options: whether the options are exactly the question's own, in any order.
+    prompt: a key that is equal for repeats of one prompt of a question; if None, the order is the key.
     question: external id of the question, for metrics that distinguish questions.
     repeat: the number of earlier answers to the same prompt of the question, by `repeats`. The papers' metrics use only
     the first answer, so that repeats do not change their meaning.
-    copied: another variant shows the same prompt, and one draw answered both.
-    sampled: whether the model draws its answers at random; False: a repeat gives the same answer; None: unknown.
+    copied: whether another variant has the same prompt, and one draw answered both.
+    sampled: whether the model draws its answers at random. If False, a repeat gives the same answer; None: unknown.
     """
 
     variant: int
@@ -56,7 +56,7 @@ Outcomes = Sequence[VariantOutcome]
 
 
 def own_variants(outcomes: Outcomes) -> list[VariantOutcome]:
-    """Return the set R of Goliakova et al.: the question with exactly its own options, by the variants' ordinals.
+    """Return the variants with exactly the question's own options, by ordinal: the set R of Goliakova et al.
 
     If `repeats` repeats a prompt, only its first answer counts.
     """
@@ -91,22 +91,23 @@ def distinct_prompts(outcomes: Outcomes) -> int:
 def as_asked(
     outcomes: Outcomes, repeats: int | None, samples: bool | None = None, *, recorded: bool = False
 ) -> list[VariantOutcome]:
-    """Return the outcomes of a question with the facts about its evaluation's prompts.
+    """Return a question's outcomes with `repeat`, `copied` and `sampled` set from its evaluation's prompts.
 
-    repeats: of the evaluation: how often each prompt is sent, so that the remainder of a variant's ordinal is the
-    number of the answer. With 1, two variants that show one prompt have one answer, copied; None: each was drawn
-    independently. samples: as `VariantOutcome.sampled`. recorded: the answers were imported, so that none is a copy.
+    repeats: how often the evaluation sends each prompt; the number of an answer is the remainder of its variant's
+    ordinal. With 1, variants that show the same prompt share one answer, marked as copied. None: each answer was drawn
+    independently. samples: as `VariantOutcome.sampled`. recorded: whether the answers were imported, so that none is a
+    copy.
     """
     if repeats is None:
         return [replace(outcome, sampled=samples) for outcome in outcomes]
-    found, drawn = [], set()
+    completed, drawn = [], set()
     for outcome in sorted(outcomes, key=lambda outcome: outcome.variant):
         number = outcome.variant % repeats
         draw = (prompt_of(outcome), number) if outcome.own_options and outcome.question_shown else None
-        found.append(replace(outcome, repeat=number, copied=draw in drawn and not recorded, sampled=samples))
+        completed.append(replace(outcome, repeat=number, copied=draw in drawn and not recorded, sampled=samples))
         if draw is not None:
             drawn.add(draw)
-    return found
+    return completed
 
 
 def require_two_prompts(outcomes: Outcomes, variants: Sequence[VariantOutcome]) -> list[VariantOutcome]:

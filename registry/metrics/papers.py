@@ -7,7 +7,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Paper:
-    """A source. arxiv: its identifier there."""
+    """A paper that metrics come from. arxiv: its identifier on arXiv."""
 
     authors: str
     title: str
@@ -51,7 +51,7 @@ PAPERS: Final[Mapping[str, Paper]] = {
 
 @dataclass(frozen=True)
 class Source:
-    """The source of a definition: the paper, a key of PAPERS, and the place in it."""
+    """A place in a paper that defines a number. paper: a key of PAPERS."""
 
     paper: str
     place: str

@@ -40,14 +40,14 @@ def _orders(outcomes: Outcomes) -> list[VariantOutcome]:
 
 def worst_accuracy(outcomes: Outcomes) -> float | None:
     """Return WAcc: 1 if every order is answered right, else 0. E: 0."""
-    own = _orders(outcomes)
-    return float(all(outcome.correct for outcome in own)) if own else None
+    orders = _orders(outcomes)
+    return float(all(outcome.correct for outcome in orders)) if orders else None
 
 
 def best_accuracy(outcomes: Outcomes) -> float | None:
     """Return BAcc: 1 if some order is answered right, else 0. E: 1."""
-    own = _orders(outcomes)
-    return float(any(outcome.correct for outcome in own)) if own else None
+    orders = _orders(outcomes)
+    return float(any(outcome.correct for outcome in orders)) if orders else None
 
 
 def sensitivity_gap(outcomes: Outcomes) -> float | None:
@@ -61,12 +61,12 @@ def strong_accuracy(outcomes: Outcomes) -> float | None:
 
     The first order counts itself, as Eq. 3 is printed. In [0, 1].
     """
-    own = _orders(outcomes)
-    if not own:
+    orders = _orders(outcomes)
+    if not orders:
         return None
-    if not own[0].correct:
+    if not orders[0].correct:
         return 0.0
-    return sum(outcome.option == own[0].option for outcome in own) / len(own)
+    return sum(outcome.option == orders[0].option for outcome in orders) / len(orders)
 
 
 def fluctuation_rate(outcomes: Outcomes) -> float | None:
@@ -74,11 +74,11 @@ def fluctuation_rate(outcomes: Outcomes) -> float | None:
 
     A missing answer equals nothing, not even another missing answer. Untested is not stable, hence None for one order.
     """
-    own = _orders(outcomes)
-    if len(own) < 2:
+    orders = _orders(outcomes)
+    if len(orders) < 2:
         return None
-    first = own[0].option
-    return float(first is None or any(outcome.option != first for outcome in own))
+    first = orders[0].option
+    return float(first is None or any(outcome.option != first for outcome in orders))
 
 
 def retest_accuracy(outcomes: Outcomes) -> float | None:
@@ -106,11 +106,11 @@ def score(outcomes: Outcomes) -> float | None:
 
     None for fewer than two orders. Missing answers agree with nothing but count among the orders.
     """
-    own = _orders(outcomes)
-    M = len(own)
+    orders = _orders(outcomes)
+    M = len(orders)
     if M < 2:
         return None
-    counts = Counter(outcome.option for outcome in own if outcome.option is not None)
+    counts = Counter(outcome.option for outcome in orders if outcome.option is not None)
     return sum(n * (n - 1) // 2 for n in counts.values()) / (M * (M - 1) // 2)
 
 

@@ -29,7 +29,10 @@ EPSILON: Final = 1e-10
 
 @dataclass(frozen=True)
 class PrideAnswer:
-    """PriDe's answer to one question. correct: None if probabilities are missing."""
+    """PriDe's answer to one question.
+
+    estimation: whether the prior was estimated from this question. correct: None if probabilities are missing.
+    """
 
     estimation: bool
     correct: bool | None
@@ -37,9 +40,10 @@ class PrideAnswer:
 
 @dataclass(frozen=True)
 class Pride:
-    """PriDe over an evaluation.
+    """PriDe's results for an evaluation.
 
-    priors: number of options L → the global prior over its L positions, summing to 1; without groups that have none.
+    answers: by question id. priors: for each number of options L the global prior over its L positions, summing to 1;
+    absent if it could not be estimated.
     """
 
     answers: Mapping[str, PrideAnswer] = field(default_factory=dict)
@@ -49,10 +53,10 @@ class Pride:
 def estimation_set(question_ids: Iterable[str], alpha: float = ALPHA) -> set[str]:
     """Return the K = max(1, ⌊αN⌋) of N question ids with the lowest SHA-256 of `0:<id>`.
 
-    Call it for one group of equal L at a time.
+    Call it separately for the questions of each number of options.
     """
     ids = list(question_ids)
-    # ⌊αN⌋ on whole numbers: .05 · 20 must be 1 whatever floats make of it.
+    # ⌊αN⌋ in whole numbers, since .05 · 20 must be exactly 1.
     size = max(1, round(alpha * 1_000_000) * len(ids) // 1_000_000)
     return set(sorted(ids, key=lambda external_id: hashlib.sha256(f"0:{external_id}".encode()).hexdigest())[:size])
 
@@ -72,19 +76,19 @@ def pride(
     answers: dict[str, PrideAnswer] = {}
     priors: dict[int, tuple[float, ...]] = {}
     for outcomes in questions:
-        if own := own_variants(outcomes):
-            groups.setdefault(len(own[0].order), {})[own[0].question] = outcomes
+        if own_orders := own_variants(outcomes):
+            groups.setdefault(len(own_orders[0].order), {})[own_orders[0].question] = outcomes
     for L, group in sorted(groups.items()):
         chosen = estimation_set(group, alpha)
-        known = {
+        estimated = {
             name: rows for name in sorted(chosen) if (rows := _with_probabilities(orders(group[name]))) is not None
         }
-        prior = mean_prior([question_prior(rows) for rows in known.values()])
+        prior = mean_prior([question_prior(rows) for rows in estimated.values()])
         if prior is not None:
             priors[L] = prior
         for name, outcomes in group.items():
             if name in chosen:
-                option = best_content(known[name]) if name in known else None
+                option = best_content(estimated[name]) if name in estimated else None
                 answer = outcomes[0].answer
             else:
                 original = original_variant(outcomes)

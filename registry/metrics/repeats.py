@@ -45,7 +45,7 @@ TIMES: Final = 2
 
 @dataclass(frozen=True)
 class Orders:
-    """Whether a question's answers were right: for each distinct prompt, in the order in which they were given.
+    """A question's answers, right or wrong, grouped by distinct prompt in the order in which they were given.
 
     sampled: whether the model draws its answers at random; None: unknown.
     """
@@ -60,11 +60,11 @@ class Orders:
 
     @property
     def asked_again(self) -> list[tuple[int, int]]:
-        """Return the counts of prompts that show chance: with two answers, or all if repeats get the same answer."""
+        """Return the counts of prompts that measure chance: repeated ones, or all if repeats get the same answer."""
         return self.counts if self.sampled is False else [counts for counts in self.counts if counts[1] >= TIMES]
 
 
-def in_orders(outcomes: Outcomes) -> Orders | None:
+def group_by_prompt(outcomes: Outcomes) -> Orders | None:
     """Group the answers by prompt, over orders of the question's own options; None for fewer than two prompts."""
     by_prompt: dict[object, list[bool]] = {}
     answers = every_answer(outcomes)
@@ -74,15 +74,15 @@ def in_orders(outcomes: Outcomes) -> Orders | None:
 
 
 def group_repeated(outcomes: Outcomes) -> Orders | None:
-    """Return the answers by prompt of a question with a repeated prompt; None for any other."""
-    found = in_orders(outcomes)
-    return found if found is not None and max(map(len, found.answers)) > 1 else None
+    """Group the answers by prompt; None if no prompt was repeated."""
+    orders = group_by_prompt(outcomes)
+    return orders if orders is not None and max(map(len, orders.answers)) > 1 else None
 
 
-def once(counts: Sequence[tuple[int, int]]) -> float | None:
+def right_once(counts: Sequence[tuple[int, int]]) -> float | None:
     """Return A, the probability that one answer is right, in [0, 1]: a mean over prompts; None without any.
 
-    >>> once([(2, 2), (1, 2)]), once([(1, 1), (1, 1), (0, 1)])
+    >>> right_once([(2, 2), (1, 2)]), right_once([(1, 1), (1, 1), (0, 1)])
     (0.75, 0.6666666666666666)
     """
     return fmean(right / times for right, times in counts) if counts else None
@@ -130,10 +130,10 @@ def compute_across_orders(counts: Sequence[tuple[int, int]], times: int = TIMES)
     return sums[times] / math.comb(len(counts), times)
 
 
-def _equally_often(outcomes: Outcomes) -> Orders | None:
-    """Return the answers by prompt if every prompt has the same number of answers."""
-    found = group_repeated(outcomes)
-    return None if found is None or len(set(map(len, found.answers))) > 1 else found
+def _group_equally_repeated(outcomes: Outcomes) -> Orders | None:
+    """Group the answers by prompt; None unless all prompts were repeated equally often."""
+    orders = group_repeated(outcomes)
+    return None if orders is None or len(set(map(len, orders.answers))) > 1 else orders
 
 
 def right_in_every_order(outcomes: Outcomes) -> float | None:
@@ -141,17 +141,17 @@ def right_in_every_order(outcomes: Outcomes) -> float | None:
 
     The product over orders of the share of right answers. With one answer to each order it would be worst accuracy.
     """
-    found = group_repeated(outcomes)
-    return None if found is None else all_right(found.counts)
+    orders = group_repeated(outcomes)
+    return None if orders is None else all_right(orders.counts)
 
 
 def average_accuracy(outcomes: Outcomes) -> float | None:
     """Return A, the probability that one answer is right, in [0, 1]: a mean over orders. E: 0.75.
 
-    Each order counts with all its answers. AAcc of Goliakova et al., whose orders differ and have one answer each.
+    Each order counts with all its answers. It is AAcc of Goliakova et al., in which every order has one answer.
     """
-    found = in_orders(outcomes)
-    return None if found is None else once(found.counts)
+    orders = group_by_prompt(outcomes)
+    return None if orders is None else right_once(orders.counts)
 
 
 def right_twice_same_order(outcomes: Outcomes) -> float | None:
@@ -159,10 +159,10 @@ def right_twice_same_order(outcomes: Outcomes) -> float | None:
 
     If the model does not sample, it is average accuracy: a repeat gets the same answer.
     """
-    found = in_orders(outcomes)
-    if found is None:
+    orders = group_by_prompt(outcomes)
+    if orders is None:
         return None
-    return once(found.counts) if found.sampled is False else same_order(found.counts)
+    return right_once(orders.counts) if orders.sampled is False else same_order(orders.counts)
 
 
 def right_twice_across_orders(outcomes: Outcomes) -> float | None:
@@ -171,26 +171,26 @@ def right_twice_across_orders(outcomes: Outcomes) -> float | None:
     A mean over pairs of orders. It needs no repeats, and its expectation does not depend on the number of orders or of
     repeats.
     """
-    found = in_orders(outcomes)
-    return None if found is None else compute_across_orders(found.counts)
+    orders = group_by_prompt(outcomes)
+    return None if orders is None else compute_across_orders(orders.counts)
 
 
 def chance_loss(outcomes: Outcomes) -> float | None:
     """Return A − S₂, the cost of chance alone, in [0, 0.5]; 0 if the model does not sample its answers. E: 0.25.
 
-    The mean of p(1 − p) over orders; a question's mean is unbiased. A is over the same orders as S₂: orders
-    with only one answer do not count.
+    It is the mean of p(1 − p) over orders, estimated without bias. A is over the same orders as S₂: orders with only
+    one answer do not count.
     """
-    found, twice = in_orders(outcomes), right_twice_same_order(outcomes)
-    one = None if found is None else once(found.asked_again)
-    return None if one is None or twice is None else one - twice
+    orders, twice = group_by_prompt(outcomes), right_twice_same_order(outcomes)
+    accuracy = None if orders is None else right_once(orders.asked_again)
+    return None if accuracy is None or twice is None else accuracy - twice
 
 
 def order_loss(outcomes: Outcomes) -> float | None:
     """Return L₂ = S₂ − D₂, the cost of changing the order, chance removed; in [−1, 1]. E: 0.
 
-    At least 0 in expectation, and 0 if the order does nothing. Equals the variance components of right answers that are
-    due to orders, and to orders by question. If only the original order was repeated, S₂ is that of the original.
+    At least 0 in expectation, and 0 if the order does nothing. It is the sum of two variance components of right
+    answers: of orders, and of orders by question. If only the original order was repeated, S₂ is that of the original.
     """
     same, across = right_twice_same_order(outcomes), right_twice_across_orders(outcomes)
     return None if same is None or across is None else same - across
@@ -199,27 +199,27 @@ def order_loss(outcomes: Outcomes) -> float | None:
 def worst_order_low(outcomes: Outcomes) -> float | None:
     """Return the lower end of a bracket around the accuracy in a question's worst order, in [0, 1]. E: 0.5.
 
-    It is the lowest share. Too low in expectation: among shares that differ only by chance, the lowest is below their
-    common value. None also if orders have different numbers of answers.
+    This is the lowest share. It is too low in expectation: among shares that differ only by chance, the lowest is below
+    their common value. None also if orders have different numbers of answers.
     """
-    found = _equally_often(outcomes)
-    return None if found is None else min(right / times for right, times in found.counts)
+    orders = _group_equally_repeated(outcomes)
+    return None if orders is None else min(right / times for right, times in orders.counts)
 
 
 def worst_order_high(outcomes: Outcomes) -> float | None:
-    """Return the upper end of that bracket, in [0, 1]: each repeat, in the order worst by all the others. E: 0.75.
+    """Return the upper end of a bracket around the accuracy in a question's worst order, in [0, 1]. E: 0.75.
 
-    A mean over the repeats r of whether answer r is right in the order with the fewest right answers among the other
-    repeats; if several orders have equally few, the mean over these. Too high in expectation: that order need not be
-    the worst. None also if orders have different numbers of answers.
+    This is the mean over the repeats r of whether answer r is right in the order with the fewest right answers among
+    the other repeats; if several orders have equally few, the mean over these. It is too high in expectation: that
+    order need not be the worst. None also if orders have different numbers of answers.
     """
-    found = _equally_often(outcomes)
-    if found is None:
+    orders = _group_equally_repeated(outcomes)
+    if orders is None:
         return None
     held_out = []
-    for repeat in range(len(found.answers[0])):
-        others = [sum(answers) - answers[repeat] for answers in found.answers]
-        worst = [answers for answers, right in zip(found.answers, others, strict=True) if right == min(others)]
+    for repeat in range(len(orders.answers[0])):
+        others = [sum(answers) - answers[repeat] for answers in orders.answers]
+        worst = [answers for answers, right in zip(orders.answers, others, strict=True) if right == min(others)]
         held_out.append(fmean(float(answers[repeat]) for answers in worst))
     return fmean(held_out)
 

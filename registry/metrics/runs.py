@@ -16,7 +16,7 @@ from registry.metrics.papers import nowak
 
 
 def accuracy_mean_all(runs: Runs) -> float | None:
-    """Return the mean over all runs, the original's among them: the paper's column "under attack". Example: .7."""
+    """Return the mean over all runs, including the original's: the paper's column "under attack". Example: .7."""
     return fmean(runs.accuracies.values()) if runs.accuracies else None
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans
-from registry.metrics.catalogue import BESIDE, QUESTION_METRICS
+from registry.metrics.catalogue import COMPARED_WITH, QUESTION_METRICS
 from registry.scores.interval_methods import UPPER_BOUND
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
@@ -73,7 +73,7 @@ def lacks_questions(metric: str, values: Mapping[str, Array]) -> bool:
 
     values: metric to (questions,), NaN if undefined.
     """
-    other = BESIDE.get(metric)
+    other = COMPARED_WITH.get(metric)
     if other is None:
         return False
     return bool(np.count_nonzero(np.isnan(values[metric])) > np.count_nonzero(np.isnan(values[other])))

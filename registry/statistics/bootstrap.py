@@ -25,31 +25,35 @@ SEED: Final = 0
 CONFIDENCE: Final = 0.95
 
 MINIMUM_QUESTIONS: Final = 30
-"""No interval for fewer questions. On 10 to 20 that of a 0/1 metric covers 96 to 100 %: too long to be called 95 %."""
+"""Fewest questions with an interval. On 10 to 20 the interval of a 0/1 metric covers 96 to 100 %, not 95 %."""
 LARGEST_SKEWNESS: Final = 0.63
-"""No interval if the resampled values are more skewed. For a 0/1 metric this requires 3 of the rarer outcome
-(skewness .58; 2 have .71). An interval on 1 or 2 is too short: with these, up to 8.3 % of evaluations would state an
-interval that misses the truth, whatever the truth; from 3 on it is at most 7.1 %. Requiring 5 would leave out so many
-short intervals that the others cover 98.8 % at a truth of .05 on 200 questions. On 200 to 1,000 questions, by
-`python -m bench.bench_coverage`.
+"""Largest skewness of resampled values with an interval.
+
+For a 0/1 metric this requires 3 of the rarer outcome (skewness .58; 2 have .71). An interval on 1 or 2 is too short:
+with these, up to 8.3 % of evaluations would state an interval that misses the truth, whatever the truth; from 3 on it
+is at most 7.1 %. Requiring 5 would leave out so many short intervals that the others cover 98.8 % at a truth of .05 on
+200 questions. Measured on 200 to 1,000 questions by `python -m bench.bench_coverage`.
 """
 LARGEST_UNDEFINED_SHARE: Final = 0.01
-"""No interval if the value is undefined in more of the resamples: the others are no longer a sample of all."""
+"""Largest share of undefined resamples with an interval; with more, the others are no longer a sample of all."""
 
 DIGITS: Final = 12
 """Resampled values that agree to this many decimals are equal: matrix products differ in the last bits."""
 LEVEL_DIGITS: Final = 7
-"""Percentiles are taken at levels with so many decimals: libraries' normal distributions differ in the last bits."""
+"""Decimals of the levels at which percentiles are taken: libraries' normal distributions differ in the last bits."""
 WHOLE: Final = 2.0**26
-"""Multiples of 1/WHOLE add up exactly in any order, as do the rests to all but 2⁻⁸⁰: all machines find one sum."""
+"""Values are split into a multiple of 1/WHOLE and a rest, so that all machines compute the same sums.
+
+The multiples add up exactly in any order, and the rests do except for 2⁻⁸⁰.
+"""
 DRAWS_AT_ONCE: Final = 2_000_000
-"""Questions drawn before they are counted, over all resamples of a chunk: about 60 MB. It never changes a result."""
+"""Draws of questions that are in memory together, about 60 MB. It never changes a result."""
 
 ROWS_AT_ONCE: Final = 32
 """Rows whose intervals are computed together, so that they stay in a processor's cache. It never changes a result."""
 
 SURE: Final = 1.96
-"""Standard deviations by which the place of a critical value among resamples is raised: draws can be unlucky."""
+"""Standard deviations by which the rank of a critical value among resamples is raised, since draws can be unlucky."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class UpperBound(Interval):
-    """An interval of a metric that is never negative, from 0 to a bound that it exceeds in at most 5 %."""
+    """An interval from 0 to a bound that the metric exceeds in at most 5 % of cases, if it is never negative."""
 
 
 @dataclass(frozen=True)
 class VariantBootstrap:
-    """A metric over resampled variants: mean and population standard deviation over resamples, and how made."""
+    """Mean and population standard deviation of a metric over resampled variants, with the resampling's parameters."""
 
     mean: float
     standard_deviation: float
@@ -77,7 +81,7 @@ class VariantBootstrap:
 
 
 def share_below(resamples: int) -> float:
-    """Return the share of resamples below a critical value that keeps CONFIDENCE in spite of drawing.
+    """Return the share of resamples below a critical value, raised so that unlucky draws still reach CONFIDENCE.
 
     >>> round(share_below(RANK_RESAMPLES), 4)
     0.9596
@@ -97,9 +101,10 @@ def _draws(questions: int, resamples: int, seed: int) -> Iterator[NDArray[np.int
 
 
 def sampling_factor(questions: int, drawn_from: int | None) -> float:
-    """Return the factor of standard errors of a sample of `questions` out of `of` questions; 1 if `of` is None.
+    """Return the factor by which sampling without replacement reduces standard errors; 1 if `drawn_from` is None.
 
-    It is √(1 − n/N): only the questions outside the sample make the value of all N questions uncertain.
+    For n of N questions it is √(1 − n/N): only the questions outside the sample make the value of all N questions
+    uncertain.
     Source: Cochran, *Sampling Techniques* (1977), section 2.6.
 
     >>> round(sampling_factor(500, 12_032), 4), sampling_factor(500, None)
@@ -139,8 +144,8 @@ def resample_means(
     questions, columns = values.shape
     if not questions or not columns:
         return np.full((resamples, columns), np.nan)
-    # How often each question was drawn, times the values: one matrix product. Columns that are equal are computed once,
-    # and so is the count of the drawn questions that a column is defined for.
+    # One matrix product multiplies the number of draws of each question by the values. Equal columns are computed once,
+    # and so are the numbers of drawn questions for columns that are defined on the same questions.
     distinct, place_of = _distinct_columns(values)
     defined = ~np.isnan(distinct)
     patterns, pattern_of = _distinct_columns(defined)
@@ -149,7 +154,7 @@ def resample_means(
     rest = factors - coarse
     split = np.flatnonzero(rest.any(axis=0))
     factors = np.concatenate([coarse, patterns, rest[:, split]], axis=1)
-    known, counted = distinct.shape[1], distinct.shape[1] + patterns.shape[1]
+    n_distinct, counted = distinct.shape[1], distinct.shape[1] + patterns.shape[1]
     if clusters is not None:
         factors = _sum_clusters(factors, clusters)
     chunks = []
@@ -160,7 +165,7 @@ def resample_means(
         sums = counts @ factors
         sums[:, split] += sums[:, counted:]
         with np.errstate(invalid="ignore"):  # 0/0: no defined question was drawn
-            chunks.append(sums[:, :known] / sums[:, known + pattern_of])
+            chunks.append(sums[:, :n_distinct] / sums[:, n_distinct + pattern_of])
     means = np.concatenate(chunks)[:, place_of]
     if factor == 1.0:
         return means
@@ -186,10 +191,10 @@ def design_effect(clustered: Floats, alone: Floats) -> float | None:
     An evaluation of n questions is as informative as n / (design effect) independent questions.
     Source: Kish, *Survey Sampling* (1965), ch. 5.
     """
-    known = [np.round(samples[~np.isnan(samples)], DIGITS) for samples in (clustered, alone)]
-    if not all(samples.size and np.ptp(samples) > 0 for samples in known):
+    defined = [np.round(samples[~np.isnan(samples)], DIGITS) for samples in (clustered, alone)]
+    if not all(samples.size and np.ptp(samples) > 0 for samples in defined):
         return None
-    return float(known[0].var() / known[1].var())
+    return float(defined[0].var() / defined[1].var())
 
 
 def _distinct_columns(table: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -211,9 +216,9 @@ def resample_means_reference(values: Floats, *, resamples: int = RESAMPLES, seed
     for resample in range(resamples):
         drawn = values[generator.integers(0, questions, questions, dtype=np.int32)]
         for column in range(columns):
-            known = drawn[:, column][~np.isnan(drawn[:, column])]
-            if known.size:
-                result[resample, column] = known.mean()
+            defined = drawn[:, column][~np.isnan(drawn[:, column])]
+            if defined.size:
+                result[resample, column] = defined.mean()
     return result
 
 
@@ -236,12 +241,12 @@ def percentile_interval(samples: Floats, questions: int | None = None) -> Interv
     """Return the bias-corrected 95 % percentile interval of resampled values, or None if it would not cover.
 
     samples: shape (resamples,); NaN if the value was undefined.
-    questions: the number behind the value; the interval is widened because the bootstrap's is too short on few. None:
-    many.
-    Percentiles are of the mid-distribution, which counts half of the values that are equal to one: a mean of 0/1 has
-    steps, and its percentiles would jump with them. With z₀ the normal score of the samples' own mean among them and z
-    = √(n/(n−1)) · t of n−1 degrees, the levels are Φ(2z₀ ± z), which are the levels of the plain percentile interval if
-    the samples are symmetric and n is large.
+    questions: number of questions behind the value; None if it is large. On few questions the bootstrap's interval is
+    too short, so it is widened.
+    Percentiles are taken in the mid-distribution, which counts only half of the values that are equal to a point: a
+    mean of 0/1 values has steps, and plain percentiles would jump with them. With z₀ the normal score of the samples'
+    own mean among them and z = √(n/(n−1)) · t of n−1 degrees, the levels are Φ(2z₀ ± z), which are the levels of the
+    plain percentile interval if the samples are symmetric and n is large.
     Returns None if all samples are equal (an interval without length would be a lie), more than LARGEST_UNDEFINED_SHARE
     are undefined, their skewness is above LARGEST_SKEWNESS, or questions are fewer than MINIMUM_QUESTIONS.
     Source: Efron, *Nonparametric standard errors and confidence intervals* (1981), bias correction; Hesterberg, *What
@@ -252,30 +257,33 @@ def percentile_interval(samples: Floats, questions: int | None = None) -> Interv
 
 
 def percentile_intervals(samples: Floats, questions: Sequence[int | None]) -> list[Interval | None]:
-    """Return `percentile_interval` for each row of samples, shape (rows, resamples). questions: for each row."""
+    """Return `percentile_interval` for each row of samples, shape (rows, resamples).
+
+    questions: for each row, as for `percentile_interval`.
+    """
     samples = _check_values(samples, 2)
-    found: list[Interval | None] = [None] * len(samples)
+    intervals: list[Interval | None] = [None] * len(samples)
     enough = np.array([count is None or count >= MINIMUM_QUESTIONS for count in questions], dtype=np.bool_)
     undefined = np.isnan(samples)
     lacking = undefined.any(axis=1)
     together = np.flatnonzero(enough & ~lacking) if samples.size else ()
-    whole = samples if len(together) == len(samples) else samples[together]
+    complete = samples if len(together) == len(samples) else samples[together]
     groups = [
-        (together[start : start + ROWS_AT_ONCE], whole[start : start + ROWS_AT_ONCE])
+        (together[start : start + ROWS_AT_ONCE], complete[start : start + ROWS_AT_ONCE])
         for start in range(0, len(together), ROWS_AT_ONCE)
     ]
     for place in np.flatnonzero(enough & lacking):
-        known = samples[place, ~undefined[place]]
-        if known.size and known.size >= (1 - LARGEST_UNDEFINED_SHARE) * samples.shape[1]:
-            groups.append((np.array([place]), known[np.newaxis]))
+        defined = samples[place, ~undefined[place]]
+        if defined.size and defined.size >= (1 - LARGEST_UNDEFINED_SHARE) * samples.shape[1]:
+            groups.append((np.array([place]), defined[np.newaxis]))
     for places, rows in groups:
-        for place, ends in zip(places, _ends(rows, [questions[place] for place in places]), strict=True):
-            found[place] = ends
-    return found
+        for place, ends in zip(places, _compute_intervals(rows, [questions[place] for place in places]), strict=True):
+            intervals[place] = ends
+    return intervals
 
 
-def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | None]:
-    """Compute the intervals of rows without an undefined value, on enough questions."""
+def _compute_intervals(samples: Floats, questions: Sequence[int | None]) -> list[Interval | None]:
+    """Compute the intervals of rows that have no undefined value and enough questions."""
     from scipy.special import ndtr, ndtri, stdtrit
 
     rows, resamples = samples.shape
@@ -287,10 +295,10 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
     ordered = np.sort(np.round(samples, DIGITS), axis=1)
     every = np.arange(rows)
 
-    def level(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-        """Count how many samples of each row are below the values, shape (some, rows), and how many not above.
+    def locate(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+        """Return how many samples of each row are below, and how many not above, the values, shape (values, rows).
 
-        The third result is the mid-distribution's share.
+        The third result is the values' level in the mid-distribution.
         """
         sought = np.concatenate([values, np.nextafter(values, np.inf)]).T
         places = np.array([row.searchsorted(row_sought) for row, row_sought in zip(ordered, sought, strict=True)])
@@ -303,9 +311,9 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(x1 > x0, (y1 - y0) / (x1 - x0) * (x - x0) + y0, y0)
 
-    until = level(means[np.newaxis])[1][0]
+    until = locate(means[np.newaxis])[1][0]
     around = np.stack([ordered[every, np.maximum(until - 1, 0)], ordered[every, np.minimum(until, resamples - 1)]])
-    left, right = zip(around, level(around)[2], strict=True)
+    left, right = zip(around, locate(around)[2], strict=True)
     shift = 2 * ndtri(interpolate(np.clip(means, *around), left, right))
     tail = (1 - CONFIDENCE) / 2
     widths = {
@@ -314,17 +322,19 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
     z = np.array([widths[n] for n in questions])
     share = np.round(ndtr([shift + z, shift - z]), LEVEL_DIGITS)
     near = ordered[every, np.minimum(share * resamples, resamples - 1).astype(np.intp)]
-    below, until, own = level(near)
+    below, until, own = locate(near)
     # The value at that place, and the next one above or below it: the share is between their levels.
     up = own <= share
     other = ordered[every, np.where(up, np.minimum(until, resamples - 1), np.maximum(below - 1, 0))]
-    points = ((own, near), (level(other)[2], other))
+    points = ((own, near), (locate(other)[2], other))
     lower = [np.where(up, one, two) for one, two in zip(*points, strict=True)]
     upper = [np.where(up, two, one) for one, two in zip(*points, strict=True)]
     ends = interpolate(np.clip(share, lower[0], upper[0]), (lower[0], lower[1]), (upper[0], upper[1])).tolist()
     with np.errstate(divide="ignore", invalid="ignore"):
         stated = (ordered[:, 0] < ordered[:, -1]) & (np.abs(third / second**1.5) <= LARGEST_SKEWNESS)
-    return [Interval(low, high) if said else None for low, high, said in zip(*ends, stated.tolist(), strict=True)]
+    return [
+        Interval(low, high) if is_stated else None for low, high, is_stated in zip(*ends, stated.tolist(), strict=True)
+    ]
 
 
 def mean_intervals(

@@ -17,17 +17,17 @@ from registry.errors import MetricInputError
 
 DIGITS: Final = 12
 EXACT_PAIRS: Final = 50
-"""Up to here Wilcoxon's distribution is counted, not approximated."""
+"""Most pairs for which Wilcoxon's distribution is counted exactly, not approximated."""
 SMALLEST_VARIANCE: Final = 1e-12
-"""A variance below this is no denominator."""
+"""Smallest variance that another may be divided by."""
 
 
 @dataclass(frozen=True)
 class McNemar:
-    """Questions that only one of two models has right, and the two-sided probability of a split as uneven.
+    """The result of McNemar's test: questions that only one of two models has right, and p-values of that split.
 
-    p_value: exact, so that equal models fall below .05 in less than 5 %; of few questions in far less. mid_p: half of
-    the probability of this very split counts, which comes closer to 5 %.
+    p_value: exact and two-sided, so that equal models fall below .05 in less than 5 % of cases, on few questions in far
+    fewer. mid_p: counts half of the probability of this very split, which comes closer to 5 %.
     """
 
     only_first: int
@@ -38,7 +38,10 @@ class McNemar:
 
 @dataclass(frozen=True)
 class Wilcoxon:
-    """The smaller rank sum W, its two-sided p-value, the pairs it rests on, and how the p-value was found."""
+    """The result of Wilcoxon's signed-rank test.
+
+    statistic: the smaller rank sum W. p_value: two-sided. pairs: number of differences that are not zero.
+    """
 
     statistic: float
     p_value: float
@@ -83,7 +86,7 @@ def wilcoxon(differences: Sequence[float]) -> Wilcoxon | None:
     """
     from scipy.stats import norm, rankdata
 
-    values = _finite(differences)
+    values = _check_finite(differences)
     values = values[values != 0]
     pairs = values.size
     if not pairs:
@@ -121,8 +124,8 @@ def cohens_d(differences: Sequence[float]) -> float | None:
     >>> cohens_d([1, 2, 3])
     2.0
     """
-    values = _finite(differences)
-    if _constant(values):
+    values = _check_finite(differences)
+    if _is_constant(values):
         return None
     return float(values.mean() / values.std(ddof=1))
 
@@ -137,7 +140,7 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
     """
     from scipy.stats import rankdata
 
-    points = _points(x, y)
+    points = _check_points(x, y)
     return None if points is None else _pearson(rankdata(points[0]), rankdata(points[1]))
 
 
@@ -151,7 +154,7 @@ def kendall(x: Sequence[float], y: Sequence[float]) -> float | None:
     """
     from scipy.stats import kendalltau
 
-    points = _points(x, y)
+    points = _check_points(x, y)
     return None if points is None else float(kendalltau(*points, variant="b").statistic)
 
 
@@ -164,7 +167,7 @@ def r_squared(x: Sequence[float], y: Sequence[float]) -> float | None:
     >>> round(r_squared([0, 1, 2], [0, 1, 1]), 12)
     0.75
     """
-    points = _points(x, y)
+    points = _check_points(x, y)
     return None if points is None else _pearson(*points) ** 2
 
 
@@ -177,12 +180,12 @@ def geometric_mean(values: Sequence[float | None]) -> float | None:
     >>> geometric_mean([0.25, 4.0])
     1.0
     """
-    known = [value for value in values if value is not None]
-    if any(not 0 <= value < math.inf for value in known):
-        raise MetricInputError(f"a geometric mean of {known}; give finite numbers that are not negative")
-    if not known or len(known) < len(values) or 0 in known:
+    defined = [value for value in values if value is not None]
+    if any(not 0 <= value < math.inf for value in defined):
+        raise MetricInputError(f"a geometric mean of {defined}; give finite numbers that are not negative")
+    if not defined or len(defined) < len(values) or 0 in defined:
         return None
-    return math.exp(fmean(map(math.log, known)))
+    return math.exp(fmean(map(math.log, defined)))
 
 
 def variance_ratio(numerator_variance: float | None, denominator_variance: float | None) -> float | None:
@@ -202,22 +205,22 @@ def variance_ratio(numerator_variance: float | None, denominator_variance: float
 
 def _pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     x, y = x - x.mean(), y - y.mean()
-    # Scaled first, or the squares of large numbers overflow.
+    # Scale first, since the squares of large numbers overflow.
     x, y = x / np.abs(x).max(), y / np.abs(y).max()
     return float(np.clip((x * y).sum() / math.sqrt((x * x).sum() * (y * y).sum()), -1, 1))
 
 
-def _points(x: Sequence[float], y: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _check_points(x: Sequence[float], y: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     _check_lengths(x, y)
-    one, other = _finite(x), _finite(y)
-    return None if _constant(one) or _constant(other) else (one, other)
+    first, second = _check_finite(x), _check_finite(y)
+    return None if _is_constant(first) or _is_constant(second) else (first, second)
 
 
-def _constant(values: NDArray[np.float64]) -> bool:
+def _is_constant(values: NDArray[np.float64]) -> bool:
     return values.size < 2 or bool((values == values[0]).all())
 
 
-def _finite(values: Sequence[float]) -> NDArray[np.float64]:
+def _check_finite(values: Sequence[float]) -> NDArray[np.float64]:
     array = np.asarray(values, dtype=np.float64)
     if not np.isfinite(array).all():
         raise MetricInputError(f"a non-finite number among {array.size} to compare; leave out undefined ones")

@@ -14,7 +14,7 @@ TAIL: Final = 0.025
 def binomial_tail(hits: int, n: int, share: float) -> float:
     """Return the probability of at least `hits` of n, each with probability `share`.
 
-    Terms are added away from the mode until they no longer count, so that n may be large.
+    Terms are added away from the mode until they are negligible, so that n may be large.
 
     >>> round(binomial_tail(3, 3, 0.5), 3), round(binomial_tail(1, 3, 0.5), 3)
     (0.125, 0.875)

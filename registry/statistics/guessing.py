@@ -27,9 +27,9 @@ WITHIN: Final = 0.02
 class AgainstGuessing:
     """An accuracy compared with the chance level, by its 95 % interval from low to high.
 
-    relation: `better`: the whole interval lies above chance. `no better`: it ends at most WITHIN above chance. `not
-    distinguished`: neither; the questions are too few to decide. exact: no interval was stated, so it is the exact
-    interval of Clopper and Pearson.
+    relation: `better` if the whole interval lies above chance; `no better` if it ends at most WITHIN above chance; `not
+    distinguished` otherwise, since the questions are too few to decide. exact: whether low and high are the exact
+    interval of Clopper and Pearson, because the accuracy has no stated interval.
     """
 
     chance: float
@@ -41,7 +41,11 @@ class AgainstGuessing:
 
 @dataclass(frozen=True)
 class GuessingRow:
-    """One p: how likely guessing is right at least p times, and MSGR(p), exact and as shown."""
+    """A row of the guessing table, for one p.
+
+    chance: probability that guessing is right at least p times. minimum_success_rate: MSGR(p), exact. shown: MSGR(p),
+    rounded up.
+    """
 
     p: int
     chance: float
@@ -93,14 +97,14 @@ def correct_for_guessing(value: float | None, chance: float | None) -> float | N
     return None if value is None or chance is None else (value - chance) / (1 - chance)
 
 
-@lru_cache(8192)  # a board asks several times about each model, and each of its selections again
+@lru_cache(8192)  # a board makes the same comparison several times for each model, and again for each of its selections
 def compare_with_guessing(
     chance: float | None, value: float | None, n: int | None, low: float | None = None, high: float | None = None
 ) -> AgainstGuessing | None:
     """Compare an accuracy over n questions with guessing; None without the chance level or the accuracy.
 
-    low, high: its stated 95 % interval; None: none is stated, and the exact one of a share of n is taken. That of an
-    average over orders is shorter, so that the exact one calls no guesser better.
+    low, high: the accuracy's stated 95 % interval. If they are None, the exact interval of a share of n is used. For an
+    average over orders it is too long, so it never makes a guesser look better than chance.
 
     >>> few = compare_with_guessing(0.5, 0.6, 20)
     >>> few.relation, round(few.low, 2), round(few.high, 2)

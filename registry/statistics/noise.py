@@ -14,21 +14,23 @@ from numpy.typing import NDArray
 from registry.statistics.bootstrap import RESAMPLES, SEED, Interval, mean_intervals
 
 Answer = tuple[tuple[int, ...], int | None]
-"""The order shown and the option answered, never its position; None: no valid answer."""
+"""The order shown, and the ordinal of the chosen option in the benchmark's order; None without a valid answer."""
 
 Pairs = tuple[int, int]
-"""Pairs that disagree, and all pairs."""
+"""The number of pairs that disagree, and the number of all pairs."""
 
 
 @dataclass(frozen=True)
 class Noise:
     """Disagreement between two predictions of a question, in [0, 1]: shares of pairs, averaged over questions.
 
-    repeat_disagreement: of pairs with the same order, over the `repeat_questions` that have such pairs.
-    order_disagreement: of pairs with different orders, over the `order_questions` that have such pairs.
+    repeat_disagreement: share of pairs with the same order that disagree, over the `repeat_questions` that have such
+    pairs.
+    order_disagreement: share of pairs with different orders that disagree, over the `order_questions` that have such
+    pairs.
     order_effect: order minus repeat disagreement, in [−1, 1], over the `questions` that have both kinds of pairs.
-    interval, of the order effect, repeat_interval and order_interval: 95 %, from one bootstrap over questions.
-    repeat_pairs, order_pairs: over all questions. None: undefined, or no interval is stated.
+    interval: 95 % interval of the order effect, from the same bootstrap as repeat_interval and order_interval.
+    repeat_pairs, order_pairs: numbers of pairs over all questions. None: undefined, or no interval is stated.
     """
 
     repeat_disagreement: float | None
@@ -64,7 +66,7 @@ def noise(questions: Sequence[Sequence[Answer]], *, resamples: int = RESAMPLES, 
 def noise_of_pairs(
     same: Sequence[Pairs], different: Sequence[Pairs], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Noise:
-    """Return `noise` from the pairs of each question.
+    """Compute `noise` from the counted pairs of each question.
 
     same, different: shape (questions,), the same questions in the same order: pairs with the same order, and pairs with
     different orders. They may be from two evaluations, one with repeated prompts and one with moved options.
@@ -73,16 +75,16 @@ def noise_of_pairs(
     effect = order - repeat
     columns = (repeat, order, effect)
     intervals = mean_intervals(np.stack(columns, axis=1), resamples=resamples, seed=seed)
-    own = [values[~np.isnan(values)] for values in columns]
+    defined = [values[~np.isnan(values)] for values in columns]
     return Noise(
-        repeat_disagreement=_mean(own[0]),
-        order_disagreement=_mean(own[1]),
-        order_effect=_mean(own[2]),
+        repeat_disagreement=_mean(defined[0]),
+        order_disagreement=_mean(defined[1]),
+        order_effect=_mean(defined[2]),
         repeat_pairs=sum(pairs for _, pairs in same),
         order_pairs=sum(pairs for _, pairs in different),
-        repeat_questions=own[0].size,
-        order_questions=own[1].size,
-        questions=own[2].size,
+        repeat_questions=defined[0].size,
+        order_questions=defined[1].size,
+        questions=defined[2].size,
         repeat_interval=intervals[0],
         order_interval=intervals[1],
         interval=intervals[2],
@@ -90,7 +92,7 @@ def noise_of_pairs(
 
 
 def pairs_of(predictions: Sequence[Answer]) -> tuple[Pairs, Pairs]:
-    """Count pairs of a question's predictions with the same order, and with different orders.
+    """Count the pairs of a question's predictions with the same order, and those with different orders.
 
     >>> pairs_of([((0, 1), 1), ((0, 1), 1), ((1, 0), 0)])
     ((0, 1), (2, 2))
@@ -98,13 +100,13 @@ def pairs_of(predictions: Sequence[Answer]) -> tuple[Pairs, Pairs]:
     by_order: dict[tuple[int, ...], list[int | None]] = {}
     for order, answer in predictions:
         by_order.setdefault(order, []).append(answer)
-    everything = _disagreeing([answer for _, answer in predictions])
-    same = [_disagreeing(answers) for answers in by_order.values()]
+    all_pairs = _count_disagreeing([answer for _, answer in predictions])
+    same = [_count_disagreeing(answers) for answers in by_order.values()]
     disagreeing, pairs = sum(pair[0] for pair in same), sum(pair[1] for pair in same)
-    return (disagreeing, pairs), (everything[0] - disagreeing, everything[1] - pairs)
+    return (disagreeing, pairs), (all_pairs[0] - disagreeing, all_pairs[1] - pairs)
 
 
-def _disagreeing(answers: Sequence[int | None]) -> Pairs:
+def _count_disagreeing(answers: Sequence[int | None]) -> Pairs:
     pairs = len(answers) * (len(answers) - 1) // 2
     counts = Counter(answer for answer in answers if answer is not None)
     return pairs - sum(count * (count - 1) // 2 for count in counts.values()), pairs

@@ -1,8 +1,8 @@
-"""Order losses are stated by an interval, by an upper bound, or not at all.
+"""Intervals and upper bounds of order losses.
 
 Order losses of questions are mostly 0 with a long tail: a few questions may depend on the order and nearly all others
 not. If none of those few is in the sample, resampling cannot find them, and its interval is too short, or lies wholly
-below 0, which no order loss can be. So
+below 0, although an order loss is never negative. So
 
 - the lower end is at least 0;
 - the upper end is raised if the mean's distribution is skewed to the right: percentiles of resamples move by a sixth of
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 MISSED: Final = 0.05
 """Probability that a sample has none of the questions that the upper end allows for."""
 BEYOND: Final = 0.05
-"""Probability that the order loss exceeds an upper bound, at most."""
+"""Largest probability that the order loss exceeds its upper bound."""
 Z: Final = 1.96
 """Standard errors on either side of an estimate in a 95 % interval."""
 FEWEST_ORDERS: Final = 2
@@ -45,7 +45,7 @@ def largest_loss(orders: int = FEWEST_ORDERS) -> float:
 
 
 def unseen_loss(questions: int, orders: int = FEWEST_ORDERS) -> float:
-    """Return the order loss of the questions that a sample of so many can have missed.
+    """Return the order loss of the questions that a sample of this many questions can have missed.
 
     >>> round(unseen_loss(100, 4), 4)
     0.0098
@@ -55,15 +55,15 @@ def unseen_loss(questions: int, orders: int = FEWEST_ORDERS) -> float:
 
 def lift_of_means(means: Floats) -> float:
     """Return how far the upper end is raised for the skewness of resampled means, shape (resamples,); at least 0."""
-    apart = means[~np.isnan(means)]
-    apart = apart - apart.mean()
-    return _lift(float((apart**2).mean()), float((apart**3).mean()))
+    deviations = means[~np.isnan(means)]
+    deviations = deviations - deviations.mean()
+    return _lift(float((deviations**2).mean()), float((deviations**3).mean()))
 
 
 def lift_of_losses(losses: Floats) -> float:
-    """Return the same from the losses of the questions, shape (questions,)."""
-    apart, questions = losses - losses.mean(), len(losses)
-    return _lift(float((apart**2).mean()) / questions, float((apart**3).mean()) / questions**2)
+    """Return the same lift, computed from the losses of the questions, shape (questions,)."""
+    deviations, questions = losses - losses.mean(), len(losses)
+    return _lift(float((deviations**2).mean()) / questions, float((deviations**3).mean()) / questions**2)
 
 
 def _lift(variance: float, third: float) -> float:
@@ -83,9 +83,9 @@ def limit_order_loss(resampled: Interval, questions: int, orders: int = FEWEST_O
 
 
 def bound_order_loss(both: float, questions: int, orders: int = FEWEST_ORDERS) -> float:
-    """Return the value that the order loss does not exceed, with 95 % confidence, in [0, 0.5].
+    """Return the upper bound that the order loss does not exceed, with 95 % confidence, in [0, 0.5].
 
-    both: the mean over the questions of order loss and chance loss together.
+    both: the mean over the questions of the sum of order loss and chance loss.
 
     >>> round(bound_order_loss(0.0, 100, 4), 4), round(bound_order_loss(0.03, 400, 4), 4)
     (0.0098, 0.039)
@@ -107,13 +107,13 @@ def state_order_loss(
     resampled: the bootstrap's interval; None if none is stated. losses, chance_losses: for each question, shape
     (questions,), NaN if undefined; without chance losses there is no bound. orders: the fewest orders of any question.
     """
-    known = ~np.isnan(losses)
-    questions = int(np.count_nonzero(known))
+    defined = ~np.isnan(losses)
+    questions = int(np.count_nonzero(defined))
     if questions < MINIMUM_QUESTIONS:
         return None
     if resampled is not None:
-        return limit_order_loss(resampled, questions, orders, lift_of_losses(losses[known]))
+        return limit_order_loss(resampled, questions, orders, lift_of_losses(losses[defined]))
     if chance_losses is None:
         return None
-    both = float((losses[known] + chance_losses[known]).mean())
+    both = float((losses[defined] + chance_losses[defined]).mean())
     return UpperBound(0.0, bound_order_loss(both, questions, orders))

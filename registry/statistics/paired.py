@@ -39,15 +39,15 @@ from registry.statistics.bootstrap import CONFIDENCE, MINIMUM_QUESTIONS, Interva
 Floats = NDArray[np.float64]
 
 DIFFERING: Final = 10
-"""Questions that must differ before a difference of other than 0/1 values is stated."""
+"""Fewest differing questions for which a difference is stated, unless all values are 0 or 1."""
 MANY: Final = 1e9
-"""Degrees of freedom of a variance that is known."""
+"""Degrees of freedom of a variance that is known exactly."""
 EQUAL: Final = 1e-9
-"""Values that are no further apart are equal."""
+"""Values are equal if they differ by no more than this."""
 MODELS_AT_ONCE: Final = 64
-"""Models whose pairs with all others are computed together. It never changes a result but by rounding."""
+"""Models whose pairs with all others are computed together. Results depend on it by rounding only."""
 _AT_ONCE: Final = 4_000_000
-"""Differences that are processed together while counting those equal to zero. It never changes a result."""
+"""Differences that are compared with zero together. It never changes a result."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Paired:
     bound: float = 1.0
 
     def interval(self, first: int, second: int, questions: int | None) -> Interval | None:
-        """Return the 95 % interval of first less second; None if too few questions are there or differ.
+        """Return the 95 % interval of first less second; None if none is stated.
 
-        None also if resampling decides.
+        That is so if there are too few questions, too few of them differ, or resampling decides.
         """
         if self.difference is None or self.error is None or self.slack is None or not self.enough[first, second]:
             return None
@@ -84,7 +84,7 @@ class Paired:
         return Interval(max(-self.bound, middle - half), min(self.bound, middle + half))
 
     def p_value(self, first: int, second: int, questions: int) -> float | None:
-        """Return the two-sided p-value of first and second being equal; None if `interval` states none."""
+        """Return the two-sided p-value for two equal models; None if `interval` returns None."""
         from scipy.special import stdtr
 
         ratios = self.ratios()
@@ -94,7 +94,7 @@ class Paired:
         return 2 * float(stdtr(questions - 1, ratio))
 
     def ratios(self) -> Floats | None:
-        """Return by how many standard errors each difference exceeds its correction; None if resampling decides.
+        """Return each difference beyond its correction, in standard errors; None if resampling decides.
 
         Over several tasks it is the deviate of the normal distribution that is as improbable as that of Student's.
         """
@@ -102,10 +102,10 @@ class Paired:
             return None
         beyond = np.maximum(0.0, np.abs(self.difference) - self.slack)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.nan_to_num(beyond / self.error, nan=0.0, posinf=np.inf)
+            ratios = np.nan_to_num(beyond / self.error, nan=0.0, posinf=np.inf)
         if self.freedom is not None:
-            found = _as_normal(found, self.freedom)
-        return np.asarray(np.sign(self.difference) * found)
+            ratios = _as_normal(ratios, self.freedom)
+        return np.asarray(np.sign(self.difference) * ratios)
 
     def at_least(self, errors: Floats) -> "Paired":
         """Raise the standard errors to at least these, shape (models, models), from resampled clusters."""
@@ -113,7 +113,7 @@ class Paired:
             return self
         return replace(self, error=np.fmax(self.error, errors))
 
-    def of(self, models: Sequence[int]) -> "Paired":
+    def select(self, models: Sequence[int]) -> "Paired":
         """Return the differences of some of the models only."""
         if len(models) == len(self.enough):
             return self
@@ -132,11 +132,11 @@ def _as_normal(ratios: Floats, freedom: Floats) -> Floats:
 
     # Both tables are symmetric, and the distribution takes long.
     half = np.triu_indices(len(ratios), 1)
-    of, freedoms = ratios[half], freedom[half]
-    below = stdtr(freedoms, -of * np.sqrt(freedoms / (freedoms + 1)))
-    found = np.zeros_like(ratios)
-    found[half] = np.where(np.isinf(of), of, -ndtri(np.maximum(below, np.finfo(np.float64).tiny)))
-    return found + found.T
+    values, freedoms = ratios[half], freedom[half]
+    below = stdtr(freedoms, -values * np.sqrt(freedoms / (freedoms + 1)))
+    deviates = np.zeros_like(ratios)
+    deviates[half] = np.where(np.isinf(values), values, -ndtri(np.maximum(below, np.finfo(np.float64).tiny)))
+    return deviates + deviates.T
 
 
 def quantile(questions: float | None) -> float:
@@ -192,7 +192,11 @@ def with_errors(
 
 @dataclass(frozen=True)
 class _Sums:
-    """Over tasks, each shape (models, models): differences, variances, variances² over freedom, largest correction."""
+    """Sums over tasks, each of shape (models, models).
+
+    difference: weighted differences. variance: weighted variances. squares: squared variances over their degrees of
+    freedom. slack: the largest correction of any task.
+    """
 
     difference: Floats
     variance: Floats
@@ -210,14 +214,18 @@ def _paired(enough: NDArray[np.bool_], sums: _Sums, times: Sequence[int], bound:
 
 
 def enough_differ(counts: Sequence[NDArray[np.uint16]]) -> Paired:
-    """Return whether each pair of models differs in enough questions. counts: for each task, from `differing`."""
+    """Return whether each pair of models differs in enough questions.
+
+    counts: for each task, from `differing`.
+    """
     return Paired(np.add.reduce(counts, dtype=np.uint16) >= DIFFERING)
 
 
 def _sum_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]) -> _Sums:
-    """Add up over tasks of 0/1 values.
+    """Sum differences and variances of 0/1 values over tasks.
 
-    values: of each task, shape (questions, models). times: how much each counts.
+    values: for each task, shape (questions, models). times: weight of each task. factors: for each task, its
+    `sampling_factor`.
     """
     models = values[0].shape[1]
     difference, variance, squares, slack = np.zeros((4, models, models))
@@ -240,14 +248,14 @@ def _sum_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence
 def _sum_answered_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]) -> _Sums:
     """Compute `_sum_tasks` for models that all answered all questions, hundreds of them in some milliseconds.
 
-    With r questions right on n, b − c is the difference of two r, and b + c = (n − Σ xy)/2 of answers x, y = ±1: so
-    the sums over tasks are products of matrices.
+    With r right answers to n questions, b − c is the difference of the models' r, and b + c = (n − Σ xy)/2 of answers
+    x, y = ±1: so the sums over tasks are products of matrices.
     """
     models = values[0].shape[1]
     share, right, third = np.zeros(models), [], []
     constant = 0.0
     signs: list[Floats] = []
-    alike: dict[tuple[int, int], NDArray[np.float32]] = {}
+    products_by_size: dict[tuple[int, int], NDArray[np.float32]] = {}
     squared, few = np.zeros((2, models, models))
     for task_times, answers, factor in zip(times, values, factors, strict=True):
         n = len(answers)
@@ -266,7 +274,9 @@ def _sum_answered_tasks(values: Sequence[Floats], times: Sequence[int], factors:
                 few += scale**2 * (n + 2 - own)
             else:
                 squared += (scale**2 * own) ** 2 / (n - 1)
-        np.minimum(products, alike.setdefault((n, task_times), products), out=alike[n, task_times])
+        np.minimum(
+            products, products_by_size.setdefault((n, task_times), products), out=products_by_size[n, task_times]
+        )
     squares = np.stack(right)
     scaled = squares * np.sqrt(third)[:, np.newaxis]
     together = np.concatenate([*signs, scaled])
@@ -275,7 +285,7 @@ def _sum_answered_tasks(values: Sequence[Floats], times: Sequence[int], factors:
     own = (scaled**2).sum(axis=0)
     variance = constant - mixed - np.add.outer(own, own) + 2 * (scaled.T @ scaled) + few
     slack = np.zeros((models, models))
-    for (n, task_times), products in alike.items():
+    for (n, task_times), products in products_by_size.items():
         if n == 0:
             continue
         nearly_all = _if_nearly_all(0.5 - products.astype(np.float64) / (2 * n))
@@ -286,17 +296,18 @@ def _sum_answered_tasks(values: Sequence[Floats], times: Sequence[int], factors:
 def _sum_measured_tasks(
     values: Sequence[Floats], times: Sequence[int], factors: Sequence[float], largest: float
 ) -> _Sums:
-    """Add up over tasks of values that are not all 0 or 1, as `_sum_tasks` does. largest: difference of two values.
+    """Compute `_sum_tasks` for values that are not all 0 or 1.
 
-    Sums of powers of differences are products of matrices of powers: Σ(x − y)² = Σx² − 2Σxy + Σy².
+    largest: the largest difference of two values. Sums of powers of differences are products of matrices of powers: Σ(x
+    − y)² = Σx² − 2Σxy + Σy².
     """
     models = values[0].shape[1]
     # A task's variance is a + b h², and h² is known at the end: so sums of a, b, a², ab and b² are kept.
     difference, total, fourth, one, other, one_one, one_other, other_other = np.zeros((8, models, models))
-    for of_task, factor, answers in zip(times, factors, values, strict=True):
+    for times_task, factor, answers in zip(times, factors, values, strict=True):
         known = ~np.isnan(answers)
         weights = known.astype(np.float64)
-        # Around each question's mean, which no difference depends on and rounding does.
+        # Centre on each question's mean: differences do not depend on it, but rounding does.
         middle = np.where(known, answers, 0.0).sum(axis=1) / np.maximum(1.0, weights.sum(axis=1))
         x = np.where(known, answers - middle[:, np.newaxis], 0.0)
         x2 = x**2
@@ -308,14 +319,14 @@ def _sum_measured_tasks(
         fourth += powers + powers.T - 4 * (mixed + mixed.T) + 6 * (x2.T @ x2)
         total += second
         mean = (sums - sums.T) / (n + 2)
-        scale = (of_task * factor) ** 2
+        scale = (times_task * factor) ** 2
         a, b = scale * (second / (n + 2) - mean**2) / (n + 2), 2 * scale / (n + 2) ** 2
         freedom = np.maximum(1, n - 1)
         if len(values) > 1:
             few = n < DIFFERING
             a, b = np.where(few, scale * largest**2 / (n + 2), a), np.where(few, 0.0, b)
             freedom = np.where(few, np.inf, freedom)
-        difference += of_task * mean
+        difference += times_task * mean
         one += a
         other += b
         one_one += a**2 / freedom
@@ -331,8 +342,9 @@ def _sum_whole_measured_tasks(
 ) -> _Sums:
     """Compute `_sum_measured_tasks` for models that have values of all questions.
 
-    Each task's number of questions is one for all pairs, so every sum over questions is a product of matrices. Tables
-    are symmetric, and computed for MODELS_AT_ONCE models and those after them: all pairs do not fit into a cache.
+    Each task has the same number of questions for all pairs, so every sum over questions is a product of matrices.
+    Tables are symmetric, and computed for MODELS_AT_ONCE models and those after them: all pairs do not fit into a
+    cache.
     """
     models = values[0].shape[1]
     share, ones = np.zeros(models), np.ones(models)
@@ -391,14 +403,14 @@ def adjust(only_first: Floats, only_second: Floats, questions: Floats) -> tuple[
     >>> [round(float(part), 4) for part in adjust(*map(np.float64, (3, 0, 98)))]
     [0.03, 0.0222, 0.0]
     """
-    one, other = (only_first + 1) / (questions + 2), (only_second + 1) / (questions + 2)
-    error = np.sqrt((one + other - (one - other) ** 2) / (questions + 2))
+    first_share, second_share = (only_first + 1) / (questions + 2), (only_second + 1) / (questions + 2)
+    error = np.sqrt((first_share + second_share - (first_share - second_share) ** 2) / (questions + 2))
     share = np.divide(only_first + only_second, questions, out=np.zeros_like(questions), where=questions > 0)
-    return one - other, error, _if_nearly_all(share) / (questions + 2)
+    return first_share - second_share, error, _if_nearly_all(share) / (questions + 2)
 
 
 def _if_nearly_all(share: Floats) -> Floats:
-    """Return the eighth power of the share of questions that differ, by multiplications, since a power is slow."""
+    """Return the eighth power of the share of questions that differ, by squaring three times, which is faster."""
     return np.asarray(((share**2) ** 2) ** 2)
 
 
@@ -408,24 +420,25 @@ def differing(base: Sequence[Floats]) -> NDArray[np.uint16]:
     base: the base metrics, each of shape (questions, models), NaN if undefined; a question differs if any of them does.
     """
     models = base[0].shape[1]
-    found = np.zeros((models, models), dtype=np.int64)
-    # Nearly all pairs differ in enough of the first questions: of these whole tables are compared, then pair by pair.
+    numbers = np.zeros((models, models), dtype=np.int64)
+    # Nearly all pairs differ in enough of the first questions, so whole tables of these are compared first, and then
+    # the remaining pairs.
     start = min(2 * DIFFERING, len(base[0]))
     for model in range(models):
-        apart = np.zeros((start, models - model), dtype=np.bool_)
+        unequal = np.zeros((start, models - model), dtype=np.bool_)
         for values in base:
             part = values[:start, model:]
-            apart |= np.abs(part - part[:, :1]) > EQUAL  # NaN is no difference
-        found[model, model:] = apart.sum(axis=0)
-    rows, columns = np.nonzero(np.triu(found < DIFFERING, 1))
+            unequal |= np.abs(part - part[:, :1]) > EQUAL  # NaN is no difference
+        numbers[model, model:] = unequal.sum(axis=0)
+    rows, columns = np.nonzero(np.triu(numbers < DIFFERING, 1))
     while rows.size and start < len(base[0]):
         end = start + max(1, _AT_ONCE // rows.size)
-        apart = np.zeros((len(base[0][start:end]), rows.size), dtype=np.bool_)
+        unequal = np.zeros((len(base[0][start:end]), rows.size), dtype=np.bool_)
         for values in base:
             part = values[start:end]
-            apart |= np.abs(part[:, rows] - part[:, columns]) > EQUAL
-        found[rows, columns] += apart.sum(axis=0)
-        left = found[rows, columns] < DIFFERING
+            unequal |= np.abs(part[:, rows] - part[:, columns]) > EQUAL
+        numbers[rows, columns] += unequal.sum(axis=0)
+        left = numbers[rows, columns] < DIFFERING
         rows, columns, start = rows[left], columns[left], end
-    counts = np.minimum(found, DIFFERING).astype(np.uint16)
+    counts = np.minimum(numbers, DIFFERING).astype(np.uint16)
     return counts + counts.T

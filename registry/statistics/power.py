@@ -23,17 +23,17 @@ from registry.statistics.bootstrap import LARGEST_SKEWNESS, MINIMUM_QUESTIONS, R
 Counts = NDArray[np.int64]
 
 POWER: Final = 0.8
-"""How often a difference is to be found. Convention since Cohen."""
+"""Probability of detecting a true difference; the convention since Cohen."""
 LEAST_POWER: Final = 0.5
 MOST_POWER: Final = 0.999
 MOST_QUESTIONS: Final = 10**9
-"""More questions than that are as good as no number at all."""
+"""If more questions are needed, no number is returned."""
 ONE_PAIR: Final = 1.959963984540054
 """Ratio of a difference to its standard error that must be exceeded to differ from 0 at 95 %, on many questions."""
 MANY_DIFFERING: Final = 2000
-"""Questions on which two models differ, in expectation, from which on Student's distribution is exact enough."""
+"""Expected number of differing questions from which on Student's distribution is exact enough."""
 NO_DOUBT: Final = 20.0
-"""A difference of this many standard errors is certainly found; the noncentral distribution is not used beyond."""
+"""A difference of more standard errors than this is certainly detected, without the noncentral distribution."""
 
 
 @cache
@@ -71,15 +71,16 @@ def power_of(difference: float, spread: float, questions: int, *, critical: floa
     effect = abs(difference) * math.sqrt(questions) / spread
     if effect > NO_DOUBT:
         return 1.0
-    # The wrong side matters only while there is hardly a difference.
+    # A detected difference of the wrong sign has a notable probability only if the true difference is small.
     wrong = nctdtr(questions - 1, effect, -limit) if effect < 3 else 0.0
     return float(1 - nctdtr(questions - 1, effect, limit) + wrong)
 
 
 def spread_of_differing(differing: float, difference: float = 0.0) -> float:
-    """Return the standard deviation of a question's difference between 0/1 metrics that differ on a share.
+    """Return the standard deviation over questions of the difference between two models in a 0/1 metric.
 
-    differing: that share, in (0, 1], and at least |difference|. σ² = differing − difference².
+    differing: share of questions on which the models differ, in (0, 1], and at least |difference|. σ² = differing −
+    difference².
     Raises MetricInputError otherwise.
 
     >>> spread_of_differing(0.25)
@@ -124,28 +125,28 @@ def power_of_differing(difference: float, differing: float, questions: int, *, c
     differ = np.arange(max(int(fewest), 1), int(most) + 1)
     least = _fewest_right(differ, questions, limit, pair=critical == ONE_PAIR)
     first = (1 + abs(difference) / differing) / 2
-    found = binom.sf(least - 1, differ, first) + binom.cdf(differ - least, differ, first)
-    return float((binom.pmf(differ, questions, differing) * found).sum())
+    detected = binom.sf(least - 1, differ, first) + binom.cdf(differ - least, differ, first)
+    return float((binom.pmf(differ, questions, differing) * detected).sum())
 
 
 def _fewest_right(differ: Counts, questions: int, limit: float, *, pair: bool) -> Counts:
-    """Return on how many of the differing questions one model has to be right to be distinguished.
+    """Return how many of the differing questions one model must have right to be distinguished.
 
-    More than all of them if no number suffices. differ, and the result: shape (numbers of differing questions,).
+    If no number suffices, the result is larger than `differ`. Both have the shape (numbers of differing questions,).
     """
     low, high = differ // 2, differ + 1
     while (high - low > 1).any():
         middle = (low + high) // 2
-        told = _is_distinguished(middle, differ, questions, limit, pair=pair)
-        low, high = np.where(told, low, middle), np.where(told, middle, high)
+        distinguished = _is_distinguished(middle, differ, questions, limit, pair=pair)
+        low, high = np.where(distinguished, low, middle), np.where(distinguished, middle, high)
     return high
 
 
 def _is_distinguished(right: Counts, differ: Counts, questions: int, limit: float, *, pair: bool) -> NDArray[np.bool_]:
-    """Return whether a model that alone is right on `right` of the `differ` questions is shown to be better.
+    """Return whether a model is shown to be better if it alone is right on `right` of the `differ` questions.
 
-    A pair by its bias-corrected percentile interval, from the cumulants of the bootstrap's draws (Cornish and Fisher
-    1938); all pairs at once by the difference over its standard deviation.
+    A single pair is tested by its bias-corrected percentile interval, from the cumulants of the bootstrap's draws
+    (Cornish and Fisher 1938); all pairs at once are tested by the difference over its standard deviation.
     """
     ahead = 2.0 * right - differ
     mean, square = ahead / questions, differ / questions
@@ -175,11 +176,11 @@ def smallest_difference_of_differing(
 
     check_power(power)
 
-    def missing(difference: float) -> float:
+    def surplus(difference: float) -> float:
         return power_of_differing(difference, differing, questions, critical=critical) - power
 
     largest = min(differing, 1 - 1e-9)
-    return float(brentq(missing, 0.0, largest, xtol=1e-7)) if missing(largest) >= 0 else None
+    return float(brentq(surplus, 0.0, largest, xtol=1e-7)) if surplus(largest) >= 0 else None
 
 
 def questions_needed(
@@ -211,7 +212,7 @@ def _fewest_questions(
     check_power(power)
     if difference == 0:
         return None
-    # On many questions; fewer than half or twice as many it never is.
+    # The approximation for many questions; the search begins at half of it.
     many = ((critical + NormalDist().inv_cdf(power)) * spread / difference) ** 2
     if many > MOST_QUESTIONS:
         return None

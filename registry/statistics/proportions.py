@@ -1,4 +1,4 @@
-"""Intervals of shares, and the number of questions that a stated length of an interval needs."""
+"""Intervals of shares, and the number of questions that an interval of a given length needs."""
 
 import math
 
@@ -15,8 +15,8 @@ def score_interval(value: Floats, standard_error: Floats, questions: int, z: flo
     """Return low and high of an interval for a mean of values in [0, 1]; arrays of any one shape.
 
     Wilson's score interval on the effective sample size nₑ = v(1−v)/se²:
-    (v + z²/2nₑ ± z√(v(1−v)/nₑ + z²/4nₑ²)) / (1 + z²/nₑ). Unlike v ± z·se it has a length if every answer was right; nₑ
-    is the number of questions there.
+    (v + z²/2nₑ ± z√(v(1−v)/nₑ + z²/4nₑ²)) / (1 + z²/nₑ). Unlike v ± z·se it does not shrink to a point if every answer
+    was right; nₑ is then the number of questions.
     Source: Wilson, *Probable inference* (1927); Franco, Little, Louis and Slud, *Comparative study of confidence
     intervals for proportions in complex sample surveys* (2019), on the effective sample size.
     """
@@ -33,9 +33,9 @@ def score_interval(value: Floats, standard_error: Floats, questions: int, z: flo
 
 
 def half_width(variance: float, questions: int, drawn_from: int) -> float:
-    """Return half the length of the 95 % interval of a mean over a sample of so many questions; 0 for all of them.
+    """Return half the length of the 95 % interval of a mean over a sample of questions; 0 if all were drawn.
 
-    variance: of the questions' values, with divisor n.
+    variance: population variance of the questions' values. drawn_from: number of all questions.
 
     >>> round(half_width(0.25, 500, 12_032), 4)
     0.0431
@@ -44,9 +44,10 @@ def half_width(variance: float, questions: int, drawn_from: int) -> float:
 
 
 def sample_for(variance: float, precision: float, drawn_from: int) -> int:
-    """Return the smallest sample of `of` questions whose interval reaches at most `precision` to either side.
+    """Return the smallest sample whose interval reaches at most `precision` to either side.
 
-    At least MINIMUM_QUESTIONS, since fewer have no interval, or all if there are no more.
+    drawn_from: number of all questions. The sample has at least MINIMUM_QUESTIONS, since fewer have no interval, or all
+    questions if there are no more.
 
     >>> sample_for(0.25, 0.02, 12_032), sample_for(0.25, 0.001, 12_032)
     (2005, 11884)

@@ -39,9 +39,9 @@ def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int,
     if better not in ("higher", "lower") or not samples.size:
         return [None] * models
     sign = 1 if better == "lower" else -1  # from here on, lower is better
-    found = np.empty((resamples, models), dtype=np.int16 if models < 2**15 else np.int32)
-    places = np.arange(1, models, dtype=found.dtype)
-    # Integers with the value above its model's number: sorting these is faster than an argsort of the values.
+    better_counts = np.empty((resamples, models), dtype=np.int16 if models < 2**15 else np.int32)
+    places = np.arange(1, models, dtype=better_counts.dtype)
+    # The value and its model's number in one integer: sorting these is faster than an argsort of the values.
     bits = models.bit_length()
     last = 2 ** (62 - bits)
     largest = max(np.fmax.reduce(samples, axis=None), -np.fmin.reduce(samples, axis=None))
@@ -59,13 +59,12 @@ def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int,
         keys.sort(axis=1)
         order = keys & (2**bits - 1)
         keys >>= bits
-        # For each value the first position in its resample with an equally good value, which is the number of better
-        # values.
-        first = np.zeros(order.shape, dtype=found.dtype)
+        # The first position in the resample of a value that is as good, which is the number of better values.
+        first = np.zeros(order.shape, dtype=better_counts.dtype)
         gaps = keys[:, 1:] - keys[:, :-1]
         np.multiply(gaps > least, places, out=first[:, 1:])
         np.maximum.accumulate(first, axis=1, out=first)
-        # A chain of values, each as good as the next but not as the last, is looked up.
+        # In a chain, each value is as good as the next but not as the last; these rare cases are searched exactly.
         chains = (gaps > least) & (gaps < most)
         for row in np.flatnonzero(chains.any(axis=1)) if chains.any() else ():
             ordered = sign * part[row, order[row]]
@@ -73,12 +72,12 @@ def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int,
         if undefined:
             first[keys == last] = models
         order += models * np.arange(start, start + len(order))[:, np.newaxis]
-        found.ravel()[order] = first
-    ranks = np.sort(np.ascontiguousarray(found.T), axis=1)
+        better_counts.ravel()[order] = first
+    ranks = np.sort(np.ascontiguousarray(better_counts.T), axis=1)
     tail = (1 - CONFIDENCE) / 2
     result: list[tuple[int, int] | None] = []
-    for of_model, n in zip(ranks, (ranks < models).sum(axis=1).tolist(), strict=True):
-        best, worst = (int(of_model[max(0, math.ceil(n * share - 1))]) for share in (tail, 1 - tail))
+    for model_ranks, n in zip(ranks, (ranks < models).sum(axis=1).tolist(), strict=True):
+        best, worst = (int(model_ranks[max(0, math.ceil(n * share - 1))]) for share in (tail, 1 - tail))
         result.append((1 + best, 1 + worst) if n else None)
     return result
 
@@ -100,23 +99,23 @@ def tiers(
     """
     check_samples(values, samples)
     order = [place for _, place in _best_first(values, better)]
-    found: dict[tuple[int, int], bool] = {}
+    distinguished: dict[tuple[int, int], bool] = {}
 
     def are_distinguished(leader: int, model: int) -> bool:
-        if (leader, model) not in found:
+        if (leader, model) not in distinguished:
             start = order.index(model)
             coming = order[start : start + COMPARED_AT_ONCE]
-            apart = find_separated(values, samples, leader, coming, questions, pairs)
-            found.update(zip(((leader, one) for one in coming), apart, strict=True))
-        return found[leader, model]
+            separated = find_separated(values, samples, leader, coming, questions, pairs)
+            distinguished.update(zip(((leader, one) for one in coming), separated, strict=True))
+        return distinguished[leader, model]
 
     return tiers_where(values, better, are_distinguished)
 
 
 def tiers_where(
-    values: Sequence[float | None], better: str, told_apart: Callable[[int, int], bool]
+    values: Sequence[float | None], better: str, are_distinguished: Callable[[int, int], bool]
 ) -> list[Tier | None]:
-    """Return tiers like `tiers`; told_apart: returns whether (leader, model) can be distinguished."""
+    """Return tiers like `tiers`, by a function that returns whether (leader, model) can be distinguished."""
     result: list[Tier | None] = [None] * len(values)
     if better not in ("higher", "lower"):
         return result
@@ -124,7 +123,7 @@ def tiers_where(
     for _, model in _best_first(values, better):
         if tier is None:
             tier = Tier(1, model)
-        elif told_apart(tier.leader, model):
+        elif are_distinguished(tier.leader, model):
             tier = Tier(tier.number + 1, model)
         result[model] = tier
     return result
@@ -132,8 +131,8 @@ def tiers_where(
 
 def _best_first(values: Sequence[float | None], better: str) -> list[tuple[float, int]]:
     """Return the known values with their models, best first."""
-    known = [(value, model) for model, value in enumerate(values) if value is not None]
-    return sorted(known, key=lambda pair: pair[0], reverse=better == "higher")
+    pairs = [(value, model) for model, value in enumerate(values) if value is not None]
+    return sorted(pairs, key=lambda pair: pair[0], reverse=better == "higher")
 
 
 def check_samples(values: Sequence[float | None], samples: NDArray[np.float64]) -> None:
@@ -166,7 +165,7 @@ def find_separated(
     questions: int | None,
     pairs: Paired | None = None,
 ) -> list[bool]:
-    """Return `are_separated` for one model and each of the others."""
+    """Return the result of `are_separated` for one model with each of the others."""
     value = values[first]
     if value is None:
         return [False] * len(others)
@@ -180,15 +179,15 @@ def find_separated(
         other for other in others if values[other] is not None and (pairs is None or pairs.enough[first, other])
     ]
     differences = samples.T[first] - samples.T[compared]
-    found = dict.fromkeys(others, False)
+    separated = dict.fromkeys(others, False)
     intervals = percentile_intervals(differences, [questions] * len(compared))
     constant = np.fmax.reduce(differences, axis=1) - np.fmin.reduce(differences, axis=1) <= RANK_TOLERANCE
     for other, same, interval in zip(compared, constant.tolist(), intervals, strict=True):
         if same:
-            found[other] = abs(value - (values[other] or 0.0)) > RANK_TOLERANCE
+            separated[other] = abs(value - (values[other] or 0.0)) > RANK_TOLERANCE
         else:
-            found[other] = interval is not None and not interval.low <= 0 <= interval.high
-    return list(found.values())
+            separated[other] = interval is not None and not interval.low <= 0 <= interval.high
+    return list(separated.values())
 
 
 def paired_interval(

@@ -29,17 +29,19 @@ Pairs = NDArray[np.bool_]
 Ratios = NDArray[np.float32]
 
 MODELS_IN_BLOCKS: Final = 64
+"""Number of models from which on they are compared in blocks."""
 MODELS_OF_A_BLOCK: Final = 16
 LOOKED_AT_ONCE: Final = 2_048
+"""Pairs of blocks that are examined together. It never changes a result."""
 SLIGHTLY: Final = 0.03
+"""Share by which the floor of stored ratios is below the quantile."""
 MOST_KEPT: Final = 1_000_000
-"""From how many models on they are compared in blocks; of how many models one is; how many pairs of blocks at once; by
-which share the floor is below the quantile; how many ratios above it are kept."""
+"""Most ratios above the floor that are stored."""
 
 SINGLE_MISSES: Final = 1 / 500
+"""Largest error of a difference's third moment in single precision, as a share of both models' spreads cubed."""
 AT_ONCE: Final = 64
-"""A third moment of a difference in single precision misses less than this share of the two models' spreads cubed; how
-many such pairs are looked at together."""
+"""Pairs with a nearly too large third moment that are computed exactly together. It never changes a result."""
 NO_SPREAD: Final = 1e-9
 """A variance of a difference below this share of both models' variances is only rounding error."""
 
@@ -48,10 +50,11 @@ NO_SPREAD: Final = 1e-9
 class Comparisons:
     """Comparisons of every pair of models.
 
-    beats: shape (models, models), whether the model of the row is shown to be better than that of the column, all pairs
-    at once.
+    beats: shape (models, models), whether the row's model is shown to be better than the column's, with all pairs
+    tested at once.
     ratios: shape (models, models), each difference over its standard error; NaN on the diagonal and for pairs that are
-    not compared. standard_errors: shape (models, models), of each pair's difference, with the same NaN.
+    not compared.
+    standard_errors: shape (models, models), of each pair's difference, with the same NaN.
     critical_value: the limit of a ratio in the first step, as a normal quantile; None if nothing was compared.
     questions: as for `compare_all`.
     """
@@ -64,11 +67,11 @@ class Comparisons:
 
     @property
     def told_apart(self) -> Pairs:
-        """Return shape (models, models): pairs in which one model is shown to be better."""
+        """Return the pairs in which one model is shown to be better, shape (models, models)."""
         return self.beats | self.beats.T
 
     def rank_intervals(self) -> list[tuple[int, int]]:
-        """Return the ranks that each model may have, as (best, worst): 95 % for all models at once.
+        """Return the best and the worst rank that each model may have, with 95 % confidence for all models at once.
 
         Best is 1 + the number of models shown to be better, worst the number of models less those shown to be worse.
         """
@@ -78,22 +81,22 @@ class Comparisons:
 
     def tiers(self, values: Sequence[float | None], better: str) -> list[Tier | None]:
         """Return tiers like `registry.statistics.ranks.tiers`, with all pairs tested at once."""
-        apart = self.told_apart
-        return tiers_where(values, better, lambda leader, model: bool(apart[leader, model]))
+        distinguished = self.told_apart
+        return tiers_where(values, better, lambda leader, model: bool(distinguished[leader, model]))
 
     def p_values(self, first: Sequence[int], second: Sequence[int]) -> tuple[Floats, Floats]:
-        """Return two-sided p-values of pairs: their own, and Holm's correction for all pairs; NaN: not compared.
+        """Return two-sided p-values of pairs, alone and with Holm's correction for all pairs; NaN if not compared.
 
         Holm's correction is valid under any dependence between pairs, and tests for each pair only whether its models
         are equal; `told_apart` also decides which is better. Near the limit the two can disagree.
         """
-        wanted = np.abs(self.ratios[first, second])
-        own = _p_values(wanted, self.questions)
+        sizes = np.abs(self.ratios[first, second])
+        own = _p_values(sizes, self.questions)
         tested = np.sort(-np.abs(self.ratios[np.triu(~np.isnan(self.ratios), 1)]))
-        corrected = np.minimum(1, own * (tested.size - np.searchsorted(tested, -wanted)))
-        # The largest of all smaller p-values counts, too; they are not needed if the pair's own is 1 already.
+        corrected = np.minimum(1, own * (tested.size - np.searchsorted(tested, -sizes)))
+        # A pair's corrected p-value is at least that of every smaller p-value; pairs with a value of 1 need no check.
         if (below := corrected < 1).any():
-            until = np.searchsorted(tested, -wanted[below], side="right")
+            until = np.searchsorted(tested, -sizes[below], side="right")
             smallest = _p_values(tested[: until.max()], self.questions)
             raised = smallest * np.arange(tested.size, tested.size - smallest.size, -1)
             corrected[below] = np.minimum(1, np.maximum.accumulate(raised)[until - 1])
@@ -101,7 +104,7 @@ class Comparisons:
 
 
 def holm(p_values: Floats) -> Floats:
-    """Return p-values after Holm's correction for all of them, shape (tests,); NaN stays NaN and counts for no test.
+    """Return p-values after Holm's correction for all of them, shape (tests,); NaN stays NaN and counts as no test.
 
     Source: Holm, *A Simple Sequentially Rejective Multiple Test Procedure* (1979).
     """
@@ -121,10 +124,11 @@ def compare_all(
 ) -> Comparisons:
     """Compare every model with every other.
 
-    values: shape (models,); samples: shape (resamples, models), one `resample_means` of all models on the same
+    values: shape (models,). samples: shape (resamples, models), one `resample_means` of all models on the same
     questions; NaN if a value is undefined.
-    questions: the number behind the values; the critical value and the p-values are widened for few as intervals are.
-    None: many. pairs: the result of `paired` for all models and these questions; None: only the resamples are known.
+    questions: number of questions behind the values; None if it is large. For few, the critical value and the p-values
+    are widened as intervals are.
+    pairs: the result of `paired` for all models and these questions; None: only the resamples are known.
     A pair is not compared if an interval of its difference would not be stated: on fewer than MINIMUM_QUESTIONS; for
     other than 0/1 values, with too skew a difference or if too few questions differ; or if a model is undefined in more
     than LARGEST_UNDEFINED_SHARE of the resamples. A difference that is the same in every resample distinguishes a pair.
@@ -133,9 +137,9 @@ def compare_all(
     family = _family(values, samples, better, questions, pairs)
     beats, critical = _step_down(family, family.compared, _critical_value(family), questions)
     return Comparisons(
-        family.of_all(beats, fill=False),
-        family.of_all(np.where(family.compared, family.ratios, np.nan)),
-        family.of_all(np.where(family.compared, family.errors, np.nan)),
+        family.expand(beats, fill=False),
+        family.expand(np.where(family.compared, family.ratios, np.nan)),
+        family.expand(np.where(family.compared, family.errors, np.nan)),
         critical,
         questions,
     )
@@ -143,12 +147,13 @@ def compare_all(
 
 @dataclass(frozen=True)
 class _Family:
-    """All ordered pairs of the models that are compared, so that higher is better.
+    """All ordered pairs of the compared models, with signs chosen so that higher is better.
 
     place: shape (compared,), the indices of these among all `models`.
-    ratios: for each pair, its difference over its standard error in `errors`; spread: the standard deviation of its
-    resamples; compared: which pairs are compared. All four of shape (compared, compared).
-    rows: shape (compared, resamples), each model's resampled values around their mean; weights: 1 / spread, 0 without.
+    ratios: for each pair, its difference over its standard error in `errors`. spread: the standard deviation of its
+    resamples. compared: which pairs are compared. All four have the shape (compared, compared).
+    rows: shape (compared, resamples), each model's resampled values around their mean. weights: 1 / spread; 0 if the
+    spread is 0.
     adjusted: whether ratios and errors are adjusted for 0/1 values.
     """
 
@@ -162,7 +167,7 @@ class _Family:
     weights: Ratios
     adjusted: bool
 
-    def of_all(self, table: NDArray[np.generic], fill: float = math.nan) -> NDArray:  # type: ignore[type-arg]
+    def expand(self, table: NDArray[np.generic], fill: float = math.nan) -> NDArray:  # type: ignore[type-arg]
         """Expand a table of the compared models to all models."""
         if len(self.place) == self.models:
             return table
@@ -181,24 +186,24 @@ def _family(
     if better not in ("higher", "lower") or (questions is not None and questions < MINIMUM_QUESTIONS):
         usable = np.zeros(len(values), dtype=np.bool_)
     sign = 1.0 if better == "higher" else -1.0
-    # From here on only of the models that are compared, and higher is better.
+    # From here on, arrays have only the models that are compared, and higher is better.
     place = np.flatnonzero(usable)
     differences = sign * np.subtract.outer(point[place], point[place])
-    of_models = samples.T if len(place) == len(values) else samples.T[place]
-    deviations = _deviations(of_models, sign, whole=not undefined[place].any())
-    of_pairs = None if pairs is None else pairs.of(place.tolist())
-    of_each = None if of_pairs is None else of_pairs.ratios()
-    spread, compared = _spread(deviations, skewed=of_each is not None)
+    model_samples = samples.T if len(place) == len(values) else samples.T[place]
+    deviations = _deviations(model_samples, sign, whole=not undefined[place].any())
+    compared_pairs = None if pairs is None else pairs.select(place.tolist())
+    pair_ratios = None if compared_pairs is None else compared_pairs.ratios()
+    spread, compared = _spread(deviations, skewed=pair_ratios is not None)
     constant = (spread == 0) & (np.abs(differences) > RANK_TOLERANCE)
     weights = np.divide(1, spread, out=np.zeros_like(spread), where=spread > 0)
     ratios, errors = differences * weights, spread
     adjusted = False
-    if of_pairs is not None:
-        compared &= of_pairs.enough
-        if of_each is not None and of_pairs.error is not None:
+    if compared_pairs is not None:
+        compared &= compared_pairs.enough
+        if pair_ratios is not None and compared_pairs.error is not None:
             # Adjusted for few questions that differ, so that a skew difference is compared, too.
-            ratios, errors, adjusted = sign * of_each, of_pairs.error, True
-            compared = of_pairs.enough & ~np.eye(len(place), dtype=np.bool_)
+            ratios, errors, adjusted = sign * pair_ratios, compared_pairs.error, True
+            compared = compared_pairs.enough & ~np.eye(len(place), dtype=np.bool_)
     ratios = np.where(constant, np.copysign(np.inf, differences), ratios)
     rows, scales = deviations.astype(np.float32), weights.astype(np.float32)
     return _Family(len(values), place, ratios, errors, spread, compared, rows, scales, adjusted)
@@ -207,7 +212,7 @@ def _family(
 def _deviations(rows: Floats, sign: float, *, whole: bool) -> Floats:
     """Centre each model's resampled values, shape (models, resamples); 0 for the rare undefined value.
 
-    sign: 1 or -1, by which they are multiplied. whole: none is undefined.
+    sign: 1 or -1, by which they are multiplied. whole: whether no value is undefined.
     """
     means = (np.mean if whole else np.nanmean)(rows, axis=1, keepdims=True) if rows.size else rows
     centred: Floats = np.ascontiguousarray(rows) - means
@@ -217,9 +222,9 @@ def _deviations(rows: Floats, sign: float, *, whole: bool) -> Floats:
 
 
 def _spread(deviations: Floats, *, skewed: bool) -> tuple[Floats, Pairs]:
-    """Return the standard deviation of each pair's difference, 0 if there is none, and whether it can be compared.
+    """Return the standard deviation of each pair's difference, and whether the pair can be compared.
 
-    skewed: whether skew differences can be, too.
+    skewed: whether pairs with a skew difference can be compared, too.
     """
     resamples = max(1, deviations.shape[1])
     products = deviations @ deviations.T / resamples
@@ -279,11 +284,11 @@ def _step_down(
     while left.any():
         critical = critical_value(left)
         first = critical if first is None else first
-        found = left & (family.ratios > _widen(critical, questions))
-        if not found.any():
+        newly_rejected = left & (family.ratios > _widen(critical, questions))
+        if not newly_rejected.any():
             break
-        rejected |= found
-        left &= ~found
+        rejected |= newly_rejected
+        left &= ~newly_rejected
     return rejected, first
 
 
@@ -297,10 +302,11 @@ def _upper_quantile(maxima: Ratios) -> float:
 
 
 def _critical_value(family: _Family) -> Callable[[Pairs], float]:
-    """Return a function from the pairs that are left to `_upper_quantile` of `_largest`.
+    """Return a function that computes the critical value of the pairs that are left.
 
-    For 0/1 values it is never below the quantile of one pair alone, and equals it if there is only one pair: so pairs
-    distinguished among all are also distinguished on their own, and two models are by every rule or by none.
+    It is `_upper_quantile` of `_largest`. For 0/1 values it is never below the quantile of a single pair, and equals it
+    if there is only one pair: so pairs distinguished among all are also distinguished on their own, and two models are
+    distinguished by every rule or by none.
     """
     resampled: Callable[[Pairs], float] = (
         (lambda left: _upper_quantile(_largest(family, left)[0]))
@@ -309,9 +315,9 @@ def _critical_value(family: _Family) -> Callable[[Pairs], float]:
     )
     if not family.adjusted:
         return resampled
-    one = quantile(None)
+    one_pair = quantile(None)
     alone = np.count_nonzero(family.compared) == 2  # a pair and its reverse
-    return lambda left: one if alone else max(one, resampled(left))
+    return lambda left: one_pair if alone else max(one_pair, resampled(left))
 
 
 class _Blocks:
@@ -326,9 +332,11 @@ class _Blocks:
     def __init__(self, family: _Family) -> None:
         from scipy.cluster.hierarchy import leaves_list, linkage
 
-        alike = leaves_list(linkage(family.spread[np.triu_indices(len(family.spread), 1)], "average"))
+        by_similarity = leaves_list(linkage(family.spread[np.triu_indices(len(family.spread), 1)], "average"))
         # Shape (blocks, models of a block): the last model is repeated if a block has fewer.
-        self.order = np.pad(alike, (0, -len(alike) % MODELS_OF_A_BLOCK), mode="edge").reshape(-1, MODELS_OF_A_BLOCK)
+        self.order = np.pad(by_similarity, (0, -len(by_similarity) % MODELS_OF_A_BLOCK), mode="edge").reshape(
+            -1, MODELS_OF_A_BLOCK
+        )
         self.weights = family.weights
         rows = family.rows[self.order]
         self.values = np.ascontiguousarray(rows.transpose(0, 2, 1))  # (blocks, resamples, models of a block)
@@ -339,14 +347,14 @@ class _Blocks:
     def critical_value(self, left: Pairs) -> float:
         """Return `_upper_quantile` of `_largest` for the pairs that are left, a subset of the last step's."""
         resample, better, worse, ratios = self.above
-        kept = left[better, worse]
+        still_left = left[better, worse]
         maxima = np.full(self.low.shape[1], -np.inf, dtype=np.float32)
-        np.maximum.at(maxima, resample[kept], ratios[kept])
-        known = _upper_quantile(maxima)
-        return known if known >= self.floor else self._recompute_quantile(left)
+        np.maximum.at(maxima, resample[still_left], ratios[still_left])
+        quantile_kept = _upper_quantile(maxima)
+        return quantile_kept if quantile_kept >= self.floor else self._recompute_quantile(left)
 
     def _recompute_quantile(self, left: Pairs) -> float:
-        """Recompute the quantile and store all ratios from a floor on, unless there are too many."""
+        """Recompute the quantile, and store all ratios above a floor unless there are too many."""
         shape, resamples = self.order.shape, np.arange(self.low.shape[1])
         flat = self.order.ravel()
         weights = np.where(left, self.weights, np.float32(np.nan))[flat][:, flat]
@@ -358,7 +366,7 @@ class _Blocks:
             found *= weights[better, worse]
             return found
 
-        # In each resample the pair of blocks that would reach the most with its mean weight: nearly the maxima.
+        # In each resample, only the pair of blocks with the highest limit at its mean weight: nearly the maxima.
         absent = np.isnan(weights)
         heaviest = np.where(absent, np.float32(-np.inf), weights).max(axis=(2, 3))
         usual = np.where(absent, 0, weights).sum(axis=(2, 3)) / np.maximum(1, (~absent).sum(axis=(2, 3)))
@@ -397,17 +405,17 @@ class _Blocks:
 
 
 def _limits(high: Ratios, low: Ratios, heaviest: Ratios) -> Ratios:
-    """Return a limit that no ratio of a model of one block exceeds, shape (blocks, resamples).
+    """Return an upper limit of the ratios between models of two blocks, shape (blocks, resamples).
 
-    high: shape (resamples,), of that block; low: shape (blocks, resamples); heaviest: the largest weight against each,
-    of that shape or of one column; below 0 without a pair.
+    high: shape (resamples,), highest values of the first block. low: shape (blocks, resamples), lowest values of the
+    others. heaviest: the largest weight against each, of the same shape or one column; below 0 without a pair.
     """
-    found: Ratios = high - low
-    np.maximum(found, 0, out=found)
-    found *= np.maximum(heaviest, 0)
+    limits: Ratios = high - low
+    np.maximum(limits, 0, out=limits)
+    limits *= np.maximum(heaviest, 0)
     if (heaviest < 0).any():
-        found[np.broadcast_to(heaviest < 0, found.shape)] = -np.inf
-    return found
+        limits[np.broadcast_to(heaviest < 0, limits.shape)] = -np.inf
+    return limits
 
 
 def _largest(family: _Family, left: Pairs, resamples: Any = slice(None)) -> tuple[Ratios, NDArray[np.intp]]:
@@ -425,7 +433,7 @@ def _largest(family: _Family, left: Pairs, resamples: Any = slice(None)) -> tupl
                 scaled *= family.weights[model, others][:, None]
                 if fold:
                     np.abs(scaled, out=scaled)
-                found = scaled.max(axis=0)
-                models[found > largest] = model
-                np.maximum(largest, found, out=largest)
+                highest = scaled.max(axis=0)
+                models[highest > largest] = model
+                np.maximum(largest, highest, out=largest)
     return largest, models

@@ -48,8 +48,8 @@ def position_bias(hits: Floats, counts: Floats) -> Spread | None:
     """Return the standard deviation of recall over the positions of the right option, net of sampling.
 
     hits: how often each question was answered right with its right option at each position, shape (questions,
-    positions); counts: how often each was shown so. 0 if all positions are answered equally well. None for fewer than
-    two positions or questions.
+    positions). counts: how often each question was shown in that way. The result is 0 if all positions are answered
+    equally well; None for fewer than two positions or questions.
 
     >>> always_first = np.array([[1.0, 0.0]] * 50)
     >>> position_bias(always_first, np.ones((50, 2))).value
@@ -59,12 +59,12 @@ def position_bias(hits: Floats, counts: Floats) -> Spread | None:
 
 
 def order_shift(hits: Floats, counts: Floats) -> Spread | None:
-    """Return how far the accuracies in two randomly chosen orders are apart, net of sampling.
+    """Return how far apart the accuracies in two randomly chosen orders are, net of sampling.
 
     hits: how often each question was answered right in each order, shape (questions, orders); counts: how often it was
-    shown in it. The root of the mean square of the difference, which is √2 times the standard deviation of orders, with
-    G − 1 in its denominator. 0 if the order does not move the accuracy, even if it moves answers: questions that gain
-    and lose in one order cancel out. None for fewer than two orders or questions.
+    shown in it. The result is the root of the mean square of the difference, which is √2 times the standard deviation
+    of orders, with G − 1 in its denominator. It is 0 if the order does not change the accuracy, even if it changes
+    answers: questions that gain and lose in one order cancel out. None for fewer than two orders or questions.
 
     >>> one_order_better = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 0.0]] * 20)
     >>> round(order_shift(one_order_better, np.ones((80, 2))).value, 3)
@@ -74,16 +74,16 @@ def order_shift(hits: Floats, counts: Floats) -> Spread | None:
 
 
 def _net(hits: Floats, counts: Floats, in_units: Callable[[float, int], float]) -> Spread | None:
-    """Return the net spread. in_units: of a variance of so many groups the value in the metric's units."""
+    """Return the net spread. in_units: converts a variance over a number of groups to the metric's units."""
     if hits.shape != counts.shape or hits.ndim != 2 or (hits > counts).any() or (hits < 0).any():
         raise MetricInputError(
             f"hits of shape {hits.shape} for counts of shape {counts.shape}; give hits from 0 to the counts, one row "
             "per question"
         )
-    asked = counts.sum(axis=0) > 0
-    hits, counts = hits[:, asked], counts[:, asked]
-    known = counts.sum(axis=1) > 0
-    hits, counts = hits[known], counts[known]
+    shown = counts.sum(axis=0) > 0
+    hits, counts = hits[:, shown], counts[:, shown]
+    answered = counts.sum(axis=1) > 0
+    hits, counts = hits[answered], counts[answered]
     questions, groups = hits.shape
     if questions < 2 or groups < 2:
         return None
@@ -93,13 +93,13 @@ def _net(hits: Floats, counts: Floats, in_units: Callable[[float, int], float]) 
     moved = (hits - shares * counts) / totals
     moved -= moved.mean(axis=1, keepdims=True)
     noise = moved.T @ moved * questions / (questions - 1)
-    apart = float(((shares - shares.mean()) ** 2).sum())
+    squares = float(((shares - shares.mean()) ** 2).sum())
     trace = float(np.trace(noise))
-    value = in_units(max(0.0, apart - trace) / groups, groups)
+    value = in_units(max(0.0, squares - trace) / groups, groups)
     interval = None
     if questions >= MINIMUM_QUESTIONS and trace > SMALLEST:
         freedom = trace**2 / float((noise**2).sum())
-        low, high = (squared * trace / freedom / groups for squared in _noncentral(apart * freedom / trace, freedom))
+        low, high = (squared * trace / freedom / groups for squared in _noncentral(squares * freedom / trace, freedom))
         interval = Interval(in_units(low, groups), in_units(high, groups))
     return Spread(value, interval, groups, questions)
 

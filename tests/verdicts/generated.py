@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from registry.metrics.repeats import compute_across_orders, once, same_order
+from registry.metrics.repeats import compute_across_orders, right_once, same_order
 from registry.statistics.bootstrap import UpperBound, mean_intervals
 from registry.statistics.order_loss import state_order_loss
 from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
@@ -152,7 +152,7 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
     tested = [raw.prompts(index) > 1 for index in indices]
     values: dict[str, list[float | None]] = {
         "accuracy": [float(raw.right(index)[0]) if raw.asked[index] else None for index in indices],
-        "average_accuracy": [once(raw.counts(index)) if tested[index] else None for index in indices],
+        "average_accuracy": [right_once(raw.counts(index)) if tested[index] else None for index in indices],
         "worst_accuracy": [float(all(raw.right(index))) if tested[index] else None for index in indices],
         "fluctuation_rate": [_flips(raw, index) if tested[index] else None for index in indices],
         "accuracy_of_answered": [_was_answered(raw, index) for index in indices],
@@ -169,7 +169,9 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
     again = same
     if raw.repeated and raw.samples is not False:
         same = [None if found is None else same_order(found) for found in counted]
-        again = [None if found is None else once([counts for counts in found if counts[1] > 1]) for found in counted]
+        again = [
+            None if found is None else right_once([counts for counts in found if counts[1] > 1]) for found in counted
+        ]
     if same is not None and again is not None:
         across = values["right_twice_across_orders"]
         values["right_twice_same_order"] = same

@@ -35,8 +35,8 @@ def _means() -> Iterator[str]:
     for name in QUESTION_METRICS:
         averaging = METRICS[name].averaging
         mean = f"avg(question_metrics.{name})"
-        if isinstance(averaging, MeanOverQuestions) and averaging.beside is not None:
-            other = averaging.beside[0]
+        if isinstance(averaging, MeanOverQuestions) and averaging.compared_with is not None:
+            other = averaging.compared_with[0]
             mean = f"case when count(question_metrics.{name}) >= count(question_metrics.{other}) then {mean} end"
         yield f"{mean} as {name}"
         yield f"count(question_metrics.{name}) as {name}_n"
