@@ -16,9 +16,10 @@ KIND = "adversarial"
 
 
 def adversarial_effects(session: Session, evaluation_id: int) -> list[AdversarialEffect]:
-    """Return each distractor under each scoring, over the questions whose original and altered prompts are stored.
+    """Return the effect of each distractor under each scoring.
 
-    Raises UsageError for an evaluation under other variants, NotFoundError for an unknown evaluation.
+    It is taken over the questions whose original and altered prompts are stored. Raises UsageError for an evaluation
+    with other variants, NotFoundError for an unknown evaluation.
     """
     evaluation = find_evaluation(session, evaluation_id)
     if evaluation.variant_set.kind != KIND:
@@ -28,20 +29,20 @@ def adversarial_effects(session: Session, evaluation_id: int) -> list[Adversaria
         )
     inserted = {int(ordinal): len(text.encode()) for ordinal, text in evaluation.variant_set.inserted.items()}
     outcomes = _outcomes(session, evaluation_id, inserted)
-    found, times = [], evaluation.repeats or 1
+    effects, times = [], evaluation.repeats or 1
     for name, option in number_inserted(KIND).items():
         # Variant k, before repeats, shows the k-th inserted option, −k; variant 0 is the original.
         altered = -option * times
         pairs = [(shown[0], shown[altered]) for shown in outcomes.values() if shown.keys() >= {0, altered}]
-        found += [adversarial_effect(name, pairs, scoring) for scoring in SCORINGS]
-    return found
+        effects += [adversarial_effect(name, pairs, scoring) for scoring in SCORINGS]
+    return effects
 
 
 def _outcomes(
     session: Session, evaluation_id: int, inserted_bytes: dict[int, int]
 ) -> dict[int, dict[int, VariantOutcome]]:
-    """Map question ids to variants to outcomes, for the variants that show the question."""
-    of_evaluation = (
+    """Return outcomes by question id and variant, for the variants that show the question."""
+    conditions = (
         Prediction.evaluation_id == evaluation_id,
         Prediction.question_shown,
         first_answers(session, evaluation_id),
@@ -65,13 +66,13 @@ def _outcomes(
             Question.answer,
         )
         .join(Question, Question.id == Prediction.question_id)
-        .where(*of_evaluation)
+        .where(*conditions)
         .order_by(Prediction.question_id, Prediction.variant)
     )
-    found: dict[int, dict[int, VariantOutcome]] = {}
+    outcomes: dict[int, dict[int, VariantOutcome]] = {}
     require_rows(session, evaluation_id)
     for row in session.execute(query):
-        found.setdefault(row.question_id, {})[row.variant] = VariantOutcome(
+        outcomes.setdefault(row.question_id, {})[row.variant] = VariantOutcome(
             row.variant,
             row.chosen_option,
             row.answer,
@@ -82,4 +83,4 @@ def _outcomes(
             ),
             option_bytes=tuple(lengths[row.question_id][option] for option in row.shown),
         )
-    return found
+    return outcomes

@@ -23,7 +23,11 @@ CAUSES: Final = ("model", "reading", "key")
 
 @dataclass(frozen=True)
 class _Split:
-    """prompts: shown in the same order in both. by_answer, by_key: flips caused by either."""
+    """Flips between two evaluations, split by cause.
+
+    prompts: answered in both, in the same order of options. by_answer, by_key: flips because of another chosen, or
+    another right, option.
+    """
 
     prompts: int
     flips: int
@@ -32,12 +36,12 @@ class _Split:
 
 
 def causes_of_flips(session: Session, first: Evaluation, second: Evaluation) -> dict[str, Any]:
-    """Return how many answers flip between two sealed evaluations, and how many due to each of CAUSES.
+    """Return how many answers flip between two sealed evaluations, and how many of the flips each of CAUSES explains.
 
     `prompts`: answered in both, in the same order of options; `flips`: right in one of them alone. `model`, `reading`
-    and `key` add up to `flips`; `shares` are their parts of all flips. Null if the cause cannot be separated from
-    another one: then `undivided` names these causes and `together` is their number. `remedy` explains how to separate
-    them, or the reason why nothing can be counted.
+    and `key` add up to `flips`; `shares` are their parts of all flips. They are null if a cause cannot be separated
+    from another one: then `undivided` names these causes and `together` is their number. `remedy` explains how to
+    separate them, or the reason why nothing can be counted.
     """
     archived = filter_archived(session, [first.id, second.id])
     if archived:
@@ -55,7 +59,7 @@ def causes_of_flips(session: Session, first: Evaluation, second: Evaluation) -> 
 
 
 def origin_of(session: Session, evaluation: Evaluation) -> str | None:
-    """Return the seal of the evaluation whose model wrote the answers: through replays of replays, the first."""
+    """Return the seal of the evaluation whose model wrote the answers, following replays back to the first."""
     seal, source = evaluation.seal, evaluation.replayed_from
     while source is not None:
         seal = source
@@ -86,32 +90,37 @@ def _document(split: _Split | None, by_answer: tuple[str, ...], remedy: str | No
 
 
 def _split(session: Session, first: Evaluation, second: Evaluation) -> _Split:
-    one, other, asked, asked_again = aliased(Prediction), aliased(Prediction), aliased(Question), aliased(Question)
+    first_prediction, second_prediction, first_question, second_question = (
+        aliased(Prediction),
+        aliased(Prediction),
+        aliased(Question),
+        aliased(Question),
+    )
     outcomes = {
-        "before": _right(one, asked),
-        "after": _right(other, asked_again),
-        "answer_alone": _right(other, asked),
-        "key_alone": _right(one, asked_again),
+        "before": _right(first_prediction, first_question),
+        "after": _right(second_prediction, second_question),
+        "answer_alone": _right(second_prediction, first_question),
+        "key_alone": _right(first_prediction, second_question),
     }
     query = (
         select(*(outcome.label(name) for name, outcome in outcomes.items()), func.count().label("answers"))
-        .select_from(one)
-        .join(asked, asked.id == one.question_id)
+        .select_from(first_prediction)
+        .join(first_question, first_question.id == first_prediction.question_id)
         .join(
-            asked_again,
-            (asked_again.benchmark_version_id == second.benchmark_version_id)
-            & ~asked_again.few_shot
-            & (asked_again.external_id == asked.external_id),
+            second_question,
+            (second_question.benchmark_version_id == second.benchmark_version_id)
+            & ~second_question.few_shot
+            & (second_question.external_id == first_question.external_id),
         )
         .join(
-            other,
-            (other.evaluation_id == second.id)
-            & (other.question_id == asked_again.id)
-            & (other.variant == one.variant)
-            & (other.shown == one.shown)
-            & (other.question_shown == one.question_shown),
+            second_prediction,
+            (second_prediction.evaluation_id == second.id)
+            & (second_prediction.question_id == second_question.id)
+            & (second_prediction.variant == first_prediction.variant)
+            & (second_prediction.shown == first_prediction.shown)
+            & (second_prediction.question_shown == first_prediction.question_shown),
         )
-        .where(one.evaluation_id == first.id)
+        .where(first_prediction.evaluation_id == first.id)
         .group_by(*outcomes)
     )
     prompts = flips = 0
@@ -121,7 +130,7 @@ def _split(session: Session, first: Evaluation, second: Evaluation) -> _Split:
         if row.before == row.after:
             continue
         flips += row.answers
-        # Two ways from the one to the other, by the answer first or by the key first; each flips in one of its steps.
+        # The change takes two steps, answer first or key first; in either sequence one of the steps flips the outcome.
         steps = (row.answer_alone != row.before) + (row.key_alone == row.before)
         by_answer += row.answers * steps / 2
         by_key += row.answers * (2 - steps) / 2
@@ -134,7 +143,7 @@ def _right(prediction: Any, question: Any) -> ColumnElement[int]:
 
 
 def _choose_division(first: Evaluation, second: Evaluation) -> str:
-    """Return how to separate the model from the reading: by another reading of the texts of one of them."""
+    """Return advice on how to separate the model from the reading, such as by replaying one evaluation's texts."""
     names = [evaluation.protocol.name for evaluation in (first, second)]
     if asking_name(names[0]) != asking_name(names[1]):
         return (
@@ -148,27 +157,30 @@ def _choose_division(first: Evaluation, second: Evaluation) -> str:
     )
 
 
-_SAID: Final = {"model": "the model's answers", "reading": "the reading", "key": "the key"}
+_NAMES: Final = {"model": "the model's answers", "reading": "the reading", "key": "the key"}
 
 
 def describe_causes(document: dict[str, Any]) -> str | None:
-    """Return the sentence that explains why answers flip; None if none does. document: of `causes_of_flips`."""
+    """Return the sentence that explains why answers flip; None if none does.
+
+    document: the result of `causes_of_flips`.
+    """
     flips = document["flips"]
     if flips is None:
         return f"Why answers differ cannot be counted: {document['remedy']}."
     if not flips:
         return None
     parts = [
-        f"{_format_count(document[name])} because of {_SAID[name]} ({share(document['shares'][name])})"
+        f"{_format_count(document[name])} because of {_NAMES[name]} ({share(document['shares'][name])})"
         for name in CAUSES
         if document[name]
     ]
     if document["together"]:
         number, together = _format_count(document["together"]), share(document["together"] / flips)
         parts.append(f"{number} because of the model's answers or the reading ({together})")
-    said = f"{flips:,} of {document['prompts']:,} answers are right in only one of the two: {', '.join(parts)}."
+    sentence = f"{flips:,} of {document['prompts']:,} answers are right in only one of the two: {', '.join(parts)}."
     remedy = document["remedy"]
-    return said if remedy is None else f"{said} To tell model and reading apart: {remedy}."
+    return sentence if remedy is None else f"{sentence} To tell model and reading apart: {remedy}."
 
 
 def _format_count(number: float) -> str:

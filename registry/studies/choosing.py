@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def part_label(question_filter: Mapping[str, Any]) -> str:
-    """Return the part of a benchmark that was evaluated, as text behind its name; empty for all of it."""
+    """Return the filter of questions as text behind the benchmark's name; empty if all were evaluated."""
     kept = {
         key: ", ".join(map(str, value)) if isinstance(value, list) else value
         for key, value in sorted(question_filter.items())
@@ -32,8 +32,8 @@ def choose_labelled(
         return list(items)
     for reference in wanted:
         if not any(reference in _spellings(label(item)) for item in items):
-            there = ", ".join(sorted({label(item) for item in items}))
-            raise NotFoundError(f"{what} {reference} {lacks}; there are: {there}")
+            existing = ", ".join(sorted({label(item) for item in items}))
+            raise NotFoundError(f"{what} {reference} {lacks}; there are: {existing}")
     return [item for item in items if _spellings(label(item)) & {*wanted}]
 
 

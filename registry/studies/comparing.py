@@ -34,16 +34,16 @@ from registry.studies.causes import causes_of_flips
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 
 CORA: Final = "cora_over_variants"
-"""The kind of analysis that CoRA's bootstrap is kept as."""
+"""The kind of analysis under which CoRA's bootstrap is stored."""
 
 SAME_REVISION: Final = "same revision"
 ANOTHER_REVISION: Final = "another revision"
 ANOTHER_MODEL: Final = "another model"
 RELATIONS: Final = (SAME_REVISION, ANOTHER_REVISION, ANOTHER_MODEL)
-"""The second evaluation's model, seen from the first's."""
+"""How the second evaluation's model relates to the first's."""
 
 MAX_DIFFERING: Final = 200
-"""The most questions listed that only one of two models has right."""
+"""Most listed questions that only the first, or only the second, model has right."""
 
 COMPARED: Final = (*HEADLINES, *(name for name in SHOWN if name not in HEADLINES))
 """Metrics of a comparison, in display order; the first is the metric that ranks boards."""
@@ -55,13 +55,13 @@ _READ: Final = tuple(name for name in QUESTION_METRICS if any(name in base_metri
 def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict[str, Any]:
     """Return first minus second in every metric, with a paired interval, and McNemar's test for metrics of 0 or 1.
 
-    Both over the questions that have a value in both. The interval is the same as for the tiers of boards: of Bonett
-    and Price if a question is 0 or 1, else of one paired bootstrap over the questions in both: RESAMPLES draws with
-    seed SEED, the same draws for every metric. Page and command line show this document and nothing else. If one of
-    them covers a sample of questions, intervals are for the difference over all questions that the sample was drawn
-    from; McNemar's test is as without a sample.
-    relation: one of RELATIONS. causes: of `causes_of_flips`. Two versions of a benchmark are compared over the
-    questions that have the same texts and options in both.
+    All are computed over the questions that have a value in both evaluations. The interval is the same as for the tiers
+    of boards: of Bonett and Price if a question is 0 or 1, else of a paired bootstrap over these questions with
+    RESAMPLES draws and seed SEED, the same draws for every metric. Page and command line show this document and nothing
+    else. If one evaluation covers a sample of questions, intervals are for the difference over all questions that the
+    sample was drawn from; McNemar's test is as without a sample.
+    relation: one of RELATIONS. causes: the result of `causes_of_flips`. Two versions of a benchmark are compared over
+    the questions that have the same texts and options in both.
     Raises QueueError for an unsealed one, UsageError if they have no question in common or are the same evaluation.
     """
     first, second = find_sealed(session, first_id), find_sealed(session, second_id)
@@ -87,18 +87,18 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
 
 
 def _shared_questions(session: Session, first: Evaluation, second: Evaluation) -> tuple[list[int], list[int]]:
-    """Return the questions in both, by their numbers in the benchmark version of each, in one order."""
+    """Return the ids of the shared questions in each evaluation's benchmark version, in the same order."""
     if first.benchmark_version_id == second.benchmark_version_id:
         ids = common_questions(session, first.id, second.id)
         return ids, ids
-    asked = [common_questions(session, item.id) for item in (first, second)]
+    question_ids = [common_questions(session, item.id) for item in (first, second)]
     contents = [
         {
             name: item
             for name, item in contents_of(session, evaluation.benchmark_version_id).items()
             if item.question_id in ids
         }
-        for evaluation, ids in zip((first, second), map(set, asked), strict=True)
+        for evaluation, ids in zip((first, second), map(set, question_ids), strict=True)
     ]
     pairs = [(contents[0][name], contents[1][name]) for name in contents[0] if name in contents[1]]
     same = [pair for pair in pairs if not any(differ(*pair) for differ in DIFFERENCES.values())]
@@ -124,7 +124,7 @@ def _relation(first: Evaluation, second: Evaluation) -> str:
 def describe_relation(document: Mapping[str, Any]) -> str | None:
     """Return a sentence if both evaluations are of one model; None if they are of two.
 
-    document: of `compare_evaluations`.
+    document: the result of `compare_evaluations`.
     """
     first, second = document["first"], document["second"]
     if document["relation"] == SAME_REVISION:
@@ -138,45 +138,45 @@ def describe_relation(document: Mapping[str, Any]) -> str | None:
 def compare_several(session: Session, evaluation_ids: Sequence[int], metric: str) -> dict[str, Any]:
     """Return pairwise differences of several evaluations in one metric, with paired intervals, and all their values.
 
-    metric: must have a value for every question and not be made of two means. `values`: metric to the value of each
-    evaluation in the order given, over the `n` questions that have a value in all of them, None if there is no such
-    question. `differences`: row minus column with its `interval`, None on the diagonal. The draws, and with the same
-    questions the numbers, equal those in `compare_evaluations`.
+    metric: a metric with a value for every question that is not computed from two means. `values`: for each metric the
+    value of each evaluation in the order given, over the `n` questions that have a value in all of them, None if there
+    is no such question. `differences`: row minus column with its `interval`, None on the diagonal. The draws, and with
+    the same questions the numbers, equal those in `compare_evaluations`.
     Raises QueueError for an unsealed one, UsageError if they are of different benchmark versions, fewer than two, or
     given twice.
     """
-    found = [find_sealed(session, number) for number in evaluation_ids]
-    if len(found) < 2 or len({item.id for item in found}) < len(found):
+    evaluations = [find_sealed(session, number) for number in evaluation_ids]
+    if len(evaluations) < 2 or len({item.id for item in evaluations}) < len(evaluations):
         raise UsageError(f"evaluations {', '.join(map(str, evaluation_ids))}: give at least two, each once")
-    if len({item.benchmark_version_id for item in found}) > 1:
+    if len({item.benchmark_version_id for item in evaluations}) > 1:
         raise UsageError("the evaluations ask different questions; compare those of one benchmark version")
     ids = common_questions(session, *evaluation_ids)
-    values = [question_values(session, item.id, ids, _READ) for item in found]
+    values = [question_values(session, item.id, ids, _READ) for item in evaluations]
     return {
-        "evaluations": [_describe(item) for item in found],
+        "evaluations": [_describe(item) for item in evaluations],
         "questions": len(ids),
         "resamples": RESAMPLES,
         "seed": SEED,
         "metric": metric,
         "values": {name: _several_values([side[name] for side in values]) for name in COMPARED if name in values[0]},
         "differences": several_differences(
-            np.stack([side[metric] for side in values], axis=1), metric, _factor(found, len(ids))
+            np.stack([side[metric] for side in values], axis=1), metric, _factor(evaluations, len(ids))
         ),
     }
 
 
 def _several_values(columns: Sequence[Array]) -> dict[str, Any]:
     table = np.stack(columns, axis=1)
-    known = table[~np.isnan(table).any(axis=1)]
-    return {"n": len(known), "values": known.mean(axis=0).tolist() if len(known) else [None] * table.shape[1]}
+    complete = table[~np.isnan(table).any(axis=1)]
+    return {"n": len(complete), "values": complete.mean(axis=0).tolist() if len(complete) else [None] * table.shape[1]}
 
 
 def several_differences(values: Array, metric: str, factor: float = 1.0) -> list[list[dict[str, Any] | None]]:
     """Return row minus column of a metric, each `difference` with its `interval`; None on the diagonal.
 
-    distinguished: whether one of the two is shown to be better when all pairs are compared at once.
-    factor: of `sampling_factor`.
     values: shape (questions, evaluations); only questions that are defined for all count, NaN being undefined.
+    factor: from `sampling_factor`.
+    distinguished: whether one of the two is shown to be better when all pairs are compared at once.
     """
     undefined = np.logical_or.reduce(np.isnan(values), axis=1)
     values = np.where(undefined[:, np.newaxis], np.nan, values)
@@ -186,21 +186,21 @@ def several_differences(values: Array, metric: str, factor: float = 1.0) -> list
     samples = resample_means(values, factor=factor) if enough else np.full((1, columns), np.nan)
     means = [_mean(values[:, column]) for column in range(columns)]
     together = compare_all(means, samples, METRICS[metric].better, questions, pairs).told_apart if enough else None
-    found: list[list[dict[str, Any] | None]] = [[None] * columns for _ in range(columns)]
+    differences: list[list[dict[str, Any] | None]] = [[None] * columns for _ in range(columns)]
     for one in range(columns):
         for other in range(one + 1, columns):
             difference = _mean(values[:, one] - values[:, other])
             interval = paired_interval(pairs, one, other, questions, samples[:, one] - samples[:, other])
-            # The other way round is the same question: its interval is turned around, not computed again.
+            # The reverse difference has the negated interval, which need not be computed again.
             ends = None if interval is None or difference is None else [interval.low, interval.high]
-            apart = together is not None and bool(together[one, other])
-            found[one][other] = {"difference": difference, "interval": ends, "distinguished": apart}
-            found[other][one] = {
+            distinguished = together is not None and bool(together[one, other])
+            differences[one][other] = {"difference": difference, "interval": ends, "distinguished": distinguished}
+            differences[other][one] = {
                 "difference": None if difference is None else -difference,
                 "interval": None if ends is None else [-ends[1], -ends[0]],
-                "distinguished": apart,
+                "distinguished": distinguished,
             }
-    return found
+    return differences
 
 
 def _describe(evaluation: Evaluation) -> dict[str, Any]:
@@ -218,16 +218,16 @@ def _describe(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def common_questions(session: Session, *evaluation_ids: int) -> list[int]:
-    """Return the questions that all of the evaluations have, by id."""
-    asked = [
+    """Return the ids of the questions that all of the evaluations have, in ascending order."""
+    question_ids = [
         set(session.scalars(select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)))
         for evaluation_id in evaluation_ids
     ]
-    return sorted(set.intersection(*asked))
+    return sorted(set.intersection(*question_ids))
 
 
 def _factor(evaluations: Sequence[Evaluation], questions: int) -> float:
-    """Return the factor of standard errors over so many common questions: below 1 if one of them covers a sample.
+    """Return the factor of standard errors over the common questions: below 1 if an evaluation covers a sample.
 
     Samples of different sizes or seeds have a random part of the questions in common. If they were drawn from different
     parts of the benchmark, the largest counts, which gives the widest intervals.
@@ -239,46 +239,48 @@ def _factor(evaluations: Sequence[Evaluation], questions: int) -> float:
 
 
 def _mean(values: Array) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else None
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if defined.size else None
 
 
 def metric_differences(
     first: Mapping[str, Array], second: Mapping[str, Array], *, factor: float = 1.0
 ) -> dict[str, dict[str, Any]]:
-    """Map each metric to both values, their difference with its interval, McNemar's test, and the number of questions.
+    """Return, by metric, both values, their difference with its interval, McNemar's test, and the number of questions.
 
-    first, second: per-question metric to (questions,), the same questions in the same order, NaN if undefined.
-    factor: of `sampling_factor`.
+    first, second: values by metric, shape (questions,), of the same questions in the same order, NaN if undefined.
+    factor: from `sampling_factor`.
     """
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     columns: dict[str, list[Array]] = {}
     pairs: dict[str, Paired] = {}
     of_two_means = [name for name in FUNCTIONS_OF_TWO_MEANS if first.keys() >= {*base_metrics(name)}]
     for name in [*first, *of_two_means]:
         sides = [[side[part] for part in base_metrics(name)] for side in (first, second)]
         defined = ~np.isnan(np.stack(sides[0] + sides[1])).any(axis=0)
-        one, other = ([np.where(defined, column, np.nan) for column in side] for side in sides)
-        found[name] = _values(name, one, other)
-        both = [np.stack(of_base, axis=1) for of_base in zip(one, other, strict=True)]
+        first_values, second_values = ([np.where(defined, column, np.nan) for column in side] for side in sides)
+        entries[name] = _values(name, first_values, second_values)
+        both = [np.stack(base_values, axis=1) for base_values in zip(first_values, second_values, strict=True)]
         pairs[name] = paired([both], zero_or_one=METRICS[name].zero_or_one, factors=[factor])
         # The difference of two means is the mean of differences: one column. A function of means needs all of them.
-        columns[name] = [one[0] - other[0]] if name not in FUNCTIONS_OF_TWO_MEANS else one + other
+        columns[name] = (
+            [first_values[0] - second_values[0]] if name not in FUNCTIONS_OF_TWO_MEANS else first_values + second_values
+        )
     samples = _samples(columns, factor)
-    for name, item in found.items():
+    for name, item in entries.items():
         if item["difference"] is not None:
             drawn, questions = _difference_samples(name, columns[name], samples[name])
             interval = paired_interval(pairs[name], 0, 1, questions, drawn)
             item["interval"] = None if interval is None else [interval.low, interval.high]
-    return found
+    return entries
 
 
 def _values(name: str, first: Sequence[Array], second: Sequence[Array]) -> dict[str, Any]:
     """Return a metric's entry without its interval.
 
-    first, second: per-question values of its base metrics, NaN in both.
+    first, second: per-question values of its base metrics, with NaN for the same questions.
     """
-    known = ~np.isnan(first[0])
+    defined = ~np.isnan(first[0])
     means = [[_mean(column) for column in side] for side in (first, second)]
     if name in FUNCTIONS_OF_TWO_MEANS:
         one, other = (FUNCTIONS_OF_TWO_MEANS[name].value(*side) for side in means)
@@ -287,24 +289,24 @@ def _values(name: str, first: Sequence[Array], second: Sequence[Array]) -> dict[
         (one,), (other,) = means
         difference = _mean(first[0] - second[0])
     test = None
-    if METRICS[name].zero_or_one and known.any():
-        test = asdict(mcnemar((first[0][known] == 1).tolist(), (second[0][known] == 1).tolist()))
+    if METRICS[name].zero_or_one and defined.any():
+        test = asdict(mcnemar((first[0][defined] == 1).tolist(), (second[0][defined] == 1).tolist()))
     return {
         "first": one,
         "second": other,
         "difference": difference,
         "interval": None,
-        "n": int(np.count_nonzero(known)),
+        "n": int(np.count_nonzero(defined)),
         "mcnemar": test,
     }
 
 
 def _samples(columns: Mapping[str, Sequence[Array]], factor: float) -> dict[str, Array]:
-    """Map each metric to the resampled means of its columns, shape (resamples, columns), all from the same draws."""
-    stacked = np.stack([column for own in columns.values() for column in own], axis=1)
+    """Return, by metric, the resampled means of its columns, shape (resamples, columns), all from the same draws."""
+    stacked = np.stack([column for metric_columns in columns.values() for column in metric_columns], axis=1)
     enough = len(stacked) >= MINIMUM_QUESTIONS  # with fewer no interval is stated
     means = resample_means(stacked, factor=factor) if enough else np.full((1, stacked.shape[1]), np.nan)
-    ends = np.cumsum([len(own) for own in columns.values()])
+    ends = np.cumsum([len(metric_columns) for metric_columns in columns.values()])
     return dict(zip(columns, np.split(means, ends[:-1], axis=1), strict=True))
 
 
@@ -313,13 +315,13 @@ def _difference_samples(name: str, columns: Sequence[Array], samples: Array) -> 
     function = FUNCTIONS_OF_TWO_MEANS.get(name)
     if function is None:
         return samples[:, 0], int(np.count_nonzero(~np.isnan(columns[0])))
-    one = combine(function.function, *samples[:, :2].T)
-    other = combine(function.function, *samples[:, 2:4].T)
-    return one - other, min(resting_on(name, columns[place : place + 2]) for place in (0, 2))
+    first = combine(function.function, *samples[:, :2].T)
+    second = combine(function.function, *samples[:, 2:4].T)
+    return first - second, min(resting_on(name, columns[place : place + 2]) for place in (0, 2))
 
 
 def _differing(session: Session, ids: Sequence[int], values: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """List questions that only one has right under every order, or without such a metric, in the original."""
+    """List the questions that only one model has right: in every order, or without worst accuracy in the original."""
     metric = next(
         (
             name
@@ -331,16 +333,16 @@ def _differing(session: Session, ids: Sequence[int], values: Sequence[dict[str, 
     if metric is None:
         return {"metric": None, "only_first": [], "only_second": []}
     first, second = values[0][metric], values[1][metric]
-    found = {}
+    questions = {}
     for key, chosen in (("only_first", (first == 1) & (second == 0)), ("only_second", (first == 0) & (second == 1))):
         places = np.flatnonzero(chosen)[:MAX_DIFFERING]
         rows = session.execute(
             select(Question.id, Question.external_id).where(Question.id.in_([ids[place] for place in places]))
         )
-        found[key] = [
+        questions[key] = [
             {"question_id": question_id, "external_id": external_id} for question_id, external_id in sorted(rows)
         ]
-    return {"metric": metric, **found}
+    return {"metric": metric, **questions}
 
 
 def cora_document(session: Session, evaluation_id: int) -> dict[str, Any]:
@@ -355,7 +357,7 @@ def cora_document(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 
 def compute_cora_analysis(session: Session, evaluation_id: int) -> tuple[float, dict[str, Any], dict[str, Any]]:
-    """Return accuracy on the originals, and CoRA's parameters and result as an analysis stores them."""
+    """Return the accuracy on the originals, and CoRA's parameters and result as an analysis stores them."""
     query = (
         select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)
         .where(
@@ -381,7 +383,11 @@ def compute_cora_analysis(session: Session, evaluation_id: int) -> tuple[float, 
     if originals.keys() != hits.keys():
         raise UsageError(f"evaluation {evaluation_id}: not every question has its original, which CoRA starts from")
     mcqa = sum(originals.values()) / len(originals)
-    found = asdict(cora_over_variants(np.array([hits[key] for key in sorted(hits)], dtype=np.bool_), mcqa))
-    parameters = {key: found[key] for key in ("draws", "resamples", "seed")}
-    result = {"mean": found["mean"], "standard_deviation": found["standard_deviation"], "variants": counts.pop()}
+    bootstrap = asdict(cora_over_variants(np.array([hits[key] for key in sorted(hits)], dtype=np.bool_), mcqa))
+    parameters = {key: bootstrap[key] for key in ("draws", "resamples", "seed")}
+    result = {
+        "mean": bootstrap["mean"],
+        "standard_deviation": bootstrap["standard_deviation"],
+        "variants": counts.pop(),
+    }
     return mcqa, parameters, result

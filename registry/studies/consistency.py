@@ -18,11 +18,13 @@ def consistency_document(session: Session, evaluation_id: int) -> dict[str, Any]
     """Return how often two answers to one question are equal: SCORE's consistency rate, as defined and as computed.
 
     consistency_rate: the mean over questions of the share of unordered pairs of answers that are equal in content; it
-    is the metric `score`. printed: the sum as the harness's page prints it, over ordered pairs, which reaches 2.
-    harness: as its program computes prompt consistency, over all pairs of all questions together, answers compared as
-    texts: two answers without a label are equal if they are the same text. harness_options: as it computes it for
-    orders, if they are those in `answer-moving`, each shown once: a letter counts as the right option's original letter
-    if it is that letter or the one to which the right option was moved, so that two different options are equal.
+    is the metric `score`.
+    printed: the same over ordered pairs, as the harness's page prints the sum, which reaches 2.
+    harness: prompt consistency as the harness's program computes it, over all pairs of all questions together. It
+    compares answers as texts: two answers without a label are equal if they are the same text.
+    harness_options: the rate that the program computes for orders, if they are those in `answer-moving`, each shown
+    once. A letter counts as the right option's original letter if it is that letter or the one to which the right
+    option was moved, so two different options can be equal.
 
     Raises NotFoundError, and QueueError for an unsealed one.
     """
@@ -31,10 +33,10 @@ def consistency_document(session: Session, evaluation_id: int) -> dict[str, Any]
     rates = []
     equal = pairs = 0
     for question in rows.values():
-        own = [row.chosen_option for row in question]
-        number = len(own) * (len(own) - 1) // 2
+        options = [row.chosen_option for row in question]
+        number = len(options) * (len(options) - 1) // 2
         if number:
-            rates.append(_equal_pairs([option for option in own if option is not None]) / number)
+            rates.append(_equal_pairs([option for option in options if option is not None]) / number)
         equal += _equal_pairs([_as_text(row) for row in question])
         pairs += number
     rate = sum(rates) / len(rates) if rates else None
@@ -74,11 +76,11 @@ def _answers(session: Session, evaluation_id: int) -> dict[int, list[Any]]:
         .where(first_answers(session, evaluation_id))
         .order_by(Prediction.question_id, Prediction.variant)
     )
-    found: dict[int, list[Any]] = {}
+    answers: dict[int, list[Any]] = {}
     require_rows(session, evaluation_id)
     for row in session.execute(query):
-        found.setdefault(row.question_id, []).append(row)
-    return found
+        answers.setdefault(row.question_id, []).append(row)
+    return answers
 
 
 def _harness_options(evaluation: Evaluation, rows: Mapping[int, Sequence[Any]]) -> float | None:

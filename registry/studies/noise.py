@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Member:
-    """The facts about an evaluation's repeats.
+    """An evaluation, with the facts about its repeats.
 
-    recorded: its answers were imported. repeats: how often it runs each prompt; None: recorded, with any number.
-    counts: it was not withdrawn. may_repeat: it may show a prompt twice.
+    recorded: whether its answers were imported. repeats: how often it runs each prompt; None: recorded, with any
+    number. counts: whether it was not withdrawn. may_repeat: whether it may show a prompt twice.
     """
 
     id: int
@@ -40,11 +40,14 @@ class Member:
 
     @property
     def asks_again(self) -> bool:
-        """Return whether some prompt was run twice, with a draw for each answer."""
+        """Return whether some prompt may have been run twice, with a draw for each answer."""
         return self.recorded or (self.repeats or 1) > 1
 
     def draw(self, variant: int) -> int:
-        """Return which draws of a prompt answered a variant: variants of one prompt with the same draws are copies."""
+        """Return the number of the draw that answered a variant.
+
+        Variants of one prompt with the same number are copies.
+        """
         return variant if self.recorded else variant % (self.repeats or 1)
 
 
@@ -53,22 +56,25 @@ Members = tuple[Member, ...]
 
 @dataclass(frozen=True)
 class NoiseSource:
-    """The sealed evaluations that give the orders' answers and those with repeated prompts; often the same."""
+    """The sealed evaluations from which noise is computed.
+
+    evaluations: the ones with answers in several orders. repeating: the ones with repeated prompts; often the same.
+    """
 
     evaluations: Members
     repeating: Members
 
     @property
     def key(self) -> str:
-        """Return the key of all results computed from them: sealed evaluations do not change."""
+        """Return a cache key for results computed from these evaluations, which never change once sealed."""
         sides = (self.evaluations, self.repeating)
         return " / ".join(" ".join(f"{member.id} {member.seal}" for member in side) for side in sides)
 
 
 def repeat_noise(session: Session, evaluation_id: int, noise_from: int | None = None) -> dict[str, Any] | None:
-    """Return how often answers differ on the same prompt, and in another order; None if none was repeated.
+    """Return how often answers differ on the same prompt, and in another order; None if no prompt was repeated.
 
-    noise_from: the evaluation whose repeats are taken; by default `noise_source` looks for one.
+    noise_from: the evaluation whose repeats are used; by default `noise_source` looks for one.
     Raises UsageError for an evaluation of another model, benchmark or protocol, without repeats, or unsealed.
     """
     source = noise_source(session, evaluation_id, noise_from)
@@ -78,8 +84,9 @@ def repeat_noise(session: Session, evaluation_id: int, noise_from: int | None = 
 def noise_source(session: Session, evaluation_id: int, noise_from: int | None = None) -> NoiseSource | None:
     """Find the source of an evaluation's repeat noise; None if there is none, or if the evaluation is not sealed.
 
-    Of the evaluation with its replicates, and every other one of its model revision, benchmark version and protocol,
-    it is the one with repeated prompts in the most of its questions; if equal the evaluation itself, then the newest.
+    The candidates are the evaluation with its replicates, and all others of its model revision, benchmark version and
+    protocol. The source is the candidate that repeats a prompt in the most of the evaluation's questions; of equal ones
+    the evaluation itself, then the newest.
     Raises UsageError for a `noise_from` that has no repeats for it.
     """
     candidates = _candidates(session, evaluation_id)
@@ -95,25 +102,26 @@ def noise_source(session: Session, evaluation_id: int, noise_from: int | None = 
 def noise_of_replicates(
     session: Session, evaluation_ids: Sequence[int], noise_from: int | None = None
 ) -> dict[str, Any]:
-    """Separate repeat noise from order effects over replicates; for one evaluation, over the result of `noise_source`.
+    """Separate repeat noise from order effects over replicates of an evaluation.
 
-    Raises QueueError for an unsealed one, UsageError for evaluations of different specifications.
+    If only one evaluation is given, its repeats are those that `noise_source` finds. Raises QueueError for an unsealed
+    one, UsageError for evaluations of different specifications.
     """
     evaluations = [find_sealed(session, evaluation_id) for evaluation_id in dict.fromkeys(evaluation_ids)]
     if len({evaluation.specification_digest for evaluation in evaluations}) > 1:
         raise UsageError("the evaluations have different specifications; give replicates of one")
     first = evaluations[0].id
-    own = _candidates(session, first)[0]
+    members = _candidates(session, first)[0]
     if len(evaluations) > 1:
-        asked = {evaluation.id for evaluation in evaluations}
-        own = tuple(member for member in _alike(session, first) if member.id in asked)
+        requested = {evaluation.id for evaluation in evaluations}
+        members = tuple(member for member in _alike(session, first) if member.id in requested)
     source = noise_source(session, first, noise_from) if len(evaluations) == 1 or noise_from is not None else None
-    return noise_document(session, NoiseSource(own, own if source is None else source.repeating))
+    return noise_document(session, NoiseSource(members, members if source is None else source.repeating))
 
 
 def noise_document(session: Session, source: NoiseSource) -> dict[str, Any]:
     """Separate repeat noise from order effects, over the questions of the evaluations."""
-    # numpy comes with it, and most evaluations repeat nothing.
+    # Imported here, since it loads numpy, and most evaluations repeat nothing.
     from registry.statistics.bootstrap import RESAMPLES, SEED
     from registry.statistics.noise import noise_of_pairs
 
@@ -121,20 +129,20 @@ def noise_document(session: Session, source: NoiseSource) -> dict[str, Any]:
     repeats = orders if source.repeating == source.evaluations else _pairs(session, source.repeating)
     questions = sorted(orders)
     nothing: tuple[Pairs, Pairs] = ((0, 0), (0, 0))
-    found = asdict(
+    document = asdict(
         noise_of_pairs(
             [repeats.get(question_id, nothing)[0] for question_id in questions],
             [orders[question_id][1] for question_id in questions],
         )
     )
     for name in ("interval", "repeat_interval", "order_interval"):
-        found[name] = None if found[name] is None else [found[name]["low"], found[name]["high"]]
-    if found["interval"] is None or found["repeat_interval"] is None:
-        found["order_effect"] = found["interval"] = None  # nothing is net of a noise that is not known
+        document[name] = None if document[name] is None else [document[name]["low"], document[name]["high"]]
+    if document["interval"] is None or document["repeat_interval"] is None:
+        document["order_effect"] = document["interval"] = None  # an unknown noise cannot be subtracted
     return {
         "evaluations": [member.id for member in source.evaluations],
-        "noise_from": [member.id for member in source.repeating] if found["repeat_pairs"] else [],
-        **found,
+        "noise_from": [member.id for member in source.repeating] if document["repeat_pairs"] else [],
+        **document,
         "resamples": RESAMPLES,
         "seed": SEED,
     }
@@ -145,7 +153,7 @@ _SAME = ("model_revision_id", "benchmark_version_id", "protocol_id")
 
 def _alike(session: Session, evaluation_id: int) -> list[Member]:
     """Return an evaluation and the sealed ones with the same model revision, benchmark version and protocol."""
-    given, other = aliased(Evaluation), Evaluation
+    requested, other = aliased(Evaluation), Evaluation
     query = (
         select(
             other.id,
@@ -157,9 +165,9 @@ def _alike(session: Session, evaluation_id: int) -> list[Member]:
             not_withdrawn().label("counts"),
             (func.coalesce(other.variants_max, 0) > func.coalesce(other.distinct_prompts_min, 0)).label("may_repeat"),
         )
-        .join(given, and_(*(getattr(given, name) == getattr(other, name) for name in _SAME)))
+        .join(requested, and_(*(getattr(requested, name) == getattr(other, name) for name in _SAME)))
         .join(VariantSet, VariantSet.id == other.variant_set_id)
-        .where(given.id == evaluation_id, (other.id == given.id) | (other.seal.is_not(None) & not_withdrawn()))
+        .where(requested.id == evaluation_id, (other.id == requested.id) | (other.seal.is_not(None) & not_withdrawn()))
         .order_by(other.replicate, other.id)
     )
     return [
@@ -183,12 +191,12 @@ def _candidates(session: Session, evaluation_id: int) -> list[Members]:
     Empty if it is not sealed. Imports of arbitrary orders are no replicates of each other, and a withdrawn evaluation
     has none.
     """
-    alike = _alike(session, evaluation_id)
-    if not alike:
+    comparable = _alike(session, evaluation_id)
+    if not comparable:
         find_evaluation(session, evaluation_id)  # raises an error if it does not exist
     groups: dict[str, list[Member]] = {}
     key_of_own = ""
-    for member in alike:
+    for member in comparable:
         alone = member.kind == "imported" or not member.counts
         key = f"{member.specification_digest} {member.id if alone else ''}"
         groups.setdefault(key, []).append(member)
@@ -202,7 +210,7 @@ def _candidates(session: Session, evaluation_id: int) -> list[Members]:
 
 
 def _drop_copies(session: Session, evaluation_id: int, groups: Sequence[Sequence[Member]]) -> list[Members]:
-    """Drop copies: the same answers, imported twice, are one replicate; of equal ones the evaluation itself stays."""
+    """Drop copies of answers, such as from a second import; of equal evaluations the one with this id stays."""
     ids = [member.id for members in groups if len(members) > 1 for member in members if member.recorded]
     if not ids:
         return [tuple(members) for members in groups]
@@ -222,29 +230,32 @@ def _drop_copies(session: Session, evaluation_id: int, groups: Sequence[Sequence
 
 
 def _count_repeated(session: Session, evaluation_id: int, candidates: Sequence[Members]) -> list[int]:
-    """Count for each candidate the evaluation's questions that it repeats in one prompt."""
+    """Count, for each candidate, the evaluation's questions for which it repeats a prompt."""
     able = [
         members[0].id for members in candidates if len(members) > 1 or (members[0].asks_again and members[0].may_repeat)
     ]
     if not able:
         return [0] * len(candidates)
-    score, asked = aliased(QuestionScore), aliased(EvaluationQuestion)
+    score, own_question = aliased(QuestionScore), aliased(EvaluationQuestion)
     query = (
         select(
             score.evaluation_id,
             func.count().label("common"),
             func.sum(case((score.answers > score.distinct_prompts, 1), else_=0)).label("repeated"),
         )
-        .join(asked, (asked.evaluation_id == evaluation_id) & (asked.question_id == score.question_id))
+        .join(
+            own_question,
+            (own_question.evaluation_id == evaluation_id) & (own_question.question_id == score.question_id),
+        )
         .where(score.evaluation_id.in_(able))
         .group_by(score.evaluation_id)
     )
     counts = {row.evaluation_id: row for row in session.execute(query)}
-    found = []
+    numbers = []
     for members in candidates:
         row = counts.get(members[0].id)
-        found.append(0 if row is None else int(row.common if len(members) > 1 else row.repeated))
-    return found
+        numbers.append(0 if row is None else int(row.common if len(members) > 1 else row.repeated))
+    return numbers
 
 
 def _find_named(
@@ -272,11 +283,12 @@ def _find_named(
 
 
 def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pairs]"]:
-    """Map each question to its pairs with the same order, and with different ones.
+    """Return, by question, the pairs of answers with the same order, and those with different orders.
 
-    If two variants that were scored here show one prompt, they have one answer, which counts once; `repeats` draws
-    again. Other labels or words make another prompt and not another order: under relabel and wording no pair differs in
-    its order alone. A protocol that lists no options shows no order: all of its prompts of a question are one.
+    If two variants that were scored here show one prompt, they have one answer, which counts once; with `repeats` each
+    repeat is a new draw. Other labels or words make another prompt and not another order: under relabel and wording no
+    pair differs in its order alone. A protocol that lists no options shows no order: all of its prompts of a question
+    are one.
     """
     from registry.statistics.noise import pairs_of
 
@@ -298,10 +310,10 @@ def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pa
         drawn = set()
         require_rows(session, member.id)
         for question_id, variant, prompt, shown, option in session.execute(query):
-            # With the order, since recorded orders are numbered as each file has them.
+            # The key includes the order, since each file numbers its recorded orders in its own way.
             key = (prompt, *shown) if reworded else tuple(shown) if listed else ()
             if (draw := (question_id, key, member.draw(variant))) not in drawn:
                 drawn.add(draw)
                 answers.setdefault(question_id, []).append((key, option))
-    found = {question_id: pairs_of(predictions) for question_id, predictions in answers.items()}
-    return {key: (same, (0, 0)) for key, (same, _) in found.items()} if reworded else found
+    pairs = {question_id: pairs_of(predictions) for question_id, predictions in answers.items()}
+    return {key: (same, (0, 0)) for key, (same, _) in pairs.items()} if reworded else pairs

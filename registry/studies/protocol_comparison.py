@@ -25,15 +25,15 @@ from registry.tables import (
 )
 
 VALUES: Final = ("accuracy_mean_all", "accuracy_mean_moved", "accuracy_median_moved", "accuracy_variance", "score")
-"""The metrics that a comparison is made of."""
+"""The metrics that a comparison consists of."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A model on a benchmark under both protocols: metric to value, None if undefined or unknown.
+    """A model's values on a benchmark under both protocols.
 
-    Accuracies and score in [0, 1], accuracy_variance in squared percentage points. evaluations: the sources of the
-    values.
+    first, second: value by metric, None if undefined or unknown. Accuracies and score are in [0, 1], accuracy_variance
+    in squared percentage points. evaluations: the sources of the values.
     """
 
     model: str
@@ -44,17 +44,16 @@ class Pair:
 
 
 def compare(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Compare two protocols; each model on a benchmark is in `pairs` once at most.
+    """Compare two protocols; `pairs` has each model on a benchmark at most once.
 
     pairs: per model and benchmark the values under both; variance_ratio = variance under the second / under the first
     (Eq. 3 and 4; below 1: the second depends less on positions), score_difference = SCORE under the first − under the
     second (Eq. 5), in [−1, 1].
     models, benchmarks, overall: the geometric mean of the variance ratios (Table 1) over the benchmarks, the models,
-    and both; None if any of them is None or 0. complete: every model has every benchmark, so that the means of two
-    models are over the same benchmarks.
-    benchmarks, too: the change of accuracy in the moved runs from the first to the second protocol (mean and median),
-    one
-    difference per model: Wilcoxon's signed-rank test (two-sided) and Cohen's d.
+    and both; None if any of them is None or 0. complete: whether every model has every benchmark, so that the means of
+    two models are over the same benchmarks.
+    accuracy_mean_moved, accuracy_median_moved, of benchmarks: the change of accuracy in the moved runs from the first
+    to the second protocol, one difference per model, with Wilcoxon's signed-rank test (two-sided) and Cohen's d.
     benchmark_pairs: whether two benchmarks rank the models the same by accuracy_mean_all: Spearman's and Kendall's
     correlation under each protocol over the models that have both, and second − first. In [−1, 1]; None if a benchmark
     does not distinguish the models.
@@ -67,19 +66,19 @@ def compare(pairs: Sequence[Pair]) -> dict[str, Any]:
         "complete": len(pairs) == len(models) * len(benchmarks),
         "pairs": [_describe_pair(pair) for pair in pairs],
         "models": [
-            {"model": name, "benchmarks": len(of_model), "variance_ratio": geometric_mean(of_model)}
+            {"model": name, "benchmarks": len(model_ratios), "variance_ratio": geometric_mean(model_ratios)}
             for name in models
-            for of_model in [[ratio for (model, _), ratio in ratios.items() if model == name]]
+            for model_ratios in [[ratio for (model, _), ratio in ratios.items() if model == name]]
         ],
         "benchmarks": [
             {
                 "benchmark": name,
-                "models": len(of_benchmark),
-                "variance_ratio": geometric_mean([ratios[pair.model, name] for pair in of_benchmark]),
-                "accuracy_mean_moved": _shift(of_benchmark, "accuracy_mean_moved"),
-                "accuracy_median_moved": _shift(of_benchmark, "accuracy_median_moved"),
+                "models": len(benchmark_pairs),
+                "variance_ratio": geometric_mean([ratios[pair.model, name] for pair in benchmark_pairs]),
+                "accuracy_mean_moved": _shift(benchmark_pairs, "accuracy_mean_moved"),
+                "accuracy_median_moved": _shift(benchmark_pairs, "accuracy_median_moved"),
             }
-            for name, of_benchmark in by_benchmark.items()
+            for name, benchmark_pairs in by_benchmark.items()
         ],
         "benchmark_pairs": [
             {"benchmarks": [one, other], **_agreement(by_benchmark[one], by_benchmark[other])}
@@ -168,7 +167,8 @@ def compare_protocols(
     """Compare two protocols, `NAME` or `NAME:SHOTS`, over everything that was evaluated under both.
 
     A model revision on a benchmark version counts if it has sealed evaluations under both protocols with the same set
-    of variants and the same questions; of several, the newest. Of a name with several definitions the newest counts.
+    of variants and the same questions; of several, the newest. If a protocol's name has several definitions, the newest
+    counts.
     benchmarks, models: only these; `NAME` for all versions or revisions, or `NAME@…` for one.
     Returns `compare`'s document with `first`, `second` and `variants`. Models are named NAME@REVISION, benchmarks
     NAME@VERSION, with the question filter behind it if only a part was evaluated.
@@ -182,12 +182,12 @@ def compare_protocols(
     definition = parse_variants(variants)
     digest = specification_digest(definition.specification())
     ids = [_protocol_id(session, name, shots) for name, shots in protocols]
-    found = _evaluations(session, digest, ids)
-    if not found:
+    evaluations = _evaluations(session, digest, ids)
+    if not evaluations:
         raise NotFoundError(_nothing_to_compare(session, names, definition.name, digest))
     lacks = "has not been evaluated under both protocols"
-    of_models = choose_labelled(list(found.items()), lambda item: item[0][0], models, "model", lacks)
-    kept = dict(choose_labelled(of_models, lambda item: item[0][1], benchmarks, "benchmark", lacks))
+    of_chosen_models = choose_labelled(list(evaluations.items()), lambda item: item[0][0], models, "model", lacks)
+    kept = dict(choose_labelled(of_chosen_models, lambda item: item[0][1], benchmarks, "benchmark", lacks))
     values = _values(session, [evaluation_id for pair in kept.values() for evaluation_id in pair])
     pairs = [
         Pair(model, benchmark, values[one], values[other], (one, other))
@@ -197,16 +197,16 @@ def compare_protocols(
 
 
 def _protocol_id(session: Session, name: str, shots: int) -> int | None:
-    """Return the newest definition of a name with so many shots."""
+    """Return the id of the newest protocol with this name and number of shots; None if there is none."""
     return session.scalar(select(func.max(Protocol.id)).where(Protocol.name == name, Protocol.shots == shots))
 
 
-_Found = Mapping[tuple[str, str], tuple[int, int]]
-"""(model, benchmark), as a comparison names them, to the evaluations under the first and the second protocol."""
+_EvaluationPairs = Mapping[tuple[str, str], tuple[int, int]]
+"""The evaluations under the first and the second protocol, by (model, benchmark) as a comparison names them."""
 
 
-def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequence[int | None]) -> _Found:
-    """Return the newest sealed evaluations of models and benchmarks that have one under each protocol."""
+def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequence[int | None]) -> _EvaluationPairs:
+    """Return the newest sealed evaluations under each protocol, for models and benchmarks that have both."""
     query = (
         with_names(
             select(
@@ -238,7 +238,7 @@ def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequen
 
 
 def _values(session: Session, evaluation_ids: Sequence[int]) -> dict[int, dict[str, float | None]]:
-    """Map each evaluation to its metrics' values, over all of its questions."""
+    """Return the values of each evaluation's metrics over all of its questions."""
     query = text(
         "SELECT evaluation_id, metric, value FROM evaluation_metrics"
         " WHERE scope = 'all' AND evaluation_id IN :ids AND metric IN :metrics"

@@ -1,4 +1,4 @@
-"""Ranks from a table of scores and nothing else, by the functions that rank boards.
+"""Rank models from a table of scores alone, with the functions that rank boards.
 
 A long table has a row for each score, with a column of models, one of questions (or tasks) and one of scores. A wide
 table has a row for each model and a column for each question, or the other way round, as the heading of its first
@@ -30,9 +30,9 @@ QUESTIONS: Final = (
     *("doc_id", "sample_id", "id"),
 )
 SCORES: Final = ("score", "value", "accuracy", "acc", "correct", "main_score", "result", "metric_value")
-"""Headings of a table's columns, whatever their capitals; the first that the table has counts."""
+"""Accepted headings of a table's columns, in any case; the first that the table has is used."""
 DERIVED: Final = ("average", "avg", "mean", "overall", "rank", "total")
-"""Columns of a wide table that follow from others."""
+"""Headings of columns in a wide table that are computed from other columns."""
 MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "-")
 """Cells in place of a score that was not measured."""
 TRUTHS: Final = {"true": 1.0, "false": 0.0}
@@ -49,8 +49,9 @@ Floats = NDArray[np.float64]
 class Scores:
     """Scores of models on questions, and the parts of the table that were left out.
 
-    scores: shape (questions, models), without a missing score. incomplete: questions that lack a model's score;
-    fewest: the model that lacks most of them; derived: headings of columns that follow from others.
+    scores: shape (questions, models), without a missing score. incomplete: number of left-out questions, which lack a
+    model's score. fewest: the model with the fewest scores; None if none is missing. derived: headings of left-out
+    columns, which are computed from others.
     """
 
     models: tuple[str, ...]
@@ -63,14 +64,14 @@ class Scores:
 
 def read_scores(path: Path) -> Scores:
     """Read a table of scores. Raises IngestError naming the file, the place, the value and the remedy."""
-    headings, delimiter = _headings(path)
+    headings, delimiter = _read_headings(path)
     folded = [heading.strip().casefold() for heading in headings]
     derived: tuple[str, ...] = ()
-    model, question, score = (_first(folded, names) for names in (MODELS, QUESTIONS, SCORES))
+    model, question, score = (_find_heading(folded, names) for names in (MODELS, QUESTIONS, SCORES))
     if model is not None and question is not None and score is not None:
-        table = _long(path, delimiter, headings[model], headings[question], headings[score])
+        table = _read_long(path, delimiter, headings[model], headings[question], headings[score])
     elif folded[0] in MODELS or folded[0] in QUESTIONS:
-        table, derived = _wide(path, delimiter, headings)
+        table, derived = _read_wide(path, delimiter, headings)
         if folded[0] in MODELS:
             table = table.T
     else:
@@ -79,14 +80,14 @@ def read_scores(path: Path) -> Scores:
             f"its columns are {_join_headings(headings)}; name three of them model, question and score, or the "
             "first of a wide table model (or question)",
         )
-    return _complete(path, table, derived)
+    return _keep_complete(path, table, derived)
 
 
-def _first(folded: Sequence[str], names: Iterable[str]) -> int | None:
+def _find_heading(folded: Sequence[str], names: Iterable[str]) -> int | None:
     return next((folded.index(name) for name in names if name in folded), None)
 
 
-def _headings(path: Path) -> tuple[list[str], str]:
+def _read_headings(path: Path) -> tuple[list[str], str]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             line, first = stream.readline(MAX_LINE), stream.readline(MAX_LINE)
@@ -125,7 +126,7 @@ def _read(path: Path, delimiter: str, **options: Any) -> "pd.DataFrame":
     return frame
 
 
-def _long(path: Path, delimiter: str, model: str, question: str, score: str) -> "pd.DataFrame":
+def _read_long(path: Path, delimiter: str, model: str, question: str, score: str) -> "pd.DataFrame":
     frame = _read(
         path,
         delimiter,
@@ -133,7 +134,7 @@ def _long(path: Path, delimiter: str, model: str, question: str, score: str) -> 
         na_values={score: list(MISSING)},
         low_memory=False,
     )
-    frame[score] = _numbers(path, frame[score])
+    frame[score] = _parse_numbers(path, frame[score])
     codes = frame[model].cat.codes.to_numpy(np.int64) * len(frame[question].cat.categories)
     codes += frame[question].cat.codes.to_numpy(np.int64)
     _, first = np.unique(codes, return_index=True)
@@ -154,7 +155,7 @@ def _long(path: Path, delimiter: str, model: str, question: str, score: str) -> 
     return pd.DataFrame(values, index=frame[question].cat.categories, columns=frame[model].cat.categories)
 
 
-def _wide(path: Path, delimiter: str, headings: Sequence[str]) -> tuple["pd.DataFrame", tuple[str, ...]]:
+def _read_wide(path: Path, delimiter: str, headings: Sequence[str]) -> tuple["pd.DataFrame", tuple[str, ...]]:
     derived = tuple(heading for heading in headings[1:] if heading.strip().casefold() in DERIVED)
     kept = [heading for heading in headings if heading not in derived]
     frame = _read(
@@ -168,11 +169,11 @@ def _wide(path: Path, delimiter: str, headings: Sequence[str]) -> tuple["pd.Data
     if len(twice):
         _reject(path, f"{headings[0]} {twice[0]!r} has two rows; keep one")
     for heading in frame.select_dtypes(exclude="number").columns:
-        frame[heading] = _numbers(path, frame[heading])
+        frame[heading] = _parse_numbers(path, frame[heading])
     return frame.astype(np.float64), derived
 
 
-def _numbers(path: Path, cells: "pd.Series[Any]") -> "pd.Series[float]":
+def _parse_numbers(path: Path, cells: "pd.Series[Any]") -> "pd.Series[float]":
     import pandas as pd
 
     numbers = pd.to_numeric(cells, errors="coerce").astype(np.float64)
@@ -191,7 +192,7 @@ def _numbers(path: Path, cells: "pd.Series[Any]") -> "pd.Series[float]":
     return numbers
 
 
-def _complete(path: Path, table: "pd.DataFrame", derived: tuple[str, ...]) -> Scores:
+def _keep_complete(path: Path, table: "pd.DataFrame", derived: tuple[str, ...]) -> Scores:
     models, questions = tuple(map(str, table.columns)), tuple(map(str, table.index))
     if len(models) < 2:
         _reject(path, f"has scores of {len(models)} model; ranks need two or more")
@@ -206,12 +207,12 @@ def _complete(path: Path, table: "pd.DataFrame", derived: tuple[str, ...]) -> Sc
         question, model = np.argwhere(np.isinf(values))[0].tolist()
         _reject(path, f"{models[model]!r} has an infinite score for {questions[question]!r}; give a number")
     lacking = np.isnan(values)
-    whole = ~lacking.any(axis=1)
+    has_all = ~lacking.any(axis=1)
     fewest = models[int(lacking.sum(axis=0).argmax())] if lacking.any() else None
-    if not whole.any():
+    if not has_all.any():
         _reject(path, f"no question has a score of every model; leave out models with few scores, such as {fewest!r}")
-    kept = tuple(question for question, complete in zip(questions, whole.tolist(), strict=True) if complete)
-    return Scores(models, kept, values[whole], len(questions) - len(kept), fewest, derived)
+    kept = tuple(question for question, complete in zip(questions, has_all.tolist(), strict=True) if complete)
+    return Scores(models, kept, values[has_all], len(questions) - len(kept), fewest, derived)
 
 
 def _join_headings(headings: Sequence[str]) -> str:
@@ -235,7 +236,7 @@ def rank_scores(scores: Scores) -> dict[str, Any]:
     zero_or_one = bool(((values == 0.0) | (values == 1.0)).all())
     pairs = paired([[values]], zero_or_one=zero_or_one)
     compared = compare_all(means, samples, "higher", number, pairs)
-    apart = compared.told_apart
+    distinguished = compared.told_apart
     rows = [
         {
             "model": model,
@@ -244,7 +245,7 @@ def rank_scores(scores: Scores) -> dict[str, Any]:
             "rank": rank,
             "rank_interval": list(rank_interval),
             "tier": None if tier is None else tier.number,
-            "tied_with": [scores.models[other] for other in np.flatnonzero(~apart[place]) if other != place],
+            "tied_with": [scores.models[other] for other in np.flatnonzero(~distinguished[place]) if other != place],
         }
         for place, (model, mean, interval, rank, rank_interval, tier) in enumerate(
             zip(
@@ -262,23 +263,23 @@ def rank_scores(scores: Scores) -> dict[str, Any]:
     return {
         "questions": number,
         "models": sorted(rows, key=lambda row: (row["rank"], row["model"])),
-        "pairs": {"total": models * (models - 1) // 2, "distinguished": int(apart.sum()) // 2},
+        "pairs": {"total": models * (models - 1) // 2, "distinguished": int(distinguished.sum()) // 2},
     }
 
 
 def remarks_on(scores: Scores) -> list[str]:
-    """Return sentences about columns and questions that were left out, and about too few questions."""
-    said = []
+    """Return remarks for the user about left-out columns and questions, and about too few questions."""
+    remarks = []
     if scores.derived:
-        said.append(f"left out {', '.join(scores.derived)}: columns that follow from others")
+        remarks.append(f"left out {', '.join(scores.derived)}: columns that follow from others")
     if scores.incomplete:
-        said.append(
+        remarks.append(
             f"left out {scores.incomplete:,} of {scores.incomplete + len(scores.questions):,} questions that lack a "
             f"score; {scores.fewest} lacks most"
         )
     if len(scores.questions) < MINIMUM_QUESTIONS:
-        said.append(
+        remarks.append(
             f"{len(scores.questions)} questions are too few for intervals, so no pair can be distinguished; give the "
             f"scores of {MINIMUM_QUESTIONS} or more"
         )
-    return said
+    return remarks

@@ -1,4 +1,4 @@
-"""How far an evaluation's accuracies in different orders, and at different positions of the right option, are apart."""
+"""The spread of an evaluation's accuracies over orders, and over positions of the right option."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,9 +18,10 @@ def spread_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     """Return position bias and order shift of an evaluation, with intervals, over all answers of tested questions.
 
     position_bias: the standard deviation of recall over the positions of the right option, net of the sampling of
-    questions. order_shift: the distance between the accuracies in two randomly chosen orders, net of it. An order is a
-    variant, with all its repeats; it is the same order for all questions only if the kind of variants makes it so. Each
-    is None for fewer than two positions or orders, else `value`, `interval` and the `accuracies` that it is made of.
+    questions. order_shift: the distance between the accuracies in two randomly chosen orders, also net of sampling. An
+    order is a variant, with all its repeats; it is the same order for all questions only if the kind of variants makes
+    it so. Each is None for fewer than two positions or orders, else it has `value`, `interval` and the `accuracies`
+    that it is computed from.
 
     Raises NotFoundError, QueueError for an unsealed one, and UsageError if no question has answers in two orders.
     """
@@ -51,9 +52,9 @@ def spread_document(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 def _count_by_group(questions: Sequence[int], groups: Sequence[int], right: Sequence[bool]) -> tuple[Floats, Floats]:
     """Return right answers and all answers of each question in each group, both of shape (questions, groups)."""
-    known, row = np.unique(questions, return_inverse=True)
+    question_ids, row = np.unique(questions, return_inverse=True)
     names, column = np.unique(groups, return_inverse=True)
-    counts, hits = np.zeros((2, known.size, names.size))
+    counts, hits = np.zeros((2, question_ids.size, names.size))
     np.add.at(counts, (row, column), 1.0)
     np.add.at(hits, (row, column), np.asarray(right, dtype=np.float64))
     return hits, counts
@@ -62,11 +63,11 @@ def _count_by_group(questions: Sequence[int], groups: Sequence[int], right: Sequ
 def _describe_spread(
     function: Callable[[Floats, Floats], Spread | None], hits: Floats, counts: Floats
 ) -> dict[str, Any] | None:
-    found = function(hits, counts)
-    if found is None:
+    spread = function(hits, counts)
+    if spread is None:
         return None
     return {
-        "value": found.value,
-        "interval": None if found.interval is None else [found.interval.low, found.interval.high],
+        "value": spread.value,
+        "interval": None if spread.interval is None else [spread.interval.low, spread.interval.high],
         "accuracies": (hits.sum(axis=0) / counts.sum(axis=0)).tolist(),
     }

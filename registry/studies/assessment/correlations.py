@@ -14,7 +14,7 @@ from registry.studies.assessment.tables import ASSESSED, OVER_ORDERS, Value
 
 DEFAULT_TOLERANCE: Final = 0.02
 MIN_POINTS: Final = 6
-"""Below this nothing is recommended."""
+"""Fewest points for a recommendation."""
 
 MIN_POINTS_FOR_ERROR: Final = 4
 """With fewer points, the line fitted to the others predicts nothing about the point left out."""
@@ -80,7 +80,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Cell:
-    """One metric on one subset against the targets.
+    """How well one metric on one subset of orders predicts the targets.
 
     points: the number of points that have the metric. r_squared: target → R², None if it is undefined.
     rmse: single target → error of predicting it, leaving one point out at a time.
@@ -104,16 +104,16 @@ class Cell:
 
 
 def correlations(points: Sequence[Point]) -> list[Cell]:
-    """Compute every metric on every subset, over the points that have it."""
-    return [_cell(points, subset, metric) for subset in SUBSETS for metric in ASSESSED]
+    """Correlate every metric on every subset with the targets, over the points that have the metric."""
+    return [_correlate(points, subset, metric) for subset in SUBSETS for metric in ASSESSED]
 
 
-def _cell(points: Sequence[Point], subset: str, metric: str) -> Cell:
-    having = [point for point in points if _value(point, subset, metric) is not None]
-    x = [value for point in having if (value := _value(point, subset, metric)) is not None]
-    found = {target: r_squared(x, [point.targets[target] for point in having]) for target in SINGLE_TARGETS}
-    errors = {target: leave_one_out_rmse(x, [point.targets[target] for point in having]) for target in SINGLE_TARGETS}
-    return Cell(subset, metric, len(having), found | {"both": both(*found.values())}, errors)
+def _correlate(points: Sequence[Point], subset: str, metric: str) -> Cell:
+    defined = [point for point in points if _value(point, subset, metric) is not None]
+    x = [value for point in defined if (value := _value(point, subset, metric)) is not None]
+    squares = {target: r_squared(x, [point.targets[target] for point in defined]) for target in SINGLE_TARGETS}
+    errors = {target: leave_one_out_rmse(x, [point.targets[target] for point in defined]) for target in SINGLE_TARGETS}
+    return Cell(subset, metric, len(defined), squares | {"both": both(*squares.values())}, errors)
 
 
 def _value(point: Point, subset: str, metric: str) -> float | None:
@@ -121,14 +121,14 @@ def _value(point: Point, subset: str, metric: str) -> float | None:
 
 
 def both(first: float | None, second: float | None) -> float | None:
-    """Return R² for both targets: the mean of the two, None if either is (Table 1c is exactly this)."""
+    """Return the R² for both targets: the mean of the two, as in Table 1c; None if either is None."""
     return None if first is None or second is None else (first + second) / 2
 
 
 def leave_one_out_rmse(x: Sequence[float], y: Sequence[float]) -> float | None:
     """Return the root mean squared error of predicting each y from x by the line through all other points, in y's unit.
 
-    If the other points have only one x, the line is level at their mean. None for fewer than MIN_POINTS_FOR_ERROR
+    If x is the same for all other points, the line is level at their mean. None for fewer than MIN_POINTS_FOR_ERROR
     points or if x does not vary.
 
     >>> round(leave_one_out_rmse([0, 1, 2, 3], [0, 1, 2, 3]), 12)
@@ -148,7 +148,7 @@ def leave_one_out_rmse(x: Sequence[float], y: Sequence[float]) -> float | None:
 
 
 def leave_one_out_error_of_mean(y: Sequence[float]) -> float | None:
-    """Return the same error without a metric, each y predicted by the mean of the others: the baseline of a metric."""
+    """Return the root mean squared error of predicting each y by the mean of the others: the baseline of a metric."""
     if len(y) < MIN_POINTS_FOR_ERROR:
         return None
     total = math.fsum(y)
@@ -159,7 +159,7 @@ def leave_one_out_error_of_mean(y: Sequence[float]) -> float | None:
 
 
 def stabilities(points: Sequence[Point]) -> dict[str, Any]:
-    """Return the standard deviation over random draws of orders: the mean over a model's benchmarks, then over models.
+    """Return each metric's standard deviation over random draws of orders, averaged over benchmarks, then over models.
 
     Benchmarks whose every question has two options are separate: their only pair is both orders.
     """
@@ -171,21 +171,18 @@ def stabilities(points: Sequence[Point]) -> dict[str, Any]:
         name: {
             "models": len({point.model for point in members}),
             "points": len(members),
-            **{
-                size: {metric: _correlate_models(members, size, metric) for metric in OVER_ORDERS}
-                for size in DRAW_SIZES
-            },
+            **{size: {metric: _average_models(members, size, metric) for metric in OVER_ORDERS} for size in DRAW_SIZES},
         }
         for name, members in groups.items()
     }
 
 
-def _correlate_models(points: Iterable[Point], size: str, metric: str) -> float | None:
-    of_models: dict[str, list[float]] = {}
+def _average_models(points: Iterable[Point], size: str, metric: str) -> float | None:
+    by_model: dict[str, list[float]] = {}
     for point in points:
         if (value := point.stability[size][metric]) is not None:
-            of_models.setdefault(point.model, []).append(value)
-    return fmean(map(fmean, of_models.values())) if of_models else None
+            by_model.setdefault(point.model, []).append(value)
+    return fmean(map(fmean, by_model.values())) if by_model else None
 
 
 # Recommendation
@@ -200,7 +197,7 @@ def recommend(points: Sequence[Point], cells: Sequence[Cell], target: str, toler
     """
     full = mean_prompts(points, "full")
     costs = {subset: mean_prompts(points, subset) for subset in SUBSETS}
-    best = {subset: cell for subset in SUBSETS if (cell := _best_of(cells, subset, target, len(points))) is not None}
+    best = {subset: cell for subset in SUBSETS if (cell := _find_best(cells, subset, target, len(points))) is not None}
     candidates = sorted(best.values(), key=lambda cell: (costs[cell.subset], -_r_squared(cell, target)))
     document: dict[str, Any] = {
         "target": target,
@@ -235,10 +232,10 @@ def _r_squared(cell: Cell, target: str) -> float:
     return -math.inf if value is None else value
 
 
-def _best_of(cells: Sequence[Cell], subset: str, target: str, points: int) -> Cell | None:
+def _find_best(cells: Sequence[Cell], subset: str, target: str, points: int) -> Cell | None:
     """Return the metric with the highest R² on a subset; of equal ones the first in the list of metrics.
 
-    A metric that some points lack is left out: its R² is over other points than that of the rest.
+    A metric that some points lack is left out, since its R² is over fewer points than that of the others.
     """
     of_subset = [
         cell for cell in cells if cell.subset == subset and cell.points == points and cell.r_squared[target] is not None
@@ -275,14 +272,14 @@ def _candidate(cell: Cell, target: str, prompts: float, full: float) -> dict[str
 
 
 def _range_without_one(points: Sequence[Point], cell: Cell, target: str) -> list[float] | None:
-    """Return the lowest and highest R² without one of the points; None if one of them is undefined."""
-    having = [point for point in points if _value(point, cell.subset, cell.metric) is not None]
+    """Return the lowest and highest R² with one point left out; None if any of these R² is undefined."""
+    defined = [point for point in points if _value(point, cell.subset, cell.metric) is not None]
     values = [
-        _cell([other for other in having if other is not point], cell.subset, cell.metric).r_squared[target]
-        for point in having
+        _correlate([other for other in defined if other is not point], cell.subset, cell.metric).r_squared[target]
+        for point in defined
     ]
-    known = [value for value in values if value is not None]
-    return [min(known), max(known)] if known and len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return [min(numbers), max(numbers)] if numbers and len(numbers) == len(values) else None
 
 
 def _caveats(
@@ -298,29 +295,29 @@ def _caveats(
     models = {revision.partition("@")[0] for revision in revisions}
     benchmarks = {point.benchmark for point in points}
     counted = f"{_number(len(models), 'model')} ({_number(len(revisions), 'revision')})"
-    on = _number(len(benchmarks), "benchmark")
-    said = [f"{_number(cell.points, 'point')} from {counted} on {on}: it applies to models and benchmarks like these"]
+    basis = f"{_number(cell.points, 'point')} from {counted} on {_number(len(benchmarks), 'benchmark')}"
+    caveats = [f"{basis}: it applies to models and benchmarks like these"]
     if len(models) < len(revisions):
-        said.append("revisions of one model resemble each other: there are fewer independent points than counted")
+        caveats.append("revisions of one model resemble each other: there are fewer independent points than counted")
     if len({point.protocol for point in points}) > 1:
-        said.append("the points were asked in several ways (see their protocols); choose one with --protocol")
+        caveats.append("the points were asked in several ways (see their protocols); choose one with --protocol")
     two = sum(point.two_options for point in points)
     if two:
-        said.append(
+        caveats.append(
             f"{two} of {len(points)} points have only two options: for these, any two orders are all orders, and the "
             "fluctuation rate over them is the full one"
         )
     if len({tuple(sorted(point.options)) for point in points}) > 1:
-        said.append("numbers of options differ between points: part of R² reflects these, not the models")
+        caveats.append("numbers of options differ between points: part of R² reflects these, not the models")
     for name in SINGLE_TARGETS:
         error, mean_alone = cell.rmse[name], without_metric[name]
         if target in (name, "both") and error is not None and mean_alone is not None and error >= mean_alone:
-            said.append(f"it predicts {name} no better than the mean of the other points")
+            caveats.append(f"it predicts {name} no better than the mean of the other points")
     if prompts >= full:
-        said.append("it shows as many orders as full: nothing is saved")
+        caveats.append("it shows as many orders as full: nothing is saved")
     if target != "fluctuation_rate" and cell.subset == "original" and cell.metric in SAME_ON_ORIGINAL:
-        said.append("on the original order this metric is that accuracy itself: its R² with it is 1 by definition")
-    return said
+        caveats.append("on the original order this metric is that accuracy itself: its R² with it is 1 by definition")
+    return caveats
 
 
 def _number(count: int, noun: str) -> str:

@@ -51,7 +51,7 @@ _CHUNK: Final = 500
 
 @dataclass(frozen=True)
 class Source:
-    """A sealed evaluation under `full`, with the names of its point. predictions: their number."""
+    """A sealed evaluation under `full`, with the labels of its point. predictions: the number of its predictions."""
 
     evaluation_id: int
     model: str
@@ -71,9 +71,10 @@ def assess(
 ) -> dict[str, Any]:
     """Run the assessment protocol on every sealed evaluation under `full`.
 
-    One point per model revision, benchmark version, protocol and question filter; of several evaluations the last
-    sealed. benchmarks, models: only these, `NAME` or `NAME@…`. protocol: only this, `NAME` or `NAME:SHOTS`.
-    tolerance: the loss of R² accepted for a cheaper subset.
+    There is one point per model revision, benchmark version, protocol and question filter, from the last sealed
+    evaluation.
+    benchmarks, models: only these, `NAME` or `NAME@…`. protocol: only this, `NAME` or `NAME:SHOTS`. tolerance: the loss
+    of R² accepted for a cheaper subset.
     Returns points, correlations (R² and error of each metric on each subset), stability and a recommendation for each
     target. Raises NotFoundError, listing the choices, if no evaluation is left, UsageError for a tolerance outside [0,
     1].
@@ -99,7 +100,7 @@ def choose(
 ) -> list[Source]:
     """Return the sources that match the arguments of `assess`.
 
-    Raises NotFoundError, listing the names there are, for a name that no source has.
+    Raises NotFoundError, listing the existing names, for a name that no source has.
     """
     kept = list(sources)
     wanted = {"benchmark": benchmarks, "model": models, "protocol": [] if protocol is None else [protocol]}
@@ -109,7 +110,10 @@ def choose(
 
 
 def assess_sources(session: Session, sources: Sequence[Source], tolerance: float = DEFAULT_TOLERANCE) -> dict[str, Any]:
-    """Return the document of `assess` for these sources: at least one, from `assessable`. tolerance: from 0 to 1."""
+    """Return the document of `assess` for given sources.
+
+    sources: at least one, from `assessable`. tolerance: from 0 to 1.
+    """
     read = [_point(session, source) for source in sources]
     points = [point for point, _ in read]
     cells = correlations(points)
@@ -130,7 +134,7 @@ def assess_sources(session: Session, sources: Sequence[Source], tolerance: float
 
 
 def assessable(session: Session) -> list[Source]:
-    """Return the sealed evaluations that count, by model and benchmark.
+    """Return the sealed evaluations that can be assessed, by model, benchmark and protocol.
 
     Raises NotFoundError, with the command that queues one, if there is none.
     """
@@ -182,7 +186,7 @@ def _nothing_sealed(session: Session) -> str:
 
 
 def _point(session: Session, source: Source) -> tuple[Point, frozenset[int]]:
-    """Return an evaluation's point and the ids of its questions. One evaluation is in memory at a time."""
+    """Return an evaluation's point and the ids of its questions. Only one evaluation is in memory at a time."""
     questions = session.execute(
         select(Question.id, Question.external_id, Question.n_options, Question.answer)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
@@ -206,8 +210,8 @@ def _point(session: Session, source: Source) -> tuple[Point, frozenset[int]]:
     ranks_of = {subset: partial(subset_ranks, subset) for subset in SUBSETS}
     values = {subset: metric_values(tables, ranks_of[subset]) for subset in SUBSETS}
     outcomes = _pride_outcomes(session, source.evaluation_id, questions)
-    for subset, of_subset in values.items():
-        of_subset["pride_accuracy"] = _pride(outcomes, subset)
+    for subset, subset_values in values.items():
+        subset_values["pride_accuracy"] = _pride(outcomes, subset)
     accuracy = values["original"]["average_accuracy"][0]
     fluctuation = metric_values(tables, _every_rank)["fluctuation_rate"][0]
     assert accuracy is not None
@@ -232,7 +236,7 @@ def _every_rank(L: int) -> range:
     return range(len(rank_of(L)))
 
 
-# PriDe looks at label probabilities, of a few questions in every order and of the rest in the original one only.
+# PriDe needs label probabilities: of a few questions in every order, and of the others in the original order.
 
 
 def _pride_outcomes(session: Session, evaluation_id: int, questions: Sequence[Any]) -> list[list[VariantOutcome]]:
@@ -273,22 +277,22 @@ def _pride_outcomes(session: Session, evaluation_id: int, questions: Sequence[An
 
 
 def _pride(outcomes: Sequence[Sequence[VariantOutcome]], subset: str) -> Value:
-    """Compute PriDe over a subset's orders; questions whose subset lacks the original have none."""
+    """Compute PriDe over a subset's orders; questions whose subset lacks the original order are left out."""
     selected = []
-    for of_question in outcomes:
-        ranks = subset_ranks(subset, len(of_question[0].order))
+    for question_outcomes in outcomes:
+        ranks = subset_ranks(subset, len(question_outcomes[0].order))
         if ORIGINAL in ranks:
-            selected.append([outcome for outcome in of_question if outcome.variant in ranks])
+            selected.append([outcome for outcome in question_outcomes if outcome.variant in ranks])
     return METRICS["pride_accuracy"].over_questions(selected)
 
 
 def _notes(read: Sequence[tuple[Point, frozenset[int]]]) -> list[str]:
-    """Return the notes that a reader of the points needs."""
+    """Return a note for each two points of a model and protocol that share questions."""
     notes = []
-    for (one, of_one), (other, of_other) in combinations(read, 2):
-        if (one.model, one.protocol) == (other.model, other.protocol) and of_one & of_other:
+    for (first, first_questions), (second, second_questions) in combinations(read, 2):
+        if (first.model, first.protocol) == (second.model, second.protocol) and first_questions & second_questions:
             notes.append(
-                f"evaluations {one.evaluation} and {other.evaluation} of {one.model} share {len(of_one & of_other)} "
-                "questions, which count twice"
+                f"evaluations {first.evaluation} and {second.evaluation} of {first.model} share "
+                f"{len(first_questions & second_questions)} questions, which count twice"
             )
     return notes

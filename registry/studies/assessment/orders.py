@@ -22,7 +22,7 @@ DRAW_SIZES: Final[tuple[DrawSize, ...]] = ("pair", "L-tuple")
 
 
 def _orders(kind: str, L: int) -> tuple[tuple[int, ...], ...]:
-    """Return the orders of a kind, first one first; they are the same for every question of L options."""
+    """Return the orders of a kind of variants in sequence; they are the same for every question of L options."""
     return tuple(variant.order for variant in VARIANT_KINDS[kind].variants(QuestionShape("", L, 0)))
 
 
@@ -34,7 +34,7 @@ def rank_of(L: int) -> Mapping[tuple[int, ...], int]:
 
 @cache
 def subset_ranks(subset: str, L: int) -> tuple[int, ...]:
-    """Return the ranks of the orders that `subset` shows of a question with L options, first one first."""
+    """Return the ranks of the orders in which `subset` shows a question of L options, in sequence."""
     return tuple(rank_of(L)[order] for order in _orders(subset, L))
 
 

@@ -29,10 +29,10 @@ OVER_ORDERS: Final = (
     "brier_score",
     "entropy",
 )
-"""Metrics that any selection of orders has."""
+"""Metrics that are defined for any selection of orders."""
 
 TESTED: Final = ("strong_accuracy", "worst_accuracy", "best_accuracy", "sensitivity_gap", "fluctuation_rate")
-"""The metrics over orders that a single order leaves untested."""
+"""Metrics over orders that are undefined for a single order."""
 
 WITH_ORIGINAL: Final = ("retest_accuracy", "pride_accuracy")
 """Metrics that exist only if the original order is selected."""
@@ -48,7 +48,7 @@ class OrderTable:
 
     chosen: option ordinal, NO_ANSWER if there is no valid answer; shape (questions, L!).
     answers: ordinal of the right option; shape (questions,).
-    probabilities, brier_scores, entropies: of one prompt each, NaN if unknown; shape (questions, L!).
+    probabilities, brier_scores, entropies: one for each prompt, NaN if unknown; shape (questions, L!).
     """
 
     n_options: int
@@ -93,9 +93,9 @@ def order_tables(questions: Iterable[Any], predictions: Iterable[Any], evaluatio
             table.brier_scores[row, column] = prediction.brier_score
         if prediction.entropy is not None:
             table.entropies[row, column] = prediction.entropy
-    for L, there in filled.items():
-        for row in np.flatnonzero(~there.all(axis=1)).tolist():
-            lacking = int((~there[row]).sum())
+    for L, is_filled in filled.items():
+        for row in np.flatnonzero(~is_filled.all(axis=1)).tolist():
+            lacking = int((~is_filled[row]).sum())
             raise SealError(
                 f"evaluation {evaluation_id}: question {groups[L][row].external_id} lacks {lacking} of its "
                 f"{len(rank_of(L))} orders although it is sealed; check it: {propose('verify', evaluation_id)}"
@@ -138,27 +138,30 @@ def question_metrics(table: OrderTable, ranks: Sequence[int]) -> dict[str, NDArr
 
 
 def metric_values(tables: Sequence[OrderTable], ranks_of: Callable[[int], Sequence[int]]) -> dict[str, Value]:
-    """Return each metric's mean over all questions for which it is defined. ranks_of: number of options → ranks."""
-    of_tables = [question_metrics(table, ranks_of(table.n_options)) for table in tables]
+    """Return each metric's mean over all questions for which it is defined.
+
+    ranks_of: returns the ranks of the selected orders for a number of options.
+    """
+    by_table = [question_metrics(table, ranks_of(table.n_options)) for table in tables]
     values: dict[str, Value] = {}
-    for name in of_tables[0] if of_tables else ():
-        known = np.concatenate([of_table[name] for of_table in of_tables])
-        known = known[~np.isnan(known)]
-        values[name] = (float(known.mean()) if known.size else None, int(known.size))
+    for name in by_table[0] if by_table else ():
+        defined = np.concatenate([table_values[name] for table_values in by_table])
+        defined = defined[~np.isnan(defined)]
+        values[name] = (float(defined.mean()) if defined.size else None, int(defined.size))
     return values
 
 
 def stability(tables: Sequence[OrderTable]) -> dict[str, dict[str, float | None]]:
-    """Measure how far each metric of a benchmark moves with the draw of the orders, for pairs and for L-tuples of them.
+    """Measure how much each metric of a benchmark depends on randomly drawn pairs or L-tuples of orders.
 
-    The population standard deviation of its benchmark value over the draws, in the metric's own unit; None if it is
-    undefined. Draw d gives each question draw d of its own number of options.
+    The measure is the population standard deviation of the metric's benchmark value over the draws, in its own unit;
+    None if it is undefined. Draw d uses, for each question, draw d of its own number of options.
     """
-    found: dict[str, dict[str, float | None]] = {}
+    deviations: dict[str, dict[str, float | None]] = {}
     for size in DRAW_SIZES:
         values = [metric_values(tables, _draw(size, number)) for number in range(DRAWS)]
-        found[size] = {name: _deviation([value[name][0] for value in values]) for name in OVER_ORDERS}
-    return found
+        deviations[size] = {name: _deviation([value[name][0] for value in values]) for name in OVER_ORDERS}
+    return deviations
 
 
 def _draw(size: DrawSize, number: int) -> Callable[[int], Sequence[int]]:
@@ -166,9 +169,9 @@ def _draw(size: DrawSize, number: int) -> Callable[[int], Sequence[int]]:
 
 
 def _deviation(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    # Taken from the first value on, so that equal values have no deviation at all.
-    return float(np.std(np.array(known) - known[0])) if len(known) == len(values) else None
+    defined = [value for value in values if value is not None]
+    # Subtract the first value, so that equal values have a deviation of exactly 0.
+    return float(np.std(np.array(defined) - defined[0])) if len(defined) == len(values) else None
 
 
 def prompts_per_question(tables: Sequence[OrderTable], ranks_of: Callable[[int], Sequence[int]]) -> float:

@@ -19,7 +19,7 @@ from registry.names import suggestion
 from registry.tables import PublishedResult
 
 _FOLDER: Final = Path(__file__).parent
-_NAMES_OF_MODELS: Final = "nowak_model_names"  # short names to full ones: no result
+_NAMES_OF_MODELS: Final = "nowak_model_names"  # maps short names to full ones and has no result
 
 _PAPERS: Final = {
     "000-goliakova": "Goliakova et al.",
@@ -68,8 +68,7 @@ _METRICS: Final[Mapping[str, Mapping[str, tuple[str, int]]]] = {
     },
 }
 
-# Rows that sum a table up. A measured value is one model's on one benchmark; a mean under the name of a model or of a
-# benchmark that there is not would pass for one.
+# Rows that summarise a table: their mean would pass for a result of a model or benchmark of that name.
 _SUMMARIES: Final = frozenset({"Mean", "geometric mean over models", "geometric mean over benchmarks"})
 
 _SHOWN: Final = (
@@ -95,8 +94,8 @@ _STORED: Final = ("source", "ordinal", *_SHOWN)
 def load_published(session: Session) -> int:
     """Make `published_result` equal to the files of this release; return the number of rows written.
 
-    A file whose every row is there is left alone, so that 0 means that nothing had changed. Rows of a changed file are
-    rewritten, and rows of a file that is no longer shipped are deleted.
+    Unchanged files are left alone, so 0 means that nothing had changed. Rows of a changed file are rewritten, and rows
+    of a file that is no longer shipped are deleted.
     """
     one_at_a_time(session, "published results")
     shipped = {path.stem: list(_rows(path)) for path in _files()}
@@ -129,7 +128,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _numbers(source: str, line: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield the numbers that one line prints."""
+    """Yield the numbers of one line as rows without source and ordinal."""
     if source not in _WIDE:
         yield _number(line, line["metric"], line["value"], line["unit"])
         return
@@ -167,7 +166,7 @@ def _registry_metric(row: Mapping[str, Any]) -> tuple[str, int] | None:
     """Return our metric of the same meaning, and the divisor of the printed number; None if there is none."""
     if not _SUMMARIES.isdisjoint((row["model"], row["benchmark"])):
         return None
-    # Means over bootstrap draws of 100 variants, not values over the variants that there are.
+    # Its values are means over bootstrap draws of 100 variants, not over the variants themselves.
     if row["paper"] == "Cavalin et al." and row["table"] == "6":
         return None
     # NonsenseQA: the column "original" is not the original order (docs/decisions/0010); the difference is taken from
@@ -181,26 +180,26 @@ def _registry_metric(row: Mapping[str, Any]) -> tuple[str, int] | None:
 def list_published(session: Session, *, paper: str | None = None, metric: str | None = None) -> list[dict[str, Any]]:
     """Return printed numbers in the order of their tables, with the columns of the view `published_results`.
 
-    paper: part of its label, such as "cavalin". metric: the paper's name, or ours if it has one. Letter case does not
-    count. Raises NotFoundError, listing the choices, if a paper or a metric is unknown.
+    paper: a part of the paper's label, such as "cavalin". metric: the paper's name of a metric, or ours if it has one.
+    Letter case does not count. Raises NotFoundError, listing the choices, if a paper or a metric is unknown.
     """
     query = select(*(getattr(PublishedResult, name) for name in _SHOWN))
     if paper is not None:
-        of_paper = func.lower(PublishedResult.paper).contains(paper.lower(), autoescape=True)
-        _require_any(session, "paper", paper, PublishedResult.paper, of_paper)
-        query = query.where(of_paper)
+        matches_paper = func.lower(PublishedResult.paper).contains(paper.lower(), autoescape=True)
+        _require_any(session, "paper", paper, PublishedResult.paper, matches_paper)
+        query = query.where(matches_paper)
     if metric is not None:
         names = (PublishedResult.metric, PublishedResult.registry_metric)
-        of_metric = or_(*(func.lower(name) == metric.lower() for name in names))
-        _require_any(session, "metric", metric, PublishedResult.metric, of_metric)
-        query = query.where(of_metric)
+        matches_metric = or_(*(func.lower(name) == metric.lower() for name in names))
+        _require_any(session, "metric", metric, PublishedResult.metric, matches_metric)
+        query = query.where(matches_metric)
     rows = session.execute(query.order_by(PublishedResult.source, PublishedResult.ordinal))
     keys: Sequence[str] = ["paper_table" if name == "table" else name for name in _SHOWN]
     return [dict(zip(keys, row, strict=True)) for row in rows]
 
 
-def _require_any(session: Session, what: str, asked: str, column: Any, condition: Any) -> None:
+def _require_any(session: Session, what: str, name: str, column: Any, condition: Any) -> None:
     if session.scalar(select(PublishedResult.id).where(condition).limit(1)) is None:
-        known = list(session.scalars(select(column).distinct().order_by(column)))
-        meant = suggestion(asked, known)
-        raise NotFoundError(f"no published result of {what} {asked!r}{meant}; there are: {', '.join(known) or 'none'}")
+        names = list(session.scalars(select(column).distinct().order_by(column)))
+        hint = suggestion(name, names)
+        raise NotFoundError(f"no published result of {what} {name!r}{hint}; there are: {', '.join(names) or 'none'}")
