@@ -97,4 +97,4 @@ COMPARED_WITH: Final = {
     for name, metric in METRICS.items()
     if isinstance(metric.averaging, MeanOverQuestions) and metric.averaging.compared_with is not None
 }
-"""For some metrics the one that readers compare them with; they are undefined if they cover fewer questions."""
+"""For some metrics, a metric that readers compare them with; over fewer questions than it they are undefined."""

@@ -36,7 +36,7 @@ from registry.sealed.archiving import YOUNG_SECONDS, bring_along, take_along
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 POSTGRESQL_MAGIC: Final = b"PGDMP"
 DEBIAN_PROGRAMS: Final = Path("/usr/lib/postgresql")
-"""Debian's place of the clients, a folder for each major version."""
+"""Folder of the clients on Debian, with a folder for each major version."""
 
 _OBJECTS: Final = text(
     "SELECT count(*) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
@@ -46,18 +46,18 @@ _OBJECTS: Final = text(
 
 
 FOLDERS: Final = ".folders"
-"""Ending of the name of a backup's folder with the folders of sealed evaluations."""
+"""Suffix of the folder next to a backup that contains the folders of sealed evaluations."""
 DESCRIPTION: Final = "backup.json"
-"""File in that folder with the number of the backup's format. The database's file is the engine's own."""
+"""File in that folder with the number of the backup's format. The database's file is in the engine's own format."""
 _SCRATCH: Final = ".backup-"
-"""Begins the name of a folder in which a file is written that is not whole yet."""
+"""Prefix of a folder that contains an incomplete file."""
 
 
 @dataclass(frozen=True)
 class Backup:
     """A written backup: the file, its bytes, its engine, and the revision of its schema.
 
-    folders: number of folders of sealed evaluations next to it; problems: of other folders.
+    folders: number of folders of sealed evaluations next to it. problems: problems with other folders.
     """
 
     path: Path
@@ -70,9 +70,10 @@ class Backup:
 
 @dataclass(frozen=True)
 class Restored:
-    """The outcome of a restore. from_revision: of the file; older ones were upgraded to `revision`.
+    """The outcome of a restore.
 
-    sealed: evaluations whose seals were computed again; problems: differences.
+    from_revision: the file's revision; an older one was upgraded to `revision`. sealed: number of evaluations whose
+    seals were computed again. problems: differences that this found.
     """
 
     from_revision: str
@@ -91,10 +92,10 @@ def backup(url: str, path: Path) -> Backup:
     revision = history.current(engine)
     if revision is None:
         raise DatabaseError(f"database {history.name_database(engine)} is empty: there is nothing to back up")
-    beside = path.with_name(path.name + FOLDERS)
-    for there in (path, beside):
-        if there.exists():
-            raise UsageError(f"{there}: already exists; give another file, or move that one away")
+    folders_target = path.with_name(path.name + FOLDERS)
+    for existing in (path, folders_target):
+        if existing.exists():
+            raise UsageError(f"{existing}: already exists; give another file, or move that one away")
     with _write_then_rename(path) as scratch:
         if engine.dialect.name == "sqlite":
             _copy_sqlite(_sqlite_path(engine.url), scratch)
@@ -102,13 +103,13 @@ def backup(url: str, path: Path) -> Backup:
             _require_no_pooler(engine)
             _dump_postgresql(engine.url, _server_version(url), scratch)
         size = scratch.stat().st_size
-        folders = scratch.with_name(beside.name)
-        # Afterwards: folders never change, and additional ones do no harm.
+        folders = scratch.with_name(folders_target.name)
+        # Copied after the database: folders never change, and additional ones do no harm.
         with read_session(engine) as session:
             count, problems = take_along(session, store_at(str(folders)))
         if count:
             (folders / DESCRIPTION).write_text(json.dumps({formats.NUMBER: formats.BACKUP}) + "\n", encoding="utf-8")
-            folders.rename(beside)
+            folders.rename(folders_target)
         scratch.rename(path)
     return Backup(path, size, engine.dialect.name, revision, count, problems)
 
@@ -126,7 +127,7 @@ def restore(url: str, path: Path) -> Restored:
     engine = get_engine(url)
     _require_backup_of(engine.dialect.name, path)
     _require_known_folders(path.with_name(path.name + FOLDERS))
-    engine.dispose()  # of a file that is about to be replaced
+    engine.dispose()  # its file is about to be replaced
     if engine.dialect.name == "sqlite":
         _fill_sqlite(engine.url, path)
     else:
@@ -146,10 +147,12 @@ def restore(url: str, path: Path) -> Restored:
 
 def problems_of(report: dict[str, Any]) -> list[str]:
     """Return every problem in a report of `verify_all`, each with its evaluation."""
-    of_evaluations = [
-        f"evaluation {one['evaluation']}: {problem}" for one in report["evaluations"] for problem in one["problems"]
+    in_evaluations = [
+        f"evaluation {evaluation['evaluation']}: {problem}"
+        for evaluation in report["evaluations"]
+        for problem in evaluation["problems"]
     ]
-    return [*of_evaluations, *report["problems"]]
+    return [*in_evaluations, *report["problems"]]
 
 
 @contextmanager
@@ -157,8 +160,11 @@ def _write_then_rename(path: Path) -> Iterator[Path]:
     """Yield a file on the same disk that becomes `path` when it is complete; only its owner may read it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        for left in path.parent.glob(f"{_SCRATCH}*"):  # by a process that was killed
-            if time.time() - max(one.stat().st_mtime for one in (left, *left.rglob("*"))) > YOUNG_SECONDS:
+        for left in path.parent.glob(f"{_SCRATCH}*"):  # left by a process that was killed
+            if (
+                time.time() - max(path_inside.stat().st_mtime for path_inside in (left, *left.rglob("*")))
+                > YOUNG_SECONDS
+            ):
                 shutil.rmtree(left)
         with TemporaryDirectory(prefix=_SCRATCH, dir=path.parent) as folder:
             scratch = Path(folder) / path.name
@@ -176,25 +182,25 @@ def _require_backup_of(engine_name: str, path: Path) -> None:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror}); check the path") from None
     if magic == SQLITE_MAGIC:
-        found = "sqlite"
+        file_engine = "sqlite"
     elif magic.startswith(POSTGRESQL_MAGIC):
-        found = "postgresql"
+        file_engine = "postgresql"
     else:
         raise UsageError(f"{path}: not a backup (it begins with {magic!r}); give a file that `db backup` wrote")
-    if found != engine_name:
+    if file_engine != engine_name:
         names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
         raise UsageError(
-            f"{path}: is a backup of {names[found]}, but the database is on {names[engine_name]}; restore it on "
-            f"{names[found]}, then: {propose('db move', '--to', 'URL')}"
+            f"{path}: is a backup of {names[file_engine]}, but the database is on {names[engine_name]}; restore it on "
+            f"{names[file_engine]}, then: {propose('db move', '--to', 'URL')}"
         )
 
 
-def _require_known_folders(beside: Path) -> None:
+def _require_known_folders(folders: Path) -> None:
     """Raise IngestError if a backup's folders, which may be missing, have an unknown format number."""
-    if beside.exists():
-        description = read_document(beside / DESCRIPTION)
+    if folders.exists():
+        description = read_document(folders / DESCRIPTION)
         number = description.get(formats.NUMBER) if isinstance(description, dict) else None
-        formats.require_known(str(beside / DESCRIPTION), "backup", number, formats.BACKUP)
+        formats.require_known(str(folders / DESCRIPTION), "backup", number, formats.BACKUP)
 
 
 # SQLite
@@ -207,11 +213,11 @@ def _sqlite_path(url: URL) -> Path:
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a database by SQLite's backup interface, in one step: others go on writing, and no transaction is split."""
+    """Copy a database by SQLite's backup interface in one step, while others go on writing."""
     try:
         with closing(sqlite3.connect(source)) as here, closing(sqlite3.connect(target)) as there:
             here.backup(there)
-            # A database that was replaced by this file, by any means, is of another generation.
+            # Wherever this file replaces a database, the registry has another generation.
             if there.execute("SELECT 1 FROM sqlite_master WHERE name = 'registry_generation'").fetchone():
                 there.execute("UPDATE registry_generation SET place = NULL")
                 there.commit()
@@ -275,7 +281,7 @@ def _require_no_pooler(engine: Engine) -> None:
 
 
 def client_program(name: str, at_least: int) -> Path:
-    """Return the newest installed PostgreSQL program `name`; the one on PATH comes first if it is new enough.
+    """Return the PostgreSQL program `name`: from PATH if it is new enough, else the newest one installed.
 
     Raises DatabaseError if there is none of at least that major version.
     """
@@ -283,27 +289,27 @@ def client_program(name: str, at_least: int) -> Path:
     candidates = [Path(on_path)] if on_path else []
     folders = [folder for folder in DEBIAN_PROGRAMS.glob("*/bin") if folder.parent.name.isdecimal()]
     candidates += [folder / name for folder in sorted(folders, key=lambda one: -int(one.parent.name))]
-    found: list[int] = []
+    versions: list[int] = []
     for program in candidates:
         if program.exists():
-            found.append(_major_version(program))
-            if found[-1] >= at_least:
+            versions.append(_major_version(program))
+            if versions[-1] >= at_least:
                 return program
-    if not found:
+    if not versions:
         raise DatabaseError(f"{name} is not installed here; install PostgreSQL's client programs, {at_least} or newer")
     raise DatabaseError(
-        f"{name} is from PostgreSQL {max(found)}, older than the server's {at_least}; install the client programs of "
-        f"PostgreSQL {at_least}"
+        f"{name} is from PostgreSQL {max(versions)}, older than the server's {at_least}; install the client programs "
+        f"of PostgreSQL {at_least}"
     )
 
 
 def _major_version(program: Path) -> int:
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
-    number = re.search(r"\) (\d+)", said)
+    output = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    number = re.search(r"\) (\d+)", output)
     return int(number[1]) if number else 0
 
 
-def _place(url: URL) -> tuple[str, dict[str, str]]:
+def _connection_string(url: URL) -> tuple[str, dict[str, str]]:
     """Return a client's connection string without the password, and the environment with it."""
     place: dict[str, Any] = {**url.translate_connect_args(username="user", database="dbname"), **url.query}
     password = place.pop("password", None)
@@ -317,7 +323,7 @@ def _run(program: Path, arguments: Sequence[str], url: URL | None, doing: str) -
 
     Raises DatabaseError with its first error.
     """
-    conninfo, environment = ("", dict(os.environ)) if url is None else _place(url)
+    conninfo, environment = ("", dict(os.environ)) if url is None else _connection_string(url)
     connected = () if url is None else ("--no-password", f"--dbname={conninfo}")
     done = subprocess.run(  # noqa: S603 - our own arguments
         [program, *connected, *arguments], env=environment, capture_output=True, text=True, check=False
@@ -343,9 +349,9 @@ def _fill_postgresql(url: str, path: Path) -> None:
     _require_no_pooler(engine)
     program = client_program("pg_restore", _server_version(url))
     listing = ["--file=-", "--data-only", "--table=alembic_version", f"--table={history.STAMP}", str(path)]
-    said = _run(program, listing, None, "reading the backup")
-    revision = re.search(r"^COPY \S*alembic_version .*\n(\w+)$", said, re.MULTILINE)
-    version = re.search(rf"^COPY \S*{history.STAMP} .*\n(\S+)$", said, re.MULTILINE)
+    output = _run(program, listing, None, "reading the backup")
+    revision = re.search(r"^COPY \S*alembic_version .*\n(\w+)$", output, re.MULTILINE)
+    version = re.search(rf"^COPY \S*{history.STAMP} .*\n(\S+)$", output, re.MULTILINE)
     if revision is None or version is None:
         raise UsageError(f"{path}: does not contain a registry; give a file that `db backup` wrote")
     history.require_known(str(path), history.SchemaOrigin(revision[1], version[1]))

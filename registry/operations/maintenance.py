@@ -28,11 +28,11 @@ from registry.settings import Settings
 
 MINIMUM_IDLE_SECONDS: Final = 5.0
 SEALING_LEASES: Final = 10
-"""A transaction that seals may be silent for so many leases: it computes in between."""
+"""Number of leases for which a sealing transaction may be idle, since it computes between its statements."""
 
 
 class Maintenance:
-    """Leases, hints, seals, boards and submissions of one registry, kept up by one process."""
+    """Maintains the leases, hints, seals, boards and submissions of one registry."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine = self._any = engine
@@ -49,9 +49,9 @@ class Maintenance:
     def maintain(self) -> None:
         """Maintain the queue, the seals, the boards and the submissions, once.
 
-        Raises DBAPIError while the database is in trouble; what was done until then stays. Also GenerationError, when
-        the database was restored, moved or promoted meanwhile: the next round is for the new generation; and
-        UpgradedError, after which nothing may be maintained by this process.
+        Raises DBAPIError while the database is in trouble; completed steps stay done. Raises GenerationError if the
+        database was restored, moved or promoted; the next round uses the new generation. Raises UpgradedError if the
+        database was upgraded; then this process must not maintain it any more.
         """
         self.require_schema()
         self._begin()
@@ -65,20 +65,23 @@ class Maintenance:
         self.engine = generation.bind_generation(self._any, now)
 
     def reconcile(self, first: Callable[[Session], None] | None = None) -> None:
-        """Queue shards whose lease ran out, and send missing hints. `first` runs before, in the same transaction."""
+        """Queue shards whose lease ran out, and send missing hints.
+
+        first: called before that in the same transaction.
+        """
         with self.transaction() as session:
             if first is not None:
                 first(session)
             claims.reconcile(session)
-            waiting = claims.waiting(session) if self.settings.broker_url else []
-        if waiting:
-            send_hints(self.settings, missing_hints(self.settings, waiting))
+            queued = claims.waiting(session) if self.settings.broker_url else []
+        if queued:
+            send_hints(self.settings, missing_hints(self.settings, queued))
 
     def seal_complete(self, evaluation_id: int | None = None) -> None:
         """Seal every evaluation whose shards are all done, and bring the boards up to date.
 
-        evaluation_id: after a shard of it was stored; nothing else is looked at, unless that was the last. Raises
-        UpgradedError if the database was upgraded.
+        evaluation_id: the evaluation of a shard that was just stored; nothing is done if it has other shards left. None
+        seals all that are ready. Raises UpgradedError if the database was upgraded.
         """
         self.require_schema()
         with read_session(self.engine) as session:
@@ -95,7 +98,7 @@ class Maintenance:
         self._keep_files()
 
     def _sign(self) -> None:
-        """Sign a new head, and an unchanged one once a day, if there is a key."""
+        """Sign the chain's head if it is new, or was last signed a day ago; do nothing without a key."""
         try:
             with self.transaction() as session:
                 keep_signed(session, self.settings)
@@ -113,12 +116,12 @@ class Maintenance:
             log.info("evaluation_sealed")
 
     def _keep_files(self) -> None:
-        """Write the missing files of sealed evaluations: of new ones, and of those interrupted by a kill."""
+        """Write the missing files of sealed evaluations, such as new ones and those interrupted by a kill."""
         with read_session(self.engine) as session:
             missing = unwritten(session)
         if not missing:
             return
-        from registry.sealed.archiving import Shared, write  # and Arrow, which a round without does without
+        from registry.sealed.archiving import Shared, write  # loads Arrow, which most rounds do not need
 
         shared = Shared()
         for number in missing:
@@ -127,7 +130,7 @@ class Maintenance:
                     write(self.engine, number, shared=shared)
                 except SealError as error:
                     log.warning("file_not_written", error=str(error))
-                except (ArchiveError, StorageError) as error:  # nor would be those after it
+                except (ArchiveError, StorageError) as error:  # the files after it could not be written either
                     log.warning("files_not_written", error=str(error))
                     return
 

@@ -1,4 +1,4 @@
-"""Brings a database to this code's schema: tables by the revisions in `migrations`, views and triggers by the code."""
+"""Bring a database to this code's schema: tables by the revisions in `migrations`, views and triggers by the code."""
 
 import os
 from collections.abc import Iterator
@@ -23,13 +23,13 @@ from registry.schema import catalogue, history, repeatable
 from registry.studies.published import load_published
 
 LIMITS: Final = {"lock_timeout": "3s", "statement_timeout": "30min"}
-"""PostgreSQL's, while the schema is changed: who cannot get a lock gives up soon, as every reader waits behind him."""
+"""PostgreSQL's limits for changes of the schema: all readers wait behind a lock request, so it is given up soon."""
 
 DEADLOCK: Final = "40P01"
 HELD: Final = ("55P03", DEADLOCK)
-"""PostgreSQL's SQLSTATEs of a statement that did not get a lock: not in time, or not without a deadlock."""
+"""PostgreSQL's SQLSTATEs of a statement that did not get a lock in time, or was ended as part of a deadlock."""
 TRIES: Final = 20
-"""Readers that use several tables may run into a deadlock with an upgrade, which PostgreSQL ends after a second."""
+"""Attempts of an upgrade: it may run into a deadlock with readers that use several tables."""
 
 
 def _config() -> Config:
@@ -43,7 +43,7 @@ def _config() -> Config:
 def pending(at: str | None) -> list[tuple[str, str]]:
     """Return (revision, title) of the migrations that `upgrade` would run on a database at revision `at`, oldest first.
 
-    at: None for an empty database. Nothing for a revision that this code does not know.
+    at: None for an empty database. The list is empty for a revision that this code does not know.
     """
     if at is not None and at not in history.revisions():
         return []
@@ -55,10 +55,10 @@ def pending(at: str | None) -> list[tuple[str, str]]:
 def upgrade(url: str) -> str:
     """Bring the database to this code's schema in one transaction and return its revision.
 
-    Tables by the revisions that it lacks; then views, triggers and audiences, which are made again if their texts have
-    changed. Published results and shipped suites are brought up to date at any revision: a release can change them
-    without changing the schema. Of several upgrades at once, one works and the others wait for it.
-    Raises DatabaseError when it cannot be reached or a migration fails, which leaves the old schema as it was.
+    Tables are changed by the revisions that the database lacks; then views, triggers and audiences are made again if
+    their texts have changed. Published results and shipped suites are brought up to date at any revision: a release can
+    change them without changing the schema. Of several upgrades at once, one works and the others wait for it. Raises
+    DatabaseError when the database cannot be reached or a migration fails, which leaves the old schema as it was.
     """
     engine = get_engine(url)
     before = history.current(engine)
@@ -83,14 +83,14 @@ def upgrade(url: str) -> str:
 
 
 def _upgrade_once(engine: Engine) -> None:
-    """Upgrade in one transaction for all of it: a database at the newest schema lacks nothing that comes with it."""
+    """Upgrade in a single transaction, so that a database at the newest schema also has the rows that ship with it."""
     with _transaction(engine) as connection, Session(connection) as session:
         one_at_a_time(session, "upgrade")
-        found = history.read_origin(connection)  # another upgrade may have done everything before this one's turn
-        history.require_known(history.name_database(engine), found)
+        origin = history.read_origin(connection)  # another upgrade may have done everything before this one's turn
+        history.require_known(history.name_database(engine), origin)
         _require_intact(connection)
         if make_schema(connection):
-            _complete(session)
+            _complete_metrics(session)
         _load_shipped(session)
         generation.current(session)
         session.flush()
@@ -102,9 +102,10 @@ def _is_deadlock(error: BaseException) -> bool:
 
 @contextmanager
 def _transaction(engine: Engine) -> Iterator[Connection]:
-    """Open the transaction of an upgrade. On SQLite foreign keys are checked at its end, and only then.
+    """Begin the transaction of an upgrade. SQLite checks foreign keys only at its end.
 
-    A revision that changes a constraint there copies the table and drops the old one, which rows of others refer to.
+    A revision that changes a constraint there copies the table and drops the old one, to which rows of other tables
+    refer.
     """
     with engine.connect() as connection:
         if engine.dialect.name != "sqlite":
@@ -134,10 +135,10 @@ def _require_whole(connection: Connection) -> None:
 
 
 def _require_intact(connection: Connection) -> None:
-    """Refuse tables that somebody changed; views, triggers and functions are made again. Raises DatabaseError."""
+    """Raise DatabaseError if somebody changed the tables; views, triggers and functions are made again in any case."""
     is_behind = history.revision_of(connection) != history.head()
-    found = catalogue.find_changes(connection) if is_behind else catalogue.find_differences(connection)
-    wrong = [each for each in found if each.kind != "extra" and not each.is_repeatable]
+    differences = catalogue.find_changes(connection) if is_behind else catalogue.find_differences(connection)
+    wrong = [each for each in differences if each.kind != "extra" and not each.is_repeatable]
     if wrong:
         raise DatabaseError(f"the tables are not as Shuffleboard made them: {catalogue.describe(wrong)}")
 
@@ -145,7 +146,7 @@ def _require_intact(connection: Connection) -> None:
 def make_schema(connection: Connection) -> bool:
     """Create this code's tables, views, triggers and audiences, in the caller's transaction; the caller adds rows.
 
-    Returns whether anything was to be done.
+    Returns whether anything had to be done.
     """
     is_behind = history.revision_of(connection) != history.head()
     if not is_behind and not repeatable.not_todays(connection) and not repeatable.absent(connection):
@@ -160,7 +161,7 @@ def make_schema(connection: Connection) -> bool:
         command.upgrade(config, "head")
     repeatable.refresh(connection)
     if connection.dialect.name == "postgresql":
-        # psycopg's comes with it, which SQLite does without.
+        # Imported here, since it loads psycopg, which SQLite does not need.
         from registry.schema.comments import comment_on_views
 
         comment_on_views(connection)
@@ -169,7 +170,7 @@ def make_schema(connection: Connection) -> bool:
     return True
 
 
-def _complete(session: Session) -> None:
+def _complete_metrics(session: Session) -> None:
     """Compute metrics that were added after an evaluation was sealed."""
     # Imported here, since it loads numpy, which the web does not need for the revision.
     from registry.sealed.backfills import add_missing_metrics

@@ -1,13 +1,13 @@
-"""Moves a registry from one database to another, of either engine: `shuffleboard db move`.
+"""Move a registry from one database to another, of either engine: `shuffleboard db move`.
 
 The source is read in one snapshot, and everything on the target happens in one transaction, including its schema and
-the verification of every seal. So the target is complete and proved, or unchanged.
+the verification of every seal. So the target is complete and verified, or unchanged.
 
 The triggers that protect sealed data stay on: evaluations are written as unsealed, and get their seals after all of
-their rows. Only one is switched off and on again, for deleting the rows that ship with a new database.
+their rows. Triggers are disabled only to delete the rows that ship with a new database.
 """
 
-# Every name in these statements is one of a table of ours.
+# All names in these statements are names of our own tables.
 # ruff: noqa: S608
 
 import hashlib
@@ -54,7 +54,7 @@ class Moved:
 
 @dataclass
 class _Contents:
-    """Of one table: its rows, and the sum of their digests, which no order of rows changes."""
+    """A table's number of rows, and the sum of their digests, which does not depend on the order of the rows."""
 
     rows: int = 0
     digest: int = 0
@@ -75,14 +75,14 @@ class _Seals:
     waiting: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the rows as unsealed evaluations."""
+        """Return the rows as unsealed evaluations, and store their seals for `write`."""
         self.waiting += [
             {"sealed_id": row["id"], **{name: row[name] for name in _SEALING}} for row in rows if row["seal"]
         ]
         return [row | dict.fromkeys(_SEALING) for row in rows]
 
     def write(self, connection: Connection) -> None:
-        """Seal the evaluations, which no trigger refuses, since they were unsealed until now."""
+        """Seal the evaluations; no trigger refuses it, since they are still unsealed."""
         if self.waiting:
             evaluation = Base.metadata.tables["evaluation"]
             sealing = update(evaluation).where(evaluation.c.id == bindparam("sealed_id"))
@@ -90,9 +90,9 @@ class _Seals:
 
 
 def move(source_url: str, target_url: str, say: Say = lambda _line: None) -> Moved:
-    """Copy everything from one database into an empty one, and prove that it arrived.
+    """Copy everything from one database into an empty one, and verify the copy.
 
-    Ids and sequences are kept. For every table the number of rows and a digest over their contents are compared; and
+    Ids and sequences are kept. For every table the number of rows and a digest of their contents are compared; and
     every seal, chain link and snapshot is verified on the target. say: receives a line for each table.
 
     The source must be at this code's schema and stays unchanged; the target is made, or is at that schema and contains
@@ -151,7 +151,7 @@ def _require_free(target: Engine) -> None:
 
 @contextmanager
 def _snapshot(source: Engine) -> Iterator[Connection]:
-    """Read the source as of one moment, whatever others write."""
+    """Open a connection that reads the source as of one moment, even if others write to it."""
     options: dict[str, Any] = {"read_only": True}
     if source.dialect.name == "postgresql":
         options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -172,7 +172,7 @@ def _count(connection: Connection, table: Table) -> int:
 
 
 def _prepare(write: Connection) -> None:
-    """Make the newest schema without a row."""
+    """Make the newest schema without any rows."""
     migrate.make_schema(write)
     if write.dialect.name == "postgresql":
         # A migration's limit is too short: a large table takes longer than any statement of a migration.
@@ -184,7 +184,7 @@ def _prepare(write: Connection) -> None:
 
 @contextmanager
 def _disable_triggers(write: Connection, table: str) -> Iterator[None]:
-    """Disable a table's triggers within the transaction alone: no other transaction ever sees it without them."""
+    """Disable a table's triggers within the transaction alone; other transactions never see the table without them."""
     if write.dialect.name == "postgresql":
         write.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")
         yield
@@ -205,9 +205,9 @@ def _disable_triggers(write: Connection, table: str) -> Iterator[None]:
 def _copy(read: Connection, write: Connection, say: Say) -> dict[str, int]:
     """Copy every table and compare it with the target's; return rows by table."""
     seals = _Seals()
-    given: dict[str, _Contents] = {}
+    sent: dict[str, _Contents] = {}
     for table in _tables():
-        contents = given[table.name] = _Contents()
+        contents = sent[table.name] = _Contents()
         for rows in _batches(read, table):
             contents.add(table, rows)
             _insert(write, table, seals.take(rows) if table.name == "evaluation" else rows)
@@ -219,21 +219,21 @@ def _copy(read: Connection, write: Connection, say: Say) -> dict[str, int]:
         # Without statistics the verification would take hours on large tables.
         write.exec_driver_sql(f"ANALYZE {', '.join(table.name for table in _tables())}")
     for table in _tables():
-        arrived = _Contents()
+        received = _Contents()
         for rows in _batches(write, table):
-            arrived.add(table, rows)
-        if arrived != given[table.name] or arrived.rows != _count(read, table):
+            received.add(table, rows)
+        if received != sent[table.name] or received.rows != _count(read, table):
             raise DatabaseError(
-                f"the move failed and was rolled back: {table.name} arrived with {arrived.rows} of "
-                f"{given[table.name].rows} rows, or with different contents; report this as a bug"
+                f"the move failed and was rolled back: {table.name} arrived with {received.rows} of "
+                f"{sent[table.name].rows} rows, or with different contents; report this as a bug"
             )
-    return {name: contents.rows for name, contents in given.items()}
+    return {name: contents.rows for name, contents in sent.items()}
 
 
 def _batches(connection: Connection, table: Table) -> Iterator[list[dict[str, Any]]]:
     """Yield a table's rows as column name to value, a batch at a time."""
-    found = connection.execute(select(table).execution_options(yield_per=BATCH))
-    for rows in found.mappings().partitions():
+    result = connection.execute(select(table).execution_options(yield_per=BATCH))
+    for rows in result.mappings().partitions():
         yield [{str(name): value for name, value in row.items()} for row in rows]
 
 
@@ -257,8 +257,8 @@ def _set_sequences(read: Connection, write: Connection) -> None:
             continue
         last = read.scalar(select(func.max(key[0]))) or 0
         if read.dialect.name == "postgresql":
-            own = read.scalar(text("SELECT pg_get_serial_sequence(:table, :key)"), place)
-            used = read.exec_driver_sql(f"SELECT last_value FROM {own} WHERE is_called").scalar()
+            source_sequence = read.scalar(text("SELECT pg_get_serial_sequence(:table, :key)"), place)
+            used = read.exec_driver_sql(f"SELECT last_value FROM {source_sequence} WHERE is_called").scalar()
             last = max(last, used or 0)
         if last:
             write.execute(text("SELECT setval(:sequence, :last)"), {"sequence": sequence, "last": last})

@@ -17,7 +17,10 @@ LAST_PAUSE_SECONDS: Final = 8.0
 
 
 def engine_of(settings: Settings, *, create: bool = True) -> Engine:
-    """Return the engine on a database of this code's revision. create: set up an empty SQLite file first."""
+    """Return the engine on a database of this code's revision.
+
+    create: set up an SQLite database that is empty or missing. Raises DatabaseError for any other revision.
+    """
     url = settings.resolve_database_url()
     engine = get_engine(url)
     if create and engine.dialect.name == "sqlite" and current(engine) is None:
@@ -32,13 +35,14 @@ def engine_when_reachable(settings: Settings) -> Engine:
     """Return the engine for a service, waiting with growing pauses while PostgreSQL starts.
 
     Raises DatabaseError for tables, views or triggers of other code, and UnreachableError if it does not answer within
-    SHUFFLEBOARD_DATABASE_WAIT_SECONDS. SQLite gets no wait: a file that cannot be opened stays so.
+    SHUFFLEBOARD_DATABASE_WAIT_SECONDS. SQLite is not waited for: a file that cannot be opened now cannot be opened
+    later.
     """
     until = None
     pause = FIRST_PAUSE_SECONDS
     while True:
         try:
-            return _intact(engine_of(settings))
+            return _require_intact(engine_of(settings))
         except UnreachableError as error:
             now = time.monotonic()
             until = until or now + settings.database_wait_seconds
@@ -49,6 +53,6 @@ def engine_when_reachable(settings: Settings) -> Engine:
         pause = min(2 * pause, LAST_PAUSE_SECONDS)
 
 
-def _intact(engine: Engine) -> Engine:
+def _require_intact(engine: Engine) -> Engine:
     catalogue.require_intact(engine)
     return engine

@@ -1,7 +1,7 @@
 """Deletion of old data: answers of abandoned evaluations, and workers without any result.
 
 A seal covers every prediction, every text and every worker, so nothing of a sealed evaluation is deleted, and its
-triggers would refuse it. That leaves evaluations that were cancelled or have failed. They keep their row, their
+triggers would refuse it. Only evaluations that were cancelled or have failed lose answers. They keep their row, their
 questions and their shards; a shard that loses its answers is `cancelled`, so that a retry scores them again.
 """
 
@@ -27,7 +27,10 @@ SECONDS_A_DAY: Final = 86_400.0
 
 @dataclass(frozen=True)
 class Removed:
-    """The losses of an evaluation, real or planned. last_activity: when it was requested, begun, or last worked on."""
+    """The numbers of answers that an evaluation lost, or would lose.
+
+    last_activity: time of its request, its start or the last work on it.
+    """
 
     evaluation_id: int
     state: str
@@ -38,36 +41,36 @@ class Removed:
 
 @dataclass
 class Pruned:
-    """The deleted data: answers, by evaluation, and the number of workers."""
+    """The deleted data: answers by evaluation, and the number of workers."""
 
     evaluations: list[Removed] = field(default_factory=list)
     workers: int = 0
 
 
 def prune(engine: Engine, days: int, *, dry_run: bool = False) -> Pruned:
-    """Delete data older than this many days, one evaluation a transaction; with dry_run only count it.
+    """Delete data older than this many days, in one transaction for each evaluation; with dry_run only count it.
 
     A cancelled evaluation loses all answers. A failed one loses the answers of shards with texts, and the texts: an
     answer without its text cannot be checked. Its other answers are kept for a retry. Workers are deleted if they were
-    silent for as long and have no stored result.
+    silent for this many days and have no stored result.
     Raises UsageError for days outside 1 to MAX_DAYS.
     """
     if not 1 <= days <= MAX_DAYS:
         raise UsageError(f"--older-than {days}: give a number of days from 1 to {MAX_DAYS}")
     with read_session(engine) as session:
         ids = [row.id for row in session.scalars(select(Evaluation).where(_GIVEN_UP).order_by(Evaluation.id))]
-    found = Pruned()
+    pruned = Pruned()
     for evaluation_id in ids:
         with read_session(engine) if dry_run else write_session(engine) as session:
             removed = _prune_one(session, evaluation_id, days, dry_run=dry_run)
             if removed is not None:
-                found.evaluations.append(removed)
+                pruned.evaluations.append(removed)
     with read_session(engine) if dry_run else write_session(engine) as session:
-        traceless = session.scalars(_traceless(days)).all()
-        found.workers = len(traceless)
+        traceless = session.scalars(_select_traceless(days)).all()
+        pruned.workers = len(traceless)
         if not dry_run:
             session.execute(delete(Worker).where(Worker.id.in_(traceless)))
-    return found
+    return pruned
 
 
 _GIVEN_UP: Final = and_(Evaluation.seal.is_(None), Evaluation.state.in_(GIVEN_UP))
@@ -95,10 +98,10 @@ def _prune_one(session: Session, evaluation_id: int, days: int, *, dry_run: bool
     )
     counts = {}
     for table in (Generation, Prediction, QuestionScore):
-        of_shards = (table.evaluation_id == evaluation_id, table.question_id.in_(questions))
-        counts[table] = session.scalar(select(func.count()).select_from(table).where(*of_shards)) or 0
+        conditions = (table.evaluation_id == evaluation_id, table.question_id.in_(questions))
+        counts[table] = session.scalar(select(func.count()).select_from(table).where(*conditions)) or 0
         if not dry_run:
-            session.execute(delete(table).where(*of_shards).execution_options(synchronize_session=False))
+            session.execute(delete(table).where(*conditions).execution_options(synchronize_session=False))
     if not dry_run:
         every = select(EvaluationQuestion.question_id).where(EvaluationQuestion.evaluation_id == evaluation_id)
         forget_texts(session, evaluation_id, questions if evaluation.state == "failed" else every)
@@ -118,7 +121,7 @@ def _select_of_questions(column: Any, table: Any, evaluation_id: int) -> Select[
     return select(column).join(table, and_(*same)).where(EvaluationQuestion.evaluation_id == evaluation_id)
 
 
-def _traceless(days: int) -> Select[Any]:
-    """Select workers that were silent for so many days and that no shard names."""
+def _select_traceless(days: int) -> Select[Any]:
+    """Return the query for workers that were silent for this many days and that no shard names."""
     named = select(Shard.worker_id).where(Shard.worker_id.is_not(None))
     return select(Worker.id).where(Worker.last_seen < database_now(-days * SECONDS_A_DAY), Worker.id.not_in(named))

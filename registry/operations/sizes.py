@@ -14,7 +14,7 @@ _POSTGRESQL: Final = text(
     "SELECT relname AS name, pg_table_size(oid) AS rows, pg_indexes_size(oid) AS indexes FROM pg_class "
     "WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
 )
-# In pages, which pageno counts here: pgsize, their bytes, overflows from 2 GiB on.
+# Counted in pages (pageno), since pgsize, their bytes, overflows from 2 GiB on.
 _SQLITE: Final = text(
     "SELECT tbl_name AS name, page_size * sum(CASE WHEN type = 'table' THEN pageno ELSE 0 END) AS rows, "
     "page_size * sum(CASE WHEN type = 'index' THEN pageno ELSE 0 END) AS indexes "
@@ -40,7 +40,7 @@ class TableSize:
 
     @property
     def total(self) -> int:
-        """Return the bytes of both."""
+        """Return the bytes of rows and indexes together."""
         return self.rows + (self.indexes or 0)
 
 
@@ -48,7 +48,7 @@ class TableSize:
 class EvaluationSize:
     """Bytes of an evaluation's predictions and texts.
 
-    hot: in the database, as its part of the tables by its prompts; archived: in its file.
+    hot: bytes in the database, estimated by the evaluation's share of all prompts. archived: bytes of its file.
     """
 
     evaluation_id: int
@@ -61,7 +61,7 @@ class EvaluationSize:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of the database, and the largest tables and evaluations first."""
+    """Bytes of the database, its tables and its evaluations, the largest first."""
 
     database: int
     tables: list[TableSize]
@@ -69,7 +69,10 @@ class Sizes:
 
 
 def sizes(engine: Engine, limit: int) -> Sizes:
-    """Return the sizes. limit: the most evaluations in the list."""
+    """Return the sizes of the database, its tables and its evaluations.
+
+    limit: most evaluations in the list.
+    """
     with read_session(engine) as session:
         return Sizes(_database(session), tables := _tables(session), _evaluations(session, tables)[:limit])
 
@@ -87,12 +90,12 @@ def _tables(session: Session) -> list[TableSize]:
         counted = session.execute(_POSTGRESQL if session.get_bind().dialect.name == "postgresql" else _SQLITE).all()
     except OperationalError:  # SQLite without dbstat
         return sorted((_estimate_size(session, table) for table in Base.metadata.sorted_tables), key=_largest_first)
-    found = [TableSize(row.name, row.rows, row.indexes) for row in counted if row.name in Base.metadata.tables]
-    return sorted(found, key=_largest_first)
+    sizes = [TableSize(row.name, row.rows, row.indexes) for row in counted if row.name in Base.metadata.tables]
+    return sorted(sizes, key=_largest_first)
 
 
-def _largest_first(one: TableSize) -> tuple[int, str]:
-    return -one.total, one.table
+def _largest_first(size: TableSize) -> tuple[int, str]:
+    return -size.total, size.table
 
 
 def _estimate_size(session: Session, table: Table) -> TableSize:
@@ -110,7 +113,7 @@ def _evaluations(session: Session, tables: list[TableSize]) -> list[EvaluationSi
     evaluations = session.scalars(select(Evaluation)).all()
     hot = sum(one.total for one in tables if one.table in PER_PREDICTION)
     prompts = sum(one.prompts for one in evaluations if one.id not in archived and one.seal is not None)
-    found = [
+    sizes = [
         EvaluationSize(
             one.id,
             one.model_revision.model.name,
@@ -121,4 +124,4 @@ def _evaluations(session: Session, tables: list[TableSize]) -> list[EvaluationSi
         )
         for one in evaluations
     ]
-    return sorted(found, key=lambda one: (-one.hot - one.archived, one.evaluation_id))
+    return sorted(sizes, key=lambda one: (-one.hot - one.archived, one.evaluation_id))

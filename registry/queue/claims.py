@@ -536,7 +536,7 @@ def queues_without_worker(session: Session) -> list[str]:
 
 
 def differing_versions(versions: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
-    """Count workers by package and version, for the packages of which workers have several versions."""
+    """Count workers by package and version, for packages that workers have in several versions."""
     counted: dict[str, Counter[str]] = {}
     for packages in versions:
         for package, version in packages.items():

@@ -45,7 +45,7 @@ class EvaluationRequest:
 
     limit: keep the first questions in file order, after the other filters.
     options: only questions with this number of options.
-    sample: number of questions to draw with `seed` from those that the filters keep; None keeps all.
+    sample: number of questions to draw with `seed`, after the other filters; None keeps all.
     max_workers: most workers that may score it at once; None for no limit.
     shard_prompts: approximate number of prompts in a planned shard; it changes no result.
     variants: the text of a variant set, or the set with the files that it names.

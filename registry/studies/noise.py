@@ -104,7 +104,7 @@ def noise_of_replicates(
 ) -> dict[str, Any]:
     """Separate repeat noise from order effects over replicates of an evaluation.
 
-    If only one evaluation is given, its repeats are those that `noise_source` finds. Raises QueueError for an unsealed
+    If only one evaluation is given, `noise_source` finds its repeats. Raises QueueError for an unsealed
     one, UsageError for evaluations of different specifications.
     """
     evaluations = [find_sealed(session, evaluation_id) for evaluation_id in dict.fromkeys(evaluation_ids)]

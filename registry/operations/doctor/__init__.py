@@ -1,7 +1,7 @@
 """`shuffleboard doctor`: checks a deployment and reports findings with remedies.
 
 CHECKS lists all checks, one small function each. Checks that depend on other hosts run in parallel and are given up
-after a few seconds, so that an answer comes soon whatever hangs.
+after a few seconds, so that the doctor finishes soon even if a server hangs.
 """
 
 import threading
@@ -67,38 +67,38 @@ def examine(context: Context, checks: Iterable[Check] = CHECKS) -> Iterator[Find
     A check whose needs are not met is reported as skipped. Nothing is changed.
     """
     until = time.monotonic() + FAR_SECONDS
-    of_engine = [check for check in checks if check.dialect in ("", context.engine.dialect.name)]
-    in_order = {""}
-    far: dict[str, _Far] = {}
-    for number, check in enumerate(of_engine):
-        if check.far and check.name not in far and check.needs in in_order:
-            far[check.name] = _Far(check, context)
+    applicable = [check for check in checks if check.dialect in ("", context.engine.dialect.name)]
+    passed = {""}
+    far: dict[str, _FarCheck] = {}
+    for number, check in enumerate(applicable):
+        if check.far and check.name not in far and check.needs in passed:
+            far[check.name] = _FarCheck(check, context)
         if check.name in far:
             outcome = far[check.name].outcome(until)
         else:
-            outcome = _look(check, context) if check.needs in in_order else _unmet(check)
+            outcome = _run_check(check, context) if check.needs in passed else _unmet(check)
         if check.name in ("database", "schema") and outcome.status == "ok":
-            in_order.add(check.name)
+            passed.add(check.name)
         if check.name in ("database", "schema"):  # checks that can run from here on start at once
-            for later in of_engine[number + 1 :]:
-                if later.far and later.needs in in_order and later.name not in far:
-                    far[later.name] = _Far(later, context)
+            for later in applicable[number + 1 :]:
+                if later.far and later.needs in passed and later.name not in far:
+                    far[later.name] = _FarCheck(later, context)
         yield Finding(**asdict(outcome), name=check.name)
 
 
-class _Far:
-    """A check under way in a thread of its own, which nothing waits for once its time is up."""
+class _FarCheck:
+    """A check that runs in a thread of its own, and is abandoned when its time is up."""
 
     def __init__(self, check: Check, context: Context) -> None:
-        self._found: list[Outcome] = []
-        self._thread = threading.Thread(target=lambda: self._found.append(_look(check, context)), daemon=True)
+        self._outcomes: list[Outcome] = []
+        self._thread = threading.Thread(target=lambda: self._outcomes.append(_run_check(check, context)), daemon=True)
         self._thread.start()
 
     def outcome(self, until: float) -> Outcome:
-        """Return the outcome so far."""
+        """Return the check's outcome; a problem if there is none by this time of the monotonic clock."""
         self._thread.join(max(0.0, until - time.monotonic()))
-        if self._found:
-            return self._found[0]
+        if self._outcomes:
+            return self._outcomes[0]
         return problem(
             f"no answer within {FAR_SECONDS:g} s",
             "what is asked here accepts connections and does not answer, or is behind a firewall that drops packets: "
@@ -106,7 +106,7 @@ class _Far:
         )
 
 
-def _look(check: Check, context: Context) -> Outcome:
+def _run_check(check: Check, context: Context) -> Outcome:
     try:
         return check.look(context)
     except (DBAPIError, RedisError, ShuffleboardError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Checks of the database: that it answers, has this code's complete schema, and is set up to keep it."""
+"""Checks of the database: whether it answers, has this code's complete schema, and is configured to protect it."""
 
 import re
 import sqlite3
@@ -36,7 +36,7 @@ NETWORK: Final = frozenset(
 OF_A_WORKER: Final = 3
 OF_A_WEBSITE: Final = 48
 OF_OTHERS: Final = 10
-"""Most connections of other programs; docs/operations.md lists them."""
+"""Most connections of a worker, of a website and of other programs; docs/operations.md lists them."""
 
 _UPGRADE: Final = (
     f"stop workers and website, make a backup ({propose('db backup', 'FILE')}), run: {propose('db upgrade')}"
@@ -47,7 +47,7 @@ GIB: Final = 1 << 30
 
 
 def rows_of(context: Context, query: str, **values: Any) -> Sequence[Any]:
-    """Return the rows of a query that waits for no writer."""
+    """Return the rows of a query, without waiting for a writer."""
     with context.engine.execution_options(read_only=True).connect() as connection:
         return connection.execute(text(query), values).all()
 
@@ -114,7 +114,7 @@ REMEDIES: Final = {
 
 
 def remedy_of(error: str) -> str:
-    """Return the remedy for a database that cannot be used, by its error."""
+    """Return the remedy for an error with which a database cannot be used."""
     for pattern, remedy in REMEDIES.items():
         if found := re.search(pattern, error, re.IGNORECASE):
             return remedy.format(**found.groupdict())
@@ -125,7 +125,7 @@ def writable(context: Context) -> Outcome:
     """Check that a row could be written now."""
     statement = "UPDATE alembic_version SET version_num = version_num WHERE false"
     if context.engine.dialect.name == "postgresql":
-        statement = "UPDATE worker SET pid = pid WHERE false"  # the application may not write the other
+        statement = "UPDATE worker SET pid = pid WHERE false"  # the application may not write to the other table
     try:
         if context.engine.dialect.name == "sqlite":
             with closing(sqlite3.connect(file_of(context), timeout=BUSY_SECONDS, isolation_level=None)) as connection:
@@ -171,14 +171,14 @@ def _remedy_of_writing(context: Context, reason: str) -> str:
 
 
 def revision(context: Context) -> Outcome:
-    """Check that the schema is this code's."""
+    """Check that the database has this code's schema."""
     at = history.current(context.engine)
     with context.engine.execution_options(read_only=True).connect() as connection:
-        found = history.read_origin(connection)
-    if history.is_newer(found.version):
+        origin = history.read_origin(connection)
+    if history.is_newer(origin.version):
         return problem(
-            f"upgraded by Shuffleboard {found.version}, and this is {__version__}",
-            f"install Shuffleboard {found.version} or newer",
+            f"upgraded by Shuffleboard {origin.version}, and this is {__version__}",
+            f"install Shuffleboard {origin.version} or newer",
         )
     if at == history.head():
         if other := history.not_todays(context.engine):
@@ -194,40 +194,44 @@ def revision(context: Context) -> Outcome:
 
 
 def tables(context: Context) -> Outcome:
-    """Compare columns, constraints and indices with this code; checks of their own have the rest."""
-    found = [each for each in catalogue.differences_of(context.engine) if each.is_of_table]
-    if not found:
+    """Compare columns, constraints and indices with this code; other checks compare triggers and views."""
+    differences = [each for each in catalogue.differences_of(context.engine) if each.is_of_table]
+    if not differences:
         return ok("columns, constraints and indices are as this code made them")
-    wrong = [each for each in found if each.kind != "extra"]
-    named = "; ".join(map(str, found[: catalogue.MOST_NAMED]))
-    listed = f"{named} and {len(found) - catalogue.MOST_NAMED} more" if len(found) > catalogue.MOST_NAMED else named
-    return (problem if wrong else warning)(listed, (wrong or found)[0].remedy)
+    wrong = [each for each in differences if each.kind != "extra"]
+    named = "; ".join(map(str, differences[: catalogue.MOST_NAMED]))
+    listed = (
+        f"{named} and {len(differences) - catalogue.MOST_NAMED} more"
+        if len(differences) > catalogue.MOST_NAMED
+        else named
+    )
+    return (problem if wrong else warning)(listed, (wrong or differences)[0].remedy)
 
 
 def triggers(context: Context) -> Outcome:
     """Check that every trigger that protects sealed data exists, enabled and unchanged."""
-    wanted = {name: _one_line(body) for name, body in trigger_statements(context.engine.dialect.name).items()}
+    expected = {name: _one_line(body) for name, body in trigger_statements(context.engine.dialect.name).items()}
     if context.engine.dialect.name == "sqlite":
         query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
-        found = {name: _one_line(body) for name, body in rows_of(context, query)}
+        existing = {name: _one_line(body) for name, body in rows_of(context, query)}
         off: list[str] = []
-        changed = [name for name, body in wanted.items() if name in found and found[name] != body]
+        changed = [name for name, body in expected.items() if name in existing and existing[name] != body]
     else:
         query = (
             "SELECT tgname, tgenabled FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
             "WHERE NOT tgisinternal AND relnamespace = 'public'::regnamespace"
         )
         states = dict(rows_of(context, query))
-        off = sorted(name for name, state in states.items() if name in wanted and state not in ("O", "A"))
+        off = sorted(name for name, state in states.items() if name in expected and state not in ("O", "A"))
         query = (
             "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname LIKE 'refuse%'"
         )
         bodies = {name: _one_line(body) for name, body in rows_of(context, query)}
-        found = {**states, **bodies}
-        changed = [name for name, body in wanted.items() if name in bodies and bodies[name] not in body]
-    missing = sorted(wanted.keys() - found.keys())
+        existing = {**states, **bodies}
+        changed = [name for name, body in expected.items() if name in bodies and bodies[name] not in body]
+    missing = sorted(expected.keys() - existing.keys())
     if not (missing or off or changed):
-        return ok(f"all {len(wanted)} exist and are enabled")
+        return ok(f"all {len(expected)} exist and are enabled")
     parts = {"missing": missing, "switched off": off, "changed since they were created": sorted(changed)}
     file = f"registry/schema/triggers/{context.engine.dialect.name}.sql"
     switch_on = "ALTER TABLE … ENABLE TRIGGER …, and " if off else ""
@@ -244,17 +248,17 @@ def _one_line(sql: str) -> str:
 def views(context: Context) -> Outcome:
     """Check that every documented view exists, on PostgreSQL for each audience."""
     if context.engine.dialect.name == "sqlite":
-        wanted = {("", name) for name in VIEWS}
-        found = {("", name) for (name,) in rows_of(context, "SELECT name FROM sqlite_master WHERE type = 'view'")}
+        expected = {("", name) for name in VIEWS}
+        existing = {("", name) for (name,) in rows_of(context, "SELECT name FROM sqlite_master WHERE type = 'view'")}
     else:
-        wanted = {("public", name) for name in VIEWS}
+        expected = {("public", name) for name in VIEWS}
         for audience in ("public", "members"):
-            wanted |= {(schema(audience), name) for name in VIEWS}
-            wanted |= {(f"{schema(audience)}_tables", name) for name in (*VIEWS, *FILTERED)}
-        found = {(row[0], row[1]) for row in rows_of(context, "SELECT schemaname, viewname FROM pg_views")}
-    missing = sorted(".".join(filter(None, name)) for name in wanted - found)
+            expected |= {(schema(audience), name) for name in VIEWS}
+            expected |= {(f"{schema(audience)}_tables", name) for name in (*VIEWS, *FILTERED)}
+        existing = {(row[0], row[1]) for row in rows_of(context, "SELECT schemaname, viewname FROM pg_views")}
+    missing = sorted(".".join(filter(None, name)) for name in expected - existing)
     if not missing:
-        return ok(f"all {len(wanted)} exist")
+        return ok(f"all {len(expected)} exist")
     return problem(
         f"missing: {', '.join(missing)}",
         f"they were dropped: as the owner, run `{propose('db upgrade')}`, then `{propose('db roles')}`",
@@ -294,7 +298,7 @@ def readers(context: Context) -> Outcome:
     user = str(value_of(context, "SELECT current_user"))
     prefix = user.rpartition("_")[0] if user.endswith(("_app", "_owner")) else ""
     names = RoleNames(prefix) if prefix else RoleNames()
-    found = []
+    checked = []
     roles: dict[Audience, str] = {"public": names.reader, "members": names.member_reader}
     for audience, role in roles.items():
         if not value_of(context, "SELECT count(*) FROM pg_roles WHERE rolname = :role", role=role):
@@ -311,16 +315,16 @@ def readers(context: Context) -> Outcome:
                 "somebody with the password may have lifted them: run "
                 f"`{propose('db roles', '--prompt')}`, and give the role a new password",
             )
-        found.append(role)
+        checked.append(role)
     bare = value_of(context, _WITHOUT_BARRIER, schemas=[schema("public"), schema("members")])
-    if found and bare:
+    if checked and bare:
         return problem(
             f"{bare} views for readers are no security barriers: an error in a query may reveal hidden rows",
             f"run `{propose('db roles')}`",
         )
-    if not found:
+    if not checked:
         return ok("there are none: nobody queries the database with a login of their own")
-    return ok(f"{' and '.join(found)}: documented views only")
+    return ok(f"{' and '.join(checked)}: documented views only")
 
 
 _WITHOUT_BARRIER: Final = """
@@ -347,7 +351,7 @@ WHERE
         ELSE has_table_privilege(:role, pg_class.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
     END
 """
-"""How many relations a reader of `schema` can read elsewhere, or write to there."""
+"""Query for the number of relations that a reader of `schema` can read in other schemas, or write to anywhere."""
 
 
 def _find_role_changes(context: Context, audience: Audience, role: str) -> str:
@@ -357,8 +361,8 @@ def _find_role_changes(context: Context, audience: Audience, role: str) -> str:
         "SELECT unnest(setconfig) FROM pg_db_role_setting WHERE setrole = to_regrole(quote_ident(:role))::oid",
         role=role,
     )
-    found = dict(setting.split("=", 1) for (setting,) in listed)
-    phrases = compare_settings(reader_settings(schema(audience)), found)
+    settings = dict(setting.split("=", 1) for (setting,) in listed)
+    phrases = compare_settings(reader_settings(schema(audience)), settings)
     limit = value_of(context, "SELECT rolconnlimit FROM pg_roles WHERE rolname = :role", role=role)
     if limit != CONNECTIONS:
         phrases.append(f"its connection limit is {limit} instead of {CONNECTIONS}")
@@ -373,7 +377,7 @@ def _find_role_changes(context: Context, audience: Audience, role: str) -> str:
 
 
 def sqlite_file(context: Context) -> Outcome:
-    """Check permissions, journal and place of the database file."""
+    """Check permissions, journal mode and file system of the database file."""
     path = file_of(context)
     mode = stat.S_IMODE(path.stat().st_mode)
     journal = value_of(context, "PRAGMA journal_mode")
@@ -406,10 +410,10 @@ def file_system(path: Path) -> str:
         return ""
     resolved = path.resolve()
     for line in mounts:
-        _, place, found, *_ = line.split(" ")
+        _, place, mounted_type, *_ = line.split(" ")
         mounted = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), place))
         if resolved.is_relative_to(mounted) and len(mounted.parts) >= len(best.parts):
-            best, kind = mounted, found
+            best, kind = mounted, mounted_type
     return kind
 
 
@@ -417,20 +421,20 @@ def database_space(context: Context) -> Outcome:
     """Check the database's size, and the free space on its disk if it is known."""
     if context.engine.dialect.name == "sqlite":
         path = file_of(context)
-        return room(context, path.parent, f"{path.stat().st_size / GIB:.2f} GiB")
+        return disk_space(context, path.parent, f"{path.stat().st_size / GIB:.2f} GiB")
     size = f"{value_of(context, 'SELECT pg_database_size(current_database())') / GIB:.2f} GiB"
     folder = value_of(context, "SELECT setting FROM pg_settings WHERE name = 'data_directory'")
     host = context.engine.url.host or ""
     is_here = host in ("", "localhost", "127.0.0.1", "::1") or host.startswith("/")
     if not is_here or folder is None or not Path(folder).exists():
         return ok(f"{size}; its disk cannot be checked from here")
-    return room(context, Path(folder), size)
+    return disk_space(context, Path(folder), size)
 
 
-def room(context: Context, folder: Path, holds: str) -> Outcome:
+def disk_space(context: Context, folder: Path, contents: str) -> Outcome:
     """Check the free space on the disk of a folder."""
     free = disk_usage(folder).free
-    found = f"{holds}; {free / GIB:.1f} GiB are free on the disk of {folder}"
+    found = f"{contents}; {free / GIB:.1f} GiB are free on the disk of {folder}"
     least = context.limits.free_bytes
     remedy = "free space or move it to a larger disk: work stops while nothing can be written"
     if free < least:

@@ -15,9 +15,9 @@ Status = Literal["ok", "warning", "problem"]
 class Limits:
     """Thresholds of warnings and problems.
 
-    free_bytes: on a disk; less is a problem, less than five times it a warning. clock_seconds: between two clocks.
-    waiting_seconds: of a shard although a worker serves its queue. connections: fraction of the server's. stale_rows:
-    rows that changed since a table's statistics were made.
+    free_bytes: free space on a disk; less is a problem, less than five times as much a warning. clock_seconds:
+    difference between two clocks. waiting_seconds: waiting time of a shard. connections: used fraction of a server's
+    connections. stale_rows: rows that changed since the planner's statistics of a table were made.
     """
 
     free_bytes: int = 1 << 30
@@ -29,7 +29,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Context:
-    """The deployment as this process is set to use it. code_version: of this code, as workers state theirs."""
+    """The deployment to check, as this process is configured for it.
+
+    code_version: version of this code, in the form in which workers report theirs.
+    """
 
     settings: Settings
     engine: Engine
@@ -39,7 +42,10 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome:
-    """found: the state, with its numbers. remedy: empty if nothing needs to be done."""
+    """The outcome of a check.
+
+    found: the state, with its numbers. remedy: empty if nothing needs to be done.
+    """
 
     status: Status
     found: str
@@ -59,7 +65,7 @@ def ok(found: str) -> Outcome:
 
 
 def warning(found: str, remedy: str) -> Outcome:
-    """Return the outcome of a check that found something that works, but may stop working."""
+    """Return the outcome for something that works now, but may stop working."""
     return Outcome("warning", found, remedy)
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from registry.db import read_session
 from registry.errors import ModelError
-from registry.operations.doctor.database import room
+from registry.operations.doctor.database import disk_space
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
 from registry.private import open_to_others
 from registry.queue.claims import worker_is_live
@@ -30,7 +30,7 @@ PROGRAM_SECONDS = 20.0
 
 
 def data_directory(context: Context) -> Outcome:
-    """Check that it can be written to by this account, read by nobody else, and has room."""
+    """Check that this account can write to the data directory, nobody else can read it, and its disk has space."""
     home = context.settings.home.expanduser()
     if not home.is_dir():
         return ok(f"{home}: will be created when first needed")
@@ -43,7 +43,7 @@ def data_directory(context: Context) -> Outcome:
             f"others may read or change {', '.join(reachable[:3])}{more}, with hidden results among them",
             f"chmod -R go-rwx {home}",
         )
-    return room(context, home, str(home))
+    return disk_space(context, home, str(home))
 
 
 def secret_key(context: Context) -> Outcome:
@@ -55,9 +55,9 @@ def secret_key(context: Context) -> Outcome:
                 f"{path}: no such file", "write 32 random bytes into it, or unset SHUFFLEBOARD_SECRET_KEY_FILE"
             )
         return ok("none yet: the website creates it when it first starts")
-    found = path.stat()
-    mode = stat.S_IMODE(found.st_mode)
-    if _open_to_others(found):
+    status = path.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if _is_open_to_others(status):
         return problem(
             f"{path}: others may read or change it (mode {mode:o}), and sign in as anyone",
             f"chmod 600 {path}; if someone may have read it, remove it and restart the website, which creates a new "
@@ -66,19 +66,19 @@ def secret_key(context: Context) -> Outcome:
     return ok(f"{path}, mode {mode:o}")
 
 
-def _open_to_others(found: os.stat_result) -> bool:
+def _is_open_to_others(status: os.stat_result) -> bool:
     """Return whether other users than this process's may read or change a file.
 
-    A secret that an orchestrator mounts is root's, and readable by its process's group: that is not open.
+    A secret that an orchestrator mounts belongs to root and is readable by its process's group; this is no risk.
     """
     others = stat.S_IRWXG | stat.S_IRWXO
-    if found.st_uid == 0 != os.geteuid() and found.st_gid == os.getegid():
+    if status.st_uid == 0 != os.geteuid() and status.st_gid == os.getegid():
         others &= ~stat.S_IRGRP
-    return bool(found.st_mode & others)
+    return bool(status.st_mode & others)
 
 
 def models(context: Context) -> Outcome:
-    """Check that the files of models on a disk are complete."""
+    """Check that the files of locally stored models are complete."""
     query = (
         select(Model.name, ModelRevision.number, ModelRevision.kind, ModelRevision.location)
         .join(Model, Model.id == ModelRevision.model_id)
@@ -92,7 +92,7 @@ def models(context: Context) -> Outcome:
     for row in revisions:
         try:
             check_location(row.kind, row.location)
-            faults += [f"{row.name} revision {row.number}: {fault}" for fault in _cut_off(Path(row.location))]
+            faults += [f"{row.name} revision {row.number}: {fault}" for fault in _find_cut_off(Path(row.location))]
         except ModelError as error:
             faults.append(f"{row.name} revision {row.number}: {error}")
     if not faults:
@@ -104,8 +104,8 @@ def models(context: Context) -> Outcome:
     return problem(found, remedy)
 
 
-def _cut_off(folder: Path) -> Iterator[str]:
-    """Yield files of weights whose length differs from their header. A worker compares their digests as well."""
+def _find_cut_off(folder: Path) -> Iterator[str]:
+    """Yield files of weights whose length differs from their header. A worker also compares their digests."""
     for path in sorted(folder.glob("*.safetensors")):
         size = path.stat().st_size
         with path.open("rb") as stream:
@@ -117,15 +117,15 @@ def _cut_off(folder: Path) -> Iterator[str]:
         if not isinstance(header, dict):
             yield f"{path.name} is not a safetensors file"
             continue
-        wanted = (
+        expected = (
             8 + length + max((item["data_offsets"][1] for name, item in header.items() if name[0] != "_"), default=0)
         )
-        if size != wanted:
-            yield f"{path.name} has {size} bytes, not {wanted}"
+        if size != expected:
+            yield f"{path.name} has {size} bytes, not {expected}"
 
 
 def accelerator(_context: Context) -> Outcome:
-    """Report this host's GPUs. None is no fault."""
+    """Report this host's GPUs; having none is not a problem."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ok("no GPU (nvidia-smi is not installed); workers score on the CPU")
@@ -141,9 +141,9 @@ def accelerator(_context: Context) -> Outcome:
         found += f"; MIG slices, a worker for each, which CUDA_VISIBLE_DEVICES names: {named}"
     if find_spec("torch") is None:
         return ok(f"{found}; torch is not installed here")
-    # In a process of its own: torch takes seconds and memory, and a broken driver may end the process.
-    seen = _run_program([sys.executable, "-c", "import torch; print(torch.cuda.device_count(), torch.__version__)"])
-    count, _, version = seen.partition(" ")
+    # Run torch in its own process: it takes seconds and memory, and a broken driver may end the process.
+    output = _run_program([sys.executable, "-c", "import torch; print(torch.cuda.device_count(), torch.__version__)"])
+    count, _, version = output.partition(" ")
     if count in ("", "0"):
         return warning(
             f"{found}; torch {version or '(which fails to load)'} sees none of them",

@@ -1,4 +1,4 @@
-"""Checks of workers and of the work they are to do."""
+"""Checks of workers and of their work."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -87,7 +87,7 @@ def versions(context: Context) -> Outcome:
 
 
 def check_parked(context: Context) -> Outcome:
-    """Report shards that were given up, and revisions of models that cannot be used."""
+    """Report shards that are parked, with their errors."""
     shards = _rows(
         context,
         select(Shard.evaluation_id, func.count().label("shards"), func.min(Shard.error).label("error"))
@@ -106,7 +106,7 @@ def check_parked(context: Context) -> Outcome:
 
 
 def leases(context: Context) -> Outcome:
-    """Report shards whose worker fell silent and that nobody queued again."""
+    """Report shards whose lease has expired and that are not queued again."""
     expired = _rows(
         context,
         select(Shard.id, Shard.evaluation_id, Worker.host, Worker.pid)
@@ -131,26 +131,26 @@ def leases(context: Context) -> Outcome:
 
 
 def progress(context: Context) -> Outcome:
-    """Check for shards that live workers do not finish, and for those taken from hung workers."""
+    """Report shards that live workers take too long for, and shards that were taken from hung workers."""
     with read_session(context.engine) as session:
         late = stalls.overdue(session, context.settings)
         given_up = stalls.list_stalled(session, A_DAY_S)
     remedy = "look at the worker's log, and at its device; end a process that does not end by itself"
     if late:
-        listed = _join_some([f"{_shard(one)}, in work for {one.seconds:.0f} s" for one in late])
+        listed = _join_some([f"{_describe_shard(shard)}, in work for {shard.seconds:.0f} s" for shard in late])
         return warning(f"far slower than measured: {listed}", remedy)
     if given_up:
-        listed = _join_some([f"{_shard(one)}, at {one.at:%H:%M} UTC" for one in given_up])
+        listed = _join_some([f"{_describe_shard(shard)}, at {shard.at:%H:%M} UTC" for shard in given_up])
         return warning(f"taken from hung workers within a day: {listed}", remedy)
     return ok("no worker has hung within a day")
 
 
-def _shard(one: stalls.Overdue | stalls.Stalled) -> str:
-    return f"shard {one.shard_id} of evaluation {one.evaluation_id}, process {one.pid} on {one.host}"
+def _describe_shard(shard: stalls.Overdue | stalls.Stalled) -> str:
+    return f"shard {shard.shard_id} of evaluation {shard.evaluation_id}, process {shard.pid} on {shard.host}"
 
 
 def waiting(context: Context) -> Outcome:
-    """Report shards that have waited for very long although a worker serves their queue."""
+    """Report the oldest evaluation whose shards have been queued for too long."""
     oldest = _rows(
         context,
         select(Shard.evaluation_id, Shard.queue, Evaluation.created_at)

@@ -16,14 +16,14 @@ from sqlalchemy import func, select
 from registry.db import database_now, read_session
 from registry.errors import ArchiveError, ShuffleboardError, UsageError
 from registry.files.stores import Store, store_at
-from registry.operations.doctor.database import file_system, room
+from registry.operations.doctor.database import disk_space, file_system
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
 from registry.queue.broker import SOCKET_SECONDS, broker_shown, open_broker
 from registry.revisions.endpoints import find_endpoint, host_of, load_endpoints
 from registry.tables import Archive, Model, ModelRevision
 
 STORE_SECONDS: Final = 2.0
-"""How long a store of archives may take for one answer, tried twice."""
+"""Seconds that a store of archives may take for one answer; each request is tried twice."""
 PROBE: Final = "shuffleboard.doctor"
 """The key that the doctor writes into Redis, for a second."""
 FULL: Final = 0.9
@@ -52,7 +52,7 @@ def broker(context: Context) -> Outcome:
     try:
         with _broker(context) as client:
             facts: Any = client.info()
-            refusal = _refusal(client)
+            refusal = _find_refusal(client)
     except UsageError as error:
         return problem(str(error), "correct SHUFFLEBOARD_BROKER_URL for every process; no worker starts before")
     except (RedisError, OSError) as error:
@@ -103,7 +103,7 @@ def broker(context: Context) -> Outcome:
     return ok(found)
 
 
-def _refusal(client: Redis) -> str:
+def _find_refusal(client: Redis) -> str:
     """Return Redis' reason for refusing a write; empty if it takes one."""
     try:
         client.set(PROBE, "", ex=1)
@@ -127,7 +127,7 @@ def archives(context: Context) -> Outcome:
         store.folders()
     except ArchiveError as error:
         return problem(str(error), _remedy_of_store(str(error), store))
-    if store.folder is not None and (fault := _folder(context, store.folder)):
+    if store.folder is not None and (fault := _check_folder(context, store.folder)):
         return fault
     with read_session(context.engine) as session:
         found = strays(session, store)
@@ -140,7 +140,7 @@ def archives(context: Context) -> Outcome:
         )
     if found.missing:
         return warning(
-            f"missing or not whole: {_some(found.missing)}",
+            f"missing or not whole: {_join_some(found.missing)}",
             "their predictions are in the database too, so `evaluations archive` and the SQL page write them again; if "
             "several hosts serve this registry, set SHUFFLEBOARD_ARCHIVES to a place that all of them reach",
         )
@@ -148,7 +148,7 @@ def archives(context: Context) -> Outcome:
         return problem(f"cannot be read: {'; '.join(unreadable[:3])}", "bring them back from a backup, or upgrade")
     if found.unknown:
         return warning(
-            f"folders of no evaluation: {_some(found.unknown)}",
+            f"folders of no evaluation: {_join_some(found.unknown)}",
             "left by a process that was ended, or by another registry; remove them, unless a backup of the database "
             "needs them",
         )
@@ -159,22 +159,22 @@ def archives(context: Context) -> Outcome:
     )
 
 
-def _some(names: Sequence[str], most: int = 10) -> str:
-    """Return the first of these, and the number of the others."""
+def _join_some(names: Sequence[str], most: int = 10) -> str:
+    """Join the first names, followed by the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _folder(context: Context, folder: Path) -> Outcome | None:
-    """Return the problem with a folder for archives, which need not exist yet."""
-    there = next(place for place in (folder, *folder.parents) if place.exists())
+def _check_folder(context: Context, folder: Path) -> Outcome | None:
+    """Return the problem with a folder for archives, which need not exist yet; None if there is none."""
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
     remedy = "set SHUFFLEBOARD_ARCHIVES to a folder that this account can write to, or make this one so"
-    if not there.is_dir():
-        return problem(f"{folder}: {there} is a file, not a folder", remedy)
-    if not os.access(there, os.W_OK | os.X_OK) or file_system(there) in READ_ONLY:
+    if not existing.is_dir():
+        return problem(f"{folder}: {existing} is a file, not a folder", remedy)
+    if not os.access(existing, os.W_OK | os.X_OK) or file_system(existing) in READ_ONLY:
         return problem(f"{folder}: cannot be created or written to", remedy)
     if not context.settings.archives and not folder.exists():
         return None  # nobody archives here; the data directory's own check looks at its disk
-    found = room(context, there, str(folder))
+    found = disk_space(context, existing, str(folder))
     return None if found.status == "ok" else found
 
 
@@ -203,9 +203,9 @@ def clocks(context: Context) -> Outcome:
     offsets = {}
     with read_session(context.engine) as session:
         before = host_now()
-        there = session.scalar(select(database_now()))
-        assert there is not None
-        offsets["the database"] = (there - before).total_seconds()
+        database_time = session.scalar(select(database_now()))
+        assert database_time is not None
+        offsets["the database"] = (database_time - before).total_seconds()
     if context.settings.broker_url:
         try:
             with _broker(context) as client:

@@ -19,18 +19,18 @@ ALSO: Final = frozenset(
     f"{ENVIRONMENT}{name}"
     for name in ("TOKEN", "URL", "BUILD_REVISION", "COMPLETE", "WEB_IMAGE", "WORKER_IMAGE", "WORKER_GPU_IMAGE")
 )
-"""Variables of the Python client, of builds, of shells and of Compose, which are no settings."""
+"""Variables with the settings' prefix that belong to the Python client, builds, shells and Compose."""
 
 
 def names(_context: Context) -> Outcome:
     """Check that every variable that looks like a setting is one."""
     known = {f"{ENVIRONMENT}{field.upper()}" for field in Settings.model_fields}
     known |= {f"{name}_FILE" for name in known} | ALSO
-    found = sorted(name for name in os.environ if name.upper().startswith(ENVIRONMENT))
-    unknown = [name for name in found if name.upper() not in known and not name.startswith(f"{ENVIRONMENT}TEST_")]
+    variables = sorted(name for name in os.environ if name.upper().startswith(ENVIRONMENT))
+    unknown = [name for name in variables if name.upper() not in known and not name.startswith(f"{ENVIRONMENT}TEST_")]
     if not unknown:
-        return ok(f"{len(found)} are set, and all are known")
-    # Without the beginning that all share, which would make any two names alike.
+        return ok(f"{len(variables)} are set, and all are known")
+    # Compare the names without their common prefix, which would make any two of them similar.
     ends = sorted(name.removeprefix(ENVIRONMENT) for name in known)
     near = [(name, get_close_matches(name.upper().removeprefix(ENVIRONMENT), ends, 1, 0.7)) for name in unknown]
     return warning(
@@ -40,7 +40,7 @@ def names(_context: Context) -> Outcome:
 
 
 def addresses(context: Context) -> Outcome:
-    """Check that the addresses given to visitors are complete."""
+    """Check that the public address, which links for visitors contain, is complete and uses TLS."""
     url = context.settings.public_url
     if not url:
         return ok("none is set: links in feeds have the address of the request")
@@ -68,11 +68,11 @@ def addresses(context: Context) -> Outcome:
 def prices(context: Context) -> Outcome:
     """Check that the file of prices is readable and valid."""
     try:
-        found = load_prices(context.settings.prices)
+        listed = load_prices(context.settings.prices)
     except ShuffleboardError as error:
         return problem(str(error), "correct SHUFFLEBOARD_PRICES or its file; without it no provider can be asked")
-    count = sum(map(len, found.prices.values()))
-    return ok(f"{count} prices in {found.currency}, as of {found.as_of}")
+    count = sum(map(len, listed.prices.values()))
+    return ok(f"{count} prices in {listed.currency}, as of {listed.as_of}")
 
 
 def signing_key(context: Context) -> Outcome:
