@@ -461,7 +461,7 @@ def test_a_key_mounted_for_our_group_is_not_open_to_others(
     monkeypatch.setattr(os, "getegid", lambda: 10001)
 
     def is_open(mode: int, user: int, group: int) -> bool:
-        return host._open_to_others(os.stat_result((mode, 0, 0, 0, user, group, 0, 0, 0, 0)))
+        return host._is_open_to_others(os.stat_result((mode, 0, 0, 0, user, group, 0, 0, 0, 0)))
 
     assert [is_open(mode, 0, 10001) for mode in (0o440, 0o400, 0o444, 0o460)] == [False, False, True, True]
     assert [is_open(0o440, *owner) for owner in ((0, 100), (10001, 10001))] == [True, True]

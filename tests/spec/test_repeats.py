@@ -304,8 +304,8 @@ def test_right_in_two_orders_and_both_losses_sum_to_accuracy(engines, evaluation
                     for name in NAMES:
                         assert same(row[name], getattr(repeats, name)(outcomes)), (engine.dialect.name, case, name)
                     if row["order_loss"] is not None:
-                        found = repeats.in_orders(outcomes)
-                        one = repeats.once(found.asked_again)
+                        found = repeats.group_by_prompt(outcomes)
+                        one = repeats.right_once(found.asked_again)
                         parts = row["right_twice_across_orders"] + row["order_loss"] + row["chance_loss"]
                         assert parts == pytest.approx(one, abs=1e-9)
                         if samples is False:
