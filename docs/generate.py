@@ -767,7 +767,7 @@ def _verdicts() -> Iterator[str]:
         yield "| Topic | Sentence | Printed if |"
         yield "|---|---|---|"
         for row in subject.sentences:
-            condition = getdoc(row.holds).split("\n")[0].removeprefix("Check that ").rstrip(".")
+            condition = getdoc(row.holds).split("\n")[0].removeprefix("Return whether ").rstrip(".")
             yield f"| {row.topic} | {row.text} | {condition} |"
 
 

@@ -20,37 +20,37 @@ from registry.verdicts.subjects import (
 
 
 def mostly_unread(facts: Facts) -> bool:
-    """Check that more than half of the answers are missing."""
+    """Return whether more than half of the answers are missing."""
     return facts.unreadable
 
 
 def partly_unread(facts: Facts) -> bool:
-    """Check that more than 5 % of the answers are missing, but not more than half."""
+    """Return whether more than 5 % of the answers are missing, but not more than half."""
     return facts.reading.share > SAID_FIRST and not facts.unreadable
 
 
 def tied_answers(facts: Facts) -> bool:
-    """Check that more than 1 % of the answers are tied, and at least half of all could be read."""
+    """Return whether more than 1 % of the answers are tied, and at least half of all could be read."""
     return facts.many_tied and not facts.unreadable
 
 
 def surely_guesses(facts: Facts) -> bool:
-    """Check that the 95 % interval of accuracy lies within 2 points of the chance level or below."""
+    """Return whether the 95 % interval of accuracy lies within 2 points of the chance level or below."""
     return not facts.unreadable and facts.against_guessing == "no better"
 
 
 def perhaps_guesses(facts: Facts) -> bool:
-    """Check that the 95 % interval of accuracy includes the chance level."""
+    """Return whether the 95 % interval of accuracy includes the chance level."""
     return not facts.unreadable and facts.against_guessing == "not distinguished"
 
 
 def untested(facts: Facts) -> bool:
-    """Check that no question has answers to two different prompts."""
+    """Return whether no question has answers to two different prompts."""
     return not facts.unreadable and not facts.tested
 
 
 def order_is_told(facts: Facts) -> bool:
-    """Check that a sentence about orders is possible: tested, read, not tied, and better than guessing."""
+    """Return whether a sentence about orders is possible: tested, read, not tied, and better than guessing."""
     return facts.tested and not facts.unreadable and not facts.guesses and not facts.many_tied
 
 
@@ -60,165 +60,165 @@ def _has_order_loss(facts: Facts) -> bool:
 
 
 def same_answers(facts: Facts) -> bool:
-    """Check that each question has one answer in all prompts, none is missing, and the model does not guess."""
+    """Return whether each question has one answer in all prompts, none is missing, and the model does not guess."""
     flips = facts.number("fluctuation_rate")
     return order_is_told(facts) and flips is not None and flips.value == 0 and not facts.reading.lost
 
 
 def order_costs(facts: Facts) -> bool:
-    """Check that a 99 % interval of the order loss is above 0, and above all that ties and missing answers explain."""
+    """Return whether a 99 % interval of the order loss is above 0 and all that ties and missing answers explain."""
     return _has_order_loss(facts) and clear_loss(facts)
 
 
 def order_costs_little(facts: Facts) -> bool:
-    """Check that the interval of the order loss begins at 0, or that only its upper end is stated."""
+    """Return whether the interval of the order loss begins at 0, or only its upper end is stated."""
     cost = facts.number("order_loss")
     return _has_order_loss(facts) and cost is not None and cost.bounded
 
 
 def order_unsure(facts: Facts) -> bool:
-    """Check that the order loss has no interval, or that ties or missing answers may explain it."""
+    """Return whether the order loss has no interval, or ties or missing answers may explain it."""
     return _has_order_loss(facts) and not (order_costs(facts) or order_costs_little(facts))
 
 
 def chance_inside(facts: Facts) -> bool:
-    """Check that answers are sampled, or may be, and no prompt was repeated."""
+    """Return whether answers are sampled, or may be, and no prompt was repeated."""
     return order_is_told(facts) and facts.chance_inside
 
 
 def can_ask_again(facts: Facts) -> bool:
-    """Check that answers are sampled, no prompt was repeated, and the model can answer again."""
+    """Return whether answers are sampled, no prompt was repeated, and the model can answer again."""
     return chance_inside(facts) and facts.repeat is not None
 
 
 def has_accuracy(facts: Facts) -> bool:
-    """Check that accuracy is defined, and the evaluation was neither called unread nor a guesser before."""
+    """Return whether accuracy is defined, at least half of the answers could be read, and the model does not guess."""
     return not facts.unreadable and not facts.guesses and facts.number("accuracy") is not None
 
 
 def has_worst_accuracy(facts: Facts) -> bool:
-    """Check that worst accuracy is defined."""
+    """Return whether worst accuracy is defined."""
     return order_is_told(facts) and facts.number("worst_accuracy") is not None
 
 
 def has_noise(facts: Facts) -> bool:
-    """Check that a prompt was repeated."""
+    """Return whether a prompt was repeated."""
     return not facts.unreadable and facts.noise is not None
 
 
 def not_evaluated(facts: ModelFacts) -> bool:
-    """Check that no evaluation is complete."""
+    """Return whether no evaluation is complete."""
     return not facts.evaluations
 
 
 def unread_everywhere(facts: ModelFacts) -> bool:
-    """Check that in every evaluation more than half of the answers are missing."""
+    """Return whether in every evaluation more than half of the answers are missing."""
     return bool(facts.evaluations) and not facts.readable
 
 
 def guesses_everywhere(facts: ModelFacts) -> bool:
-    """Check that no readable evaluation is distinguished from guessing."""
+    """Return whether no readable evaluation is distinguished from guessing."""
     return bool(facts.readable) and not facts.above_chance
 
 
 def is_told(facts: ModelFacts) -> bool:
-    """Check that one evaluation has a conclusion that remains valid when all evaluations are considered together."""
+    """Return whether one evaluation has a conclusion that stays valid when all evaluations are considered together."""
     return facts.told is not None
 
 
 def nothing_clear(facts: ModelFacts) -> bool:
-    """Check that some evaluations are readable and above chance, with no conclusion valid for all together."""
+    """Return whether some evaluations are readable and above chance, but no conclusion is valid for all together."""
     return bool(facts.above_chance) and not is_told(facts)
 
 
 def listed_order_costs(one: Listed) -> bool:
-    """Check that the order loss is above 0 by an interval that is widened for the number of evaluations looked at."""
+    """Return whether the order loss is above 0 by an interval widened for the number of evaluations considered."""
     return order_costs(one.facts) and clear_loss(one.facts, one.among)
 
 
 def board_unread(facts: BoardFacts) -> bool:
-    """Check that more than 5 % of the answers of one of the ranked models are missing."""
+    """Return whether more than 5 % of the answers of one of the ranked models are missing."""
     return any(one.unread for one in facts.models)
 
 
 def board_untested(facts: BoardFacts) -> bool:
-    """Check that no ranked model has answers to two different prompts of a question."""
+    """Return whether no ranked model has answers to two different prompts of a question."""
     return bool(facts.models) and not any(part.tested for one in facts.models for part in one.parts)
 
 
 def board_order_costs(facts: BoardFacts) -> bool:
-    """Check that an order loss is above 0 by an interval that is widened for the number of models."""
+    """Return whether an order loss is above 0 by an interval that is widened for the number of models."""
     return bool(facts.costly)
 
 
 def board_no_cost(facts: BoardFacts) -> bool:
-    """Check that order losses have intervals, and none is above 0 when widened for the number of models."""
+    """Return whether order losses have intervals, and none is above 0 when widened for the number of models."""
     return bool(facts.known) and not facts.costly
 
 
 def board_chance(facts: BoardFacts) -> bool:
-    """Check that no order loss is known, since answers are or may be sampled and no prompt was repeated."""
+    """Return whether no order loss is known, since answers are or may be sampled and no prompt was repeated."""
     return not facts.known and any(any(f.chance_inside for f in one.parts) and one.counted for one in facts.models)
 
 
 def board_unsure(facts: BoardFacts) -> bool:
-    """Check that a model has an order loss without an interval, and none has one with an interval."""
+    """Return whether a model has an order loss without an interval, and none has one with an interval."""
     losses = [one.numbers.get("order_loss") for one in facts.models if one.counted]
     return not facts.known and any(loss is not None and loss.high is None for loss in losses)
 
 
 def pair_unread(pair: Pair) -> bool:
-    """Check that more than 5 % of the answers of one of the two are missing."""
+    """Return whether more than 5 % of the answers of one of the two evaluations are missing."""
     return bool(pair.unread())
 
 
 def pair_unreadable(pair: Pair) -> bool:
-    """Check that more than half of the answers of one of the two are missing."""
+    """Return whether more than half of the answers of one of the two evaluations are missing."""
     return pair.unreadable
 
 
 def pair_equal(pair: Pair) -> bool:
-    """Check that the two values are equal."""
+    """Return whether the two values are equal."""
     return not pair.unreadable and pair.better is None
 
 
 def pair_apart(pair: Pair) -> bool:
-    """Check that the 95 % interval of the paired difference excludes zero."""
+    """Return whether the 95 % interval of the paired difference excludes zero."""
     return not pair.unreadable and pair.better is not None and pair.apart
 
 
 def pair_not_apart(pair: Pair) -> bool:
-    """Check that the 95 % interval of the paired difference includes zero, or that it has none."""
+    """Return whether the 95 % interval of the paired difference includes zero or is missing."""
     return not pair.unreadable and pair.better is not None and not pair.apart
 
 
 def several_unread(facts: Several) -> bool:
-    """Check that more than half of the answers of one of them are missing."""
+    """Return whether more than half of the answers of one of the models are missing."""
     return bool(facts.unread)
 
 
 def several_few(facts: Several) -> bool:
-    """Check that differences have no interval."""
+    """Return whether differences have no interval."""
     return not facts.unread and not facts.stated
 
 
 def several_apart(facts: Several) -> bool:
-    """Check that the best is distinguished from all others when all pairs are compared at once."""
+    """Return whether the best is distinguished from all others when all pairs are compared at once."""
     return not facts.unread and facts.stated and not facts.level
 
 
 def several_level(facts: Several) -> bool:
-    """Check that the best is not distinguished from all others when all pairs are compared at once."""
+    """Return whether the best is not distinguished from all others when all pairs are compared at once."""
     return not facts.unread and facts.stated and bool(facts.level)
 
 
 def two_neighbours(facts: Neighbours) -> bool:
-    """Check that the board has two models."""
+    """Return whether the board has two models."""
     return facts.pairs == 1
 
 
 def more_neighbours(facts: Neighbours) -> bool:
-    """Check that the board has more models."""
+    """Return whether the board has more than two models."""
     return facts.pairs > 1
 
 
@@ -228,48 +228,48 @@ def _position_is_told(position: Position) -> bool:
 
 
 def position_preferred(facts: Position) -> bool:
-    """Check that a position is chosen more often than it is right, by more than ties and chance in 1 % of cases do."""
+    """Return whether a position is chosen more often than it is right, beyond ties and, in 99 % of cases, chance."""
     return _position_is_told(facts) and facts.excess > CLEARLY * facts.error
 
 
 def no_position_preferred(facts: Position) -> bool:
-    """Check that no position is chosen clearly more often, in a test that finds 5 points in nine of ten evaluations."""
+    """Return whether no position is clearly preferred, in a test that finds 5 points in nine of ten evaluations."""
     return (
         _position_is_told(facts) and facts.excess <= CLEARLY * facts.error and (CLEARLY + POWER) * facts.error <= SEEN
     )
 
 
 def cell_guesses(cell: Cell) -> bool:
-    """Check that the 95 % interval of accuracy lies within 2 points of the chance level or below."""
+    """Return whether the 95 % interval of accuracy lies within 2 points of the chance level or below."""
     return cell.accuracy.against_guessing(cell.chance) == "no better"
 
 
 def cell_may_guess(cell: Cell) -> bool:
-    """Check that the 95 % interval of accuracy includes the chance level."""
+    """Return whether the 95 % interval of accuracy includes the chance level."""
     return cell.accuracy.against_guessing(cell.chance) == "not distinguished"
 
 
 def cell_near_guesses(cell: Cell) -> bool:
-    """Check that accuracy is above the chance level, but by less than 10 points."""
+    """Return whether accuracy is above the chance level, but by less than 10 points."""
     above = cell.accuracy.value - (cell.chance or 0)
     return cell.accuracy.against_guessing(cell.chance) == "better" and above < NEAR
 
 
 def chart_unread(facts: Facts) -> bool:
-    """Check that more than half of the answers are missing."""
+    """Return whether more than half of the answers are missing."""
     return facts.unreadable
 
 
 def chart_unlisted(facts: Facts) -> bool:
-    """Check that the protocol does not list the options."""
+    """Return whether the protocol does not list the options."""
     return not facts.asked.lists_options and facts.asked.varied is None
 
 
 def chart_other(facts: Facts) -> bool:
-    """Check that something other than the order was varied."""
+    """Return whether something other than the order was varied."""
     return facts.tested and facts.asked.varied not in (None, "order")
 
 
 def chart_chance(facts: Facts) -> bool:
-    """Check that answers are sampled, or may be."""
+    """Return whether answers are sampled, or may be."""
     return facts.tested and facts.samples is not False

@@ -1,4 +1,4 @@
-"""The numbers that sentences about one evaluation rest on. No session."""
+"""The numbers on which sentences about one evaluation are based. Nothing here reads the database."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ from registry.statistics.exact import TAIL
 from registry.statistics.guessing import compare_with_guessing
 
 SAID_FIRST: Final = 0.05
-"""Above this share of missing answers, the share is the first sentence."""
+"""Share of missing answers above which the first sentence is about them."""
 NO_VERDICT: Final = 0.5
-"""Above this share there is no verdict, no rank and no place in a chart."""
+"""Share of missing answers above which there is no verdict, no rank and no place in a chart."""
 MANY_TIED: Final = 0.01
-"""Above this share of tied answers, no sentence is about positions or orders."""
+"""Share of tied answers above which no sentence is about positions or orders."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A metric over n questions. low, high: its 95 % interval; None: no interval is stated."""
+    """A metric over n questions. low, high: its 95 % interval; None if it is not stated."""
 
     value: float
     n: int
@@ -28,19 +28,20 @@ class Number:
 
     @property
     def bounded(self) -> bool:
-        """Check that its interval begins at 0, or that only the upper end is stated."""
+        """Return whether its interval begins at 0, or only the upper end is stated."""
         return self.high is not None and (self.low is None or self.low <= 0)
 
     def against_guessing(self, chance: float | None) -> str | None:
-        """Return the relation of this accuracy to guessing: better, no better, not distinguished; None: unknown."""
-        found = compare_with_guessing(chance, self.value, self.n, self.low, self.high)
-        return None if found is None else found.relation
+        """Return the relation of this accuracy to guessing: better, no better, not distinguished; None if unknown."""
+        comparison = compare_with_guessing(chance, self.value, self.n, self.low, self.high)
+        return None if comparison is None else comparison.relation
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How many answers an evaluation was to give, how many are missing, by state, and how many are tied.
+    """Counts of an evaluation's answers: one for each prompt, missing answers by state, and ties.
 
+    asked: the number of prompts.
     missing: state to count: `unread`, `unfinished`, `empty`, `refused`; `no valid answer` if the state was not stored.
     tied: answers to which another option was as probable, so that the first position was taken.
     """
@@ -90,16 +91,17 @@ class Asked:
 
     @property
     def mixed(self) -> bool:
-        """Check that some prompts were repeated and every answer counts, so answers outnumber prompts."""
+        """Return whether some prompts were repeated and every answer counts, so that answers outnumber prompts."""
         return self.prompts > self.most and not self.repeated
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Share of pairs of answers to one question that differ: for repeats of a prompt, and for different orders.
+    """The shares of pairs of answers to one question that differ.
 
-    effect: the second minus the first, over n questions; None if no question has both kinds of pairs. interval: of the
-    effect; None if not stated. elsewhere: whether the repeats are in another evaluation.
+    repeats: in pairs for one prompt. orders: in pairs for different orders. effect: orders minus repeats, over the n
+    questions with both kinds of pairs; None if there are none. interval: of the effect; None if not stated. elsewhere:
+    whether the repeats are in another evaluation.
     """
 
     repeats: float
@@ -112,9 +114,9 @@ class Noise:
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that sentences about one evaluation are based on.
+    """The facts on which sentences about one evaluation are based.
 
-    A board of hundreds of models reads them for each selection, so conditions on them are kept.
+    A board of hundreds of models reads them for each selection, so derived facts are cached.
     numbers: metric to its value over all questions, if defined. chance: the accuracy of guessing. repeat: the command
     that repeats each prompt, if there is one.
     """
@@ -132,62 +134,63 @@ class Facts:
     evaluation: int | None = None
 
     def number(self, metric: str) -> Number | None:
-        """Return a metric over all questions; None: undefined."""
+        """Return a metric over all questions; None if it is undefined."""
         return self.numbers.get(metric)
 
     @property
     def unreadable(self) -> bool:
-        """Check that too few answers could be read for any other sentence."""
+        """Return whether more than half of the answers are missing, so that no other sentence is possible."""
         return self.reading.share > NO_VERDICT
 
     @cached_property
     def tested(self) -> bool:
-        """Check that questions have two distinct prompts: otherwise nothing is known about other prompts."""
+        """Return whether questions have two distinct prompts: otherwise nothing is known about other prompts."""
         if not self.asked.lists_options and self.asked.varied is None:
             return False
         return self.asked.most > 1
 
     @property
     def many_tied(self) -> bool:
-        """Check that more than 1 % of the answers are tied."""
+        """Return whether more than 1 % of the answers are tied."""
         return self.reading.share_tied > MANY_TIED
 
     @cached_property
     def order_counted(self) -> bool:
-        """Check that a sentence about the order is possible: tested, read, and not tied."""
+        """Return whether a sentence about the order is possible: prompts differ, and answers are read and not tied."""
         return self.tested and not self.unreadable and not self.many_tied and self.asked.varied in (None, "order")
 
     @cached_property
     def guesses(self) -> bool:
-        """Check that its accuracy cannot be distinguished from guessing."""
+        """Return whether its accuracy cannot be distinguished from guessing."""
         return self.against_guessing not in (None, "better")
 
     @property
     def against_guessing(self) -> str | None:
-        """Return the relation of accuracy to guessing, as `compare_with_guessing` has it; None: unknown.
+        """Return the relation of accuracy to guessing, as `compare_with_guessing` states it; None if unknown.
 
-        Accuracy is that in the benchmark's own order, or the average one if that order was not asked.
+        It uses accuracy in the benchmark's own order, or average accuracy if no prompt has that order.
         """
-        found = self.number("accuracy") or self.number("average_accuracy")
-        return None if found is None else found.against_guessing(self.chance)
+        accuracy = self.number("accuracy") or self.number("average_accuracy")
+        return None if accuracy is None else accuracy.against_guessing(self.chance)
 
     @property
     def samples(self) -> bool | None:
-        """Check that the model draws its answers, or that those to one prompt differ. None: unknown."""
+        """Return whether answers are drawn at random: by the settings, or since repeats differ. None if unknown."""
         differ = self.noise is not None and self.noise.repeats > 0
         return True if differ else self.asked.samples
 
     @cached_property
     def chance_inside(self) -> bool:
-        """Check that chance may be part of the differences between prompts, and no repeats separate it."""
+        """Return whether chance may be part of the differences between prompts, with no repeats to separate it."""
         return self.samples is not False and self.number("order_loss") is None
 
     @property
     def spoilt(self) -> float:
         """Return how much of the order loss tied and missing answers could explain, in [0, 1].
 
-        An answer in one of m orders moves a question's order loss by at most 1/m, if no prompt was repeated. With
-        repeats a missing answer is one of the answers that chance and order are separated from.
+        An answer in one of m orders moves a question's order loss by at most 1/m, if no prompt was repeated. If answers
+        are sampled, or may be, only ties count: a missing answer is then one of the answers from which chance and order
+        are separated.
         """
         lost = 0.0 if self.asked.samples is not False else self.reading.share
         return lost + self.reading.share_tied
@@ -202,7 +205,7 @@ class Facts:
 
 
 def widen_low(number: Number, among: int) -> float | None:
-    """Return the lower end of an interval for one of `among` statements made together (Bonferroni), as if normal."""
+    """Return the lower end of an interval widened for `among` statements made together (Bonferroni), as if normal."""
     if number.low is None:
         return None
     stretch = NormalDist().inv_cdf(1 - TAIL / among) / NormalDist().inv_cdf(1 - TAIL)
@@ -210,7 +213,7 @@ def widen_low(number: Number, among: int) -> float | None:
 
 
 def names(found: Sequence[str], most: int = 3) -> str:
-    """Return names as a sentence lists them; those beyond `most` are counted.
+    """Join names as a sentence lists them; names beyond `most` are counted.
 
     >>> names(["a", "b"]), names(["a", "b", "c", "d"])
     ('a and b', 'a, b, c and 1 more')

@@ -1,7 +1,7 @@
-"""The one drawing: from right in two orders to right, on a scale that every row shares.
+"""The data of the span chart: from "right in two orders" to "right", on a scale that every row shares.
 
-A span has no looks. `web/charts/spans.py` draws it as SVG and `line` as characters, with the same marks and the same
-words.
+A span contains no style. `web/charts/spans.py` draws it as SVG and `line` as characters, with the same marks and the
+same words.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,13 +59,13 @@ class Span:
 
     @property
     def thin(self) -> bool:
-        """Check that a loss is drawn that is blamed neither on chance nor on the order."""
+        """Return whether a drawn loss is attributed neither to chance nor to the order."""
         end = self.right if self.same is None else self.same
         return self.two is not None and not self.clear and end - self.two >= SEEN
 
 
 SEEN: Final = 0.0005
-"""Differences below are 0.0 points."""
+"""Differences below this round to 0.0 points."""
 
 
 def span_of(facts: Facts) -> Span | None:
@@ -81,7 +81,7 @@ def mean_span(
     """Return the span of means over tasks with the same protocol; None as for `span_of`.
 
     tasks: for each task, its evaluations, whose questions are pooled. known: metric to its mean, if a board computes
-    its own, such as with corrected answer keys; None uses `Means`. weights: of the tasks.
+    its own, such as with corrected answer keys; None uses `Means`. weights: one for each task; None weighs all equally.
     """
     parts = [facts for task in tasks for facts in task]
     if not parts or any(facts.unreadable for facts in parts):
@@ -94,7 +94,7 @@ def mean_span(
     guessing = None if None in guesses else fmean(guessed, weights)
     answered = sum(facts.reading.asked for facts in parts)
     missing = sum(facts.reading.lost for facts in parts) / answered if answered else 0.0
-    after = _afterwards(guessing, missing)
+    after = _describe_guessing(guessing, missing)
     tied = any(facts.many_tied for facts in parts)
     if average is None or across is None or tied or not all(facts.tested for facts in parts):
         dot = numbers.get("accuracy") or average
@@ -120,9 +120,10 @@ def mean_span(
 
 
 class Means(Mapping[str, Number]):
-    """Each drawn metric's mean over tasks, without metrics that are undefined in a task.
+    """A mapping of each drawn metric to its mean over tasks, without metrics that are undefined in a task.
 
-    A mean is computed when it is read, since of hundreds of models most are not. known: means that a board has.
+    Means are computed on first access, since a board of hundreds of models reads few of them. known: means that a board
+    has computed already.
     """
 
     def __init__(
@@ -132,18 +133,18 @@ class Means(Mapping[str, Number]):
         known: Mapping[str, Number] | None = None,
     ) -> None:
         self._tasks, self._weights = tasks, weights
-        self._found: dict[str, Number | None] = dict(known or {})
+        self._means: dict[str, Number | None] = dict(known or {})
 
     def __getitem__(self, metric: str) -> Number:
-        if metric not in self._found:
-            self._found[metric] = _mean(self._tasks, metric, self._weights) if metric in _METRICS else None
-        found = self._found[metric]
+        if metric not in self._means:
+            self._means[metric] = _mean(self._tasks, metric, self._weights) if metric in _METRICS else None
+        found = self._means[metric]
         if found is None:
             raise KeyError(metric)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        names = dict.fromkeys((*_METRICS, *self._found))
+        names = dict.fromkeys((*_METRICS, *self._means))
         return (name for name in names if name in self)
 
     def __len__(self) -> int:
@@ -151,7 +152,7 @@ class Means(Mapping[str, Number]):
 
 
 def _mean(tasks: Sequence[Sequence[Facts]], name: str, weights: Sequence[int] | None) -> Number | None:
-    """Average a metric's means over tasks; with an interval if there is only one evaluation."""
+    """Average a metric over tasks; the result has an interval only if there is a single evaluation."""
     if len(tasks) == len(tasks[0]) == 1:
         return tasks[0][0].number(name)
     if max(map(len, tasks)) == 1:  # nothing to pool, on a board of hundreds of models
@@ -177,30 +178,30 @@ def _mean(tasks: Sequence[Sequence[Facts]], name: str, weights: Sequence[int] | 
 
 
 def _describe_separated(asked: Asked, numbers: Mapping[str, Number], *, clear: bool) -> str:
-    """Describe how much order and chance cost, with the numbers that are drawn."""
+    """Describe how much order and chance cost, with the drawn numbers."""
     one, several, cause = one_level(asked), several_levels(asked), name_varied(asked)
     cost, chance, average = (numbers[name] for name in ("order_loss", "chance_loss", "average_accuracy"))
     twice, across = numbers.get("right_twice_same_order"), numbers["right_twice_across_orders"]
     costs = f"{cause} {'cost' if cause.endswith('s') else 'costs'}"
-    said = f"R{describe_right(twice, across, cost, asked)[1:]}: "
+    text = f"R{describe_right(twice, across, cost, asked)[1:]}: "
     if clear and cost.low is not None and cost.high is not None:
         interval = interval_text("order_loss", cost.low, cost.high).partition(" point")[0]
-        said += f"{costs} {points(cost.value)} of that, {interval}."
+        text += f"{costs} {points(cost.value)} of that, {interval}."
     elif cost.bounded:
-        said += f"{costs} {bound('order_loss', cost)} of that."
+        text += f"{costs} {bound('order_loss', cost)} of that."
     else:
-        said += f"not clearly because of {cause}."
+        text += f"not clearly because of {cause}."
     by_chance = f"chance costs {points(chance.value)}"
     if not all_repeated(twice, across):
         lost = f"; {by_chance}" if chance.value >= SEEN else ""
-        return f"{said} {meaning_of_dot(one).capitalize()}, {share(average.value)}{lost}."
+        return f"{text} {meaning_of_dot(one).capitalize()}, {share(average.value)}{lost}."
     once = across.value + cost.value + chance.value
     if chance.value >= SEEN:
-        said += f" Right once {share(once)}: {by_chance}."
+        text += f" Right once {share(once)}: {by_chance}."
     if abs(average.value - once) >= SEEN:
         rest = points(average.value - once)
-        said += f" Other {several}, asked once: {rest}, so that {share(average.value)} are right in all."
-    return said
+        text += f" Other {several}, asked once: {rest}, so that {share(average.value)} are right in all."
+    return text
 
 
 def _describe_unseparated(asked: Asked, average: Number, across: Number) -> str:
@@ -211,13 +212,13 @@ def _describe_unseparated(asked: Asked, average: Number, across: Number) -> str:
     )
 
 
-def _afterwards(guessing: float | None, missing: float) -> str:
-    said = "" if guessing is None else f" Guessing gives {share(guessing)}."
-    return said + (f" {share(missing)} of the answers are missing." if missing > SAID_FIRST else "")
+def _describe_guessing(guessing: float | None, missing: float) -> str:
+    text = "" if guessing is None else f" Guessing gives {share(guessing)}."
+    return text + (f" {share(missing)} of the answers are missing." if missing > SAID_FIRST else "")
 
 
 CELLS: Final = 31
-"""Characters of a line: one for every 3⅓ points."""
+"""Characters of a line: one for each 3⅓ points."""
 HEADING: Final = f"{'0 %':<{CELLS // 2 - 1}}50{'100':>{CELLS - CELLS // 2 - 1}}"
 """The scale above lines of characters."""
 _UNSEPARATED: Final = {"●": "right", "─": "lost to chance or the order"}
@@ -234,16 +235,16 @@ def meaning_of_dot(level: str) -> str:
 
 
 def legend(lines: Iterable[str]) -> str:
-    """Explain the signs in these lines of characters."""
+    """Return the legend of the signs in these lines of characters."""
     lines = [one for one in lines if one]
     found = set("".join(lines))
     shown = {sign: words for sign, words in (_UNSEPARATED | _MEANINGS).items() if sign in found}
     if "┃" in found:
         shown = (_MEANINGS if "─" not in found else shown) | {"●": f"{meaning_of_dot('order')} (accuracy: as printed)"}
-    said = [f"{sign} {words}" for sign, words in shown.items()]
+    explained = [f"{sign} {words}" for sign, words in shown.items()]
     if "┃" in found and not all("┃" in one for one in lines):
-        said.insert(1, "·●· right, asked in one order")
-    return " · ".join(said)
+        explained.insert(1, "·●· right, asked in one order")
+    return " · ".join(explained)
 
 
 def line(span: Span | None, cells: int = CELLS) -> str:

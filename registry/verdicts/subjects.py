@@ -1,4 +1,4 @@
-"""The numbers that sentences about several evaluations rest on: of a model, a list, a board, a comparison, a chart."""
+"""The numbers behind sentences about several evaluations: of a model, a list, a board, a comparison, a chart."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,28 +9,29 @@ from typing import Final
 from registry.verdicts.facts import NO_VERDICT, SAID_FIRST, Facts, Number, widen_low
 
 CLEARLY: Final = 2.6
-"""Standard errors by which a position is chosen more often than it is right: one in a hundred by chance."""
+"""Standard errors from which an excess of choices is stated; chance exceeds them in one of a hundred cases."""
 POWER: Final = 1.3
-"""Further standard errors that an excess needs to be found in nine of ten evaluations."""
+"""Further standard errors that an excess needs to be detected in nine of ten evaluations."""
 SEEN: Final = 0.05
-"""An excess that a test must have been able to find before a sentence denies it."""
+"""Excess of choices that a test must be able to detect before a sentence denies a preference."""
 SURE: Final = 5
 """A cost of the order is stated if its interval is above 0 at one fifth of the usual level, so at 99 %."""
 FEW: Final = 30
-"""Below so many questions no interval is stated."""
+"""Fewest questions for which an interval is stated."""
 
 
 def clear_loss(facts: Facts, among: int = 1) -> bool:
-    """Check that the order loss is above all that ties and missing answers explain, as one of so many statements.
+    """Return whether the order loss is clearly above the part that ties and missing answers may explain.
 
-    The limit is that of a 99 % interval: the 95 % interval of a small loss lies above 0 too often.
+    Its 99 % interval decides, widened for `among` statements made together: the 95 % interval of a small loss lies
+    above 0 too often.
     """
     number = facts.number("order_loss")
     return number is not None and above_zero(number, facts.spoilt, among)
 
 
 def above_zero(loss: Number, spoilt: float, among: int = 1) -> bool:
-    """Check that an order loss is above 0, and above `spoilt`, by the interval of one of so many statements."""
+    """Return whether an order loss is above 0 and `spoilt` by its 99 % interval, widened for `among` statements."""
     if loss.low is None or loss.low <= 0:
         return False
     low = widen_low(loss, SURE * max(1, among))
@@ -39,7 +40,7 @@ def above_zero(loss: Number, spoilt: float, among: int = 1) -> bool:
 
 @dataclass(frozen=True)
 class Concluded:
-    """An evaluation and the text of its conclusion; None: it has none."""
+    """An evaluation and the text of its conclusion; None if it has none."""
 
     facts: Facts
     conclusion: str | None
@@ -53,7 +54,7 @@ class ModelFacts:
 
     @property
     def readable(self) -> list[Concluded]:
-        """Return those with at least half of the answers readable."""
+        """Return the evaluations with at least half of their answers readable."""
         return [one for one in self.evaluations if not one.facts.unreadable]
 
     @property
@@ -63,11 +64,11 @@ class ModelFacts:
 
     @property
     def told(self) -> Concluded | None:
-        """Return the evaluation in which the order clearly costs most: the model's sentence is about it.
+        """Return the evaluation that the model's sentence is about: the one with the largest clear cost of the order.
 
-        If the order clearly costs nothing anywhere, return the first evaluation with several orders, or else the first.
-        The interval is widened for the number of evaluations considered. None if one alone seems to show a cost, but
-        not all together.
+        If none has a clear cost, return the first evaluation with several orders that shows none, or the first of all
+        if none has several orders. Intervals are widened for the number of evaluations considered; None if a cost is
+        clear only in an evaluation considered alone.
         """
         found = [one for one in self.above_chance if one.conclusion is not None]
         tested = [one for one in found if one.facts.tested]
@@ -80,7 +81,7 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class Listed(Concluded):
-    """An evaluation of a list, and the number of those looked at, by which the level is divided."""
+    """An evaluation of a list. among: the number of evaluations considered, for which its interval is widened."""
 
     among: int
 
@@ -99,7 +100,7 @@ class OnBoard:
 
     @property
     def guesses(self) -> bool:
-        """Check that its accuracy cannot be distinguished from guessing; without an interval, in every evaluation."""
+        """Return whether accuracy is not distinguished from guessing; without an interval, in every evaluation."""
         found = self.numbers.get("accuracy") or self.numbers.get("average_accuracy")
         if found is not None and found.low is not None:
             return found.against_guessing(self.chance) not in (None, "better")
@@ -107,23 +108,23 @@ class OnBoard:
 
     @cached_property
     def counted(self) -> bool:
-        """Check that a sentence about the order is possible: tested, read, not tied, and better than guessing."""
+        """Return whether a sentence about the order is possible: tested, read, not tied, and better than guessing."""
         return all(facts.order_counted for facts in self.parts) and not self.guesses
 
     @property
     def unread(self) -> bool:
-        """Check that more than 5 % of the answers of one of its evaluations are missing."""
+        """Return whether more than 5 % of the answers of one of its evaluations are missing."""
         return any(facts.reading.share > SAID_FIRST for facts in self.parts)
 
     @property
     def has_loss(self) -> bool:
-        """Check that its order loss has an interval, or its upper end, and both parts of the difference are known."""
+        """Return whether its order loss has an interval, or an upper end, and both parts of the loss are known."""
         cost = self.numbers.get("order_loss")
         parts = ("right_twice_same_order", "right_twice_across_orders")
         return cost is not None and cost.high is not None and all(self.numbers.get(part) for part in parts)
 
     def loses(self, among: int) -> bool:
-        """Check that the order clearly costs it right answers, as one of so many statements."""
+        """Return whether the order clearly costs it right answers, with an interval widened for `among` statements."""
         cost = self.numbers.get("order_loss")
         return cost is not None and above_zero(cost, max(facts.spoilt for facts in self.parts), among)
 
@@ -141,17 +142,18 @@ class BoardFacts:
 
     @cached_property
     def costly(self) -> list[OnBoard]:
-        """Return the models that the order clearly costs right answers, by intervals widened for their number."""
+        """Return the models that clearly lose right answers to the order, with intervals widened for their number."""
         found = [one for one in self.known if one.loses(len(self.known))]
         return sorted(found, key=lambda one: -one.numbers["order_loss"].value)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two evaluations over the n questions that both have a metric for.
+    """Two evaluations, compared by a metric over the n questions for which both have it.
 
-    label: of the metric, in lower case. values: of both, as text. better: 0 if the first is better, 1 if the second,
-    None if they are equal. difference: of the better minus the other, at least 0, with its 95 % interval.
+    label: the metric's, in lower case. values: the metric's of both, as text. better: 0 if the first is better, 1 if
+    the second, None if they are equal. difference: the better value minus the other, at least 0, with its 95 %
+    interval.
     """
 
     names: tuple[str, str]
@@ -163,17 +165,17 @@ class Pair:
 
     @property
     def apart(self) -> bool:
-        """Check that the interval of the difference excludes zero."""
+        """Return whether the interval of the difference excludes zero."""
         return self.difference.low is not None and self.difference.low > 0
 
     def unread(self, more_than: float = SAID_FIRST) -> list[str]:
-        """Return the names of those with more than this share of missing answers."""
+        """Return the names of the evaluations with more than this share of missing answers."""
         both = zip(self.names, self.facts, strict=True)
         return [name for name, facts in both if facts.reading.share > more_than]
 
     @property
     def unreadable(self) -> bool:
-        """Check that more than half of the answers of one of the two are missing."""
+        """Return whether more than half of the answers of one of the two are missing."""
         return bool(self.unread(NO_VERDICT))
 
 
@@ -181,9 +183,9 @@ class Pair:
 class Several:
     """The best of several models by one metric over n questions, with all pairs compared at once.
 
-    value: of the metric, as text. others: the number of other models. level: the models that the best cannot be
-    distinguished from. stated: whether differences have intervals. unread: names of models with
-    more than half of their answers missing.
+    value: the metric's, as text. others: the number of other models. level: the models that cannot be distinguished
+    from the best. stated: whether differences have intervals. unread: names of models with more than half of their
+    answers missing.
     """
 
     best: str
@@ -198,9 +200,9 @@ class Several:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """How many pairs of neighbours a board has, and how many are distinguished when all pairs are compared at once.
+    """Counts of a board's pairs of neighbours, and of those distinguished when all pairs are compared at once.
 
-    all_pairs, all_apart: the same of all pairs of models.
+    all_pairs, all_apart: the same counts for all pairs of models.
     """
 
     pairs: int
@@ -210,7 +212,7 @@ class Neighbours:
 
 
 NEAR: Final = 0.1
-"""An accuracy less than this above guessing is called near it."""
+"""Accuracies above guessing by less than this are called near guessing."""
 
 
 @dataclass(frozen=True)
@@ -223,10 +225,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Position:
-    """The position that is chosen most above its share of right answers.
+    """The position whose share of choices most exceeds its share of right options.
 
-    chosen, right: how many of the answers are at it, and how many of the right options, of all `prompts`. questions: on
-    how many independent questions that rests. facts: of the evaluation.
+    chosen, right: numbers of choices and of right options at the position, of all `prompts`. questions: the number of
+    independent questions behind them. facts: those of the evaluation.
     """
 
     position: int
@@ -238,11 +240,11 @@ class Position:
 
     @property
     def error(self) -> float:
-        """Return the standard error of its share, with the prompts of a question taken for one."""
+        """Return the standard error of the share of choices, counting all prompts of a question as one."""
         chosen = self.chosen / self.prompts
         return sqrt(chosen * (1 - chosen) / self.questions)
 
     @property
     def excess(self) -> float:
-        """Return its share above that of the right answers, less the ties, which are counted at the first position."""
+        """Return the share of choices minus that of right options, and minus ties, which choose the first position."""
         return (self.chosen - self.right) / self.prompts - self.facts.reading.share_tied

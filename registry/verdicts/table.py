@@ -32,7 +32,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Subject:
-    """A subject of sentences. shown: the places that show them. words: the words that their texts use."""
+    """A subject of sentences. shown: the places that show them. words: returns the words in their braces."""
 
     shown: str
     words: Callable[[Any], Mapping[str, str]]
@@ -232,7 +232,7 @@ TABLE: Final[Mapping[str, Subject]] = {
         ),
     ),
 }
-"""Subject to its sentences, in the order in which they are shown."""
+"""Subject → its sentences, in the order in which they are shown."""
 
 
 def say(about: str, subject: Any) -> tuple[Said, ...]:
@@ -263,7 +263,7 @@ def note_guessing(chance: float | None, value: float, n: int, low: float | None,
 
 
 def no_point(facts: Facts) -> str | None:
-    """Return why an evaluation has no point in the chart of accuracy and worst accuracy; None: it has one."""
+    """Return why an evaluation has no point in the chart of accuracy and worst accuracy; None if it has one."""
     said = conclude("chart", facts)
     return None if said is None else said.text
 
@@ -279,7 +279,7 @@ def _text(facts: Facts) -> str | None:
 
 
 def judge_listed(evaluations: Sequence[Facts]) -> list[tuple[Facts, Said]]:
-    """Return the sentences above a list, one for each model that the order clearly costs something, most first."""
+    """Return the sentences above a list: one for each model with a clear cost of the order, the largest first."""
     looked_at = sum(facts.tested and not facts.guesses and not facts.unreadable for facts in evaluations)
     found: dict[str, tuple[Facts, Said]] = {}
     for facts in sorted(evaluations, key=_loss, reverse=True):

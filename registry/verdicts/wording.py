@@ -18,7 +18,7 @@ DIFFERENCES: Final = frozenset({"order_loss", "chance_loss", "accuracy_abs_diff"
 _CAPITAL: Final = re.compile(r"\b(?!Brier\b)[A-Z][a-z]+\b|\bA\b")
 
 NEAR_ZERO: Final = 0.01
-"""An order loss below this reads as none, unless its bound is beside it."""
+"""An order loss below this looks like none, so a missing bound is stated."""
 
 _VARIED: Final = {
     "order": ("order", "orders", "the order"),
@@ -100,9 +100,9 @@ def format_interval(metric: str, number: Number) -> str:
 
 
 def bound(metric: str, number: Number) -> str:
-    """Return "at most 2.3 points" for an order loss that is not above 0 by its interval; empty for all else.
+    """Return "at most 2.3 points" for an order loss that is not above 0 by its interval; empty for other metrics.
 
-    An estimate near 0 reads as none, however many points it may be: without an interval that is said.
+    An estimate near 0 looks like no loss, so "no interval" is returned if it has none.
     """
     if metric != "order_loss":
         return ""
@@ -112,15 +112,15 @@ def bound(metric: str, number: Number) -> str:
 
 
 def all_repeated(same: Number | None, across: Number) -> bool:
-    """Check that right twice in one order is over all questions that right in two orders is over."""
+    """Return whether both shares, right in one order and in two orders, are over the same questions."""
     return same is None or same.n >= across.n
 
 
 def describe_right(same: Number | None, across: Number, cost: Number, asked: Asked) -> str:
-    """Describe right in two orders and right twice in one order; the cost of the order is of the latter.
+    """Describe the shares right in two orders and right twice in one order; the order costs part of the latter.
 
-    Right in two orders is that of all questions, which ranks and is drawn. If only some questions have a repeated
-    prompt, right twice in one order, and the cost, are over these.
+    The share in two orders is over all questions; it ranks models and is drawn. If only some questions have a repeated
+    prompt, the share in one order, and the cost, are over these questions.
 
     >>> describe_right(None, Number(0.7, 400), Number(0.1, 400), Asked())
     'right twice in one order 80.0\u202f%, once in each of two orders 70.0\u202f%'
@@ -143,17 +143,17 @@ def name_varied(asked: Asked) -> str:
 
 
 def one_level(asked: Asked) -> str:
-    """Return the name of one prompt's share of it, such as "order"."""
+    """Return the name of the varied part in one prompt, such as "order"."""
     return _find_names(asked)[0]
 
 
 def several_levels(asked: Asked) -> str:
-    """Return the name for several prompts, such as "orders"."""
+    """Return the name of the varied part in several prompts, such as "orders"."""
     return _find_names(asked)[1]
 
 
 def every_level(asked: Asked) -> str:
-    """Return the prompts that worst accuracy is over: "every one of 4 orders" or "every one of 8 to 12 orders"."""
+    """Describe the prompts that worst accuracy is over: "every one of 4 orders" or "every one of 8 to 12 orders"."""
     one, several, _ = _find_names(asked)
     if not asked.own_only:
         return f"every {one} of its own options"
@@ -165,7 +165,7 @@ def every_level(asked: Asked) -> str:
 
 
 def missing(reading: Reading) -> str:
-    """Return "are missing", with the number of each state if there are several."""
+    """Return "are missing", with the count of each state if there are several."""
     states = {state: number for state, number in reading.missing.items() if number}
     if set(states) <= {"no valid answer"}:
         return "are missing"

@@ -36,12 +36,12 @@ Words = dict[str, str]
 
 
 def _numbers(numbers: Mapping[str, Number]) -> Words:
-    found = {}
+    words = {}
     for metric, number in numbers.items():
-        found[metric] = value_text(metric, number.value)
-        found[f"{metric}_between"] = format_interval(metric, number)
-        found[f"{metric}_most"] = "" if number.high is None else value_text(metric, number.high)
-    return found
+        words[metric] = value_text(metric, number.value)
+        words[f"{metric}_between"] = format_interval(metric, number)
+        words[f"{metric}_most"] = "" if number.high is None else value_text(metric, number.high)
+    return words
 
 
 def _describe_loss(numbers: Mapping[str, Number], asked: Asked) -> str:
@@ -62,7 +62,7 @@ def evaluation_words(facts: Facts) -> Words:
         "chance": share(facts.chance or 0),
         "unread": share(facts.reading.share),
         "missing": missing(facts.reading),
-        "of_those_read": _of_those(facts),
+        "of_those_read": _describe_answered(facts),
         "tied": share(facts.reading.share_tied),
         "right": "" if accuracy is None else share(accuracy.value) + format_interval("accuracy", accuracy),
         "as_printed": " as printed" if facts.tested else "",
@@ -74,18 +74,18 @@ def evaluation_words(facts: Facts) -> Words:
         "sampled": "its answers are sampled" if facts.samples else "nothing says whether its answers were sampled",
         "elsewhere": " (in another evaluation)" if noise is not None and noise.elsewhere else "",
         "repeats_differ": share(noise.repeats if noise else 0),
-        "net_of_noise": _net(facts),
+        "net_of_noise": _describe_net(facts),
     }
 
 
-def _of_those(facts: Facts) -> str:
-    """Return the accuracy of the answers that could be read, if it is known."""
-    of_those = facts.number("accuracy_of_answered")
-    return "" if of_those is None else f"; of those that could be read, {share(of_those.value)} are right"
+def _describe_answered(facts: Facts) -> str:
+    """Return the accuracy of the answers that could be read, as part of a sentence; empty if unknown."""
+    answered = facts.number("accuracy_of_answered")
+    return "" if answered is None else f"; of those that could be read, {share(answered.value)} are right"
 
 
-def _net(facts: Facts) -> str:
-    """Return how much more answers differ between orders, if that has an interval."""
+def _describe_net(facts: Facts) -> str:
+    """Return how much more often answers differ between orders than between repeats; empty without an interval."""
     noise = facts.noise
     if noise is None or noise.effect is None or noise.interval is None or not order_is_told(facts):
         return ""
@@ -104,16 +104,16 @@ def _describe_prompting(facts: Facts) -> str:
     return "Asked in one order"
 
 
-def _where(found: Sequence[Concluded]) -> str:
-    return names([one.facts.benchmark for one in found]) if found else ""
+def _join_benchmarks(concluded: Sequence[Concluded]) -> str:
+    return names([one.facts.benchmark for one in concluded]) if concluded else ""
 
 
 def model_words(facts: ModelFacts) -> Words:
     """Return the words of sentences about a model."""
     return {
-        "unread_on": _where(facts.evaluations),
-        "readable_on": _where(facts.readable),
-        "above_chance_on": _where(facts.above_chance),
+        "unread_on": _join_benchmarks(facts.evaluations),
+        "readable_on": _join_benchmarks(facts.readable),
+        "above_chance_on": _join_benchmarks(facts.above_chance),
         "benchmark": "" if facts.told is None else facts.told.facts.benchmark,
         "conclusion": "" if facts.told is None else facts.told.conclusion or "",
     }
@@ -135,9 +135,9 @@ def board_words(facts: BoardFacts) -> Words:
     most = next(iter(facts.costly), None)
     numbers = {} if most is None else _numbers(most.numbers)
     return {
-        "unread": _so_many(sum(one.unread for one in facts.models), models),
-        "known": _so_many(len(facts.known), models),
-        "costly": _so_many(len(facts.costly), models),
+        "unread": _count_models(sum(one.unread for one in facts.models), models),
+        "known": _count_models(len(facts.known), models),
+        "costly": _count_models(len(facts.costly), models),
         "which": "" if most is None else most.model + (" loses most" if len(facts.costly) > 1 else ""),
         "twice": "" if most is None else _describe_loss(most.numbers, most.parts[0].asked),
         "cost": numbers.get("order_loss", ""),
@@ -145,7 +145,7 @@ def board_words(facts: BoardFacts) -> Words:
     }
 
 
-def _so_many(some: int, models: int) -> str:
+def _count_models(some: int, models: int) -> str:
     return plural(models, "model") if some == models else f"{count(some)} of {plural(models, 'model')}"
 
 
