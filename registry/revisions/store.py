@@ -301,8 +301,8 @@ def rename(session: Session, model: Model, name: str) -> None:
     one_at_a_time(session, "add model revision")
     other = model_named(session, check_name("model", name))
     if other is not None and other.id != model.id:
-        verb = "is" if other.name.lower() == name.lower() else "was"
-        raise UsageError(f"model {other.name!r}: {verb} called {name!r} already; choose another name")
+        owned = "is the name" if other.name.lower() == name.lower() else "was an earlier name"
+        raise UsageError(f"{name!r} {owned} of model {other.name!r}; choose another name")
     if model.name != name:
         model.name, model.earlier_names = name, [*(model.earlier_names or ()), model.name]
 

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Final
 
 import click
-from click.exceptions import NoSuchCommand
 from click.shell_completion import CompletionItem
 
 from registry import __version__
@@ -112,11 +111,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first argument names, or raise an error with the most similar names."""
-        try:
-            return super().resolve_command(ctx, args)
-        except NoSuchCommand as error:
-            raise NoSuchCommand(error.command_name, possibilities=[*COMMANDS, *HIDDEN], ctx=ctx) from None
+        """Return the command that the first argument names; an error about it keeps the others in its context."""
+        ctx.args = args[1:]
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with this text, without importing any command."""

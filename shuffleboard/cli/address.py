@@ -22,7 +22,7 @@ def page_address(settings: Settings, page: str) -> str:
     if settings.public_url:
         return f"{settings.public_url.rstrip('/')}{page}"
     running = _running(settings.home.expanduser() / _NAME)
-    return f"{running}{page}" if running else f"http://127.0.0.1:{PORT}{page} (while '{propose('serve')}' runs)"
+    return f"{running}{page}" if running else f"http://127.0.0.1:{PORT}{page} (while `{propose('serve')}` runs)"
 
 
 @contextmanager

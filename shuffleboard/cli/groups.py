@@ -5,7 +5,6 @@ from importlib import import_module
 from typing import Any
 
 import click
-from click.exceptions import NoSuchCommand
 
 from shuffleboard.cli.examples import with_examples
 
@@ -33,15 +32,6 @@ class Group(click.Group):
             command: click.Command = getattr(import_module(module), attribute)
             self.add_command(with_examples(command, f"{self.name} {cmd_name}"), cmd_name)
         return super().get_command(ctx, cmd_name)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first argument names, or raise an error with the most similar names."""
-        try:
-            return super().resolve_command(ctx, args)
-        except NoSuchCommand as error:
-            raise NoSuchCommand(error.command_name, possibilities=self.list_commands(ctx), ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command with its complete summary."""

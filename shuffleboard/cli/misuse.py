@@ -8,22 +8,44 @@ from typing import Any, Final
 
 import click
 from click.core import ParameterSource
-from click.exceptions import MissingParameter, NoSuchCommand, NoSuchOption
+from click.exceptions import MissingParameter, NoArgsIsHelpError, NoSuchCommand, NoSuchOption
 
 from registry.errors import ShuffleboardError
 from registry.files.absent import no_such_file
 from registry.names import CLOSE, suggestion
-from registry.proposals import propose
-from shuffleboard.cli.files import TAKEN, require_kind
+from registry.proposals import PROGRAM, propose
+from registry.settings import get_settings
+from shuffleboard.cli import HIDDEN
+from shuffleboard.cli.address import page_address
+from shuffleboard.cli.files import TAKEN, recognise, require_kind
 
 _NUMBERS: Final = (type(click.INT), type(click.FLOAT))
 _BEGINNING: Final = 3
 """Fewest letters of a name's beginning for which the name is suggested."""
-_EVALUATION: Final = ("evaluation_id", "other_id")
+_FEW: Final = 8
+"""Most commands of a group that a message lists."""
+_PAGES: Final = ("sql", "query")
+MEANT: Final = {
+    "evaluate": "evaluations submit",
+    "help": "--help",
+    "ranking": "leaderboard",
+    "rankings": "leaderboard",
+    "results": "leaderboard",
+    "run": "evaluations submit",
+    "score": "evaluations submit",
+    "start": "serve",
+    "status": "doctor",
+    "users": "accounts",
+    "web": "serve",
+}
+"""Words of other programs for commands of this one."""
 
 
 def show(error: click.ClickException) -> None:
     """Print an error on stderr, and below it how to get the command's help."""
+    if isinstance(error, NoArgsIsHelpError):
+        error.show()
+        return
     click.echo(f"Error: {error.format_message()}", err=True)
     context = error.ctx if isinstance(error, click.UsageError) else None
     option = None if context is None else context.command.get_help_option(context)
@@ -52,26 +74,60 @@ def explain_misuse(error: click.ClickException, top: click.Group) -> click.Click
 
 def _unknown_option(error: NoSuchOption) -> click.UsageError:
     """Return the error with similar options. A negative number in place of an argument looks like an option."""
-    if error.option_name[1:2].isdecimal() and error.ctx is not None:
+    if error.ctx is None:
+        return error
+    if error.option_name[1:2].isdecimal():
         arguments = [param for param in error.ctx.command.params if isinstance(param, click.Argument)]
         number = next((param for param in arguments if isinstance(param.type, _NUMBERS)), None)
         return error if number is None else click.BadParameter("it cannot be below 0.", error.ctx, number)
     close = get_close_matches(error.option_name, error.possibilities or (), cutoff=CLOSE)
+    group = error.ctx.command
+    if not close and isinstance(group, click.Group) and error.option_name in _list_options(group):
+        words = f"{error.ctx.command_path.partition(' ')[2]} COMMAND".strip()
+        message = f"{error.option_name} comes after the command: {propose(words, error.option_name)}"
+        return click.UsageError(message, error.ctx)
     return NoSuchOption(error.option_name, possibilities=close, ctx=error.ctx)
 
 
-def _unknown_command(error: NoSuchCommand, top: click.Group) -> NoSuchCommand:
-    """Return the error with similar commands: in the group, else with this beginning, else in another group."""
-    typed, known = error.command_name, list(error.possibilities or ())
-    close = get_close_matches(typed, known, cutoff=CLOSE)
+def _unknown_command(error: NoSuchCommand, top: click.Group) -> click.UsageError:
+    """Return the error with similar commands: in the group, else with this beginning, else elsewhere."""
+    context, typed = error.ctx, error.command_name
+    if context is None or not isinstance(context.command, click.Group):
+        return error
+    is_top = context.command is top
+    if is_top and typed in _PAGES:
+        page = page_address(get_settings(), "/sql")
+        return click.UsageError(f"No such command {typed!r}. SQL is a page of the website: {page}", context)
+    known = context.command.list_commands(context)
+    close = get_close_matches(typed, [*known, *HIDDEN] if is_top else known, cutoff=CLOSE)
     if not close and len(typed) >= _BEGINNING:
         close = [name for name in known if name.startswith(typed)]
-    if not close:
-        elsewhere = dict(_list_inner(top))
-        alike = get_close_matches(typed, elsewhere.values(), cutoff=CLOSE)
-        close = [place for place, name in elsewhere.items() if name in alike[:1]]
+    if not close and is_top:
+        close = [MEANT[typed]] if typed in MEANT else _find_inner(typed, context.args, top)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-    return NoSuchCommand(typed, f"No such command {typed!r}.{meant}", ctx=error.ctx)
+    if not close and not is_top:
+        alone = get_close_matches(typed, top.list_commands(context), 1, CLOSE)
+        meant = f" It is no part of a group: {propose(alone[0])}" if alone else ""
+        if not alone and len(known) <= _FEW:
+            meant = f" It is one of: {', '.join(known)}."
+    return NoSuchCommand(typed, f"No such command {typed!r}.{meant}", ctx=context)
+
+
+def _find_inner(typed: str, rest: list[str], top: click.Group) -> list[str]:
+    """Return the commands within groups that a word at the top may mean. rest: the words after it."""
+    if typed == PROGRAM:
+        return [" ".join(rest)] if rest else []
+    inner = dict(_list_inner(top))
+    alike = get_close_matches(typed, inner.values(), n=1, cutoff=CLOSE)
+    places = [place for place, name in inner.items() if name in alike]
+    groups = [place.rpartition(" ")[0] for place in places]
+    if rest:
+        given = Path(rest[0])
+        file = recognise(given) if given.is_file() or given.is_dir() else None  # reading a pipe may never end
+        group = "evaluations" if rest[0].isdigit() else file.command.partition(" ")[0] if file else rest[0]
+        meant = get_close_matches(group, groups, n=1, cutoff=CLOSE)
+        places = [place for place, found in zip(places, groups, strict=True) if not meant or found in meant]
+    return places
 
 
 def _list_inner(top: click.Group) -> Iterator[tuple[str, str]]:
@@ -82,6 +138,18 @@ def _list_inner(top: click.Group) -> Iterator[tuple[str, str]]:
         if isinstance(group, click.Group):
             for inner in group.list_commands(context):
                 yield f"{name} {inner}", inner
+
+
+def _list_options(group: click.Group) -> set[str]:
+    """Return the options of all commands within a group."""
+    context, found = click.Context(group), set()
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            found |= _list_options(command)
+        elif command is not None:
+            found.update(option for param in command.params for option in param.opts)
+    return found
 
 
 def _missing(error: MissingParameter) -> click.ClickException | ShuffleboardError:
@@ -100,7 +168,8 @@ def _missing(error: MissingParameter) -> click.ClickException | ShuffleboardErro
     name = error.param.opts[0] if isinstance(error.param, click.Option) else error.param.human_readable_name
     choices = error.param.type.choices if isinstance(error.param.type, click.Choice) else ()
     listed = f"; it is one of {', '.join(map(str, choices))}" if choices else ""
-    numbers = f"; {propose('evaluations list')} shows the numbers" if error.param.name in _EVALUATION else ""
+    listing = _find_list(error.param)
+    numbers = f"; {propose(listing)} shows the numbers" if listing else ""
     whole = propose(command, *_write_whole(error.ctx))
     return click.UsageError(f"{name} is missing; the whole command: {whole}{listed}{numbers}", error.ctx)
 
@@ -139,16 +208,23 @@ def _bad_value(error: click.BadParameter) -> click.BadParameter:
     """Return the error with a suggested value, the range, or how to find evaluations' numbers."""
     if error.param is None:
         return error
-    kind, given = error.param.type, re.match(r"'(.*?)' is not ", error.message)
+    kind, given, listing = error.param.type, re.match(r"'(.*?)' is not ", error.message), _find_list(error.param)
     if given and isinstance(kind, click.Choice):
         message = error.message.removesuffix(".") + suggestion(given[1], map(str, kind.choices)) + "."
-    elif given and error.param.name in _EVALUATION:
-        message = f"{error.message} {propose('evaluations list')} shows the numbers."
+    elif given and listing:
+        message = f"{error.message} {propose(listing)} shows the numbers."
     elif given and isinstance(kind, click.IntRange | click.FloatRange):
         message = f"{error.message.removesuffix(' range.')} in the range {_describe_range(kind)}."
     else:
         return error
     return click.BadParameter(message, error.ctx, error.param, error.param_hint)
+
+
+def _find_list(param: click.Parameter) -> str | None:
+    """Return the command that lists the numbers which an argument takes; None for other parameters."""
+    if not (isinstance(param, click.Argument) and param.type is click.INT):
+        return None
+    return "submissions list" if param.name == "submission_id" else "evaluations list"
 
 
 def _describe_range(kind: Any) -> str:

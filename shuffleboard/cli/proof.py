@@ -1,6 +1,7 @@
 """`shuffleboard evaluations provenance`, `verify` and `chain`."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from registry import chain as chains
 from registry.db import pick, read_session, utc_text, write_session
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
-from registry.files.absent import refuse_pipe
+from registry.files.absent import no_such_file, refuse_pipe
 from registry.operations.opening import engine_of
 from registry.proposals import propose
 from registry.sealed import statements
@@ -146,6 +147,8 @@ def verify(
     if max_age is not None or board is not None:
         raise UsageError("--max-age and --board go with --public")
     if target is not None and not target.isdigit():
+        if os.sep in target and not Path(target).exists():
+            raise no_such_file(target)
         numbers = f"; {propose('evaluations list')} shows the numbers"
         remedy = "; to check a folder, give --public KEY" if Path(target).exists() else numbers
         raise UsageError(f"{target!r} is not the id of an evaluation{remedy}")

@@ -46,7 +46,7 @@ def test_a_renamed_model_is_found_by_both_names_and_keeps_its_identity(sqlite_da
         assert shuffleboard_json("models", "show", name, **where)["name"] == "Llama-9B"
     with read_session(get_engine(sqlite_database)) as session:
         assert model_identity(find_revision(session, "Llama-9B")) == before
-    for taken, said in (("OTHER", "is called"), ("run-17", "was called")):
+    for taken, said in (("OTHER", "is the name"), ("run-17", "was an earlier name")):
         refused = shuffleboard(
             "models", "rename", "other" if taken == "run-17" else "Llama-9B", taken, status=2, **where
         )

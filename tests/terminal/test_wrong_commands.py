@@ -12,6 +12,7 @@ import pytest
 from registry.settings import Settings
 from shuffleboard.cli.address import announce, page_address
 from shuffleboard.cli.common import GivenFile
+from shuffleboard.cli.misuse import MEANT
 from tests.outputs.conftest import Registry
 from tests.support.commands import shuffleboard
 from tests.support.surface import COMMANDS
@@ -33,6 +34,19 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "bench list": (2, ("'bench'", "Did you mean 'benchmarks'?")),
     "submit --model m": (2, ("'submit'", "Did you mean 'evaluations submit'?")),
     "compare 1 2": (2, ("'compare'", "'statistics compare'")),
+    "eval list": (2, ("'eval'", "Did you mean 'evaluations'?")),
+    "evaluations leaderbord": (2, ("'leaderbord'", "It is no part of a group: shuffleboard leaderboard")),
+    "models remove medalpaca-7b": (2, ("'remove'", "It is one of: add, list,")),
+    "chain show 5": (2, ("'show'", "It is one of: key, list, sign, verify.")),
+    # Words in another order, or of other programs.
+    "list models": (2, ("'list'", "Did you mean 'models list'?")),
+    "add model m": (2, ("'add'", "Did you mean 'models add'?")),
+    "show 1": (2, ("'show'", "Did you mean 'evaluations show'?")),
+    "import {}/suite.toml": (2, ("'import'", "Did you mean 'suites import'?")),
+    "shuffleboard models list": (2, ("'shuffleboard'", "Did you mean 'models list'?")),
+    "--json leaderboard": (2, ("--json", "comes after the command: shuffleboard COMMAND --json")),
+    "run": (2, ("'run'", "Did you mean 'evaluations submit'?")),
+    "sql": (2, ("'sql'", "SQL is a page of the website: http://127.0.0.1:8000/sql")),
     # Words too many and too few: the whole command.
     "leaderboard main": (2, ("unexpected 'main'", "takes options alone, such as --board")),
     "evaluations show 1 2": (2, ("unexpected '2'", "takes EVALUATION_ID")),
@@ -46,6 +60,10 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "leaderboard --columns acc": (2, ("--columns 'acc'", "did you mean accuracy?")),
     "leaderboard --model=": (1, ("no model ''", LONG, "models add NAME")),
     "verify seven": (2, ("'seven'", "evaluations list")),
+    "verify {}/nowhere": (1, ("nowhere: no such file", "check the path")),
+    "submissions approve one": (2, ("'one'", "submissions list shows the numbers")),
+    "statistics noise 1 two": (2, ("'two'", "evaluations list shows the numbers")),
+    f"models rename medalpaca-7b {LONG.lower()}": (2, (f"'{LONG.lower()}' is the name of", f"model '{LONG}'")),
     # A number below 0 is no option.
     "evaluations show -5": (2, ("EVALUATION_ID", "it cannot be below 0")),
     "budgets set evaluation 12 -12.5": (2, ("AMOUNT", "it cannot be below 0")),
@@ -157,9 +175,18 @@ def test_at_eighty_columns_the_thing_is_named_on_the_first_line(filled: Registry
     assert expected[0].format(files) in first
 
 
+def test_words_of_other_programs_lead_to_commands() -> None:
+    for meant in MEANT.values():
+        assert meant == "--help" or meant in COMMANDS
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    assert shuffleboard("suites", status=2).stderr.startswith("Usage: shuffleboard suites")
+
+
 def test_a_message_names_the_address_of_the_server_that_runs(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
-    assert page_address(settings, "/x") == "http://127.0.0.1:8000/x (while 'shuffleboard serve' runs)"
+    assert page_address(settings, "/x") == "http://127.0.0.1:8000/x (while `shuffleboard serve` runs)"
     with announce(settings, "http://127.0.0.1:8400"):
         assert page_address(settings, "/x") == "http://127.0.0.1:8400/x"
     assert page_address(settings, "/x").startswith("http://127.0.0.1:8000/")
