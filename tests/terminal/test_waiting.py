@@ -148,6 +148,16 @@ def test_a_refusal_that_is_final_is_one_message_after_one_try(queued: Registry) 
     assert (found.state, found.failures, found.error) == ("failed", 1, error)
 
 
+def test_a_worker_is_starting_until_it_reports_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "true")  # in the place of a worker, which would report steps
+    helper = module.start_worker()
+    try:
+        assert Path(helper.doing).read_text() == "the worker is starting"
+    finally:
+        helper.end()
+    assert not Path(helper.doing).exists()
+
+
 def test_a_worker_says_what_it_does_before_it_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = tmp_path / "doing"
     monkeypatch.setenv(DOING, str(told))
