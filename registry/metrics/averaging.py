@@ -58,12 +58,12 @@ class FunctionOfTwoMeans:
 
     @property
     def first(self) -> str:
-        """Name of the first metric."""
+        """Return the name of the first metric."""
         return next(iter(self.metrics))
 
     @property
     def second(self) -> str:
-        """Name of the second metric."""
+        """Return the name of the second metric."""
         return tuple(self.metrics)[1]
 
     def value(self, first: float | None, second: float | None) -> float | None:

@@ -87,7 +87,7 @@ HEADLINES: Final = (
     "fluctuation_rate",
     "npsq_accuracy",
 )
-"""The columns of tables by default; the first ranks."""
+"""Default columns of tables; models are ranked by the first."""
 
 QUESTION_METRICS: Final = tuple(name for name, metric in METRICS.items() if metric.of_questions)
 """Metrics with a value for each question."""
@@ -97,4 +97,4 @@ COMPARED_WITH: Final = {
     for name, metric in METRICS.items()
     if isinstance(metric.averaging, MeanOverQuestions) and metric.averaging.compared_with is not None
 }
-"""For some metrics, a metric that readers compare them with; over fewer questions than it they are undefined."""
+"""Metric to the metric that readers compare it with; it is undefined over fewer questions than that metric."""

@@ -67,12 +67,13 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(Entry):
-    """A metric of evaluations.
+    """A metric of evaluations, with its definition and its description in the guide.
 
     averaging: its definition in Python and SQL, and how a benchmark's value is computed from the questions' values.
     undefined: when it is NULL in the view that computes it, in words.
-    zero_or_one: whether a question's value is 0 or 1, as McNemar's test requires. for_papers: whether pages and JSON
-    omit it unless it is requested by name, because papers print it but another metric reports the same or more.
+    zero_or_one: whether a question's value is 0 or 1, as McNemar's test requires.
+    for_papers: whether pages and JSON omit it unless it is requested by name, because papers print it but another
+    metric reports the same or more.
     """
 
     averaging: Averaging
@@ -115,7 +116,7 @@ class Metric(Entry):
 
     @property
     def over_evaluation(self) -> Callable[[Sequence[Outcomes]], list[float | None]] | None:
-        """Return the function for metrics whose value of a question depends on the other questions; else None."""
+        """Return the function of all questions' outcomes, for values that depend on other questions; else None."""
         return self.averaging.function if isinstance(self.averaging, OverEvaluation) else None
 
     def over_questions(self, questions: Sequence[Outcomes]) -> Value:
@@ -136,4 +137,4 @@ TESTED: Final = "question_score.distinct_prompts > 1"
 ORDERS: Final = "Orders of the question's own options, such as `cyclic`."
 TWO_PROMPTS: Final = "Orders of the question's own options, such as `cyclic`, that make at least two distinct prompts."
 TWO_ORDERS: Final = "At least two orders of the question's own options, such as `cyclic`."
-"""Descriptions of needed prompts that metrics in several families share."""
+"""Needed prompts, in words that metrics of several families share."""

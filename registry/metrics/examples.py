@@ -49,7 +49,7 @@ def _two_orders(
     ]
 
 
-def _alternate_orders(marks: Iterable[str], *, again: bool = False) -> Outcomes:
+def _alternate_orders(marks: Iterable[str], *, repeated: bool = False) -> Outcomes:
     """Build a question of two options in alternating orders from its hits (1) and misses (0).
 
     again: whether later variants in the original order count as the original, too.
@@ -60,7 +60,7 @@ def _alternate_orders(marks: Iterable[str], *, again: bool = False) -> Outcomes:
             int(mark == "0"),
             answer=0,
             order=(0, 1) if variant % 2 == 0 else (1, 0),
-            original=variant == 0 or (again and variant % 2 == 0),
+            original=variant == 0 or (repeated and variant % 2 == 0),
         )
         for variant, mark in enumerate(marks)
     ]

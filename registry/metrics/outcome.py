@@ -60,8 +60,8 @@ def own_variants(outcomes: Outcomes) -> list[VariantOutcome]:
 
     If `repeats` repeats a prompt, only its first answer counts.
     """
-    own = (outcome for outcome in filter_shown(outcomes) if outcome.own_options)
-    return sorted(own, key=lambda outcome: outcome.variant)
+    selected = (outcome for outcome in filter_shown(outcomes) if outcome.own_options)
+    return sorted(selected, key=lambda outcome: outcome.variant)
 
 
 def filter_shown(outcomes: Outcomes) -> list[VariantOutcome]:

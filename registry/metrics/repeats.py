@@ -56,7 +56,7 @@ class Orders:
     @property
     def counts(self) -> list[tuple[int, int]]:
         """Return for each prompt the number of right answers, and the number of all answers."""
-        return [(sum(of_prompt), len(of_prompt)) for of_prompt in self.answers]
+        return [(sum(answers), len(answers)) for answers in self.answers]
 
     @property
     def asked_again(self) -> list[tuple[int, int]]:
@@ -107,7 +107,7 @@ def same_order(counts: Sequence[tuple[int, int]], times: int = TIMES) -> float |
     >>> same_order([(2, 2), (1, 2)]), same_order([(11, 11), (1, 1)], times=11), same_order([(1, 1)])
     (0.5, 1.0, None)
     """
-    shares = [math.comb(right, times) / math.comb(asked, times) for right, asked in counts if asked >= times]
+    shares = [math.comb(right, times) / math.comb(answered, times) for right, answered in counts if answered >= times]
     return fmean(shares) if shares else None
 
 
@@ -124,9 +124,9 @@ def compute_across_orders(counts: Sequence[tuple[int, int]], times: int = TIMES)
         return None
     # sums[a]: the sum over sets of `a` prompts of the products of their shares.
     sums = [1.0] + [0.0] * times
-    for right, asked in counts:
+    for right, answered in counts:
         for size in range(times, 0, -1):
-            sums[size] += sums[size - 1] * right / asked
+            sums[size] += sums[size - 1] * right / answered
     return sums[times] / math.comb(len(counts), times)
 
 

@@ -269,9 +269,9 @@ def _server_version(url: str) -> int:
 
 
 def _require_no_pooler(engine: Engine) -> None:
-    """Raise UsageError behind a pooler: pg_dump and pg_restore empty the search path of their connection.
+    """Raise UsageError if the database's URL leads to a connection pooler.
 
-    The connection's next user would find no table.
+    pg_dump and pg_restore empty the search path of their connection, so its next user would find no table.
     """
     if is_pooled(engine):
         raise UsageError(

@@ -62,14 +62,14 @@ def upgrade(url: str) -> str:
     """
     engine = get_engine(url)
     before = history.current(engine)
-    again = Retrying(
+    attempts = Retrying(
         retry=retry_if_exception(_is_deadlock),
         stop=stop_after_attempt(TRIES),
         wait=wait_random(0.1, 1.0),
         reraise=True,
     )
     try:
-        for attempt in again:
+        for attempt in attempts:
             with attempt:
                 _upgrade_once(engine)
     except DBAPIError as error:

@@ -34,7 +34,7 @@ from registry.sealed.verification import verify_all
 from registry.tables import RegistryGeneration
 
 BATCH: Final = 5000
-"""Rows that are read at a time, and written by one statement."""
+"""Number of rows that are read together, and written by one statement."""
 SHIPPED: Final = ("suite", "published_result", "subject_category", "role")
 """Tables of a new database that are not empty."""
 
@@ -115,7 +115,7 @@ def move(source_url: str, target_url: str, say: Say = lambda _line: None) -> Mov
 
 @contextmanager
 def _restore_on_failure(target: Engine) -> Iterator[None]:
-    """Refuse a target that contains anything, and delete the file of a move that failed before the database existed."""
+    """Check that the target is empty; if the move fails, delete the target's file if it did not exist before."""
     file = Path(str(target.url.database)) if target.dialect.name == "sqlite" else None
     is_new = file is not None and not file.exists()
     try:
@@ -306,8 +306,8 @@ def _verify_target(source: Engine, write: Connection) -> tuple[int, list[str]]:
     problems = problems_of(report)
     if problems:
         with read_session(source) as session:
-            known = set(problems_of(verify_all(session)))
-        new = [problem for problem in problems if problem not in known]
+            source_problems = set(problems_of(verify_all(session)))
+        new = [problem for problem in problems if problem not in source_problems]
         if new:
             raise DatabaseError(
                 f"the move failed and was rolled back: the copy does not verify ({new[0]}); report this as a bug"

@@ -111,17 +111,21 @@ def _estimate_size(session: Session, table: Table) -> TableSize:
 def _evaluations(session: Session, tables: list[TableSize]) -> list[EvaluationSize]:
     archived = {row.evaluation_id: row.size for row in session.execute(_ARCHIVED)}
     evaluations = session.scalars(select(Evaluation)).all()
-    hot = sum(one.total for one in tables if one.table in PER_PREDICTION)
-    prompts = sum(one.prompts for one in evaluations if one.id not in archived and one.seal is not None)
+    hot = sum(evaluation.total for evaluation in tables if evaluation.table in PER_PREDICTION)
+    prompts = sum(
+        evaluation.prompts
+        for evaluation in evaluations
+        if evaluation.id not in archived and evaluation.seal is not None
+    )
     sizes = [
         EvaluationSize(
-            one.id,
-            one.model_revision.model.name,
-            one.benchmark_version.benchmark.name,
-            one.prompts,
-            0 if one.id in archived or one.seal is None else round(hot * one.prompts / prompts),
-            archived.get(one.id, 0),
+            evaluation.id,
+            evaluation.model_revision.model.name,
+            evaluation.benchmark_version.benchmark.name,
+            evaluation.prompts,
+            0 if evaluation.id in archived or evaluation.seal is None else round(hot * evaluation.prompts / prompts),
+            archived.get(evaluation.id, 0),
         )
-        for one in evaluations
+        for evaluation in evaluations
     ]
-    return sorted(sizes, key=lambda one: (-one.hot - one.archived, one.evaluation_id))
+    return sorted(sizes, key=lambda evaluation: (-evaluation.hot - evaluation.archived, evaluation.evaluation_id))

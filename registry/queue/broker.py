@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # only a registry with a broker needs redis-py
     from redis import Redis
 
 SOCKET_SECONDS: Final = 2.0
-"""Seconds until a connection attempt is given up; if a hint was lost, the reconciler sends it later."""
+"""Timeout of connections and commands; hints that get lost are sent later by the reconciler."""
 
 BROKER_OPTIONS: Final = {"socket_timeout": SOCKET_SECONDS, "socket_connect_timeout": SOCKET_SECONDS}
 

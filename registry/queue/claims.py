@@ -61,7 +61,7 @@ BACK_OFF_SECONDS: Final = 5.0
 ALIVE_SECONDS: Final = 30.0
 """A worker that was silent for longer counts as dead."""
 BEAT_SECONDS: Final = ALIVE_SECONDS / 3
-"""Seconds between two heartbeats of a worker, at most."""
+"""Longest time between two heartbeats of a worker."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
 
 
 def is_finished(session: Session, shard_claim: Claim) -> bool:
-    """Return whether the shard was finished under this claim, for a commit whose answer was lost."""
+    """Return whether the shard was finished under this claim; for when the reply to the commit was lost."""
     return session.scalar(select(Shard.id).where(is_of(shard_claim, "done"))) is not None
 
 
@@ -392,10 +392,10 @@ def reconcile(session: Session) -> None:
     another process is finishing it, or was frozen while doing so, and nobody should wait for that.
     """
     follow_clock(session)
-    other = aliased(Shard)
+    leased = aliased(Shard)
     expired = Shard.id.in_(
-        select(other.id)
-        .where(other.state == "leased", other.lease_until < database_now())
+        select(leased.id)
+        .where(leased.state == "leased", leased.lease_until < database_now())
         .with_for_update(skip_locked=True)
     )
     session.execute(

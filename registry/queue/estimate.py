@@ -126,9 +126,9 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                 ]
                 texts = [[text for prompt in prompts for text in _texts_read(definition, prompt)] for prompts in shards]
                 sampled = sum(map(len, shards))
-                alone = [text for listed in texts for text in listed]
+                all_texts = [text for listed in texts for text in listed]
                 left = sum(shard.prompts for shard in undone)
-                money = _charge(session, evaluation, alone, left)
+                money = _charge(session, evaluation, all_texts, left)
                 writes = "answer" in definition
                 planned.append(_Planned(facts, evaluation.model_revision, texts, sampled, writes, money))
             for loaded in {row for item in planned for row in (item.revision, item.revision.model)}:
@@ -152,8 +152,8 @@ def sample_shards(shards: Sequence[Shard]) -> list[Shard]:
     total = sum(shard.prompts for shard in shards)
     if total <= SAMPLE_PROMPTS:
         return list(shards)
-    wanted = max(1, SAMPLE_PROMPTS * len(shards) // total)
-    return [shards[place * len(shards) // wanted] for place in range(wanted)]
+    size = max(1, SAMPLE_PROMPTS * len(shards) // total)
+    return [shards[place * len(shards) // size] for place in range(size)]
 
 
 def _tokeniser(tokeniser: Callable[[ModelRevision], Tokenise], item: _Planned) -> Tokenise | str:
@@ -208,8 +208,8 @@ def shared_tokens(sequences: Iterable[list[int]]) -> int:
     before: list[int] = []
     for sequence in sorted(sequences):
         common = 0
-        for one, other in zip(before, sequence, strict=False):
-            if one != other:
+        for token, next_token in zip(before, sequence, strict=False):
+            if token != next_token:
                 break
             common += 1
         nodes += len(sequence) - common
@@ -236,5 +236,5 @@ def tokens_per_second(session: Session, model_revision_id: int, queue: str) -> f
 def sum_known(values: Iterable[float | None]) -> float | None:
     """Return the sum; None if a value is unknown."""
     listed = list(values)
-    known = [value for value in listed if value is not None]
-    return sum(known) if len(known) == len(listed) else None
+    numbers = [value for value in listed if value is not None]
+    return sum(numbers) if len(numbers) == len(listed) else None

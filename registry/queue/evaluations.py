@@ -309,14 +309,14 @@ def draw_sample(questions: Sequence[Question], size: int, seed: int, benchmark: 
             "leave out the sample to ask all of them"
         )
     hashes = {question.id: sha256_text(f"{seed}:{question.external_id}") for question in questions}
-    kept = set(sorted(hashes, key=lambda number: hashes[number])[:size])
-    return [question for question in questions if question.id in kept]
+    drawn = set(sorted(hashes, key=lambda number: hashes[number])[:size])
+    return [question for question in questions if question.id in drawn]
 
 
 def choose_again(
     session: Session, version: BenchmarkVersion, question_filter: Mapping[str, Any]
 ) -> tuple[list[Question], dict[str, Any]]:
-    """Choose the questions of a stored specification's filter again; return the same as `choose_questions`."""
+    """Return the questions that a stored specification's filter keeps, and the filter, like `choose_questions`."""
     sample = question_filter.get("sample") or {}
     return choose_questions(
         session,
@@ -390,11 +390,11 @@ def store_variants(session: Session, variant_set: VariantSet, names: dict[int, d
 
     names: by number of options and ordinal.
     """
-    known = set(session.scalars(select(Variant.n_options).where(Variant.variant_set_id == variant_set.id)))
+    stored = set(session.scalars(select(Variant.n_options).where(Variant.variant_set_id == variant_set.id)))
     rows = [
         {"variant_set_id": variant_set.id, "n_options": n_options, "ordinal": ordinal, "name": name}
         for n_options, listed in names.items()
-        if n_options not in known
+        if n_options not in stored
         for ordinal, name in listed.items()
     ]
     if rows:

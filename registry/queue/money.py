@@ -41,7 +41,7 @@ class Service:
 def service_of(kind: str, location: str | None, name: str | None, settings: Settings) -> Service | None:
     """Return the provider's service of a model revision; None if no provider serves it.
 
-    kind, location, name: the revision's, which may be registered or only requested.
+    kind, location and name describe the revision, which may be registered or only requested.
     """
     endpoints = load_endpoints(settings.endpoints)
     if kind != "openai" or not any(endpoint.covers(location or "") for endpoint in endpoints.values()):
@@ -90,8 +90,8 @@ def charge(
 ) -> Charge:
     """Estimate the cost of prompts under a protocol.
 
-    definition: the protocol's, which must generate. measured: mean tokens of earlier answers; None if there are none.
-    texts: a sample of the prompts. prompts: number of all prompts.
+    definition: of a protocol that generates. measured: mean tokens of earlier answers; None if there are none. texts: a
+    sample of the prompts. prompts: number of all prompts.
     """
     listed = load_prices(settings.prices)
     provider = service.endpoint.provider or ""

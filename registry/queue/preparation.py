@@ -18,7 +18,7 @@ MOST_HOSTS: Final = 3
 def next_to_prepare(
     session: Session, worker_id: str, lease_seconds: float, scopes: Sequence[str]
 ) -> ModelRevision | None:
-    """Lease the oldest revision that no worker is preparing to this worker and return it; None if there is none."""
+    """Find the oldest revision that no worker is preparing, and lease it to this worker; None if there is none."""
     free = and_(
         ModelRevision.state == "registered",
         or_(ModelRevision.prepare_until.is_(None), ModelRevision.prepare_until < database_now()),

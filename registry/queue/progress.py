@@ -83,7 +83,7 @@ class Progress:
 
     @property
     def complete(self) -> bool:
-        """Return whether it is sealed."""
+        """Return whether the evaluation is sealed."""
         return self.state == "complete"
 
     @property
@@ -300,7 +300,7 @@ def _note(progress: Progress, *, helped: bool, doing: str = "") -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration in its two largest units, such as `2 h 05 min`."""
+    """Format a duration for people, such as `45 s`, `7 min` or `2 h 05 min`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

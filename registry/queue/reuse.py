@@ -47,11 +47,11 @@ def reusable(
     evaluation = session.get_one(Evaluation, evaluation_id)
     if evaluation.replicate != 0:
         return {}
-    of_question: dict[int, list[int]] = {}
+    places_by_question: dict[int, list[int]] = {}
     for place, item in enumerate(prompts):
-        of_question.setdefault(item.question_id, []).append(place)
+        places_by_question.setdefault(item.question_id, []).append(place)
     results: dict[tuple[int, str], Reused] = {}
-    ids = list(of_question)
+    ids = list(places_by_question)
     same_conditions = (
         Evaluation.model_revision_id == evaluation.model_revision_id,
         Evaluation.protocol_id == evaluation.protocol_id,
@@ -104,7 +104,7 @@ def reusable(
                 result = Reused(tuple(row.label_logprobs), row.evaluation_id, row.variant, seal)
                 results.setdefault((row.question_id, row.prompt_digest), result)
     by_place = {}
-    for question_id, places in of_question.items():
+    for question_id, places in places_by_question.items():
         for place in places:
             item = prompts[place]
             reused = results.get((question_id, item.prompt.digest))

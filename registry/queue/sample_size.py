@@ -112,8 +112,8 @@ def _variance(
         question = EvaluationQuestion
         ids = session.scalars(select(question.question_id).where(question.evaluation_id == evaluation.id)).all()
         values = question_values(session, evaluation.id, ids, (metric,))[metric]
-        known = values[~np.isnan(values)]
+        defined = values[~np.isnan(values)]
         # If a pilot's values are all equal, its variance of 0 is unusable.
-        if known.size >= MINIMUM_QUESTIONS and known.var() > 0:
-            return float(known.var()), evaluation.id
+        if defined.size >= MINIMUM_QUESTIONS and defined.var() > 0:
+            return float(defined.var()), evaluation.id
     return WORST_VARIANCE, None

@@ -18,7 +18,7 @@ def rows_of(prompts: Sequence[ShardPrompt], logprobs: Sequence[Sequence[float | 
     that differs only in leaving it out.
     """
     complete = [_all_known(values) for values in logprobs]
-    without = {
+    without_question = {
         (item.question_id, item.variant.with_question()): values
         for item, values in zip(prompts, complete, strict=True)
         if not item.variant.question_shown
@@ -31,14 +31,14 @@ def rows_of(prompts: Sequence[ShardPrompt], logprobs: Sequence[Sequence[float | 
             rows.append(item.build_stated_row(position) | {"tied": tied})
         else:
             pair = (item.question_id, item.variant.with_question())
-            counterpart = without.get(pair) if item.variant.question_shown else None
+            counterpart = without_question.get(pair) if item.variant.question_shown else None
             rows.append(item.row(values, counterpart))
     return rows
 
 
 def _all_known(values: Sequence[float | None]) -> list[float] | None:
-    known = [value for value in values if value is not None]
-    return known if len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return numbers if len(numbers) == len(values) else None
 
 
 def shard_prompts(session: Session, shard_id: int) -> list[ShardPrompt]:

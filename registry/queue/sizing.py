@@ -127,7 +127,7 @@ def _join(session: Session, shard: Shard, target: float) -> None:
 
 
 def _cut(session: Session, shard: Shard, target: float) -> None:
-    """Cut a shard after `target` prompts, but not before its second question; queue the rest as a new shard."""
+    """Cut a shard to about `target` prompts, at least one question, and queue the rest as a new shard."""
     questions = session.execute(
         select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants)
         .join(Question, Question.id == EvaluationQuestion.question_id)
@@ -136,11 +136,11 @@ def _cut(session: Session, shard: Shard, target: float) -> None:
     ).all()
     if sum(row.n_variants for row in questions) != shard.prompts:
         return  # the shard contains only some variants of its questions
-    kept = 0
+    prompts = 0
     for place, row in enumerate(questions):
-        if place and kept + row.n_variants > target:
+        if place and prompts + row.n_variants > target:
             break
-        kept += row.n_variants
+        prompts += row.n_variants
     else:
         return
     # Assigning an ordinal needs the evaluation's lock; a worker that finds it locked takes the shard as it is.
@@ -148,9 +148,11 @@ def _cut(session: Session, shard: Shard, target: float) -> None:
     if session.scalar(lock.with_for_update(skip_locked=True, key_share=True)) is None:
         return
     last = session.scalar(select(func.max(Shard.ordinal)).where(Shard.evaluation_id == shard.evaluation_id)) or 0
-    rest = Shard(evaluation_id=shard.evaluation_id, ordinal=last + 1, queue=shard.queue, prompts=shard.prompts - kept)
+    rest = Shard(
+        evaluation_id=shard.evaluation_id, ordinal=last + 1, queue=shard.queue, prompts=shard.prompts - prompts
+    )
     session.add(rest)
-    shard.prompts = kept
+    shard.prompts = prompts
     session.flush()
     session.execute(
         update(EvaluationQuestion)

@@ -44,7 +44,7 @@ LEVEL_DIGITS: Final = 7
 WHOLE: Final = 2.0**26
 """Values are split into a multiple of 1/WHOLE and a rest, so that all machines compute the same sums.
 
-The multiples add up exactly in any order, and the rests do except for 2⁻⁸⁰.
+The multiples add up exactly in any order, and so do the rests, up to an error of 2⁻⁸⁰.
 """
 DRAWS_AT_ONCE: Final = 2_000_000
 """Draws of questions that are in memory together, about 60 MB. It never changes a result."""
@@ -160,8 +160,8 @@ def resample_means(
     chunks = []
     for drawn in _draws(len(factors), resamples, seed):
         counts = np.empty(drawn.shape)
-        for row, of_row in zip(counts, drawn, strict=True):
-            row[:] = np.bincount(of_row, minlength=len(factors))
+        for row, drawn_questions in zip(counts, drawn, strict=True):
+            row[:] = np.bincount(drawn_questions, minlength=len(factors))
         sums = counts @ factors
         sums[:, split] += sums[:, counted:]
         with np.errstate(invalid="ignore"):  # 0/0: no defined question was drawn

@@ -19,7 +19,7 @@ DIGITS: Final = 12
 EXACT_PAIRS: Final = 50
 """Most pairs for which Wilcoxon's distribution is counted exactly, not approximated."""
 SMALLEST_VARIANCE: Final = 1e-12
-"""Smallest variance that another may be divided by."""
+"""Smallest variance that is used as a denominator."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
 
     _check_lengths(first, second)
     pairs = list(zip(first, second, strict=True))
-    only_first = sum(bool(one) and not other for one, other in pairs)
-    only_second = sum(bool(other) and not one for one, other in pairs)
+    only_first = sum(bool(first_right) and not second_right for first_right, second_right in pairs)
+    only_second = sum(bool(second_right) and not first_right for first_right, second_right in pairs)
     differing = only_first + only_second
     p_value = float(binomtest(only_first, differing).pvalue) if differing else 1.0
     even = only_first == only_second

@@ -1,7 +1,7 @@
 """Exact binomial tails, and intervals of shares from them.
 
-In plain Python, since programs that start quickly use them. Source: Clopper and Pearson, *The Use of Confidence or
-Fiducial Limits Illustrated in the Case of the Binomial* (1934).
+They are written in plain Python, since commands that start quickly use them. Source: Clopper and Pearson, *The Use of
+Confidence or Fiducial Limits Illustrated in the Case of the Binomial* (1934).
 """
 
 from math import exp, lgamma, log

@@ -230,10 +230,10 @@ def _sum_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence
     models = values[0].shape[1]
     difference, variance, squares, slack = np.zeros((4, models, models))
     for task_times, answers, factor in zip(times, values, factors, strict=True):
-        known = ~np.isnan(answers)
-        right = np.where(known, answers, 0.0)
-        only_first = right.T @ (known - right)
-        questions = known.astype(np.float64).T @ known
+        defined = ~np.isnan(answers)
+        right = np.where(defined, answers, 0.0)
+        only_first = right.T @ (defined - right)
+        questions = defined.astype(np.float64).T @ defined
         off, error, own = adjust(only_first, only_first.T, questions)
         difference += task_times * off
         at_most = (task_times * factor) ** 2 / (questions + 2)
@@ -305,11 +305,11 @@ def _sum_measured_tasks(
     # A task's variance is a + b h², and h² is known at the end: so sums of a, b, a², ab and b² are kept.
     difference, total, fourth, one, other, one_one, one_other, other_other = np.zeros((8, models, models))
     for times_task, factor, answers in zip(times, factors, values, strict=True):
-        known = ~np.isnan(answers)
-        weights = known.astype(np.float64)
+        defined = ~np.isnan(answers)
+        weights = defined.astype(np.float64)
         # Centre on each question's mean: differences do not depend on it, but rounding does.
-        middle = np.where(known, answers, 0.0).sum(axis=1) / np.maximum(1.0, weights.sum(axis=1))
-        x = np.where(known, answers - middle[:, np.newaxis], 0.0)
+        middle = np.where(defined, answers, 0.0).sum(axis=1) / np.maximum(1.0, weights.sum(axis=1))
+        x = np.where(defined, answers - middle[:, np.newaxis], 0.0)
         x2 = x**2
         n = weights.T @ weights
         sums, powers, products = x.T @ weights, x2.T @ weights, x.T @ x
@@ -350,12 +350,12 @@ def _sum_whole_measured_tasks(
     share, ones = np.zeros(models), np.ones(models)
     constant = other = other_other = 0.0
     centred, products = [], []
-    for of_task, factor, answers in zip(times, factors, values, strict=True):
-        n, scale = len(answers), (of_task * factor) ** 2
+    for times_task, factor, answers in zip(times, factors, values, strict=True):
+        n, scale = len(answers), (times_task * factor) ** 2
         x = answers - answers.sum(axis=1, keepdims=True) / models
         centred.append(x)
         sums = x.sum(axis=0) / (n + 2)
-        share += of_task * sums
+        share += times_task * sums
         if n < DIFFERING and len(values) > 1:
             constant += scale * largest**2 / (n + 2)
             continue

@@ -29,7 +29,7 @@ Pairs = NDArray[np.bool_]
 Ratios = NDArray[np.float32]
 
 MODELS_IN_BLOCKS: Final = 64
-"""Number of models from which on they are compared in blocks."""
+"""Families with this many models or more are compared in blocks."""
 MODELS_OF_A_BLOCK: Final = 16
 LOOKED_AT_ONCE: Final = 2_048
 """Pairs of blocks that are examined together. It never changes a result."""
@@ -41,7 +41,7 @@ MOST_KEPT: Final = 1_000_000
 SINGLE_MISSES: Final = 1 / 500
 """Largest error of a difference's third moment in single precision, as a share of both models' spreads cubed."""
 AT_ONCE: Final = 64
-"""Pairs with a nearly too large third moment that are computed exactly together. It never changes a result."""
+"""Pairs near the limit of skewness whose third moments are computed exactly together. It never changes a result."""
 NO_SPREAD: Final = 1e-9
 """A variance of a difference below this share of both models' variances is only rounding error."""
 
@@ -91,16 +91,16 @@ class Comparisons:
         are equal; `told_apart` also decides which is better. Near the limit the two can disagree.
         """
         sizes = np.abs(self.ratios[first, second])
-        own = _p_values(sizes, self.questions)
+        uncorrected = _p_values(sizes, self.questions)
         tested = np.sort(-np.abs(self.ratios[np.triu(~np.isnan(self.ratios), 1)]))
-        corrected = np.minimum(1, own * (tested.size - np.searchsorted(tested, -sizes)))
+        corrected = np.minimum(1, uncorrected * (tested.size - np.searchsorted(tested, -sizes)))
         # A pair's corrected p-value is at least that of every smaller p-value; pairs with a value of 1 need no check.
         if (below := corrected < 1).any():
             until = np.searchsorted(tested, -sizes[below], side="right")
             smallest = _p_values(tested[: until.max()], self.questions)
             raised = smallest * np.arange(tested.size, tested.size - smallest.size, -1)
             corrected[below] = np.minimum(1, np.maximum.accumulate(raised)[until - 1])
-        return own, corrected
+        return uncorrected, corrected
 
 
 def holm(p_values: Floats) -> Floats:
@@ -241,10 +241,10 @@ def _spread(deviations: Floats, *, skewed: bool) -> tuple[Floats, Pairs]:
         third = np.abs(np.subtract.outer(np.diag(mixed), np.diag(mixed)) - 3 * mixed + 3 * mixed.T)
         limit = LARGEST_SKEWNESS * variance * spread
         cubes = variances**1.5 * SINGLE_MISSES
-        one, other = np.nonzero(np.triu(np.abs(third - limit) <= np.add.outer(cubes, cubes), 1))
+        first, second = np.nonzero(np.triu(np.abs(third - limit) <= np.add.outer(cubes, cubes), 1))
         compared = (third <= limit) | (spread == 0)
-        for start in range(0, one.size, AT_ONCE):
-            pair = one[start : start + AT_ONCE], other[start : start + AT_ONCE]
+        for start in range(0, first.size, AT_ONCE):
+            pair = first[start : start + AT_ONCE], second[start : start + AT_ONCE]
             differences = deviations[pair[0]] - deviations[pair[1]]
             exact = np.abs(np.einsum("pr,pr,pr->p", differences, differences, differences)) / resamples
             compared[pair] = compared[pair[::-1]] = (exact <= limit[pair]) | (spread[pair] == 0)
@@ -276,7 +276,7 @@ def _step_down(
 ) -> tuple[Pairs, float | None]:
     """Return which hypotheses, "the row is no better than the column", are rejected, and the first critical value.
 
-    critical_value: from the pairs that are left, `_upper_quantile` of the largest ratio in each resample.
+    critical_value: returns, for the pairs that are left, `_upper_quantile` of the largest ratio in each resample.
     """
     rejected = tested & np.isposinf(family.ratios)
     left = tested & (family.spread > 0)
@@ -384,7 +384,7 @@ class _Blocks:
         )
         nearly = _upper_quantile(maxima)
         floor = np.float32(nearly - SLIGHTLY * abs(nearly))
-        kept: list[tuple[NDArray[Any], ...]] = []
+        stored: list[tuple[NDArray[Any], ...]] = []
         number = 0
         for block in range(shape[0]):
             limits = _limits(self.high[block], self.low, heaviest[block][:, None])
@@ -398,9 +398,9 @@ class _Blocks:
                 number += which.size
                 if number <= MOST_KEPT:
                     models = self.order[block, one], self.order[other[which], two]
-                    kept.append((at[which], *models, found[which, one, two]))
+                    stored.append((at[which], *models, found[which, one, two]))
         if number <= MOST_KEPT:
-            self.floor, self.above = float(floor), tuple(map(np.concatenate, zip(*kept, strict=True)))
+            self.floor, self.above = float(floor), tuple(map(np.concatenate, zip(*stored, strict=True)))
         return _upper_quantile(maxima)
 
 

@@ -33,7 +33,7 @@ def adversarial_effects(session: Session, evaluation_id: int) -> list[Adversaria
     for name, option in number_inserted(KIND).items():
         # Variant k, before repeats, shows the k-th inserted option, −k; variant 0 is the original.
         altered = -option * times
-        pairs = [(shown[0], shown[altered]) for shown in outcomes.values() if shown.keys() >= {0, altered}]
+        pairs = [(variants[0], variants[altered]) for variants in outcomes.values() if variants.keys() >= {0, altered}]
         effects += [adversarial_effect(name, pairs, scoring) for scoring in SCORINGS]
     return effects
 

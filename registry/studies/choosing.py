@@ -10,12 +10,12 @@ T = TypeVar("T")
 
 def part_label(question_filter: Mapping[str, Any]) -> str:
     """Return the filter of questions as text behind the benchmark's name; empty if all were evaluated."""
-    kept = {
+    filters = {
         key: ", ".join(map(str, value)) if isinstance(value, list) else value
         for key, value in sorted(question_filter.items())
         if value is not None and key != "sample"
     }
-    parts = [f"{key} {value}" for key, value in kept.items()]
+    parts = [f"{key} {value}" for key, value in filters.items()]
     if (sample := question_filter.get("sample")) is not None:
         parts.append(f"a sample of {sample['questions']} of {sample['of']}, seed {sample['seed']}")
     return f" ({'; '.join(parts)})" if parts else ""

@@ -254,8 +254,8 @@ def metric_differences(
     entries: dict[str, dict[str, Any]] = {}
     columns: dict[str, list[Array]] = {}
     pairs: dict[str, Paired] = {}
-    of_two_means = [name for name in FUNCTIONS_OF_TWO_MEANS if first.keys() >= {*base_metrics(name)}]
-    for name in [*first, *of_two_means]:
+    functions_of_two = [name for name in FUNCTIONS_OF_TWO_MEANS if first.keys() >= {*base_metrics(name)}]
+    for name in [*first, *functions_of_two]:
         sides = [[side[part] for part in base_metrics(name)] for side in (first, second)]
         defined = ~np.isnan(np.stack(sides[0] + sides[1])).any(axis=0)
         first_values, second_values = ([np.where(defined, column, np.nan) for column in side] for side in sides)
@@ -321,7 +321,7 @@ def _difference_samples(name: str, columns: Sequence[Array], samples: Array) -> 
 
 
 def _differing(session: Session, ids: Sequence[int], values: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """List the questions that only one model has right: in every order, or without worst accuracy in the original."""
+    """List the questions that only one model has right: in every order, or if unknown, in the original order."""
     metric = next(
         (
             name

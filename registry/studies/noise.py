@@ -204,9 +204,9 @@ def _candidates(session: Session, evaluation_id: int) -> list[Members]:
             key_of_own = key
             if member.seal is None:
                 return []
-    own = groups.pop(key_of_own)
+    own_group = groups.pop(key_of_own)
     others = sorted(groups.values(), key=lambda members: -max(member.id for member in members))
-    return _drop_copies(session, evaluation_id, [own, *others])
+    return _drop_copies(session, evaluation_id, [own_group, *others])
 
 
 def _drop_copies(session: Session, evaluation_id: int, groups: Sequence[Sequence[Member]]) -> list[Members]:

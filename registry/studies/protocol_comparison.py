@@ -125,11 +125,11 @@ def _shift(pairs: Iterable[Pair], metric: str) -> dict[str, Any]:
     }
 
 
-def _agreement(one: Iterable[Pair], other: Iterable[Pair]) -> dict[str, Any]:
+def _agreement(first_benchmark: Iterable[Pair], second_benchmark: Iterable[Pair]) -> dict[str, Any]:
     """Return how similarly two benchmarks rank the models that have a mean accuracy under both protocols on each."""
     ones, others = (
         {pair.model: values for pair in pairs if (values := _both(pair, "accuracy_mean_all")) is not None}
-        for pairs in (one, other)
+        for pairs in (first_benchmark, second_benchmark)
     )
     shared = [model for model in ones if model in others]
 
@@ -148,7 +148,7 @@ def _agreement(one: Iterable[Pair], other: Iterable[Pair]) -> dict[str, Any]:
 
 
 def parse_protocol(reference: str) -> tuple[str, int]:
-    """Parse `NAME` or `NAME:SHOTS` into (name, shots); without SHOTS they are 0, as everywhere. Raises UsageError."""
+    """Parse `NAME` or `NAME:SHOTS` into (name, shots); SHOTS is 0 by default. Raises UsageError if it is invalid."""
     name, colon, shots = reference.partition(":")
     if not name or (colon and not (shots.isascii() and shots.isdecimal())):
         raise UsageError(f"protocol {reference!r}: write NAME or NAME:SHOTS, such as symbols:5")
@@ -186,12 +186,12 @@ def compare_protocols(
     if not evaluations:
         raise NotFoundError(_nothing_to_compare(session, names, definition.name, digest))
     lacks = "has not been evaluated under both protocols"
-    of_chosen_models = choose_labelled(list(evaluations.items()), lambda item: item[0][0], models, "model", lacks)
-    kept = dict(choose_labelled(of_chosen_models, lambda item: item[0][1], benchmarks, "benchmark", lacks))
-    values = _values(session, [evaluation_id for pair in kept.values() for evaluation_id in pair])
+    with_models = choose_labelled(list(evaluations.items()), lambda item: item[0][0], models, "model", lacks)
+    chosen = dict(choose_labelled(with_models, lambda item: item[0][1], benchmarks, "benchmark", lacks))
+    values = _values(session, [evaluation_id for pair in chosen.values() for evaluation_id in pair])
     pairs = [
-        Pair(model, benchmark, values[one], values[other], (one, other))
-        for (model, benchmark), (one, other) in sorted(kept.items())
+        Pair(model, benchmark, values[first_id], values[second_id], (first_id, second_id))
+        for (model, benchmark), (first_id, second_id) in sorted(chosen.items())
     ]
     return {"first": names[0], "second": names[1], "variants": definition.name, **compare(pairs)}
 
@@ -231,9 +231,9 @@ def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequen
         newest.setdefault(key, {})[row.protocol_id] = row.id
     first, second = protocol_ids
     return {
-        key: (under[first], under[second])
-        for key, under in newest.items()
-        if first is not None and second is not None and first in under and second in under
+        key: (by_protocol[first], by_protocol[second])
+        for key, by_protocol in newest.items()
+        if first is not None and second is not None and first in by_protocol and second in by_protocol
     }
 
 

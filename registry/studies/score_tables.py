@@ -157,14 +157,14 @@ def _read_long(path: Path, delimiter: str, model: str, question: str, score: str
 
 def _read_wide(path: Path, delimiter: str, headings: Sequence[str]) -> tuple["pd.DataFrame", tuple[str, ...]]:
     derived = tuple(heading for heading in headings[1:] if heading.strip().casefold() in DERIVED)
-    kept = [heading for heading in headings if heading not in derived]
+    used = [heading for heading in headings if heading not in derived]
     frame = _read(
         path,
         delimiter,
         dtype={headings[0]: str},
-        na_values={heading: list(MISSING) for heading in kept[1:]},
+        na_values={heading: list(MISSING) for heading in used[1:]},
         low_memory=False,
-    ).set_index(headings[0])[kept[1:]]
+    ).set_index(headings[0])[used[1:]]
     twice = frame.index[frame.index.duplicated()]
     if len(twice):
         _reject(path, f"{headings[0]} {twice[0]!r} has two rows; keep one")
@@ -211,8 +211,12 @@ def _keep_complete(path: Path, table: "pd.DataFrame", derived: tuple[str, ...]) 
     fewest = models[int(lacking.sum(axis=0).argmax())] if lacking.any() else None
     if not has_all.any():
         _reject(path, f"no question has a score of every model; leave out models with few scores, such as {fewest!r}")
-    kept = tuple(question for question, complete in zip(questions, has_all.tolist(), strict=True) if complete)
-    return Scores(models, kept, values[has_all], len(questions) - len(kept), fewest, derived)
+    complete_questions = tuple(
+        question for question, complete in zip(questions, has_all.tolist(), strict=True) if complete
+    )
+    return Scores(
+        models, complete_questions, values[has_all], len(questions) - len(complete_questions), fewest, derived
+    )
 
 
 def _join_headings(headings: Sequence[str]) -> str:
@@ -245,7 +249,7 @@ def rank_scores(scores: Scores) -> dict[str, Any]:
             "rank": rank,
             "rank_interval": list(rank_interval),
             "tier": None if tier is None else tier.number,
-            "tied_with": [scores.models[other] for other in np.flatnonzero(~distinguished[place]) if other != place],
+            "tied_with": [scores.models[rival] for rival in np.flatnonzero(~distinguished[place]) if rival != place],
         }
         for place, (model, mean, interval, rank, rank_interval, tier) in enumerate(
             zip(

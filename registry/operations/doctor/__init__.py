@@ -58,7 +58,7 @@ CHECKS: Final = (
 
 
 FAR_SECONDS: Final = 5.0
-"""Seconds for all checks of other hosts together."""
+"""Time limit for all checks of other hosts together."""
 
 
 def examine(context: Context, checks: Iterable[Check] = CHECKS) -> Iterator[Finding]:

@@ -116,8 +116,8 @@ REMEDIES: Final = {
 def remedy_of(error: str) -> str:
     """Return the remedy for an error with which a database cannot be used."""
     for pattern, remedy in REMEDIES.items():
-        if found := re.search(pattern, error, re.IGNORECASE):
-            return remedy.format(**found.groupdict())
+        if match := re.search(pattern, error, re.IGNORECASE):
+            return remedy.format(**match.groupdict())
     return f"start it, and check URL, password and certificates in {URL}"
 
 
@@ -181,8 +181,8 @@ def revision(context: Context) -> Outcome:
             f"install Shuffleboard {origin.version} or newer",
         )
     if at == history.head():
-        if other := history.not_todays(context.engine):
-            return problem(f"other views or triggers than this code's: {history.join_names(other)}", _UPGRADE)
+        if changed := history.not_todays(context.engine):
+            return problem(f"other views or triggers than this code's: {history.join_names(changed)}", _UPGRADE)
         return ok(f"revision {at}, the newest")
     waiting = migrate.pending(at)
     if waiting:
@@ -271,16 +271,16 @@ def rights(context: Context) -> Outcome:
     owners = dict(
         rows_of(context, "SELECT tablename, tableowner FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename")
     )
-    own = [table for table, owner in owners.items() if owner == user]
+    owned = [table for table, owner in owners.items() if owner == user]
     remedy = (
         f"run `{propose('db roles')}` as a superuser, and set SHUFFLEBOARD_DATABASE_URL of website and workers to the "
         f"role {RoleNames().app}"
     )
-    if superuser or len(own) == len(owners):
+    if superuser or len(owned) == len(owners):
         what = "a superuser" if superuser else "the owner of every table"
         return warning(f"{user} is {what}, and could disable what protects sealed rows", remedy)
-    if own:
-        return problem(f"{user} owns {', '.join(own)}, and could disable what protects their rows", remedy)
+    if owned:
+        return problem(f"{user} owns {', '.join(owned)}, and could disable what protects their rows", remedy)
     query = (
         "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND (pg_has_role(tableowner, 'MEMBER') "
         "OR has_table_privilege(quote_ident(schemaname) || '.' || quote_ident(tablename), 'TRUNCATE, TRIGGER')) "
@@ -434,12 +434,12 @@ def database_space(context: Context) -> Outcome:
 def disk_space(context: Context, folder: Path, contents: str) -> Outcome:
     """Check the free space on the disk of a folder."""
     free = disk_usage(folder).free
-    found = f"{contents}; {free / GIB:.1f} GiB are free on the disk of {folder}"
+    state = f"{contents}; {free / GIB:.1f} GiB are free on the disk of {folder}"
     least = context.limits.free_bytes
     remedy = "free space or move it to a larger disk: work stops while nothing can be written"
     if free < least:
-        return problem(found, remedy)
-    return warning(found, remedy) if free < 5 * least else ok(found)
+        return problem(state, remedy)
+    return warning(state, remedy) if free < 5 * least else ok(state)
 
 
 def connections(context: Context) -> Outcome:
@@ -447,18 +447,18 @@ def connections(context: Context) -> Outcome:
     used, most = rows_of(
         context, "SELECT (SELECT count(*) FROM pg_stat_activity), current_setting('max_connections')::integer"
     )[0]
-    found = f"{used} of {most} connections"
+    state = f"{used} of {most} connections"
     remedy = "raise max_connections, or use a connection pooler"
     if used > context.limits.connections * most:
-        return warning(found, remedy)
+        return warning(state, remedy)
     if is_pooled(context.engine):
-        return ok(f"{found}, through a pooler")
+        return ok(f"{state}, through a pooler")
     with read_session(context.engine) as session:
         live = live_workers(session)
     needed = OF_A_WORKER * live + OF_A_WEBSITE + OF_OTHERS
     if needed > most:
-        return warning(f"{found}; {live} live workers, a website and its readers may need {needed}", remedy)
-    return ok(found)
+        return warning(f"{state}; {live} live workers, a website and its readers may need {needed}", remedy)
+    return ok(state)
 
 
 def statistics(context: Context) -> Outcome:

@@ -70,7 +70,7 @@ def warning(found: str, remedy: str) -> Outcome:
 
 
 def problem(found: str, remedy: str) -> Outcome:
-    """Return the outcome for something that does not work, or does not protect."""
+    """Return the outcome for something that does not work, or is not safe."""
     return Outcome("problem", found, remedy)
 
 

@@ -97,11 +97,11 @@ def models(context: Context) -> Outcome:
             faults.append(f"{row.name} revision {row.number}: {error}")
     if not faults:
         return ok(f"{len(revisions)} of local files, all present")
-    found = "; ".join(faults[:3]) + (f"; {len(faults) - 3} more" if len(faults) > 3 else "")
+    listed = "; ".join(faults[:3]) + (f"; {len(faults) - 3} more" if len(faults) > 3 else "")
     remedy = "put the files back, on a path that every worker's host can read"
     if hosts and socket.gethostname() not in hosts:
-        return warning(f"not on this host: {found}", f"if workers cannot read them either, {remedy}")
-    return problem(found, remedy)
+        return warning(f"not on this host: {listed}", f"if workers cannot read them either, {remedy}")
+    return problem(listed, remedy)
 
 
 def _find_cut_off(folder: Path) -> Iterator[str]:
@@ -134,22 +134,22 @@ def accelerator(_context: Context) -> Outcome:
     )
     if not listed:
         return warning("nvidia-smi is installed but lists no GPU", "check the driver: run nvidia-smi")
-    found = "; ".join(listed.splitlines())
+    state = "; ".join(listed.splitlines())
     slices = re.findall(r"MIG (\S+) .*(MIG-[^)\s]+)", _run_program([program, "-L"]))
     if slices:
         named = ", ".join(f"{size} {name}" for size, name in slices)
-        found += f"; MIG slices, a worker for each, which CUDA_VISIBLE_DEVICES names: {named}"
+        state += f"; MIG slices, a worker for each, which CUDA_VISIBLE_DEVICES names: {named}"
     if find_spec("torch") is None:
-        return ok(f"{found}; torch is not installed here")
+        return ok(f"{state}; torch is not installed here")
     # Run torch in its own process: it takes seconds and memory, and a broken driver may end the process.
     output = _run_program([sys.executable, "-c", "import torch; print(torch.cuda.device_count(), torch.__version__)"])
     count, _, version = output.partition(" ")
     if count in ("", "0"):
         return warning(
-            f"{found}; torch {version or '(which fails to load)'} sees none of them",
+            f"{state}; torch {version or '(which fails to load)'} sees none of them",
             "install a CUDA build of torch that the driver supports: see the README",
         )
-    return ok(f"{found}; torch {version} sees {count}; {_engine()}")
+    return ok(f"{state}; torch {version} sees {count}; {_engine()}")
 
 
 def _engine() -> str:

@@ -50,11 +50,11 @@ def workers(context: Context) -> Outcome:
     )
     if not live and _is_waiting(context):
         return problem("none is alive, but work is waiting", START)
-    found = f"{len(live)} alive" + (f" ({_join_some([f'{row.device} on {row.host}' for row in live])})" if live else "")
+    state = f"{len(live)} alive" + (f" ({_join_some([f'{row.device} on {row.host}' for row in live])})" if live else "")
     if silent:
         gone = _join_some([f"process {row.pid} on {row.host} since {row.last_seen:%H:%M} UTC" for row in silent])
-        return warning(f"{found}; disappeared without signing off: {gone}", "check its log, and start it again")
-    return ok(found)
+        return warning(f"{state}; disappeared without signing off: {gone}", "check its log, and start it again")
+    return ok(state)
 
 
 def queues(context: Context) -> Outcome:
@@ -179,11 +179,11 @@ def sealing(context: Context) -> Outcome:
         alive = claims.live_workers(session)
     if not ready:
         return ok("everything that is scored is sealed")
-    found = f"scored and not sealed: {_join_some([f'evaluation {number}' for number in ready])}"
+    state = f"scored and not sealed: {_join_some([f'evaluation {number}' for number in ready])}"
     if alive:
         return warning(
-            found,
+            state,
             f"wait for {context.settings.reconcile_seconds:g} s (SHUFFLEBOARD_RECONCILE_SECONDS); if that does not "
             "help, look for seal_refused in the workers' logs",
         )
-    return problem(found, f"no worker is alive that could seal them; {START}")
+    return problem(state, f"no worker is alive that could seal them; {START}")

@@ -1,4 +1,4 @@
-"""Checks of other services than the database: the broker, the clocks, and the servers of models."""
+"""Checks of services other than the database: the broker, the clocks, and the servers of models."""
 
 import os
 import socket
@@ -48,7 +48,7 @@ def broker(context: Context) -> Outcome:
     """Check that Redis answers, takes messages, and keeps them."""
     if not context.settings.broker_url:
         return ok("none is set: workers poll the database")
-    shown = broker_shown(context.settings)
+    address = broker_shown(context.settings)
     try:
         with _broker(context) as client:
             facts: Any = client.info()
@@ -57,50 +57,50 @@ def broker(context: Context) -> Outcome:
         return problem(str(error), "correct SHUFFLEBOARD_BROKER_URL for every process; no worker starts before")
     except (RedisError, OSError) as error:
         return problem(
-            f"{shown} does not answer ({_one_line(error)})",
+            f"{address} does not answer ({_one_line(error)})",
             "start Redis, and check URL, password and certificates in SHUFFLEBOARD_BROKER_URL; until then workers "
             "poll the database",
         )
-    found = f"Redis {facts['redis_version']} at {shown}, {facts['used_memory_human']}"
+    state = f"Redis {facts['redis_version']} at {address}, {facts['used_memory_human']}"
     used, bound = facts["used_memory"], facts.get("maxmemory", 0)
     if bound:
-        found += f" of {facts['maxmemory_human']}"
+        state += f" of {facts['maxmemory_human']}"
     policy, clients = facts.get("maxmemory_policy", "noeviction"), facts.get("maxclients", 0)
     if facts.get("role") == "slave":
         primary = f"{facts.get('master_host')}:{facts.get('master_port')}"
         return problem(
-            f"{found}; a replica of {primary}, which takes no messages",
+            f"{state}; a replica of {primary}, which takes no messages",
             "set SHUFFLEBOARD_BROKER_URL to an address that always leads to the primary; until then workers poll the "
             "database",
         )
     if bound and policy == "noeviction" and used >= bound:
         return problem(
-            f"{found}; its memory is full, so it refuses messages", f"{ROOM}; until then workers poll the database"
+            f"{state}; its memory is full, so it refuses messages", f"{ROOM}; until then workers poll the database"
         )
     if facts.get("rdb_last_bgsave_status") == "err" or facts.get("aof_last_write_status") == "err":
         return warning(
-            f"{found}; its last save to disk failed, so it refuses messages",
+            f"{state}; its last save to disk failed, so it refuses messages",
             'free space on its disk, or disable saving (save ""): messages need not be persisted',
         )
     if refusal:
         return problem(
-            f"{found}; refuses to write ({refusal})",
+            f"{state}; refuses to write ({refusal})",
             "let this user write (ACL SETUSER), or fix what Redis names; until then workers poll the database",
         )
     if bound and policy != "noeviction":
         return warning(
-            f"{found}; drops messages when its memory is full (maxmemory-policy {policy})",
+            f"{state}; drops messages when its memory is full (maxmemory-policy {policy})",
             "CONFIG SET maxmemory-policy noeviction, also in redis.conf; move other users of this Redis to another "
             "server",
         )
     if bound and used >= FULL * bound:
-        return warning(f"{found}; its memory is nearly full, and it will then refuse messages", ROOM)
+        return warning(f"{state}; its memory is nearly full, and it will then refuse messages", ROOM)
     if clients and facts["connected_clients"] >= context.limits.connections * clients:
         return warning(
-            f"{found}; {facts['connected_clients']} of {clients} connections are taken",
+            f"{state}; {facts['connected_clients']} of {clients} connections are taken",
             "CONFIG SET maxclients 10000, also in redis.conf, or find out who keeps them open: redis-cli CLIENT LIST",
         )
-    return ok(found)
+    return ok(state)
 
 
 def _find_refusal(client: Redis) -> str:
@@ -130,25 +130,25 @@ def archives(context: Context) -> Outcome:
     if store.folder is not None and (fault := _check_folder(context, store.folder)):
         return fault
     with read_session(context.engine) as session:
-        found = strays(session, store)
+        stray = strays(session, store)
         number = session.scalar(select(func.count()).select_from(Archive)) or 0
         opened, unreadable = open_predictions(session, STORE_SECONDS)
-    if found.lost:
+    if stray.lost:
         return problem(
-            f"missing or not whole, and archived: {', '.join(found.lost)}",
+            f"missing or not whole, and archived: {', '.join(stray.lost)}",
             "bring the folders back from a backup, or set SHUFFLEBOARD_ARCHIVES to where they are",
         )
-    if found.missing:
+    if stray.missing:
         return warning(
-            f"missing or not whole: {_join_some(found.missing)}",
+            f"missing or not whole: {_join_some(stray.missing)}",
             "their predictions are in the database too, so `evaluations archive` and the SQL page write them again; if "
             "several hosts serve this registry, set SHUFFLEBOARD_ARCHIVES to a place that all of them reach",
         )
     if unreadable:
         return problem(f"cannot be read: {'; '.join(unreadable[:3])}", "bring them back from a backup, or upgrade")
-    if found.unknown:
+    if stray.unknown:
         return warning(
-            f"folders of no evaluation: {_join_some(found.unknown)}",
+            f"folders of no evaluation: {_join_some(stray.unknown)}",
             "left by a process that was ended, or by another registry; remove them, unless a backup of the database "
             "needs them",
         )
@@ -174,8 +174,8 @@ def _check_folder(context: Context, folder: Path) -> Outcome | None:
         return problem(f"{folder}: cannot be created or written to", remedy)
     if not context.settings.archives and not folder.exists():
         return None  # nobody archives here; the data directory's own check looks at its disk
-    found = disk_space(context, existing, str(folder))
-    return None if found.status == "ok" else found
+    outcome = disk_space(context, existing, str(folder))
+    return None if outcome.status == "ok" else outcome
 
 
 def _remedy_of_store(error: str, store: Store) -> str:
@@ -214,13 +214,13 @@ def clocks(context: Context) -> Outcome:
             offsets["Redis"] = seconds + microseconds / 1e6 - before.timestamp()
         except (RedisError, OSError, UsageError):
             pass  # the broker's own check reports it
-    found = ", ".join(f"{name} {offset:+.1f} s" for name, offset in offsets.items())
+    state = ", ".join(f"{name} {offset:+.1f} s" for name, offset in offsets.items())
     if max(map(abs, offsets.values())) > context.limits.clock_seconds:
         return warning(
-            f"from this host's clock: {found}",
+            f"from this host's clock: {state}",
             "synchronise every host's clock by NTP (timedatectl set-ntp true); leases use only the database's clock",
         )
-    return ok(f"from this host's clock: {found}")
+    return ok(f"from this host's clock: {state}")
 
 
 def endpoints(context: Context) -> Outcome:

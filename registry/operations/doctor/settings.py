@@ -23,15 +23,17 @@ ALSO: Final = frozenset(
 
 
 def names(_context: Context) -> Outcome:
-    """Check that every variable that looks like a setting is one."""
-    known = {f"{ENVIRONMENT}{field.upper()}" for field in Settings.model_fields}
-    known |= {f"{name}_FILE" for name in known} | ALSO
+    """Report environment variables that look like settings but are none."""
+    known_names = {f"{ENVIRONMENT}{field.upper()}" for field in Settings.model_fields}
+    known_names |= {f"{name}_FILE" for name in known_names} | ALSO
     variables = sorted(name for name in os.environ if name.upper().startswith(ENVIRONMENT))
-    unknown = [name for name in variables if name.upper() not in known and not name.startswith(f"{ENVIRONMENT}TEST_")]
+    unknown = [
+        name for name in variables if name.upper() not in known_names and not name.startswith(f"{ENVIRONMENT}TEST_")
+    ]
     if not unknown:
         return ok(f"{len(variables)} are set, and all are known")
     # Compare the names without their common prefix, which would make any two of them similar.
-    ends = sorted(name.removeprefix(ENVIRONMENT) for name in known)
+    ends = sorted(name.removeprefix(ENVIRONMENT) for name in known_names)
     near = [(name, get_close_matches(name.upper().removeprefix(ENVIRONMENT), ends, 1, 0.7)) for name in unknown]
     return warning(
         f"no such setting: {', '.join(unknown)}",

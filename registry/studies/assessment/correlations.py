@@ -216,8 +216,8 @@ def recommend(points: Sequence[Point], cells: Sequence[Cell], target: str, toler
     document["recommended"]["rmse_without_metric"] = {
         name: leave_one_out_error_of_mean([point.targets[name] for point in points]) for name in SINGLE_TARGETS
     }
-    without = document["recommended"]["rmse_without_metric"]
-    document["caveats"] = _caveats(points, chosen, target, costs[chosen.subset], full, without)
+    error_of_mean = document["recommended"]["rmse_without_metric"]
+    document["caveats"] = _caveats(points, chosen, target, costs[chosen.subset], full, error_of_mean)
     return document
 
 
@@ -237,10 +237,10 @@ def _find_best(cells: Sequence[Cell], subset: str, target: str, points: int) -> 
 
     A metric that some points lack is left out, since its R² is over fewer points than that of the others.
     """
-    of_subset = [
+    comparable = [
         cell for cell in cells if cell.subset == subset and cell.points == points and cell.r_squared[target] is not None
     ]
-    return max(of_subset, key=lambda cell: round(_r_squared(cell, target), 9), default=None)
+    return max(comparable, key=lambda cell: round(_r_squared(cell, target), 9), default=None)
 
 
 def _why_not(points: Sequence[Point], candidates: Sequence[Cell], target: str) -> str | None:

@@ -102,11 +102,11 @@ def choose(
 
     Raises NotFoundError, listing the existing names, for a name that no source has.
     """
-    kept = list(sources)
-    wanted = {"benchmark": benchmarks, "model": models, "protocol": [] if protocol is None else [protocol]}
-    for what, names in wanted.items():
-        kept = choose_labelled(kept, attrgetter(what), names, what, "has no sealed evaluation with all orders here")
-    return kept
+    chosen = list(sources)
+    references = {"benchmark": benchmarks, "model": models, "protocol": [] if protocol is None else [protocol]}
+    for what, names in references.items():
+        chosen = choose_labelled(chosen, attrgetter(what), names, what, "has no sealed evaluation with all orders here")
+    return chosen
 
 
 def assess_sources(session: Session, sources: Sequence[Source], tolerance: float = DEFAULT_TOLERANCE) -> dict[str, Any]:

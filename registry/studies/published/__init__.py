@@ -171,8 +171,8 @@ def _registry_metric(row: Mapping[str, Any]) -> tuple[str, int] | None:
         return None
     # NonsenseQA: the column "original" is not the original order (docs/decisions/0010); the difference is taken from
     # it.
-    of_original = row["metric"] in ("original_accuracy", "abs_diff_original_vs_attack")
-    if row["paper"] == "Nowak et al." and row["table"] == "5" and of_original:
+    is_from_original = row["metric"] in ("original_accuracy", "abs_diff_original_vs_attack")
+    if row["paper"] == "Nowak et al." and row["table"] == "5" and is_from_original:
         return None
     return _METRICS.get(row["paper"], {}).get(row["metric"])
 
