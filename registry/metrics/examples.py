@@ -73,7 +73,7 @@ def _build_questions(*variants: str) -> tuple[Outcomes, ...]:
 
 def _repeat_both_orders(*marks: str) -> tuple[Outcomes, ...]:
     """Build questions of two options, each in both orders in turn and then again, from hits (1) and misses (0)."""
-    return tuple(_alternate_orders(question_marks, again=True) for question_marks in marks)
+    return tuple(_alternate_orders(question_marks, repeated=True) for question_marks in marks)
 
 
 FOUR_ORDERS: Final = Dataset(
