@@ -1,7 +1,7 @@
 """Texts that models write, and the answers read from them: every style of thought, every form of answer, and habits.
 
 `readings/corpus.jsonl` has an output per line, as `protocols read` takes them, with the `note`, `position` and `state`
-of a careful human reader. None is read as another answer. `readings/forms.jsonl` has more forms, in 60 languages.
+of a careful human reader. None is read as another answer. `readings/forms.jsonl` has more forms, in 75 languages.
 """
 
 import json

@@ -56,6 +56,8 @@ def divide(output: Output, markers: Markers) -> Divided:
     parts = _divide(output, markers)
     if parts.answer is None:
         return parts
+    if output.finish == "length" and (tag := markers.unclosed(parts.answer)) is not None:
+        return replace(parts, unknown=tag)
     marks = list(markers.unknown(parts.answer))
     if not marks:
         return parts

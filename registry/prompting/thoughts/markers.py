@@ -20,6 +20,7 @@ MAX_MARKER: Final = 100
 """Maximum length of a marker, in characters."""
 
 _SPECIAL: Final = re.compile(r"<\|[^|]*\|>")
+_TAG: Final = re.compile(r"\s*[<＜⟨〈◁《]([^\W\d][\w:.|-]{1,40})[>＞⟩〉▷》]")
 
 Role = Literal["begin", "end", "answer_begin", "answer_end"]
 
@@ -58,13 +59,14 @@ class Markers:
     """All families of markers, the texts that end a turn, and how to recognise unlisted markers.
 
     families: in the order of their files. thinking_words: a text in brackets with one of these words looks like a
-    marker. plain_tokens: special tokens that do not look like one.
+    marker. plain_tokens, plain_tags: special tokens, and tags at the beginning of a text, that do not look like one.
     """
 
     families: tuple[Family, ...]
     turn_ends: tuple[str, ...] = ()
     thinking_words: tuple[str, ...] = ()
     plain_tokens: tuple[str, ...] = ()
+    plain_tags: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -111,6 +113,13 @@ class Markers:
                 end = match.end()
         if len({token for _, token in tokens}) > 1 and text[end:].strip():
             yield from tokens
+
+    def unclosed(self, text: str) -> str | None:
+        """Return the tag that a text begins with and never closes; None without one, and for tags of formatting."""
+        match = _TAG.match(text)
+        if match is None or match[1].lower() in self.plain_tags or f"/{match[1]}" in text:
+            return None
+        return match[0].strip()
 
     def _kind(self, written: str, *, token: bool) -> str:
         lower = written.lower()
@@ -261,6 +270,7 @@ def _read_markers(extra: str) -> Markers:
         tuple(sorted(dict.fromkeys(ends), key=len, reverse=True)),
         tuple(shipped["thinking_words"]),
         tuple(shipped["plain_tokens"]),
+        tuple(shipped["plain_tags"]),
     )
 
 
