@@ -52,7 +52,7 @@ def _two_orders(
 def _alternate_orders(marks: Iterable[str], *, repeated: bool = False) -> Outcomes:
     """Build a question of two options in alternating orders from its hits (1) and misses (0).
 
-    again: whether later variants in the original order count as the original, too.
+    repeated: whether later variants in the original order count as the original, too.
     """
     return [
         VariantOutcome(
