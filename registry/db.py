@@ -1,4 +1,4 @@
-"""The database: engine, column types, and the only session maker.
+"""The database: engines, column types and sessions.
 
 Both engines are first class: PostgreSQL for production, SQLite (WAL) as the default. Differences between
 them live here and in the `.sqlite.sql`/`.postgresql.sql` views, nowhere else.

@@ -10,11 +10,11 @@ ShuffleboardError
 ├── ProtocolError       an unknown protocol, or one that does not fit the benchmark
 ├── MetricInputError    arguments to a metric that contradict each other
 ├── ScoringError        a prompt that cannot be scored
-├── QueueError          work that may not be moved to the asked-for state
+├── QueueError          work that cannot be moved to the requested state
 ├── SealError           an attempt to change sealed results, or results that do not match their seal
 ├── ArchivedError       an evaluation whose predictions must be restored first
 ├── ArchiveError        an archived evaluation whose file is missing or damaged
-├── AuthenticationError an invalid password or token, or nobody signed in where an account is needed
+├── AuthenticationError an invalid password or token, or nobody is signed in and an account is needed
 ├── ForbiddenError      a caller who may not do what was requested
 ├── QueryRefusedError   a query of the SQL page that is not run, or that the database or a limit ended
 ├── OverLimitError      work that took more time or memory than it may
@@ -65,7 +65,7 @@ class UsageError(ShuffleboardError):
 
 
 class NotFoundError(ShuffleboardError):
-    """The registry has nothing of that name."""
+    """The registry does not contain the requested model, benchmark, evaluation or other object."""
 
 
 class IngestError(ShuffleboardError):
@@ -85,7 +85,7 @@ class ModelError(ShuffleboardError):
 
 
 class VariantError(ShuffleboardError):
-    """An unknown variant kind, or a parameter it does not take."""
+    """An unknown variant kind, or a parameter that the kind does not have."""
 
     exit_status = 2
 

@@ -36,7 +36,7 @@ class Between:
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of `choices`."""
+    """A text that must be one of `choices`."""
 
     choices: tuple[str, ...]
 

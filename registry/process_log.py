@@ -1,6 +1,6 @@
 """The log: structured lines, through `log` or through Python's own `logging`.
 
-structlog is imported when the first line is logged, since importing it takes longer than a whole command may take.
+structlog is imported when the first line is logged, since importing it takes longer than many commands.
 """
 
 import logging

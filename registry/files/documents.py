@@ -71,9 +71,9 @@ def _unread(name: str, reason: str) -> IngestError:
 
 @contextmanager
 def as_written(name: str, remedy: str) -> Iterator[None]:
-    """Raise IngestError if a program's document lacks a key or has another kind of value.
+    """Convert errors about missing keys and wrong types in a program's document to IngestError.
 
-    A forged file can lack any key and contain any value: none of that is a fault of this code.
+    A forged file can lack any key and contain any value; neither is a bug of this code.
     """
     try:
         yield

@@ -50,12 +50,12 @@ class Source:
 
     @property
     def named(self) -> str:
-        """Return its name in messages."""
+        """Return the source's name in messages."""
         return f"{self.repository}@{self.revision or 'main'}"
 
     @property
     def page(self) -> str:
-        """Return its page on the hub, for accepting terms."""
+        """Return the source's page on the hub, where its terms can be accepted."""
         from huggingface_hub import constants
 
         folder = "datasets/" if self.kind == "dataset" else ""

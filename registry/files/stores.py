@@ -36,11 +36,11 @@ class Store:
 
     @property
     def folder(self) -> Path | None:
-        """Return its folder on this host's disk; None if it is not on a disk."""
+        """Return the store's folder on this host's disk; None if it is not on a disk."""
         return Path(self._path) if isinstance(self._system, fs.LocalFileSystem) else None
 
     def has_bucket(self) -> bool:
-        """Return whether its bucket exists; True for a folder on a disk, which is made when needed."""
+        """Return whether the store's bucket exists; True for a folder on a disk, which is made when needed."""
         if self.folder is not None:
             return True
         with self._explain_errors(""):

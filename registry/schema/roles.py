@@ -88,7 +88,7 @@ READER_SECONDS: Final = 60
 def reader_settings(schema: str) -> dict[str, str]:
     """Return the limits of a reader of `schema`, by the name of the setting, in PostgreSQL's form.
 
-    They are set on the role, whose user may change all but the last one.
+    They are set on the role, whose user may change all of them except `temp_file_limit`.
     """
     return {
         "search_path": schema,

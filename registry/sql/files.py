@@ -122,7 +122,7 @@ class Files:
     def current(self, audience: Audience) -> Listed | None:
         """Return the files for an audience's queries, writing them again if that is due; None while they are written.
 
-        It is due once the files have half of their maximal age; a query waits only beyond that age. A list with
+        Writing is due from half of the files' maximal age; a query waits for it only beyond that age. A list with
         anything that the audience no longer sees is written again before any answer.
         """
         listed = self._read_usable(audience)

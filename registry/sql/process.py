@@ -154,7 +154,7 @@ def plain(value: Any) -> Any:
 
 
 LOST: Final[list[str]] = []
-"""Errors of reading listed files, since DuckDB was started."""
+"""Errors from reading listed files."""
 
 
 class Positioned(FileIO):

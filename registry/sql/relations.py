@@ -1,4 +1,4 @@
-"""The relations that queries over files read, on the SQL page and on published sites: their files and their views.
+"""The relations for queries over files, on the SQL page and on published sites: their files and their views.
 
 The documented views are stated once, as the PostgreSQL text of `registry/schema/views/`, which DuckDB reads unchanged.
 There are three kinds:

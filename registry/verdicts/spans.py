@@ -41,11 +41,11 @@ class Span:
 
     right: the share of right answers over all orders; in the benchmark's own order if there is no second. interval: of
     `right`, drawn if there is no second order.
-    two: the share right in two orders; None if there is no second order. same: the share right twice in one order, at
-    least `two`; None if chance and order are not separated. clear: whether the order loss is above 0 by the test of the
-    sentences: only then is it drawn as a loss to the order.
-    guessing: the accuracy of guessing. level: the varied part of a prompt, such as `order`. words: all of it in
-    sentences.
+    two: the share right in two orders; None if there is no second order.
+    same: the share right twice in one order, at least `two`; None if chance and order are not separated.
+    clear: whether sentences state an order loss, which is then drawn as a loss to the order.
+    guessing: the accuracy of guessing. level: the varied part of a prompt, such as `order`. words: the span described
+    in sentences.
     """
 
     right: float

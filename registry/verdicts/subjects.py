@@ -124,7 +124,7 @@ class OnBoard:
         return cost is not None and cost.high is not None and all(self.numbers.get(part) for part in parts)
 
     def loses(self, among: int) -> bool:
-        """Return whether the order clearly costs it right answers, with an interval widened for `among` statements."""
+        """Return whether the model clearly loses right answers to the order, as one of `among` statements."""
         cost = self.numbers.get("order_loss")
         return cost is not None and above_zero(cost, max(facts.spoilt for facts in self.parts), among)
 

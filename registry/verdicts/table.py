@@ -295,9 +295,9 @@ def _loss(facts: Facts) -> float:
 
 
 def judge_uncertainty(together: Mapping[str, Any]) -> str | None:
-    """Return the sentence that names the small task most of the uncertainty comes from; None: there is none.
+    """Return the sentence that names the small task that causes most of the uncertainty; None if there is none.
 
-    together: as a snapshot's document has it for a column.
+    together: the values of a column over all models, in a snapshot's document.
 
     >>> judge_uncertainty({"uncertainty": {"task": "tiny", "questions": 12, "share": 0.71}})
     'tiny (12 questions) carries 71\u202f% of the uncertainty.'
@@ -310,6 +310,6 @@ def judge_uncertainty(together: Mapping[str, Any]) -> str | None:
 
 
 def judge_neighbours(together: Mapping[str, Any]) -> Said | None:
-    """Return the sentence about a board's neighbours. together: as a snapshot's document has it for a column."""
+    """Return the sentence about a board's neighbours. together: as for `judge_uncertainty`."""
     keys = ("neighbours", "neighbours_told_apart", "pairs", "pairs_told_apart")
     return conclude("neighbours", Neighbours(*(together[key] for key in keys)))

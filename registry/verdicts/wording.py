@@ -25,7 +25,7 @@ _VARIED: Final = {
     "labels": ("set of labels", "sets of labels", "the labels"),
     "wording": ("wording", "wordings", "the wording"),
 }
-"""Part of the prompt to its name in one prompt, in several, and as the thing that is varied."""
+"""Part of the prompt → its name in one prompt, in several prompts, and as the varied part."""
 
 
 def share(value: float) -> str:
@@ -41,7 +41,7 @@ def points(value: float) -> str:
 def tenths(value: float) -> str:
     """Return a fraction in percent with one decimal and no unit. All texts round here, halves away from 0.
 
-    The last bits of a sum do not count: 84.75 % is one text, whichever numbers were added up.
+    Rounding errors of sums are ignored: 84.75 % gives one text, whichever numbers were added up.
 
     >>> tenths(0.8475), tenths(0.5 + 0.3475), tenths(0.6025), tenths(-0.0004)
     ('84.8', '84.8', '60.3', '0.0')

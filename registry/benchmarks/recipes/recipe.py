@@ -74,11 +74,11 @@ class Answer(_Strict):
 class Columns(_Strict):
     """The columns from which a row becomes a question.
 
-    Texts name columns in braces; a dot leads into a column of records. Besides columns: `{row}` counts the rows of a
-    split from 0, `{nth}` those of a subject, `{part}` is the text of the first `*` of the pattern, `{split}` the
-    split's name; `{row:04}` has four digits. options: a column with a list, or a text for each. extract: for a column,
-    a regular expression whose named groups are columns of their own. labelled: whether each option begins with its
-    label, as in "(A) yes", which is removed.
+    Templates name columns in braces; a dot selects a field of a column of records. Besides columns they may contain
+    `{row}`, the number of the row in its split, from 0; `{nth}`, the same within its subject; `{part}`, the text that
+    the pattern's first `*` matched; and `{split}`, the split's name. `{row:04}` has four digits.
+    options: a column with a list, or a template for each. extract: for a column, a regular expression whose named
+    groups become columns. labelled: whether each option begins with its label, as in "(A) yes", which is removed.
     """
 
     id: str
@@ -154,8 +154,8 @@ class Recipe(_Strict):
 def read_recipe(path: Path) -> list[Recipe]:
     """Return the recipes of a file: one, or one for each entry of its table `each`.
 
-    In a file with `each`, `$key` and `$value` are replaced by an entry in every text, and an entry that is a table sets
-    keys of its own. Raises IngestError naming the file, the key and the remedy.
+    With `each`, `$key` and `$value` in every text are replaced by the entry's key and value, and an entry that is a
+    table overrides keys of the recipe. Raises IngestError naming the file, the key and the remedy.
     """
     document = read_toml(path)
     each = document.pop("each", None)

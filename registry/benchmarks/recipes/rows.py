@@ -80,7 +80,7 @@ def _extract(place: Place, row: Row, columns: Columns) -> None:
 
 
 def _value(place: Place, row: Row, path: str) -> Any:
-    """Return a column's value; a dot leads into records, and into every record of a list."""
+    """Return a column's value; a dot selects a field of a record, or of every record of a list."""
     if path in row:
         return row[path]
     value: Any = row

@@ -24,7 +24,7 @@ from registry.tables import Evaluation
 from registry.verdicts.wording import lowered
 
 METRICS_SHOWN: Final = ("accuracy", "right_twice_across_orders", "order_loss")
-"""Metrics that may have a task on the hub. A task texts without a metric is for the first one."""
+"""Metrics that may have a task on the hub. A task given without a metric is for the first one."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
 

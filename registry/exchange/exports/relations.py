@@ -60,10 +60,10 @@ class Relation:
     """A relation of an export.
 
     name: of its file, without the ending. per: the unit by which rows are read: `evaluation`, `version` (of a
-    benchmark), `selection` (all evaluations at once), or `nothing` for rows that belong to no evaluation. query: with
-    `:id` or `:ids` for the unit. view: the view's name if the relation is a plain view. types: of columns other than
-    texts, if it is not a view. whole_only: only in exports without filters. valued: columns of a view; a row without a
-    value in any of them is left out.
+    benchmark), `selection` (all evaluations at once), or `nothing` for rows that belong to no evaluation. query: SQL,
+    with `:id` or `:ids` for the unit. view: the view's name if the relation is a plain view. order: the columns by
+    which rows of a view are sorted. types: column to type, without texts, if it is not a view. whole_only: whether only
+    exports without filters have it. valued: columns of a view; a row without a value in any of them is left out.
     """
 
     name: str

@@ -31,7 +31,7 @@ Writer = Callable[[Path, Columns], AbstractContextManager[Append]]
 
 @contextmanager
 def parquet(path: Path, columns: Columns) -> Iterator[Append]:
-    """Write a Parquet file with one row group per batch. Lists are lists, times UTC in microseconds; NULL is null.
+    """Write a Parquet file with one row group per batch. Arrays become lists, and times UTC in microseconds.
 
     Arrow's own schema is left out: it repeats the types and would double the footer of a small file.
     """

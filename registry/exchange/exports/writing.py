@@ -103,7 +103,7 @@ def export(engine: Engine, request: ExportRequest, out: Path, report: Report | N
 
 @contextmanager
 def _snapshot(engine: Engine) -> Iterator[Session]:
-    """Open a session whose queries all see the registry as it was at the first of them."""
+    """Open a session whose queries all see the registry as of the first query."""
     if engine.dialect.name == "postgresql":
         engine = engine.execution_options(isolation_level="REPEATABLE READ")
     with read_session(engine) as session:

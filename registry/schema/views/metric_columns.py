@@ -151,7 +151,7 @@ _ACROSS_ORDERS: Final = """case when counted.own_prompts > 1 then case
         else (
         {repeated}
     ) end end"""
-"""If every prompt was answered once, counts per question suffice; otherwise the value is computed over prompts."""
+"""A value over orders: from the question's counts if every prompt was answered once, else computed over prompts."""
 
 _PAIRS: Final = (
     "(sum(asked.correct * 1.0 / asked.times) * sum(asked.correct * 1.0 / asked.times) "
