@@ -155,7 +155,7 @@ SLOWEST = (
     "operations/test_many_hosts.py",
     "operations/test_wheel.py",
 )
-"""The slowest files, the last of which matters most, since one process may run it while the others are finished."""
+"""The slowest files. The last should take little time, since it may run alone."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -257,7 +257,7 @@ def compiled_statements() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def certificates_read_once() -> Iterator[None]:
-    """Read the environment's certificates once for all clients, each of which would read them again."""
+    """Read the environment's certificates once for all clients, since each client would read them again."""
     from httpx2._transports import default
 
     make, known = default.create_ssl_context, dict[object, ssl.SSLContext]()

@@ -49,7 +49,7 @@ class Answers:
 
 
 def newest(engine: Engine, model: str, benchmark: str) -> int:
-    """Return the newest evaluation, which is the one that the protocol uses."""
+    """Return the newest evaluation, which the protocol uses."""
     with engine.connect() as connection:
         found = connection.scalar(text(NEWEST), {"model": model, "benchmark": benchmark})
     assert isinstance(found, int)

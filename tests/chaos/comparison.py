@@ -27,8 +27,8 @@ class Outcome:
 
     lost, doubled: numbers of predictions.
     stuck: number of shards that are not done and of evaluations that are not sealed.
-    parked: number of shards that were given up, or that have a failure although no fault hit them. given_up: number of
-    shards that were taken from hung workers, each of which counts as a failure.
+    parked: number of shards that were given up, or that have a failure although no fault hit them.
+    given_up: number of shards that were taken from hung workers, which counts as a failure each time.
     """
 
     schedule: Schedule

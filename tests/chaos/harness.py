@@ -444,7 +444,7 @@ class Deployment:
     # A whole run
 
     def queue_work(self) -> list[int]:
-        """Queue evaluations of two models: one with a stated precision, and one that samples until a decision.
+        """Queue evaluations of two models: the first with a stated precision, the second sampled until a decision.
 
         With the real engine, only one evaluation is queued.
         """

@@ -156,7 +156,7 @@ def model_files(session: "Session") -> None:
 
 
 def hub(session: "Session") -> None:
-    """Fill the cache with the hub's models and files that pages name, all of which are the tiny model."""
+    """Fill the cache with the hub's models and files that pages name; every model is the tiny model."""
     cache = session.private / "hub"
     for name in ON_THE_HUB:
         model = cache / f"models--{name.replace('/', '--')}"

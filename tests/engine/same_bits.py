@@ -94,7 +94,7 @@ def long_prompts(loaded: LoadedModel, lengths: Sequence[int]) -> list[Asked]:
 
 @dataclass
 class Comparison:
-    """Numbers of repeated scores and of those that differ in any bit, and the largest difference."""
+    """Numbers of repeated scores and of scores that differ in any bit, and the largest difference."""
 
     scored: int = 0
     other: list[int] = field(default_factory=list)

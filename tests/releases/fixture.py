@@ -47,13 +47,13 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 FROZEN: Final = ROOT / "tests" / "releases"
 RELEASES: Final = Path(os.environ.get("SHUFFLEBOARD_TEST_RELEASES", FROZEN))
 DIGESTS: Final = "tests/releases/SHA256SUMS"
-"""The list of released files, which `sha256sum --check` reads."""
+"""The list of released files in the format of `sha256sum --check`."""
 CONTENTS: Final = "registry.tar.xz"
 STATE: Final = "state.json"
 LARGEST: Final = 2_000_000
-"""Bytes of a frozen fixture."""
+"""Largest size of a fixture in bytes."""
 EXPORTED: Final = 4
-"""The evaluation that is exported."""
+"""Id of the evaluation that is exported."""
 
 
 def make(home: Path, folder: Path, models: int) -> None:
@@ -75,12 +75,12 @@ def make(home: Path, folder: Path, models: int) -> None:
     _write_public_key(settings, folder / "public.pem")
     _back_up(url, folder / "backup")
     with closing(sqlite3.connect(home / "shuffleboard.db")) as file:
-        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file alone is kept
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the main file is kept
     shutil.copytree(home, folder / "home", ignore=shutil.ignore_patterns("*-wal", "*-shm", "sql"))
 
 
 def _back_up(url: str, folder: Path) -> None:
-    """Write a backup of the registry on either engine."""
+    """Write a backup of the registry on each engine."""
     backup(url, folder / "sqlite.backup")
     with services.postgres() as server:
         name = f"release_{os.getpid()}"
@@ -100,13 +100,13 @@ def _write_public_key(settings: Settings, path: Path) -> None:
 
 
 def write(home: Path, release: Path, models: int) -> None:
-    """Write the file of a fixture into a new folder. Raises SystemExit if it is too large to be frozen."""
+    """Write the file of a fixture into a new folder. Raises SystemExit if the file is larger than LARGEST."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "registry"
         folder.mkdir()
         make(home, folder, models)
         release.mkdir(parents=True)
-        # Repeated rows of the database, its backups and the folders are compressed together.
+        # The database, its backups and the folders contain the same rows, so they are compressed together.
         with tarfile.open(release / CONTENTS, "w:xz", preset=9) as archive:
             for path in sorted(folder.iterdir()):
                 archive.add(path, path.name)
@@ -117,7 +117,7 @@ def write(home: Path, release: Path, models: int) -> None:
 
 
 def frozen_files(root: Path) -> list[Path]:
-    """Return every file of a checkout that a release freezes: revisions and fixtures."""
+    """Return every file in a checkout that a release freezes: revisions and fixtures."""
     return sorted([*root.glob("migrations/versions/*.py"), *root.glob(f"tests/releases/*/{CONTENTS}")])
 
 

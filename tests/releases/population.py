@@ -46,12 +46,12 @@ MODELS: Final = 3
 QUESTIONS: Final = [question(number, subject=f"subject {number % 2}") for number in range(8)]
 OTHER_KEY: Final = [*QUESTIONS[:-1], QUESTIONS[-1] | {"answer": 1}]
 FILES: Final = ModelFiles("a" * 64, "b" * 64, None, "0" * 40)
-"""Digests of the submitted model, which is nowhere."""
+"""Digests of the submitted model's files, which do not exist."""
 PASSWORD: Final = "correct horse battery staple"
 
 
 def fill(engine: Engine, settings: Settings, folder: Path, models: int) -> dict[str, str]:
-    """Fill a database at this code's schema; return the token of each role."""
+    """Fill a database at the code's schema; return the token of each role."""
     with write_session(engine) as session:
         tokens = {role: _add_account(session, role) for role in ROLES}
         for version, lines in (("1", QUESTIONS), ("2", OTHER_KEY)):
@@ -96,7 +96,7 @@ def _add_account(session: Any, role: str) -> str:
 
 
 def _submissions(engine: Engine, settings: Settings) -> None:
-    """Submit three models: one is approved and scored, one is rejected, one waits."""
+    """Submit three models: approve and score the first, reject the second, and let the third wait."""
     with write_session(engine) as session:
         viewer = viewer_of_account(find_account(session, "submitter"))
         made = [
@@ -109,7 +109,7 @@ def _submissions(engine: Engine, settings: Settings) -> None:
 
 
 def _replay(engine: Engine, folder: Path) -> None:
-    """Import answers with their texts, and read them again by the other version's key."""
+    """Import answers with their texts, and replay them with the other version's right options."""
     lines = [
         {"question_id": line["id"], "variant": 0, "order": [0, 1, 2, 3], "position": place % 4, "text": "I think so."}
         for place, line in enumerate(QUESTIONS)
@@ -126,7 +126,7 @@ def _match(_text: str, _options: Sequence[str]) -> int:
 
 
 def set_up_chain(engine: Engine, settings: Settings) -> None:
-    """Sign the head of the chain with a new key."""
+    """Create a key and sign the head of the chain with it."""
     new_key(key_path(settings))
     with write_session(engine) as session:
         assert sign_if_possible(session, settings) is not None

@@ -25,13 +25,13 @@ from packaging.version import InvalidVersion, Version
 from tests.releases.fixture import CONTENTS, DIGESTS, ROOT, frozen_files
 
 PARTS: Final = ("New", "Changed meaning", "What to do")
-"""Headings of each release in the changelog."""
+"""Headings of a release in the changelog."""
 LARGEST_FILE: Final = 10_000_000
-"""Bytes of a file in a wheel."""
+"""Largest size of a file in a wheel, in bytes."""
 
 
 def problems_of_tree(root: Path, version: str) -> Iterator[str]:
-    """Yield everything in a checkout that a release of this version must not have."""
+    """Yield everything in a checkout that prevents a release of this version."""
     if _git(root, "status", "--porcelain"):
         yield "the tree is not clean; commit or remove the changes"
     if _git(root, "tag", "--list", f"v{version}"):
@@ -52,7 +52,7 @@ def problems_of_tree(root: Path, version: str) -> Iterator[str]:
 
 
 def problems_of_changelog(text: str, version: str) -> Iterator[str]:
-    """Yield the parts of a release that the changelog lacks."""
+    """Yield the headings of a release that the changelog lacks."""
     parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)[1:]
     releases = dict(zip(parts[::2], parts[1::2], strict=True))
     found = [heading for heading in releases if re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", heading)]
@@ -73,7 +73,7 @@ def build(root: Path, folder: Path) -> tuple[Path, Path]:
 
 
 def problems_of_wheel(wheel: Path, version: str) -> Iterator[str]:
-    """Yield everything in a wheel that an index would refuse, or that should not be in it."""
+    """Yield everything in a wheel that an index would refuse, or that does not belong in it."""
     with zipfile.ZipFile(wheel) as file:
         sizes = {each.filename: each.file_size for each in file.infolist()}
         described = next(name for name in sizes if name.endswith(".dist-info/METADATA"))
@@ -95,7 +95,7 @@ def problems_of_wheel(wheel: Path, version: str) -> Iterator[str]:
 
 
 def problems_of_archive(archive: Path) -> Iterator[str]:
-    """Yield missing and superfluous files of a source archive."""
+    """Yield files that a source archive lacks, and files that do not belong in it."""
     with tarfile.open(archive) as file:
         names = [name.partition("/")[2] for name in file.getnames()]
     for needed in ("PKG-INFO", "LICENSE", "README.md", "pyproject.toml", "hatch_build.py", "registry/build.json"):
@@ -116,7 +116,7 @@ def _problems_of_metadata(metadata: Metadata, version: str) -> Iterator[str]:
 
 
 def _list_vendored_licences() -> Iterator[str]:
-    """Yield the licences in the packages that name their files in docs/third-party.toml."""
+    """Yield the licences of vendored packages that docs/third-party.toml names."""
     listed = tomllib.loads((ROOT / "docs" / "third-party.toml").read_text(encoding="utf-8"))
     shipped = ("web/", "registry/", "shuffleboard/")
     yield from {part["text"] for part in listed["part"] if part["text"].startswith(shipped)}
@@ -146,7 +146,7 @@ def main() -> None:
 
 
 def _stop_at(problems: Iterator[str] | list[str]) -> None:
-    """Raise SystemExit if there are problems, naming all of them."""
+    """Raise SystemExit with all problems, if there are any."""
     found = list(problems)
     if found:
         raise SystemExit("\n".join(found))

@@ -1,4 +1,4 @@
-"""Read the rows, seals and answers of a registry: when a release is made, and after each upgrade of it."""
+"""Reads the rows, seals and answers of a registry when a release is made, and again after each upgrade."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,17 +23,17 @@ GROWING: Final = frozenset(
     {"board_entry", "board_snapshot", "board_standing", "chain_link", "chain_signature", "evaluation_metric"}
     | {"published_result", "registry_generation", "subject_category", "suite"}
 )
-"""Tables to which an upgrade adds rows: with it come metrics, suites and the results of papers, and boards follow."""
+"""Tables to which an upgrade adds rows, since it brings metrics, suites and results of papers, and updates boards."""
 FROM_CLOCKS: Final = frozenset({"last_used_at", "used_at", "version", "generated_at", "code_version"}) | {
     *("no_worker", "workers", "live_workers", "queue_position", "seconds_left"),
 }
-"""Keys of answers that are not the registry's: of the running code, or of the clock."""
+"""Keys of answers whose values depend on the running code or on the clock."""
 
 State = dict[str, Any]
 
 
 def read_state(settings: Settings, tokens: Mapping[str, str]) -> State:
-    """Read the rows of every table by number, the seals, and the answers of the addresses to those who may read them.
+    """Read the rows of every table by number, the seals, and the answers at each address to a reader with access.
 
     tokens: by role.
     """
@@ -47,7 +47,7 @@ def read_state(settings: Settings, tokens: Mapping[str, str]) -> State:
         answers[f"{role} {address}"] = _answer(client, address, tokens.get(role))
     with engine.connect() as connection:
         revision = history.revision_of(connection)
-    # Last: a token that is used leaves a time, but no row.
+    # Done last: using a token stores a time, but adds no row.
     return {
         "revision": revision,
         "tables": table_counts(engine),
@@ -96,7 +96,7 @@ def addresses(engine: Engine) -> Iterator[tuple[str, str]]:
 
 
 def _answer(client: FlaskClient, address: str, token: str | None) -> dict[str, Any]:
-    """Request an address; return the status and the part of the body that later versions must not lose."""
+    """Request an address; return the status and the part of the body that later versions must preserve."""
     with client.get(address, headers=None if token is None else bearer(token)) as answer:
         kept: dict[str, Any] = {"status": answer.status_code}
         if answer.status_code != HTTPStatus.OK:
@@ -121,7 +121,7 @@ def _omit_clocks(document: Any) -> Any:
 
 
 def lost(before: Any, after: Any, place: str = "") -> list[str]:
-    """Name everything of a document that another one lacks or has changed; later versions may only add keys."""
+    """Return everything in a document that a later one lacks or has changed, apart from added keys."""
     if isinstance(before, dict) and isinstance(after, dict):
         missing = [f"{place}: {key} is missing" for key in before.keys() - after.keys()]
         both = [key for key in before if key in after]
@@ -136,7 +136,7 @@ def lost(before: Any, after: Any, place: str = "") -> list[str]:
 
 
 def lost_by_upgrade(before: State, after: State) -> list[str]:
-    """Name each row, seal and answer that an upgrade did not keep."""
+    """Return each row, seal and answer that an upgrade did not preserve."""
     rows = [
         f"{name}: {count} rows became {after['tables'].get(name, 0)}"
         for name, count in before["tables"].items()

@@ -1,1 +1,1 @@
-"""Tests with real inference servers, which install and run too slowly for `make test`: `make test-servers`."""
+"""Tests with real inference servers, which are too slow to install and run for `make test`: `make test-servers`."""

@@ -1,9 +1,9 @@
 """Sends the prompts of the MMLU sample to a real vLLM and a real llama.cpp server: `python -m tests.servers`.
 
 vLLM must report every label, and `symbols` and `hybrid` must agree with the local engine in float32. Prints the
-differences and the seconds: of the local engine, of vLLM with requests for exactly the necessary tokens, and of vLLM
-with requests of the plain OpenAI protocol. CPU time is that of the process that computes, so that other work on the
-machine disturbs it less. Ends with status 1 if a check fails.
+differences and the seconds of the local engine, of vLLM with requests for exactly the necessary tokens, and of vLLM
+with requests of the plain OpenAI protocol. CPU time is measured for the process that computes, so that other work on
+the machine affects it less. Exits with status 1 if a check fails.
 """
 
 import argparse
@@ -31,15 +31,21 @@ from workers.engine import Engine, ScoringPrompt, load_model, open_engine
 
 SAMPLES = Path(__file__).resolve().parents[2] / "registry" / "benchmarks" / "samples"
 TOLERANCE: Final = 1e-4
-"""Of a probability among its prompt's options, on vLLM."""
+"""Largest difference on vLLM of a probability among its prompt's options."""
 LLAMA_TOLERANCE: Final = 1e-3
 FEW: Final = 8
-"""Prompts that are sent once more with tokens as a by-product of completions."""
+"""Number of prompts that are sent again with log-probabilities as part of a completion."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """logprobs: by prompt and position. seconds, cpu: by the clock, and of CPU time. tokens: that were computed."""
+    """The answers of an engine and the time that they took.
+
+    logprobs: by prompt and position.
+    seconds: elapsed time.
+    cpu: CPU time.
+    tokens: number of computed tokens.
+    """
 
     logprobs: Sequence[Sequence[float | None]]
     seconds: float
@@ -52,7 +58,7 @@ class Answered:
 
 
 def sample_prompts(protocol: str, questions: int, shots: int) -> list[Prompt]:
-    """Return every rotation of the first questions of the MMLU sample."""
+    """Return the prompts for every rotation of the first questions of the MMLU sample."""
     content = read_benchmark(SAMPLES / "mmlu.jsonl")
     texts, pool = (
         [QuestionText(r.external_id, r.subject, r.context, r.text, r.options, r.answer) for r in records]
@@ -67,7 +73,7 @@ def sample_prompts(protocol: str, questions: int, shots: int) -> list[Prompt]:
 
 
 def probabilities(logprobs: Sequence[float | None]) -> list[float]:
-    """Return the probability of each position among all of its prompt, 0 if it is unknown."""
+    """Return the probability of each position among all positions of the prompt, 0 if it is unknown."""
     weights = [0.0 if value is None else math.exp(value) for value in logprobs]
     return [weight / (sum(weights) or 1.0) for weight in weights]
 
@@ -82,7 +88,10 @@ def difference(one: Answered, other: Answered) -> tuple[float, int]:
 def ask(
     engine: Engine | EndpointEngine, prompts: Sequence[Any], protocol: str, cpu_seconds: Callable[[], float]
 ) -> Answered:
-    """Return the answers. cpu_seconds: returns the CPU time so far of the process that computes."""
+    """Ask an engine; return its answers.
+
+    cpu_seconds: returns the CPU time so far of the process that computes.
+    """
     score = engine.score if protocol == "symbols" else engine.score_continuations
     begun, cpu = time.monotonic(), cpu_seconds()
     scores = score(prompts)
@@ -101,7 +110,7 @@ def ask_locally(engine: Engine, prompts: Sequence[Prompt], protocol: str) -> Ans
 
 
 class Report:
-    """A line for each thing that was found, and whether all was as it should be."""
+    """A report with a line for each result, and whether all checks have passed."""
 
     def __init__(self) -> None:
         self.failed = False

@@ -12,7 +12,10 @@ from workers.endpoint import EndpointEngine, open_endpoint
 
 @contextmanager
 def endpoint(folder: Path, url: str, entry: str = "", *, prefix: str = "", **settings: Any) -> Iterator[EndpointEngine]:
-    """Yield an engine on a server; prefix: the path that its endpoint is limited to."""
+    """Yield an engine that uses a server.
+
+    prefix: the path to which its endpoint is limited.
+    """
     file = folder / "endpoints.toml"
     file.write_text(f'[served]\nurl_prefix = "{url}{prefix}"\n{entry}')
     engine = open_endpoint(

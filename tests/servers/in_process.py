@@ -1,9 +1,10 @@
 """Scores prompts by vLLM in this process and by the local engine: `.venv-vllm/bin/python -m tests.servers.in_process`.
 
 It uses MMLU's sample or another benchmark file, with the worker's prompts, by three protocols, in rotations and in all
-orders, without examples and with five. Prints, for each case, the difference between the two, the tokens that each
-computed, seconds, the CPU time of the worker's own code, and that of this process with vLLM's part of it, which queues
-requests and takes their outputs. Ends with status 1 if an answer differs, or a probability by more than a tolerance.
+orders, without examples and with five. For each case, it prints the difference between the two engines, the tokens that
+each computed, the seconds, the CPU time of the worker's own code, and that of this process including vLLM's part, which
+queues requests and collects their outputs. Exits with status 1 if an answer differs, or a probability by more than a
+tolerance.
 """
 
 import argparse
@@ -55,7 +56,7 @@ def prompts_of(
 
 
 class Timed:
-    """The part of vLLM that is called in this process, and the CPU seconds of its calls in this thread."""
+    """Wraps the functions of vLLM that this process calls, and adds up the CPU seconds of the calls."""
 
     def __init__(self, core: object) -> None:
         self._core = core
@@ -65,7 +66,7 @@ class Timed:
         return self.timed(getattr(self._core, name))
 
     def timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the same function, timed."""
+        """Return a function that calls the given one and measures its time."""
 
         def timing(*given: Any, **options: Any) -> Any:
             began = time.thread_time()
@@ -78,7 +79,7 @@ class Timed:
 
 
 def score_prompts(engine: Engine | VllmEngine, prompts: list[ScoringPrompt], protocol: str) -> Answered:
-    """Score the prompts; the CPU time is of this process alone."""
+    """Score the prompts; the CPU time is measured for this process only."""
     score = engine.score if protocol == "symbols" else engine.score_continuations
     began, cpu = time.monotonic(), time.process_time()
     found = score(prompts)
@@ -118,7 +119,7 @@ def main() -> int:
             for case in given.cases:
                 protocol, shots, variants = CASES[case]
                 prompts = prompts_of(given.benchmark, protocol, shots, variants, given.subject, given.prompts)
-                local.forget()  # drop the beginnings that earlier cases share with this one
+                local.forget()  # drop the cached prefixes that earlier cases share with this one
                 vllm.forget()
                 ours = score_prompts(local, prompts, protocol)
                 core.seconds, began = 0.0, time.thread_time()

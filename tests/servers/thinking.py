@@ -1,8 +1,8 @@
-"""A model with thoughts, on a real vLLM that separates them and here: `python -m tests.servers.thinking`.
+"""Compares a thinking model on a real vLLM with the local engine: `python -m tests.servers.thinking`.
 
-Trains the adapter of `tests.support.thinking_model` unless it is given one, merges it, and sends the same prompts to a
-vLLM with `--reasoning-parser` and to the local engine. States, answers and tokens must agree if the texts do. Ends with
-status 1 if a check fails.
+Trains the adapter of `tests.support.thinking_model` unless an adapter is given, merges it, and sends the same prompts
+to a vLLM with `--reasoning-parser`, which separates thoughts, and to the local engine. States, answers and tokens must
+agree if the texts do. Exits with status 1 if a check fails.
 """
 
 import argparse
@@ -27,13 +27,16 @@ from workers.endpoint import open_endpoint
 from workers.engine import load_model, open_engine
 
 PARSER: Final = "olmo3"
-"""A parser of vLLM that looks for `<think>` in texts: most others look for tokens that SmolLM2 lacks."""
+"""A parser of vLLM that looks for `<think>` in texts; most parsers look for tokens that SmolLM2 lacks."""
 SHARE: Final = 0.8
-"""Share of texts that must be equal; the others differ in the last bits of float32."""
+"""Share of texts that must be equal; others may differ because of the last bits of float32."""
 
 
 def merge(base: Path, adapter: Path, folder: Path, *, opening: bool) -> None:
-    """Write the adapted model into `folder`. opening: whether its template opens the thought."""
+    """Write the adapted model into `folder`.
+
+    opening: whether its template begins the thought.
+    """
     merged = peft_itself(AutoModelForCausalLM.from_pretrained(base), adapter).merge_and_unload()
     merged.save_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(base)

@@ -1,4 +1,4 @@
-"""A real vLLM on the CPU, from .venv-vllm (`make test-servers` installs it), as a process of its own."""
+"""A real vLLM on the CPU from .venv-vllm, which `make test-servers` installs, in a separate process."""
 
 import os
 import signal
@@ -21,31 +21,34 @@ ENVIRONMENT: Final = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_SERVER_DEV_MODE": "1",  # offers to forget the prefixes that it keeps
+    "VLLM_SERVER_DEV_MODE": "1",  # enables requests to empty the prefix cache
 }
 OPTIONS: Final = (
     *("--max-model-len", "4096", "--enforce-eager", "--gpu-memory-utilization", "0.2"),
-    # The smallest on a CPU, where the default is 128; on a GPU it is 16.
+    # The smallest size on a CPU, where the default is 128; on a GPU it is 16.
     *("--block-size", "32"),
     "--enable-prompt-tokens-details",
 )
 START_SECONDS: Final = 900
-"""It takes a minute alone on two cores."""
+"""Time limit of the start, which takes a minute on two idle cores."""
 
 
 @dataclass(frozen=True)
 class Vllm:
-    """A running server. url: without a path. session: the session of its processes."""
+    """A running server.
+
+    url: without a path. session: the session of its processes.
+    """
 
     url: str
     session: int
 
     def forget_prefixes(self) -> None:
-        """Empty its prefix cache."""
+        """Empty the prefix cache."""
         httpx2.post(f"{self.url}/reset_prefix_cache", timeout=600).raise_for_status()
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time of its processes so far, which other work on the machine disturbs less than a clock."""
+        """Return the CPU time of the server's processes so far, which other work affects less than elapsed time."""
         ticks = 0
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -61,17 +64,18 @@ class Vllm:
 def vllm_server(
     model: Path, name: str, log: Path, *, dtype: str = "float32", threads: int = 1, options: Sequence[str] = ()
 ) -> Iterator[Vllm]:
-    """Start a server of a model folder; stop it at the end, with all of its processes.
+    """Start a server with a model's folder, and stop all of its processes at the end.
 
-    options: additional options of its command line. threads: one unless the machine is idle: OpenMP's threads wait by
-    spinning, and on a busy machine two of them take a hundred times as long.
+    options: additional options of its command line.
+    threads: one unless the machine is idle, since OpenMP's threads wait by spinning, and on a busy machine two of them
+    take a hundred times as long.
     """
     assert VLLM.exists(), f"{VLLM} is not there; run `make test-servers`"
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [str(VLLM), "serve", str(model), "--served-model-name", name, "--host", "127.0.0.1", "--port", str(port)]
     own = ENVIRONMENT | {"OMP_NUM_THREADS": str(threads)}
-    path = f"{VLLM.parent}{os.pathsep}{os.environ['PATH']}"  # it compiles with the tools of its environment
+    path = f"{VLLM.parent}{os.pathsep}{os.environ['PATH']}"  # the server compiles with the tools of its environment
     with (
         log.open("wb") as output,
         subprocess.Popen(

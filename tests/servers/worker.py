@@ -1,9 +1,9 @@
-"""A real worker with a real vLLM in it, killed and started again: `.venv-vllm/bin/python -m tests.servers.worker`.
+"""A real worker with a real vLLM, which is killed and restarted: `.venv-vllm/bin/python -m tests.servers.worker`.
 
-SmolLM2 on vLLM's CPU build and a registry in SQLite. One worker is killed in the middle of an evaluation: its vLLM must
-end with it, and the next worker must finish the rest. That worker then has two models in turn: one vLLM must be gone
-before the other loads. Both evaluations must have stored each right answer once, within a tolerance of the local
-engine's. Ends with status 1 if a check fails.
+The worker scores SmolLM2 on vLLM's CPU build, with a registry in SQLite. The first worker is killed during an
+evaluation: its vLLM must end with it, and the next worker must finish the rest. The next worker then has two models in
+turn: the first vLLM must have ended before the second loads. Both evaluations must have stored each right answer once,
+within a tolerance of the local engine's. Exits with status 1 if a check fails.
 """
 
 import argparse
@@ -29,7 +29,7 @@ ENDING_SECONDS: Final = 30.0
 
 
 def vllm_processes(worker: int) -> dict[int, int]:
-    """Return the resident MiB by id of each process that vLLM in this worker has started."""
+    """Return process id → resident MiB of each process that vLLM has started in this worker."""
     parents, memory = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

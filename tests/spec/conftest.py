@@ -26,13 +26,13 @@ Values = Mapping[str, float | None]
 
 @dataclass(frozen=True)
 class Engines:
-    """Both databases with the schema at head, for the whole session; whatever is stored is rolled back."""
+    """Databases on both engines with the schema at head, for the whole session; every change is rolled back."""
 
     sqlite: Engine
     postgresql: Engine
 
     def answers(self, tables: Sequence[Sequence[Case]]) -> list[list[Answers]]:
-        """Return, by table, the answers of each database, open and then sealed if the table is complete."""
+        """Return the values of each database by table, before sealing and, if the table is complete, after it."""
         found: list[list[Answers]] = [[] for _ in tables]
         for name, engine in (("sqlite", self.sqlite), ("postgresql", self.postgresql)):
             with Session(engine) as session:
@@ -47,7 +47,7 @@ class Engines:
         return found
 
     def disagreements(self, tables: Sequence[Sequence[Case]]) -> list[object]:
-        """Return every value in which Python, SQLite and PostgreSQL differ, after the question that shows it."""
+        """Return every value in which Python, SQLite and PostgreSQL differ, after the question in which they differ."""
         found = self._disagreements(tables)
         if not found:
             return []
@@ -78,7 +78,7 @@ def engines(
     sqlite_template: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Engines]:
-    """Yield one database on each engine for all tables: they are rolled back, since a database per table is slow."""
+    """Yield a database on each engine for all tables, whose changes are rolled back: a database per table is slow."""
     path = tmp_path_factory.mktemp("spec") / "spec.db"
     shutil.copyfile(sqlite_template, path)
     name = f"shuffleboard_spec_{uuid.uuid4().hex}"
@@ -94,7 +94,7 @@ def engines(
 
 @dataclass(frozen=True)
 class Specification:
-    """See the top of this file."""
+    """The type of the fixture `spec`, which this module's docstring describes."""
 
     engines: Engines
 

@@ -1,4 +1,4 @@
-"""The papers' printed tables as shipped in registry/published, with the precision that was printed."""
+"""The printed tables of papers in registry/published, with the precision in which they were printed."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -13,14 +13,14 @@ FOLDER: Final = Path(registry.__file__).parent / "studies" / "published"
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """Return the lines of a file; values stay text, since trailing zeros show how a number was rounded."""
+    """Return the lines of a file; values remain text, since trailing zeros show how a number was rounded."""
     with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The range of a printed number before it was rounded; sums and products of such numbers."""
+    """The interval of numbers that are printed in the same way when rounded, with sums and products of intervals."""
 
     low: Fraction
     high: Fraction
@@ -46,19 +46,19 @@ class Interval:
         return Interval(self.low * factor, self.high * factor)
 
     def meets(self, other: "Interval") -> bool:
-        """Return whether both can be the same number: "within rounding"."""
+        """Return whether the intervals overlap, so that both values may be equal before they are rounded."""
         return self.low <= other.high and other.low <= self.high
 
 
 def print_value(text: str) -> Interval:
-    """Return the interval of a printed number: 0.74 was anything from 0.735 to 0.745."""
+    """Return the interval of a printed number: 0.74 may be any number from 0.735 to 0.745."""
     digits = len(text.partition(".")[2])
     half = Fraction(1, 2 * 10**digits)
     return Interval(Fraction(text) - half, Fraction(text) + half)
 
 
 def exact(number: float | Fraction) -> Interval:
-    """Return the interval of a number that was not rounded, apart from the error of float64."""
+    """Return the interval of a number that was not rounded, which allows for the error of float64."""
     slack = Fraction(1, 10**12)
     return Interval(Fraction(number) - slack, Fraction(number) + slack)
 

@@ -1,7 +1,7 @@
-"""Random tables for Hypothesis: everything that an import may contain, and every trap at once.
+"""Random tables for Hypothesis, with everything that an import may contain and every difficult case.
 
-Hypothesis draws the shape of a table; the cells follow from a seed of the question, since thousands of drawn numbers
-would take longer than the databases do.
+Hypothesis draws the shape of a table; the cells are computed from a seed of the question, since drawing thousands of
+numbers would take longer than the databases do.
 """
 
 from random import Random
@@ -15,15 +15,15 @@ from tests.spec.tables import INSERTED, Case, Prompt
 SPEC: Final = settings(
     derandomize=True, deadline=None, max_examples=10, database=None, phases=(Phase.explicit, Phase.generate)
 )
-"""The same tables on every run and on every machine.
+"""Settings for the same tables on every run and on every machine.
 
-Hypothesis does not shrink them: with two databases behind each attempt that takes it minutes. `Engines.disagreements`
-narrows a failure down to one question instead.
+Hypothesis does not shrink them, since with two databases for each attempt this would take minutes.
+`Engines.disagreements` narrows a failure down to one question instead.
 """
 
 SUBJECTS: Final = (None, "virology", "formal_logic", "college_physics")
 KINDS: Final = ("stated", "probabilities", "logprobs", "choices", "mixed")
-"""Numbers in a question's prompts; "choices": log-probabilities with and without the question."""
+"""Kinds of numbers in a question's prompts; "choices": log-probabilities with the question and without it."""
 
 WEIGHTS: Final = (0.0, 0.0, 0.25, 0.5, 0.5, 1.0, 3.0)
 LOGPROBS: Final = (0.0, -0.25, -1.0, -1.0, -2.5, -40.0)
@@ -31,7 +31,10 @@ LOGPROBS: Final = (0.0, -0.25, -1.0, -1.0, -2.5, -40.0)
 
 
 def cases(*, complete: bool | None = None) -> st.SearchStrategy[list[Case]]:
-    """Return tables of one to eight questions; complete: whether all variants of all questions are there."""
+    """Return tables of one to eight questions.
+
+    complete: whether all variants of all questions are present.
+    """
     question = st.builds(
         random_case,
         seed=st.integers(0, 2**32 - 1),
@@ -74,7 +77,10 @@ def _rename(case: Case, name: str) -> Case:
 
 
 def random_case(*, seed: int, n_options: int, n_prompts: int, kind: str, altered: bool, lacking: int) -> Case:
-    """Return the question that a seed makes; lacking: how many of its expected variants are missing."""
+    """Return the question that a seed determines.
+
+    lacking: how many of its expected variants are missing.
+    """
     random = Random(seed)
     answer = random.randrange(n_options)
     ordinals = list(range(n_prompts)) if random.random() < 0.7 else sorted(random.sample(range(40), n_prompts))

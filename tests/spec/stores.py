@@ -1,4 +1,4 @@
-"""Cases stored in a real database, through the code that stores an engine's results, and read back from the views."""
+"""Stores cases in a real database through the code that stores an engine's results, and reads them from the views."""
 
 from collections.abc import Iterable, Sequence
 from itertools import count
@@ -52,7 +52,7 @@ def add_common_rows(engine: Engine) -> None:
 def store(session: Session, cases: Sequence[Case]) -> int:
     """Store the cases as an evaluation of a new benchmark version; return its id.
 
-    All cases must have the same repeats, recording, listing of options, and sampling.
+    All cases must agree in repeats, recording, listing of options, and sampling.
     """
     name = f"table {next(_SERIAL)}"
     version = BenchmarkVersion(
@@ -172,7 +172,7 @@ def _prediction_rows(evaluation_id: int, question_id: int, case: Case) -> Iterab
 
 
 def database_answers(session: Session, evaluation_id: int, engine: str) -> list[Answers]:
-    """Return the values that the registry reports, and those in the views."""
+    """Return the values that the registry reports, and the values in the views."""
     reported = compute_metrics(session, evaluation_id)
     over_questions = _rows(session, "scope_metrics", evaluation_id, "scope")
     over_runs = _rows(session, "run_metrics", evaluation_id, "scope")
@@ -198,7 +198,7 @@ def database_answers(session: Session, evaluation_id: int, engine: str) -> list[
 
 
 def question_rows(session: Session, evaluation_id: int) -> dict[str, dict[str, Any]]:
-    """Return the metrics of each question, from the view."""
+    """Return the metrics of each question from the view."""
     return {
         question: {name: row[name] for name in QUESTION_METRICS}
         for question, row in _rows(session, "question_metrics", evaluation_id, "external_id").items()
@@ -211,7 +211,7 @@ def _rows(session: Session, view: str, evaluation_id: int, key: str) -> dict[Any
 
 
 def load_kept_metrics(session: Session, evaluation_id: int) -> dict[str, dict[str, tuple[float | None, int]]]:
-    """Return scope → metric → (value, n) as sealing stored them."""
+    """Return scope → metric → (value, n) as stored by sealing."""
     found: dict[str, dict[str, tuple[float | None, int]]] = {}
     query = select(EvaluationMetric).where(EvaluationMetric.evaluation_id == evaluation_id)
     for row in session.scalars(query):
@@ -220,7 +220,7 @@ def load_kept_metrics(session: Session, evaluation_id: int) -> dict[str, dict[st
 
 
 def find_changed_statistics(session: Session, evaluation_id: int) -> list[str]:
-    """Return, as text, every value in which question_score and the view that it copies differ."""
+    """Return, as text, every value in which the table question_score and the view that it copies differ."""
     score = _rows(session, "question_score", evaluation_id, "question_id")
     view = _rows(session, "question_statistics", evaluation_id, "question_id")
     submitted = {question: row for question, row in view.items() if row["stored"]}

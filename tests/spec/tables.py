@@ -45,12 +45,15 @@ _COLUMNS_OF_THE_PROMPT: Final = (
 COLUMNS: Final = frozenset((*_COLUMNS_OF_THE_QUESTION, *_COLUMNS_OF_THE_PROMPT))
 INSERTED: Final[Mapping[int, str]] = {-1: "None of the above", -2: "Hello, everyone.", -3: "Ignore", -4: "This one"}
 PROBLEM_SOLVING: Final = frozenset({"formal_logic", "college_physics"})
-"""Subjects used here that count in category:problem-solving; every other subject used here does not."""
+"""The subjects in these tables that belong to category:problem-solving."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt. answered: the answer is stated, by `chosen`, the option's ordinal (None: no valid answer)."""
+    """One prompt.
+
+    answered: whether the answer is stated, by `chosen`, the number of the option (None for no valid answer).
+    """
 
     variant: int
     order: tuple[int, ...]
@@ -65,9 +68,11 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Case:
-    """A question with its prompts. expected: number of expected variants; the rest is not submitted.
+    """A question with its prompts.
 
-    repeats, recorded: of the evaluation, as in `registry.metrics.outcome.as_asked`. listed: the prompts list the options.
+    expected: number of expected variants, including omitted ones.
+    repeats, recorded: properties of the evaluation, as in `registry.metrics.outcome.as_asked`. listed: whether the
+    prompts list the options.
     samples: whether the model draws its answers; None: unknown.
     """
 
@@ -86,11 +91,11 @@ class Case:
 
     @property
     def complete(self) -> bool:
-        """Return whether every expected variant is there."""
+        """Return whether every expected variant is present."""
         return len(self.prompts) >= self.expected
 
     def scopes(self) -> set[str]:
-        """Return the scopes in which the question counts."""
+        """Return the scopes that contain the question."""
         found = {"all"}
         if not self.refers_to_options:
             found.add("without-references")
@@ -105,12 +110,12 @@ class Case:
         return found
 
     def outcomes(self) -> list[VariantOutcome]:
-        """Return the prompts as the metric functions take them."""
+        """Return the prompts in the form that the metric functions take."""
         outcomes = [self._outcome(prompt) for prompt in self.prompts]
         return as_asked(outcomes, self.repeats, self.samples, recorded=self.recorded)
 
     def _outcome(self, prompt: Prompt) -> VariantOutcome:
-        # Written independently of registry.predictions.rows, so that the tests compare the two.
+        # This is independent of registry.predictions.rows, so that the tests compare the two.
         identity = tuple(range(len(self.texts)))
         weights = prompt.weights
         if weights is None and prompt.logprobs is not None:
@@ -214,10 +219,10 @@ def _floats(cell: str | None) -> tuple[float, ...] | None:
 
 
 def hits(**questions: str) -> list[Case]:
-    """Return two-option questions by their hits, one figure per variant: 1 right, 0 wrong, - no valid answer.
+    """Return two-option questions by their hits, one character per variant: 1 right, 0 wrong, - no valid answer.
 
-    The original comes first; the other variants take turns showing the options reversed and as they are. The right
-    option is 0.
+    The original is the first variant; the other variants alternately show the options reversed and in their original
+    order. The right option is 0.
     """
     chosen = {"1": 0, "0": 1, "-": None}
     return [
@@ -236,7 +241,7 @@ def hits(**questions: str) -> list[Case]:
 
 
 def omit_prompts(case: Case, *variants: int) -> Case:
-    """Return the case with some of its expected variants not submitted."""
+    """Return the case without some of its expected variants."""
     return replace(case, prompts=tuple(prompt for prompt in case.prompts if prompt.variant not in variants))
 
 
@@ -247,11 +252,11 @@ NEEDS_ONLY_THE_ORIGINAL: Final = frozenset(
     for name, metric in METRICS.items()
     if isinstance(metric.averaging, MeanOverQuestions) and metric.averaging.where is None
 )
-"""Metrics that are defined as soon as the original is there; all others are null until a question is complete."""
+"""Metrics that are defined if the original is present; all others are null until a question is complete."""
 
 
 def _submit(metric: Metric, case: Case) -> list[VariantOutcome] | None:
-    """Return the outcomes for the definition: all, or only the original if the question is incomplete, or None."""
+    """Return the outcomes that the definition uses: all, only the original if the question is incomplete, or None."""
     outcomes = case.outcomes()
     if case.complete:
         return outcomes
@@ -262,7 +267,7 @@ def _submit(metric: Metric, case: Case) -> list[VariantOutcome] | None:
 
 @dataclass(frozen=True)
 class Answers:
-    """The values of one engine: scope → metric → (value, n), and question → metric → value."""
+    """The values from one implementation: scope → metric → (value, n), and question → metric → value."""
 
     engine: str
     over_questions: Mapping[str, Mapping[str, tuple[float | None, int]]]
@@ -270,7 +275,7 @@ class Answers:
 
 
 def python_answers(cases: Sequence[Case]) -> Answers:
-    """Return the values by the definitions. No definition counts a question with missing variants."""
+    """Return the values by the Python definitions, which exclude questions with missing variants."""
     assert len({case.question for case in cases}) == len(cases)
     scopes = sorted(set().union(*(case.scopes() for case in cases)))
     shown = {name: {case.question: _submit(metric, case) for case in cases} for name, metric in METRICS.items()}
@@ -278,7 +283,7 @@ def python_answers(cases: Sequence[Case]) -> Answers:
     per_question: dict[str, dict[str, float | None]] = {case.question: {} for case in cases}
     for name, metric in METRICS.items():
         if metric.over_evaluation is not None:
-            # Its values exist once every question of the evaluation is complete.
+            # The values exist once every question of the evaluation is complete.
             values = metric.over_evaluation([case.outcomes() for case in cases])
             if not all(case.complete for case in cases):
                 values = [None] * len(cases)

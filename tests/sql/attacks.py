@@ -1,9 +1,9 @@
-"""Strangers' attacks: forbidden reads, changes, and exhaustion of the machine."""
+"""Attacks by strangers: forbidden reads, changes, and queries that exhaust the machine."""
 
 from typing import Final
 
 STEAL: Final = {
-    # Tables that no file contains
+    # Tables that are in no exported file
     "accounts": "SELECT * FROM account",
     "tokens": "SELECT digest FROM api_token",
     "accounts in a union": "SELECT model FROM leaderboard UNION ALL SELECT name FROM account",
@@ -37,7 +37,7 @@ STEAL: Final = {
     "secrets": "SELECT * FROM duckdb_secrets()",
     "where secrets lie": "SELECT * FROM which_secret('s3://bucket', 's3')",
     "environment": "SELECT getenv('HOME')",
-    # DuckDB's facts about itself
+    # DuckDB's information about itself
     "views": "SELECT sql FROM duckdb_views()",
     "settings": "SELECT name, value FROM duckdb_settings()",
     "a setting": "SELECT current_setting('allowed_paths')",
@@ -58,7 +58,7 @@ STEAL: Final = {
     "a NUL": "SELECT 1\0, 2",
     "half a surrogate": "SELECT '\ud800'",
 }
-"""Queries that may answer, but never with anything that the audience may not see."""
+"""Queries that may return rows, but none that the audience may not see."""
 
 CHANGE: Final = {
     "attach": "ATTACH '{database}' AS theirs",
@@ -77,7 +77,7 @@ CHANGE: Final = {
     "a comment": "-- SELECT 1",
     "nonsense": "SELEC 1",
 }
-"""Statements that are always refused."""
+"""Statements that must be refused."""
 
 BOMBS: Final = {
     "repeat": "SELECT repeat('x', 2000000000)",
@@ -109,4 +109,4 @@ BOMBS: Final = {
     + ")" * 12,
     "JSON": "SELECT to_json(range(20000000))",
 }
-"""Queries that would take the machine's memory or time."""
+"""Queries that would use up the machine's memory or time."""

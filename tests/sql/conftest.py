@@ -1,4 +1,4 @@
-"""A registry on each engine with something public, something for members and something hidden."""
+"""Fixtures for a registry on each engine with public evaluations, evaluations for members, and hidden evaluations."""
 
 import shutil
 import uuid
@@ -20,15 +20,15 @@ from tests.support import services
 from tests.support.population import add_benchmark, question, write_lines
 
 VISIBILITIES = {"open": "public", "club": "members", "secret": "hidden"}
-PASSWORD = "correct horse"  # in a URL it is quoted
+PASSWORD = "correct horse"  # must be quoted in a URL
 PATIENCE_S = 600.0
-"""The time limit of queries if none is tested: the machine may be busy."""
+"""Time limit of queries in tests of other properties, since the machine may be busy."""
 LIMITS = {"sql_at_once": 4, "sql_seconds": PATIENCE_S, "rate_limits": False}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A registry for queries: the website's settings, and the URL of a role with all rights."""
+    """A registry to query: the website's settings, and the URL of a role with all rights."""
 
     engine: str
     settings: Settings
@@ -37,7 +37,7 @@ class Asked:
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """Store an evaluation of four questions in all rotations for each visibility; its texts name the benchmark."""
+    """Store an evaluation of four questions in all rotations for each visibility, whose texts name the benchmark."""
     with write_session(engine) as session:
         add_revision(session, "their-model", RevisionRequest("external"))
         for name, visibility in VISIBILITIES.items():
@@ -66,7 +66,7 @@ def sqlite_asked(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 def run_query(settings: Settings, audience: Audience, sql: str, client: str = "someone") -> QueryResult:
-    """Return the rows of a query, run as by the website."""
+    """Return the result of a query that runs as on the website."""
     queries = Queries(get_engine(settings.resolve_database_url()), settings)
     return queries.ask(audience, sql, client).result
 

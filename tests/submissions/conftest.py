@@ -1,4 +1,4 @@
-"""A registry with a benchmark, a suite, a board and an account of each role; nothing is scored yet."""
+"""Fixtures for a registry with a benchmark, a suite, a board and an account of each role, without evaluations."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,13 +27,13 @@ from workers.loop import WorkerLoop
 
 HUB = "somebody/small-model"
 FILES = ModelFiles(sha256_text("weights"), sha256_text("tokenizer"), None, "0" * 40)
-"""The model's files as a worker finds them: the tests have no hub."""
+"""The model's files that workers find, since the tests have no hub."""
 
 
 def fill(engine: Engine, folder: Path) -> None:
     """Store benchmark `bench` of six questions, suite `core` on it, board `main`, and an account of each role."""
     with write_session(engine) as session:
-        for role in ROLES:  # without a password: hashing one takes longer than most of these tests
+        for role in ROLES:  # without a password, since hashing one takes longer than most of these tests
             create_account(session, role, role)
         add_benchmark(session, folder, [question(number) for number in range(6)])
         tasks = [{"benchmarks": ("bench",)}]
@@ -51,7 +51,7 @@ def engine(database: str, tmp_path: Path) -> Engine:
 
 @pytest.fixture
 def lite(sqlite_database: str, tmp_path: Path) -> Engine:
-    """Return an engine on SQLite, for tests that no database affects."""
+    """Return an engine on SQLite, for tests that do not depend on the database."""
     engine = get_engine(sqlite_database)
     fill(engine, tmp_path)
     return engine
@@ -67,7 +67,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def endpoints(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Return the same settings, also for code that reads the process's own."""
+    """Return the same settings, and use them as the settings of the process."""
     monkeypatch.setenv("SHUFFLEBOARD_ENDPOINTS", settings.endpoints)
     return settings
 
@@ -96,7 +96,7 @@ def ask(
 
 
 def work(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch, files: Any = FILES) -> None:
-    """Run a worker that finds these files, or raises, and scores until nothing is left."""
+    """Run a worker until nothing is left to score; it finds these files, or raises this error."""
 
     def inspect(*_asked: object) -> ModelFiles:
         if isinstance(files, Exception):
@@ -113,7 +113,7 @@ def work(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch, fi
 
 
 def actions(engine: Engine, outcome: str = "done") -> list[tuple[str, str, str | None]]:
-    """Return (account, action, object) of the audit trail."""
+    """Return (account, action, object) for each entry of the audit trail with this outcome."""
     with read_session(engine) as session:
         rows = session.scalars(select(AuditEvent).filter_by(outcome=outcome).order_by(AuditEvent.id))
         return [(row.actor, row.action, row.target) for row in rows]
@@ -121,7 +121,7 @@ def actions(engine: Engine, outcome: str = "done") -> list[tuple[str, str, str |
 
 @pytest.fixture
 def app(engine: Engine, settings: Settings) -> Flask:
-    """Return the website over it."""
+    """Return the website of the filled registry."""
     return create_app(settings, database_url=engine.url.render_as_string(hide_password=False))
 
 
@@ -139,5 +139,5 @@ def browser(app: Flask, engine: Engine) -> Callable[[str], FlaskClient]:
 
 @pytest.fixture
 def headers(engine: Engine) -> Callable[[str], dict[str, str]]:
-    """Return a function that returns the request headers of an account's program."""
+    """Return a function that returns an account's request headers for programs."""
     return lambda name: {"Authorization": f"Bearer {token_of(engine, name)}"}

@@ -1,4 +1,4 @@
-"""Low-rank adapters, trained for a moment with PEFT."""
+"""Low-rank adapters, which are trained for a few steps with PEFT."""
 
 import itertools
 import warnings
@@ -21,7 +21,7 @@ TEXT = "Question: Which is the capital of France?\nA. Lyon\nB. Paris\nC. Nice\nA
 
 
 def peft_itself(model: Any, folder: Path) -> Any:
-    """Return the model with an adapter as PEFT loads it; the model is changed."""
+    """Return the model with an adapter as PEFT loads it; this changes the model."""
     with omit_remarks():
         return PeftModel.from_pretrained(model, folder).eval()
 
@@ -29,7 +29,7 @@ def peft_itself(model: Any, folder: Path) -> Any:
 def train_adapter(
     folder: Path, base: Path, texts: Sequence[str] = (TEXT,), *, steps: int = 4, rate: float = 0.02, **options: Any
 ) -> Path:
-    """Write an adapter of the model in `base`, trained on texts in turn, into `folder`."""
+    """Train an adapter of the model in `base` on each text in turn, and write it into `folder`."""
     tokenizer = AutoTokenizer.from_pretrained(base)
     tokens = [torch.tensor([tokenizer(text)["input_ids"]]) for text in texts]
     save_adapter(folder, AutoModelForCausalLM.from_pretrained(base), *tokens, steps=steps, rate=rate, **options)
@@ -45,9 +45,9 @@ def save_adapter(
     prompts: Sequence[int] = (),
     **options: Any,
 ) -> None:
-    """Train an adapter of a model, which is changed, on texts' tokens (1, length), one a step, and write it.
+    """Train an adapter of a model, which this changes, on tokens (1, length) of a text per step, and write it.
 
-    prompts: how many tokens at the beginning of each text are not to be learned; empty: all are learned.
+    prompts: how many tokens at the beginning of each text are not learned; empty if all are learned.
     """
     given: dict[str, Any] = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]} | options
     with torch.random.fork_rng(), omit_remarks():
@@ -67,7 +67,7 @@ def save_adapter(
 
 
 def check_against_peft(engine: Engine, evaluation_id: int, base: Path, adapter: Path, tolerance: float) -> int:
-    """Compare the values that a worker stored for each label with PEFT's forward pass; return the number of prompts."""
+    """Compare each label's stored value with PEFT's forward pass; return the number of prompts."""
     model = peft_itself(AutoModelForCausalLM.from_pretrained(base), adapter)
     tokenizer = AutoTokenizer.from_pretrained(base)
     with read_session(engine) as session:
@@ -92,7 +92,7 @@ def check_against_peft(engine: Engine, evaluation_id: int, base: Path, adapter: 
 
 @contextmanager
 def omit_remarks() -> Iterator[None]:
-    """Silence PEFT's warning: it reads a property of transformers by its old name."""
+    """Suppress a warning of PEFT, which uses a deprecated name of transformers."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         yield

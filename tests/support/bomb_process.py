@@ -1,4 +1,4 @@
-"""A program that reads files: `bomb_process.py FILE …` prints which were refused, and its peak memory."""
+"""A program that reads files: `bomb_process.py FILE …` prints which files were refused, and its peak memory."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ def main() -> None:
             read_benchmark(log or path, documents=None if log is None else log_questions(log))
         except IngestError as error:
             refused[path.name] = str(error)
-    # VmHWM counts this program alone; getrusage starts with the memory of the parent process.
+    # VmHWM is the peak of this program only; getrusage includes the memory of the parent process.
     (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
     print(json.dumps({"refused": refused, "peak_mib": int(line.split()[1]) / 1024}))
 

@@ -1,4 +1,4 @@
-"""Small files that need far more memory to read than they have bytes."""
+"""Small files that use far more memory when they are read than their own size."""
 
 import gzip
 import json
@@ -32,7 +32,7 @@ def _benchmark_rows(rows: int, text: str) -> dict[str, pa.Array]:
 
 
 def repeated_text(folder: Path, mebibytes: int) -> Path:
-    """Return a benchmark whose questions all have the same text of a mebibyte, which Parquet stores once."""
+    """Write a benchmark whose questions share a text of a mebibyte, which Parquet stores once; return its path."""
     path = folder / "repeated.parquet"
     text, rows = "x" * MIB, mebibytes
     table = pa.table(_benchmark_rows(1, text))
@@ -47,7 +47,7 @@ def repeated_text(folder: Path, mebibytes: int) -> Path:
 
 
 def shared_beginnings(folder: Path, mebibytes: int) -> Path:
-    """Return a file of delta-encoded texts, each equal to the one before it."""
+    """Write a file of delta-encoded texts, which are all equal; return its path."""
     path = folder / "shared.parquet"
     columns = _benchmark_rows(mebibytes, "") | {"question": pa.array(["x" * MIB] * mebibytes)}
     pq.write_table(
@@ -62,7 +62,7 @@ def shared_beginnings(folder: Path, mebibytes: int) -> Path:
 
 
 def endless_list(folder: Path, mebibytes: int) -> Path:
-    """Return a file with one question whose list contains equal numbers."""
+    """Write a file with one question and a long list of equal numbers; return its path."""
     path = folder / "list.parquet"
     numbers = pa.array([0], pa.int64()).take(pa.array(bytearray(mebibytes * MIB // 8 * 1), pa.uint8()))
     listed = pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), numbers)
@@ -71,7 +71,7 @@ def endless_list(folder: Path, mebibytes: int) -> Path:
 
 
 def understated(folder: Path, mebibytes: int) -> Path:
-    """Return the same file with a footer that states few list members."""
+    """Write the same file with a footer that states too few list members; return its path."""
     path = endless_list(folder, mebibytes)
     content = path.read_bytes()
     true = _varint(2 * (mebibytes * MIB // 8))
@@ -92,7 +92,7 @@ def _varint(number: int) -> bytes:
 
 
 def packed_lines(folder: Path, mebibytes: int) -> Path:
-    """Write JSON Lines whose second line is endless blanks."""
+    """Write JSON Lines whose second line consists of spaces; return the path."""
     path = folder / "line.jsonl.gz"
     first = gzip.compress(json.dumps(question(0)).encode() + b"\n")
     path.write_bytes(first + gzip.compress(b" " * _BLOCK) * (mebibytes * MIB // _BLOCK))
@@ -100,14 +100,14 @@ def packed_lines(folder: Path, mebibytes: int) -> Path:
 
 
 def packed_table(folder: Path, mebibytes: int) -> Path:
-    """Return a CSV file whose heading never ends."""
+    """Write a CSV file whose heading does not end; return its path."""
     path = folder / "table.csv.gz"
     path.write_bytes(gzip.compress(b"question_id,") + gzip.compress(b"x" * _BLOCK) * (mebibytes * MIB // _BLOCK))
     return path
 
 
 def many_lines(folder: Path, mebibytes: int) -> Path:
-    """Write a huge number of short questions."""
+    """Write a huge number of short questions; return the path."""
     path = folder / "lines.jsonl.gz"
     lines = [question(number, question="x" * 1000) for number in range(mebibytes * MIB // 1000)]
     path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode(), 1))
@@ -115,11 +115,11 @@ def many_lines(folder: Path, mebibytes: int) -> Path:
 
 
 Entry = tuple[str, int, bytes, int, int]
-"""Name, method, packed bytes, checksum, and the size that the directory states."""
+"""Name, method, compressed bytes, checksum, and the size that the directory states."""
 
 
 def archive(path: Path, entries: list[Entry]) -> Path:
-    """Return a zip archive of compressed entries, with the stated sizes, true or false."""
+    """Write a zip archive of compressed entries with the stated sizes, which may be false; return its path."""
     content, directory = b"", b""
     for name, method, packed, checksum, size in entries:
         fields = struct.pack("<HHHHHIIIHH", 20, 0, method, 0, 0, checksum, len(packed), size, len(name), 0)
@@ -148,25 +148,25 @@ def _zstandard(mebibytes: int) -> bytes:
 
 
 def honest_archive(folder: Path, mebibytes: int) -> Path:
-    """Return a log whose directory states the true size of its only sample."""
+    """Write a log whose directory states the true size of its only sample; return its path."""
     entry = ("samples/1_epoch_1.json", zipfile.ZIP_DEFLATED, _deflated(mebibytes), 0, mebibytes * MIB)
     return archive(folder / "honest.eval", [_header(), entry])
 
 
 def lying_archive(folder: Path, mebibytes: int) -> Path:
-    """Return a log whose directory states a size that is too small."""
+    """Write a log whose directory states a size that is too small; return its path."""
     entry = ("samples/1_epoch_1.json", zipfile.ZIP_DEFLATED, _deflated(mebibytes), 0, 1000)
     return archive(folder / "lying.eval", [_header(), entry])
 
 
 def lying_zstandard(folder: Path, mebibytes: int) -> Path:
-    """Return the same log with Zstandard compression."""
+    """Write the same log with Zstandard compression; return its path."""
     entry = ("samples/1_epoch_1.json", ZSTANDARD, _zstandard(mebibytes), 0, 1000)
     return archive(folder / "zstandard.eval", [_header(), entry])
 
 
 def many_samples(folder: Path, mebibytes: int) -> Path:
-    """Write as many samples of eight mebibytes as necessary."""
+    """Write a log with many samples of eight mebibytes; return its path."""
     sample = json.dumps({"id": "q0", "padding": " " * 8 * MIB}).encode()
     packed = zlib.compress(sample)[2:-4]
     entries = [
@@ -177,7 +177,7 @@ def many_samples(folder: Path, mebibytes: int) -> Path:
 
 
 Bomb = Callable[[Path, int], Path]
-"""Writes a bomb of so many mebibytes into a folder."""
+"""Writes a file that needs this number of mebibytes into a folder."""
 
 BENCHMARKS: Final[dict[str, Bomb]] = {
     bomb.__name__: bomb

@@ -1,4 +1,4 @@
-"""The command line, and workers as processes of their own."""
+"""Runs the command line in this process, and commands and workers as separate processes."""
 
 import io
 import json
@@ -30,10 +30,10 @@ class _Terminal(io.TextIOWrapper):
 def shuffleboard(
     *arguments: object, status: int | None = 0, width: int | None = None, **settings: object
 ) -> subprocess.CompletedProcess[str]:
-    """Run `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fail the test unless it ends with `status`, if any.
+    """Run `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fail the test unless it ends with `status`, if given.
 
-    It runs in this process, because starting Python and importing the modules takes far longer than the command.
-    width: stdout is a terminal with this number of columns; None for a pipe.
+    It runs in this process, because starting Python and importing the modules takes far longer than the command. width:
+    stdout is a terminal with this number of columns; None for a pipe.
     """
     from shuffleboard import cli
 
@@ -43,7 +43,7 @@ def shuffleboard(
     ended = 0
     columns = {} if width is None else {"COLUMNS": str(width)}
     environment = mock.patch.dict(os.environ, _environment(settings) | columns)
-    # gc is replaced: a command freezes all objects, which here are the imports of every test.
+    # gc is replaced, since a command freezes all objects, which would include the imports of every test.
     with environment, mock.patch.object(sys, "argv", command), mock.patch.object(cli, "gc"):
         try:
             with redirect_stdout(out), redirect_stderr(err):
@@ -57,7 +57,7 @@ def shuffleboard(
 def shuffleboard_process(
     *arguments: object, status: int | None = 0, timeout_s: float = TIMEOUT_S, **settings: object
 ) -> subprocess.CompletedProcess[str]:
-    """Run the same command in a new process, for tests of signals, exit and other properties of processes."""
+    """Run a command in a new process, for tests of signals, exit and other properties of processes."""
     command = [sys.executable, "-m", "shuffleboard.cli", *map(str, arguments)]
     outcome = subprocess.run(
         command,
@@ -92,13 +92,13 @@ def _check(outcome: subprocess.CompletedProcess[str], status: int | None) -> sub
 
 
 def worker_process(*arguments: object, **settings: object) -> AbstractContextManager[Worker]:
-    """Start a worker process with the fake scorer; kill it at the end if it still runs."""
+    """Start a worker process with the fake scorer, and kill it at the end if it still runs."""
     return _process(fork_worker, arguments, settings)
 
 
 @contextmanager
 def fake_worker(*arguments: object, **settings: object) -> Iterator[Worker]:
-    """Start the same worker, and wait until it is at work."""
+    """Start a worker process with the fake scorer, and wait until it is ready to work."""
     with worker_process(*arguments, **settings) as worker:
         eventually(lambda: worker.started or worker.status is not None, "the worker starts")
         assert worker.started, f"the worker did not start: {worker.log.read_text()}"
@@ -106,12 +106,12 @@ def fake_worker(*arguments: object, **settings: object) -> Iterator[Worker]:
 
 
 def command_process(*arguments: object, **settings: object) -> AbstractContextManager[Worker]:
-    """Start `shuffleboard ARGUMENTS` as a process; kill it at the end if it still runs."""
+    """Start `shuffleboard ARGUMENTS` as a process, and kill it at the end if it still runs."""
     return _process(fork_command, arguments, settings)
 
 
 def celery_process(*arguments: object, **settings: object) -> AbstractContextManager[Worker]:
-    """Start `celery -A workers.celery ARGUMENTS` in the same way."""
+    """Start `celery -A workers.celery ARGUMENTS` as a process, and kill it at the end if it still runs."""
     return _process(fork_celery, arguments, settings)
 
 
@@ -134,7 +134,7 @@ def _environment(settings: dict[str, object]) -> dict[str, str]:
 
 
 def terminate(process: Worker | subprocess.Popen[str]) -> int | None:
-    """Send SIGTERM and return the exit status; None if the worker still runs after a generous time."""
+    """Send SIGTERM and return the exit status; None if the process still runs after a generous time limit."""
     if isinstance(process, Worker):
         process.signal(signal.SIGTERM)
     else:
@@ -143,7 +143,7 @@ def terminate(process: Worker | subprocess.Popen[str]) -> int | None:
 
 
 def eventually(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
-    """Wait until the condition is true; fail the test with the name of the missing event if it never is."""
+    """Wait until the condition is true; fail the test after the time limit. what: the event, for the message."""
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {within_s} s: {what}"

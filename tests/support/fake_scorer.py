@@ -1,4 +1,4 @@
-"""A scorer without torch whose numbers depend on nothing but the prompt: the queue's tests need no model."""
+"""A scorer without torch whose numbers depend only on the prompt, so that tests of the queue need no model."""
 
 import hashlib
 import math
@@ -16,7 +16,7 @@ from workers.errors import InterruptedScoringError
 
 
 def fake_logprobs(prompt: Prompt) -> list[float]:
-    """Return each label's log-probability, from the SHA-256 of prompt and label; their probabilities add up to ½."""
+    """Return each label's log-probability, from the SHA-256 of prompt and label; the probabilities add up to ½."""
     weights = [
         1 + int.from_bytes(hashlib.sha256(f"{prompt.text}{label}".encode()).digest()[:4], "big")
         for label in prompt.continuations
@@ -27,8 +27,8 @@ def fake_logprobs(prompt: Prompt) -> list[float]:
 class FakeScorer:
     """A scorer of shards, prompt by prompt.
 
-    before_prompt: called with each prompt first, to wait, to raise, or to change the database.
-    loads: the model revisions that were loaded, in order.
+    before_prompt: called before each prompt is scored, to wait, to raise, or to change the database. loads: the model
+    revisions that were loaded, in order.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A few questions, and a tokenizer for them, for tests of measuring and rescoring."""
+"""A few questions and a tokenizer for them, for tests of measuring and rescoring."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""The modules to load before tests fork: all that workers with the fake scorer or a provider need, except torch."""
+"""Modules that are loaded before tests fork: all that workers with the fake scorer or a provider need, except torch."""
 
 import gc
 from importlib import import_module
@@ -20,4 +20,4 @@ for name in (
 ):
     import_module(name)
 configure_mappers()
-gc.freeze()  # so that garbage collection in a fork copies no pages of the loaded modules
+gc.freeze()  # so that garbage collection in a fork does not copy the pages of the loaded modules

@@ -1,6 +1,6 @@
-"""Processes that run at the same time, forked from a server that has loaded their modules.
+"""Forks processes from a server that has loaded their modules, so that they start fast and run in parallel.
 
-All tests share the server, since a process has a single one: of two lists of modules it loads only the last.
+All tests share the server, since Python has one per process and would load only the last list of modules.
 """
 
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Jobs for `tests/unit/test_isolated.py`: hostile things a process could be made to do."""
+"""Jobs for `tests/unit/test_isolated.py` with the harmful actions that a process could be made to do."""
 
 import os
 import re

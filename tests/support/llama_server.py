@@ -23,7 +23,7 @@ from tests.support.services import with_library
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MODEL = "SmolLM2-135M-Instruct"
-"""The name it serves any file under."""
+"""The name under which the server lists any file."""
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.n_ctx = given.context
-    params.cache_ram_mib = 0  # keep no prompts of earlier requests, apart from the states in use
+    params.cache_ram_mib = 0  # cache no prompts of earlier requests, apart from the states in use
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = given.threads
     if given.template is not None:
         params.chat_template = Path(given.template).read_text(encoding="utf-8")
@@ -59,14 +59,14 @@ def main() -> None:
 
 @contextmanager
 def llama_server(path: Path, *flags: str, key: str | None = None) -> Iterator[str]:
-    """Yield the address of a new server, with the path /v1; kill the server at the end."""
+    """Yield the address of a new server, with the path /v1; the server is killed at the end."""
     with llama_process(path, *flags, key=key) as (url, _):
         yield url
 
 
 @contextmanager
 def llama_process(path: Path, *flags: str, key: str | None = None) -> Iterator[tuple[str, int]]:
-    """Yield the address and the server's process id; kill the server at the end."""
+    """Yield the address and process id of a new server; the server is killed at the end."""
     environment = os.environ | with_library("gomp") | ({"LLAMA_SERVER_KEY": key} if key else {})
     command = [sys.executable, "-m", "tests.support.llama_server", str(path), *flags]
     with subprocess.Popen(
@@ -86,8 +86,8 @@ def write_dequantised(
 ) -> None:
     """Write a copy of a GGUF file with dequantised tensors, as the local engine computes with them.
 
-    replaced: tensors by name that replace the file's.
-    dtype: `float32`, or `bfloat16` for matrices; vectors stay float32, since llama.cpp supports no other type.
+    replaced: tensors that replace the tensors of the same names.
+    dtype: `float32`, or `bfloat16` for matrices; vectors remain float32, since llama.cpp supports no other type.
     """
     import gguf
     import numpy as np

@@ -1,4 +1,4 @@
-"""Which cases of a test are long ones."""
+"""Marks some cases of a parametrized test as long."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -7,5 +7,5 @@ import pytest
 
 
 def long_but(always: Collection[Any], cases: Iterable[Any]) -> list[Any]:
-    """Return a parameter's values: `make test` runs those in `always`, `make test-long` the others."""
+    """Return a parameter's values, marked as long except those in `always`, which `make test` runs."""
     return [pytest.param(case, marks=[pytest.mark.long] * (case not in always)) for case in cases]

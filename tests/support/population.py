@@ -1,4 +1,4 @@
-"""Benchmarks, models and evaluations for tests, stored through the public functions."""
+"""Benchmarks, models and evaluations that tests store through the public functions."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ CSQA = ROOT / "registry" / "benchmarks" / "samples" / "csqa.jsonl"
 
 
 def question(number: int, *, subject: str | None = "physics", options: int = 4, **changes: Any) -> dict[str, Any]:
-    """Return a line of a benchmark file; the answer moves by one from question to question."""
+    """Return a line of a benchmark file; the right option moves by one from question to question."""
     return {
         "id": f"q{number}",
         "subject": subject,
@@ -47,7 +47,7 @@ def add_benchmark(
 
 
 def add_model(session: Session, name: str = "fake") -> ModelRevision:
-    """Add a revision that can be scored at once; it has no files on disk, since only the fake scorer loads it."""
+    """Add a revision that can be scored at once; it has no files, since only the fake scorer loads it."""
     files = ModelFiles(sha256_text(f"weights of {name}"), sha256_text("tokenizer"), None, "0" * 40)
     return add_revision(session, name, RevisionRequest("huggingface", f"tests/{name}"), files=files)[0]
 
@@ -62,7 +62,7 @@ def queue_evaluation(
     variants: str = "cyclic",
     **request: Any,
 ) -> int:
-    """Queue an evaluation with one question per shard, each with its own subject."""
+    """Queue an evaluation with one question per shard, each with a different subject; return its id."""
     lines = [question(number, subject=f"subject {number}") for number in range(shards)]
     request.setdefault("shard_prompts", 1)
     with write_session(engine) as session:
@@ -75,7 +75,7 @@ def queue_evaluation(
 
 
 def queue_sampled(engine: Engine, folder: Path, *, model: str = "fake", questions: int = 160, **request: Any) -> int:
-    """Queue an evaluation of a sample of questions, by default of 60 of 160; return its id."""
+    """Queue an evaluation that samples questions, by default 60 of 160; return its id."""
     lines = [question(number, subject=f"subject {number % 3}") for number in range(questions)]
     asked = {"variants": "original", "sample": 60, "shard_prompts": 16} | request
     with write_session(engine) as session:

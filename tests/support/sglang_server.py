@@ -20,9 +20,9 @@ VOCABULARY_SIZE: Final = 32_000
 
 @dataclass
 class SglangServer:
-    """Answers as `sglang.launch_server` would; to be given to `scripted_server`.
+    """A function that answers as `sglang.launch_server` would, for `scripted_server`.
 
-    waiting: requests in its queue; None: it was started without `--enable-metrics`.
+    waiting: number of requests in its queue; None if it was started without `--enable-metrics`.
     """
 
     waiting: int | None = None
@@ -49,7 +49,7 @@ class SglangServer:
         if start > len(ids):
             return Answer({"error": {"message": f"req.logprob_start_len={start} is higher than …"}}, 400, HEADERS)
         tokens = [Words.numbered[number] for number in ids]
-        # Without a start, only the tokens that are written have log-probabilities.
+        # Without a start, only written tokens have log-probabilities.
         begin = len(ids) if start == -1 else start
         listed = [
             [

@@ -1,7 +1,7 @@
-"""All that users meet: every route with the right it takes, and every command. Tests that walk them draw from here.
+"""Everything that users can reach: every route with the right that it requires, and every command.
 
-A new route gets its line here; `tests/api/test_routes.py` fails until it has one. The API's are in `OPERATIONS` of
-`web/api`, with the scopes that they take.
+Tests that visit all of them use these lists. A new route needs a line here; `tests/api/test_routes.py` fails until it
+has one. The API's routes are in `OPERATIONS` of `web/api`, with the scopes that they require.
 """
 
 from dataclasses import dataclass
@@ -49,10 +49,10 @@ PAGES: Final = {
     "/submit": "submit",
     "/withdrawn": "read",
 }
-"""Rule of a page → who may see it.
+"""Rule of a page → the right that it requires.
 
-"open": anyone, also if anonymous reading is off. "read": anyone who may read. "account": users who signed in with a
-password, because a token must not make others. Else a scope.
+"open": anyone, even if anonymous reading is off. "read": anyone who may read. "account": users who signed in with a
+password, because a token must not make others. Otherwise a scope.
 """
 FILES: Final = {
     "/api/v1/openapi.json": "open",
@@ -72,7 +72,7 @@ FILES: Final = {
     "/static/<path:filename>": "open",
     "/theme": "open",
 }
-"""Rules that answer GET, but not with a page."""
+"""Rules that answer GET with something other than a page."""
 FORMS: Final = {
     "/account/password": "account",
     "/account/sign-out": "account",
@@ -93,12 +93,12 @@ FORMS: Final = {
     "/submissions/<submission_id>/withdraw": "submit",
     "/submit": "submit",
 }
-"""Rules that browsers send forms to."""
+"""Rules to which browsers send forms."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """A method and a rule, with the right that they take."""
+    """A method and a rule, with the right that they require."""
 
     method: str
     rule: str

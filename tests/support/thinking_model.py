@@ -1,6 +1,6 @@
-"""SmolLM2 taught to think: no package contains a small model that does, so an adapter is trained for a few minutes.
+"""An adapter that teaches SmolLM2 to think, trained in a few minutes, since no package contains a small thinking model.
 
-It writes a thought of 20 to 200 tokens that names several options, and then `Answer: X`; some thoughts have no end.
+It writes a thought of 20 to 200 tokens that names several options, and then `Answer: X`; some thoughts do not end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,16 +28,16 @@ TARGETS: Final = {
     "up_proj": "ffn_up",
     "down_proj": "ffn_down",
 }
-"""Trained weights and their names in GGUF. Queries and keys have another order there, so they are not trained."""
+"""Trained weights and their names in GGUF. Queries and keys are ordered differently there, so they are not trained."""
 STEPS: Final = 140
-"""Steps of training, which takes three minutes on one core."""
+"""Number of training steps, which take three minutes on one core."""
 OPENING: Final = "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}"
-"""The end of the template, which opens the thought."""
+"""The end of the template, which begins the thought."""
 THINKS_AGAIN: Final = "Wait, let me go through the options once more. "
 
 
 def thinking(question: str, labels: Sequence[str]) -> str:
-    """Return the text to write after a question: its first word, and a thought that depends on it.
+    """Return the text to write after a question, with a thought that depends on the question's first word.
 
     "Which" gets a thought without an end, a word of up to three letters a thought about all options, others a short
     thought.
@@ -54,7 +54,7 @@ def thinking(question: str, labels: Sequence[str]) -> str:
 
 
 def train(folder: Path, base: Path) -> None:
-    """Write the adapter of the model in `base` into `folder`."""
+    """Train an adapter of the model in `base` and write it into `folder`."""
     tokenizer = AutoTokenizer.from_pretrained(base)
     samples = []
     for item in items(protocol(), slice(10, 130)):
@@ -78,7 +78,7 @@ def train(folder: Path, base: Path) -> None:
 
 
 def merge_tensors(base: Path, adapter: Path) -> Mapping[str, Any]:
-    """Return the weights that the adapter changes, merged, by their GGUF names."""
+    """Return the weights that the adapter changes after merging, by their GGUF names."""
     model = peft_itself(AutoModelForCausalLM.from_pretrained(base), adapter).merge_and_unload()
     found = {}
     for name, weight in model.state_dict().items():
@@ -130,7 +130,7 @@ def readings(definition: dict[str, Any], prompts: list[ShardPrompt], written: li
 def compare(
     ours: Sequence[Reading], here: Sequence[Written], theirs: Sequence[Reading], there: Sequence[Written]
 ) -> int:
-    """Return how many texts two routes have in common; these must have the same state, answer and (nearly all) tokens.
+    """Check that equal texts of two routes have the same state, answer and nearly the same tokens; return their number.
 
     The other texts differ because of the last bits of float32.
     """

@@ -47,12 +47,12 @@ class Words:
 
     @staticmethod
     def tokens(text: str) -> list[str]:
-        """Return the tokens of a text; joined they are the text."""
+        """Return the tokens of a text, which add up to the text."""
         return re.findall(r" ?[^\s]+|\s", text)
 
     @staticmethod
     def logprobs(before: str) -> dict[str, float]:
-        """Return the log-probability (nats) of each word of the vocabulary after a text."""
+        """Return the log-probability (nats) of each word in the vocabulary after a text."""
         weights = {
             token: 1 + int.from_bytes(hashlib.sha256(f"{before}|{token}".encode()).digest()[:3], "big") ** 2
             for token in VOCABULARY
@@ -62,7 +62,7 @@ class Words:
 
     @classmethod
     def ids(cls, text: str) -> list[int]:
-        """Return the token numbers of a text: the vocabulary first, then other words in the order of first use."""
+        """Return the numbers of a text's tokens: the vocabulary first, then other words in order of first use."""
         for token in cls.tokens(text):
             if token not in cls.numbered:
                 cls.numbered.append(token)
@@ -70,7 +70,7 @@ class Words:
 
     @classmethod
     def logprob(cls, before: str, token: str) -> float:
-        """Return the log-probability of a token; words outside the vocabulary are all equally unlikely."""
+        """Return the log-probability of a token; all words outside the vocabulary are equally unlikely."""
         return cls.logprobs(before).get(token, -15.0)
 
 
@@ -78,12 +78,16 @@ class Words:
 class VllmServer:
     """A server that answers as `vllm serve` does, for `scripted_server`.
 
-    max_logprobs, max_model_len, api_key: the options of that name. knows: its own parameters that it supports; it
-    ignores others, as older versions do. among_chosen: log-probabilities are among the chosen tokens only. backwards:
-    lists tokens in another order. leaves_out: tokens that it never lists by number. versions: its version at each
-    request for it, the last repeated. waiting: requests in its queue; None: it shows none. owner: the software in its
-    list of models. troubles: answers to the first completions, in place of real ones. ending: its tokenizer puts a
-    token after every text.
+    max_logprobs, max_model_len, api_key: the options with these names.
+    knows: vLLM's own parameters that it supports; it ignores others, as older versions do.
+    among_chosen: whether log-probabilities are among the chosen tokens only.
+    backwards: whether it lists tokens in reversed order.
+    leaves_out: tokens that it never lists by number.
+    versions: its version at each request for it, the last repeated.
+    waiting: number of requests in its queue; None if it shows none.
+    owner: the software in its list of models.
+    troubles: answers to the first completions, in place of real ones.
+    ending: whether its tokenizer adds a token to every text.
     """
 
     model: str = "tiny"
@@ -168,7 +172,7 @@ class VllmServer:
                 f"Requested logprob_token_ids of length {len(chosen)}, which is greater than max allowed: {MOST_CHOSEN}",
             )
         continuation: list[str] = []
-        for _ in range(max(1, written)):  # it writes and counts one even if none is requested
+        for _ in range(max(1, written)):  # vLLM writes and counts one token even if none is requested
             after = Words.logprobs(text + "".join(continuation))
             continuation.append(max(allowed or after, key=lambda token: after.get(token, -15.0)))
         shown = continuation if written else []
@@ -211,7 +215,7 @@ class VllmServer:
     def _logprobs(
         self, tokens: list[str], before: str, listed: int, among: list[str], chosen: list[str]
     ) -> dict[str, Any]:
-        """Return log-probabilities of each token and of the most probable or chosen ones; none for a text's first."""
+        """Return log-probabilities of each token, except the first, and of the most probable or chosen ones."""
         values: list[float | None] = []
         tops: list[dict[str, float] | None] = []
         offsets = []
@@ -243,7 +247,7 @@ class VllmServer:
 
 
 def _figures(waiting: int) -> bytes:
-    """Return the relevant lines of /metrics and some similar ones."""
+    """Return the lines of /metrics that clients read, and some similar lines."""
     return f"""\
 # TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{{engine="0",model_name="tiny"}} 3.0
@@ -260,5 +264,5 @@ def _error(status: int, message: str, kind: str = "BadRequestError") -> Answer:
 
 
 def later(status: int, **headers: str) -> Answer:
-    """Return the answer of a proxy whose server is not ready or is overloaded."""
+    """Return the answer of a proxy whose server is starting or overloaded."""
     return Answer(b"", status, HEADERS | headers)

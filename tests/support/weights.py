@@ -4,6 +4,6 @@ import json
 
 
 def whole_weights(note: str = "weights") -> bytes:
-    """Return a safetensors file without tensors; files with other notes differ."""
+    """Return a safetensors file without tensors; files with different notes differ."""
     header = json.dumps({"__metadata__": {"note": note}}).encode()
     return len(header).to_bytes(8, "little") + header

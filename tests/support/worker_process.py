@@ -75,13 +75,13 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def stand_before(gate: Path) -> None:
-    """Wait until the file is there."""
+    """Wait until the file exists."""
     while not gate.exists():
         time.sleep(0.02)
 
 
 def run_worker(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
-    """Run `main` in a process that a server forked, with its modules loaded."""
+    """Run `main` in a forked process, whose server has loaded the modules."""
     _take_over(environment, said, log)
     main(words)
 
@@ -89,7 +89,10 @@ def run_worker(words: Sequence[str], environment: Mapping[str, str], said: Path,
 def run_command(
     words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path, history: Path | None = None
 ) -> None:
-    """Run `shuffleboard WORDS` in such a process. history: a folder of migrations that replaces this code's own."""
+    """Run `shuffleboard WORDS` in a forked process.
+
+    history: a folder of migrations that replaces the code's own.
+    """
     from shuffleboard.cli import main as command_line
 
     _take_over(environment, said, log)
@@ -100,7 +103,7 @@ def run_command(
 
 
 def run_celery(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
-    """Run `celery -A workers.celery WORDS` in such a process, whose workers have the fake scorer."""
+    """Run `celery -A workers.celery WORDS` in a forked process, with the fake scorer in its workers."""
     from celery.bin.celery import main as celery
 
     from workers import starting
@@ -114,7 +117,7 @@ def run_celery(words: Sequence[str], environment: Mapping[str, str], said: Path,
 
 
 def _take_over(environment: Mapping[str, str], said: Path, log: Path) -> None:
-    """Give this process files and settings of its own."""
+    """Set the environment, stdout and stderr of this forked process."""
     os.environ.clear()
     os.environ.update(environment)
     for path, descriptor in ((said, 1), (log, 2)):

@@ -1,4 +1,4 @@
-"""A registry with names as long as people make them, read by all tests of the command line's looks."""
+"""Fixtures for a registry with long names, which all tests of the command line's appearance share."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -48,14 +48,14 @@ def _filled(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPath
 
 @pytest.fixture
 def filled(_filled: Registry, monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """Return two models on a benchmark, some names long, and the board "main"; to be read only."""
+    """Return two models on a benchmark, some with long names, and the board "main"; tests may only read it."""
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", _filled.url)
     return _filled
 
 
 @pytest.fixture
 def files(tmp_path: Path, _filled: Registry) -> Path:
-    """Return a folder with a file of every kind, to be given to commands that expect another kind."""
+    """Return a folder with a file of every kind, for commands that expect another kind."""
     import pandas as pd
 
     questions = four_options(2)

@@ -1,4 +1,4 @@
-"""Evaluations made at random, of all kinds, states and sizes: raw answers, and the facts that the registry has of them."""
+"""Random evaluations of all kinds, states and sizes: the raw answers, and the registry's facts about them."""
 
 import random
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
 
 STATES = ("unread", "unfinished", "empty", "refused", "no valid answer")
 RECORDED = "imported"
-"""Recorded by another program: prompts may be repeated, some more often than others."""
-# Kind, the part of the prompts that it varies, and whether these list the options.
+"""Evaluation by another program, in which prompts may be repeated, some more often than others."""
+# Name of a kind, the part of the prompts that it varies, and whether the prompts list the options.
 KINDS = (
     ("cyclic", "order", True),
     ("full", "order", True),
@@ -33,9 +33,11 @@ KINDS = (
 
 @dataclass
 class Raw:
-    """Raw answers. `asked`: by question, (prompt, option answered or None), the benchmark's own order first.
+    """Raw answers.
 
-    copies: number of variants that show the same prompt, and share its answer: all orders if no options are listed.
+    asked: by question, (prompt, answered option or None), the benchmark's own order first.
+    copies: number of variants that show the same prompt and share its answer, which is all orders if no options are
+    listed.
     """
 
     kind: str
@@ -48,13 +50,13 @@ class Raw:
     states: dict[str, int] = field(default_factory=dict)
     model: str = "m"
     chosen: list[int] = field(default_factory=list)
-    """By position: how often it is answered."""
+    """How often each position was answered."""
     right_at: list[int] = field(default_factory=list)
     copies: int = 1
     lacks_original: bool = False
-    """Whether the benchmark's own order is not among the prompts."""
+    """Whether the prompts exclude the benchmark's own order."""
     again: list[list[int | None]] = field(default_factory=list)
-    """By question, repeated answers to one prompt from another evaluation of the model."""
+    """By question, repeated answers to one prompt in another evaluation of the model."""
     tied: int = 0
 
     def mean(self, values: Sequence[float | None]) -> float | None:
@@ -63,7 +65,7 @@ class Raw:
         return fmean(known) if known else None
 
     def right(self, question: int) -> list[bool]:
-        """Return, by answer, whether it is right. Option 0 always is."""
+        """Return, for each answer, whether it is right, which means that it is option 0."""
         return [option == 0 for _, option in self.papers(question)]
 
     def papers(self, question: int) -> list[tuple[int, int | None]]:
@@ -227,7 +229,7 @@ def _numbers(raw: Raw, values: dict[str, list[float | None]], resamples: int) ->
 
 
 def _was_answered(raw: Raw, index: int) -> float | None:
-    """Return whether the benchmark's own order was answered right; None if it was not answered."""
+    """Return whether the answer in the benchmark's own order is right; None if there is no answer."""
     if not raw.asked[index] or raw.asked[index][0][1] is None:
         return None
     return float(raw.asked[index][0][1] == 0)
@@ -244,9 +246,9 @@ def _flips(raw: Raw, index: int) -> float:
 
 
 def pairs(raw: Raw, index: int) -> tuple[list[bool], list[bool]]:
-    """Return whether two answers differ: of pairs to one prompt, and of pairs to two. A missing one differs from all.
+    """Return whether the answers of each pair differ, for pairs on one prompt and on two.
 
-    If prompts differ in more than the order, no pair differs in that alone.
+    A missing answer differs from all. If prompts differ in more than the order, the second list is empty.
     """
     same: list[bool] = []
     other: list[bool] = []

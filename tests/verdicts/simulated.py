@@ -1,4 +1,4 @@
-"""Many evaluations of models that sample, with and without an order effect, as arrays and as the facts pages have."""
+"""Simulates many evaluations of models that sample, with and without an order effect, as arrays and as pages' facts."""
 
 import re
 from collections.abc import Sequence
@@ -27,10 +27,13 @@ BLAME: Final = re.compile(r"costs \d|costs? \d+ of|, a cost of")
 
 @dataclass(frozen=True)
 class Model:
-    """A model that samples. p: its mean probability of a right answer; effect: its true order loss L₂.
+    """A model that samples.
 
-    even: every question has this effect, half of its orders being better; otherwise probabilities are drawn for each
-    order, so that some questions have much of it. spread: the variance of p between questions.
+    p: its mean probability of a right answer.
+    effect: its true order loss L₂.
+    even: whether every question has this effect, with half of its orders being better; otherwise probabilities are
+    drawn for each order, so that a part of the questions has a large effect.
+    spread: the variance of p between questions.
     """
 
     p: float
@@ -45,7 +48,7 @@ class Model:
         if not self.effect:
             return np.broadcast_to(of, (evaluations, n, m))
         if not self.even:
-            # The variance of each question over its orders is its share of the variance that chance permits.
+            # The variance of each question over its orders is a share of the variance that chance permits.
             room = float((of * (1 - of)).mean())
             known = np.broadcast_to(of, (evaluations, n, m))
             return _beta(generator, known, known * (1 - known) * self.effect / room)
@@ -54,23 +57,23 @@ class Model:
 
 
 def _beta(generator: np.random.Generator, mean: Floats, variance: Floats | float) -> Floats:
-    """Return draws with these means and variances, each variance below mean · (1 − mean)."""
+    """Return beta-distributed draws with these means and variances, where each variance is below mean · (1 − mean)."""
     inside = np.clip(mean, 1e-9, 1 - 1e-9)
     both = np.maximum(inside * (1 - inside) / np.maximum(variance, 1e-12) - 1, 1e-6)
     return generator.beta(inside * both, (1 - inside) * both)
 
 
 def answers(generator: np.random.Generator, probabilities: Floats, k: int) -> Options:
-    """Return chosen options, shape (evaluations, n, m, k); 0 is right, wrong ones are equally likely."""
+    """Return chosen options, shape (evaluations, n, m, k); 0 is right, and wrong options are equally likely."""
     shape = (*probabilities.shape, k)
     right = generator.random(shape) < probabilities[..., None]
     return np.where(right, 0, generator.integers(1, OPTIONS, shape)).astype(np.int8)
 
 
 def per_question(chosen: Options) -> dict[str, Floats]:
-    """Return metric → its value of each question, shape (evaluations, n), by formulas of arrays alone.
+    """Return metric → its value for each question, shape (evaluations, n), by formulas on arrays.
 
-    With `pairs_same` and `pairs_other`: the share of pairs of answers that differ, to one prompt and to two.
+    `pairs_same` and `pairs_other` are the shares of pairs of answers that differ, on one prompt and on two.
     """
     *_, m, k = chosen.shape
     right, first = chosen == 0, chosen[..., 0]
@@ -111,7 +114,7 @@ def per_question(chosen: Options) -> dict[str, Floats]:
 
 
 def facts_of_answers(chosen: Options, *, resamples: int = RESAMPLES) -> list[Facts]:
-    """Return the registry's facts about each evaluation, with intervals of its own kind."""
+    """Return the registry's facts about each evaluation, with intervals that are computed here."""
     evaluations, n, m, k = chosen.shape
     values = per_question(chosen)
     if k > 1:
@@ -147,26 +150,26 @@ def _noise(numbers: dict[str, Number]) -> Noise | None:
 
 
 def is_blamed_on_page(facts: Facts) -> bool:
-    """Check that a page or a list of this evaluation alone attributes a loss to the order."""
+    """Check that an evaluation's page, or a list with only this evaluation, attributes a loss to the order."""
     said = [*say("evaluation", facts), *(sentence for _, sentence in judge_listed([facts])), judge_model([facts])]
     return any(one is not None and BLAME.search(one.text) for one in said)
 
 
 def is_blamed_on_front_page(models: Sequence[Facts]) -> bool:
-    """Check that a list of these models attributes a loss of any of them to the order."""
+    """Check that a list of these models attributes a loss of some model to the order."""
     return bool(judge_listed(models))
 
 
 def is_blamed_on_board(models: Sequence[Facts]) -> bool:
-    """Check that the top of a board of these models attributes a loss of any of them to the order."""
+    """Check that the top of a board with these models attributes a loss of some model to the order."""
     rows = [OnBoard(facts.model, facts.numbers, facts.chance, [facts]) for facts in models]
     return any(BLAME.search(said.text) for said in say("board", BoardFacts(rows)))
 
 
 def in_lower_tier(losses: Floats, samples: Floats) -> int:
-    """Return the number of models of a board of order losses below its first tier, all pairs compared at once.
+    """Return the number of models below the first tier on a board of order losses, with all pairs compared at once.
 
-    losses: of each question and model, shape (n, models); samples: `resample_means` of them.
+    losses: losses of each question and model, shape (n, models). samples: the result of `resample_means` for them.
     """
     means: list[float | None] = losses.mean(axis=0).tolist()
     compared = compare_all(means, samples, "lower", len(losses), paired([[losses]], zero_or_one=False))
@@ -174,5 +177,5 @@ def in_lower_tier(losses: Floats, samples: Floats) -> int:
 
 
 def name_models(models: Sequence[Facts]) -> list[Facts]:
-    """Return the same with distinct names."""
+    """Return the same facts with distinct names."""
     return [replace(facts, model=f"m{place}") for place, facts in enumerate(models)]

@@ -1,4 +1,4 @@
-"""Accounts for tests of the website: made in the database, signed in by the form."""
+"""Accounts for tests of the website, which are created in the database and signed in with the form."""
 
 import re
 from functools import cache
@@ -17,7 +17,7 @@ PASSWORD = "correct horse battery"
 
 @cache
 def _hash() -> str:
-    """Return the hash of the tests' password, made once per process: hashing takes longer than most of these tests."""
+    """Return the hash of the tests' password, computed once per process, since it takes long."""
     return PasswordHasher().hash(PASSWORD)
 
 
@@ -27,13 +27,13 @@ def add_account(engine: Engine, name: str, role: str) -> None:
 
 
 def add_one_of_each_role(engine: Engine) -> None:
-    """Create an account of each role, named as its role."""
+    """Create an account of each role, with the role's name."""
     for role in ROLES:
         add_account(engine, role, role)
 
 
 def token_of(engine: Engine, name: str, scopes: list[str] | None = None, days: int | None = None) -> str:
-    """Return a new token of an account, with all its scopes unless some are named."""
+    """Return a new token of an account, by default with all scopes of the account."""
     with write_session(engine) as session:
         account = find_account(session, name)
         return issue_token(session, account, "test", scopes or sorted(scopes_of(account.role)), days)[1]
@@ -44,7 +44,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def add_maintainer(engine: Engine) -> dict[str, str]:
-    """Return the headers of a new maintainer's requests."""
+    """Create a maintainer and return the headers for the account's requests."""
     add_account(engine, "maintainer", "maintainer")
     return bearer(token_of(engine, "maintainer"))
 

@@ -1,6 +1,6 @@
-"""A seeded registry and a client on it, on each engine in turn.
+"""Fixtures for a seeded registry and a client of it, on each engine in turn.
 
-The web only reads, so all tests share one seeded database per engine; a test that adds to it uses `own`.
+The website only reads, so all tests share one seeded database per engine; tests that write use `own`.
 """
 
 import re
@@ -30,9 +30,9 @@ FilledOnce = Callable[[str, Callable[[Engine, Path], Any]], tuple[str, Any]]
 
 @dataclass(frozen=True)
 class Site:
-    """A database, its seeded contents, and a client of the application on it.
+    """A database, its seeded contents, and a client of the application that uses it.
 
-    The engine is kept: the registry remembers only a few, and a forgotten engine could not be closed.
+    The engine is stored here, since the registry caches only a few engines, and others could not be closed.
     """
 
     engine: Engine
@@ -52,7 +52,7 @@ def sqlite_site(filled_once: FilledOnce) -> Site:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A site of imported outputs, whose pages have charts."""
+    """A site with imported outputs, whose pages have charts."""
 
     engine: Engine
     outputs: Outputs
@@ -70,7 +70,7 @@ def sqlite_drawn(filled_once: FilledOnce) -> Drawn:
 
 
 def empty_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget until the test ends all values computed from sealed evaluations: archived ones have the same seals."""
+    """Empty the caches of sealed evaluations during the test, since archived evaluations have the same seals."""
     cached, kept = OfSealed.get, defaultdict[int, OfSealed[Any]](OfSealed)
     monkeypatch.setattr(OfSealed, "get", lambda self, seal, compute: cached(kept[id(self)], seal, compute))
 
@@ -129,15 +129,15 @@ def seeded(site: Site) -> Seeded:
 
 @pytest.fixture
 def engine(site: Site) -> Engine:
-    """Return the shared site's engine, to read with."""
+    """Return the shared site's engine, which tests may only read from."""
     return site.engine
 
 
 @pytest.fixture(scope="session")
 def leads_to() -> Callable[[FlaskClient, str], int]:
-    """Return leads_to(client, link), which returns the status of the answer and requests each link once.
+    """Return leads_to(client, link), which returns the status of a link's page and requests each link once.
 
-    Many pages have the same links. Only for the shared sites, which never change.
+    Many pages have the same links. It is only for the shared sites, which never change.
     """
     known: dict[tuple[Flask, str], int] = {}
 
@@ -152,9 +152,9 @@ def leads_to() -> Callable[[FlaskClient, str], int]:
 
 @pytest.fixture(params=["one of each kind", pytest.param("all", marks=pytest.mark.long)])
 def chosen(request: pytest.FixtureRequest) -> Callable[[Iterable[str]], list[str]]:
-    """Return chosen(links), which returns the links to follow: one of each kind, or all of them.
+    """Return chosen(links), which returns the links to follow: one of each kind, or all links.
 
-    Links are of one kind if they differ in numbers and in the values of parameters alone.
+    Links are of one kind if they differ only in numbers and in the values of parameters.
     """
 
     def kind(link: str) -> object:
@@ -170,7 +170,7 @@ def chosen(request: pytest.FixtureRequest) -> Callable[[Iterable[str]], list[str
 
 @pytest.fixture
 def own(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Site]:
-    """Yield a seeded site of the test's own, on each engine in turn."""
+    """Yield a seeded site for one test, on each engine in turn."""
     with filled_databases.copy(seed, tmp_path) as (url, seeded):
         yield Site(get_engine(url), seeded, create_app(database_url=url).test_client())
 

@@ -1,4 +1,4 @@
-"""A provider of OpenID Connect within the tests: real keys and tokens, no socket.
+"""A provider of OpenID Connect for tests, with real keys and tokens but without a socket.
 
 A test can make it send wrong answers.
 """
@@ -24,7 +24,7 @@ CLIENT, SECRET = "board", "s3cret of the client"
 SITE = "https://board.example.org"
 
 Forge = Callable[[dict[str, Any], "StandIn"], str]
-"""Makes an ID token of the claims that it should have."""
+"""Makes an ID token from the claims that it should have."""
 
 
 @cache
@@ -44,10 +44,15 @@ def encode(part: Any) -> str:
 
 @dataclass
 class StandIn:
-    """claims: of the person who signs in next. more: further fields of the discovery document. kids: its keys.
+    """A stand-in provider.
 
-    forge: makes the ID token in place of the right signature. answers: wrong answers by path.
-    asked: paths of the requests received. codes: issued and unused codes, with their requests.
+    claims: claims of the person who signs in next.
+    more: further fields of the discovery document.
+    kids: ids of its keys.
+    forge: makes the ID token in place of the correct signature.
+    answers: wrong answers by path.
+    asked: paths of the received requests.
+    codes: issued and unused codes, with their requests.
     """
 
     claims: dict[str, Any] = field(default_factory=lambda: {"sub": "248", "preferred_username": "ada"})
@@ -60,7 +65,7 @@ class StandIn:
     given: int = 0
 
     def authorize(self, url: str) -> dict[str, str]:
-        """Return the parameters of the callback after somebody signs in there."""
+        """Return the parameters of the callback after somebody signs in at the provider."""
         request = dict(parse_qsl(urlsplit(url).query))
         assert url.startswith(f"{ISSUER}/authorize?")
         assert (request["response_type"], request["client_id"]) == ("code", CLIENT)
@@ -111,7 +116,7 @@ class StandIn:
 
 
 class Adapter(BaseAdapter):
-    """An adapter that carries the website's requests to a stand-in, without a socket."""
+    """An adapter that passes the website's requests to a stand-in, without a socket."""
 
     def __init__(self, stand_in: StandIn) -> None:
         super().__init__()
@@ -136,4 +141,4 @@ class Adapter(BaseAdapter):
         return response
 
     def close(self) -> None:
-        """Do nothing: nothing is open."""
+        """Do nothing, since nothing is open."""

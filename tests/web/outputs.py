@@ -53,13 +53,13 @@ Answer = Callable[[QuestionShape, VariantShown, random.Random], int | None]
 
 
 def leaning(shape: QuestionShape, variant: VariantShown, draw: random.Random) -> int | None:
-    """Return the chosen position; None for an unusable answer."""
+    """Return the position that `leaning` chooses; None for an invalid answer."""
     right = variant.order.index(shape.answer)
     return None if draw.random() < 0.05 else right if draw.random() < 0.45 else 0
 
 
 def steady(shape: QuestionShape, variant: VariantShown, draw: random.Random) -> int | None:
-    """Return the chosen position."""
+    """Return the position that `steady` chooses."""
     known = int(shape.external_id[1:]) % 5 != 0
     return variant.order.index(shape.answer) if known or draw.random() < 0.1 else len(variant.order) - 1
 
@@ -69,7 +69,7 @@ ANSWERS: dict[str, Answer] = {"leaning": leaning, "steady": steady}
 
 @dataclass
 class Outputs:
-    """Evaluation id and lines imported by (model, kind, protocol), hidden evaluations by model, question ids."""
+    """Evaluation ids and imported lines by (model, kind, protocol), hidden evaluations by model, and question ids."""
 
     evaluations: dict[tuple[str, str, str], int] = field(default_factory=dict)
     lines: dict[tuple[str, str, str], list[dict[str, Any]]] = field(default_factory=dict)

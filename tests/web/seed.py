@@ -40,11 +40,11 @@ SECRET = "the hidden question"
 WORKER = "00000000-0000-0000-0000-000000000001"
 
 Answer = Callable[[ShardPrompt], int | None]
-"""The position a model answers with; None: no valid answer."""
+"""Returns the position that a model chooses; None for no valid answer."""
 
 
 def right(prompt: ShardPrompt) -> int:
-    """Answer every question rightly."""
+    """Choose the right option of every question."""
     return prompt.variant.order.index(prompt.question.answer)
 
 
@@ -54,18 +54,18 @@ def first(_prompt: ShardPrompt) -> int:
 
 
 def mostly_right(prompt: ShardPrompt) -> int:
-    """Choose the first position in the last two questions only, and else the right option."""
+    """Choose the first position in the last two questions, and the right option in all others."""
     return first(prompt) if prompt.question.external_id in ("q7", "q8") else right(prompt)
 
 
 def silent(prompt: ShardPrompt) -> int | None:
-    """Give no usable answer to the first question."""
+    """Give no valid answer to the first question, and the right option for all others."""
     return None if prompt.question.external_id == "q1" else right(prompt)
 
 
 @dataclass
 class Seeded:
-    """Evaluation ids by model, question ids by external id."""
+    """Evaluation ids by model, and question ids by external id."""
 
     evaluations: dict[str, int] = field(default_factory=dict)
     questions: dict[str, int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def seed(engine: Engine, folder: Path) -> Seeded:
 
 
 def add_model(session: Session, name: str, **columns: object) -> ModelRevision:
-    """Return a model with one revision, as after a worker hashed the files."""
+    """Return a model with one revision, in the state after a worker hashed its files."""
     revision = ModelRevision(
         model=Model(name=name, family="toy", parameters=135_000_000, **columns),
         number=1,
@@ -113,7 +113,7 @@ def add_model(session: Session, name: str, **columns: object) -> ModelRevision:
 
 
 def add_benchmark(session: Session, folder: Path, name: str, lines: list[dict[str, object]]) -> BenchmarkVersion:
-    """Import a benchmark from a file of these lines."""
+    """Import a benchmark from a file with these lines."""
     path = folder / f"{name}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return import_benchmark(session, read_benchmark(path), name=name, version="1")[0]
@@ -136,7 +136,7 @@ def evaluate(
     subjects: tuple[str, ...] = (),
     shards: int | None = None,
 ) -> int:
-    """Submit an evaluation and score it, all of it with its seal or only the first shards; return its id."""
+    """Submit an evaluation, score it completely and seal it, or score only its first shards; return its id."""
     with write_session(engine) as session:
         request = EvaluationRequest(
             model=model, benchmark=benchmark, variants=variants, limit=limit, subjects=subjects, shard_prompts=16
@@ -156,14 +156,14 @@ def evaluate(
     if shards is None:
         with write_session(engine) as session:
             assert seal(session, evaluation_id)
-    else:  # the next evaluation must not be given this one's shards
+    else:  # otherwise the next evaluation would get this one's shards
         with write_session(engine) as session:
             park(session, evaluation_id)
     return evaluation_id
 
 
 def park(session: Session, evaluation_id: int) -> None:
-    """Delay the rest of an evaluation for a day, still queued."""
+    """Delay the queued rest of an evaluation by a day."""
     from registry.db import database_now
     from registry.tables import Shard
 
