@@ -64,11 +64,11 @@ def run(job: Job, order: Any) -> Any:
     """
     message = json.dumps([job.function, job.seconds, job.memory_bytes, dict(job.variables), order]).encode()
     for _ in range(2):  # an idle server may end at this moment
-        begun = time.monotonic()
+        started = time.monotonic()
         with _find_server(job.function.partition(":")[0]).connect() as connection:
             answer = _exchange(connection, message, job.seconds + _GRACE_SECONDS)
         if answer.startswith(_STARTED):
-            return _parse_answer(answer[1:], job, time.monotonic() - begun)
+            return _parse_answer(answer[1:], job, time.monotonic() - started)
     raise RuntimeError(f"no process could be started for {job.function}")
 
 

@@ -110,9 +110,9 @@ def find_revision(session: Session, reference: str) -> ModelRevision:
 def model_named(session: Session, name: str) -> Model | None:
     """Return the model with this name: an exact match, else ignoring case, else a model that had the name earlier."""
     for condition in (Model.name == name, _matches_name(Model.name, name)):
-        found = session.scalar(select(Model).where(condition).order_by(Model.id).limit(1))
-        if found is not None:
-            return found
+        match = session.scalar(select(Model).where(condition).order_by(Model.id).limit(1))
+        if match is not None:
+            return match
     renamed = select(Model).where(Model.earlier_names.is_not(None)).order_by(Model.id)
     for model in session.scalars(renamed):
         if name.lower() in (earlier.lower() for earlier in model.earlier_names or ()):
@@ -127,12 +127,12 @@ def first_name(model: Model) -> str:
 
 def revisions_named(session: Session, names: Collection[str]) -> dict[tuple[str, int], ModelRevision]:
     """Map (name, number) to the model revision, for current and earlier names among `names`."""
-    found = {}
+    revisions = {}
     for row in session.scalars(select(ModelRevision).join(Model).options(contains_eager(ModelRevision.model))):
         for name in (row.model.name, *(row.model.earlier_names or ())):
             if name in names:
-                found[name, row.number] = row
-    return found
+                revisions[name, row.number] = row
+    return revisions
 
 
 def _matches_name(named: Any, name: str) -> ColumnElement[bool]:

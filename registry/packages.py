@@ -46,14 +46,14 @@ def install_command(module: str) -> str:
     extra = _extra_of(module)
     options, place = _origin()
     if place is None:
-        wanted = _list_declared(extra) if extra else [_requirement_of(module)]
+        packages = _list_declared(extra) if extra else [_requirement_of(module)]
     elif place == NAME:
-        wanted = [f"{NAME}{_bracket(extra)}=={metadata.version(NAME)}"]
+        packages = [f"{NAME}{_bracket(extra)}=={metadata.version(NAME)}"]
     elif "://" in place:
-        wanted = [f"{NAME}{_bracket(extra)} @ {place}"]
+        packages = [f"{NAME}{_bracket(extra)} @ {place}"]
     else:
-        wanted = [f"{place}{_bracket(extra)}"]
-    return " ".join([_installer_command(), *options, *map(shlex.quote, wanted)])
+        packages = [f"{place}{_bracket(extra)}"]
+    return " ".join([_installer_command(), *options, *map(shlex.quote, packages)])
 
 
 def _bracket(extra: str | None) -> str:
@@ -86,14 +86,14 @@ def _requirements() -> list[tuple[str, str, str | None]]:
         lines = metadata.requires(NAME) or []
     except metadata.PackageNotFoundError:
         return []
-    found = []
+    requirements = []
     for line in lines:
         requirement, _, marker = line.partition(";")
         name = re.match(r"[\w.-]+", requirement)
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", marker)
         if name is not None:
-            found.append((_normalise(name[0]), requirement.strip(), extra[1] if extra else None))
-    return found
+            requirements.append((_normalise(name[0]), requirement.strip(), extra[1] if extra else None))
+    return requirements
 
 
 def _normalise(name: str) -> str:
@@ -121,8 +121,8 @@ def _requirement_of(module: str) -> str:
 
 def _installer_command() -> str:
     """Return the installer command for this Python's environment, which may not be the active one."""
-    found = shutil.which("pip")
-    if found is not None and Path(found).parent == Path(sys.executable).parent:
+    pip = shutil.which("pip")
+    if pip is not None and Path(pip).parent == Path(sys.executable).parent:
         return "pip install"
     if find_spec("pip") is not None:
         return f"{shlex.quote(sys.executable)} -m pip install"

@@ -27,9 +27,9 @@ def open_to_others(folder: Path, owner: int) -> Iterator[Path]:
 
     The contents of a folder that only its owner may enter are not listed.
     """
-    found = folder.lstat()
-    if found.st_uid == owner and found.st_mode & OTHERS and not stat.S_ISLNK(found.st_mode):
+    status = folder.lstat()
+    if status.st_uid == owner and status.st_mode & OTHERS and not stat.S_ISLNK(status.st_mode):
         yield folder
-    if stat.S_ISDIR(found.st_mode) and (found.st_mode & OTHERS or found.st_uid != owner):
+    if stat.S_ISDIR(status.st_mode) and (status.st_mode & OTHERS or status.st_uid != owner):
         for path in sorted(folder.iterdir()):
             yield from open_to_others(path, owner)

@@ -64,10 +64,10 @@ class TooHeavyError(RefusedError):
 
 def problem_of_text(text: str) -> str | None:
     """Return why no database can store the text, with the remedy; None if it can be stored."""
-    found = _UNSTORABLE.search(text)
-    if found is None:
+    match = _UNSTORABLE.search(text)
+    if match is None:
         return None
-    if found[0] == "\x00":
+    if match[0] == "\x00":
         return "contains a NUL character; remove it"
     return "contains half a surrogate pair, which is not UTF-8; repair the text"
 

@@ -97,13 +97,13 @@ def _key(what: str) -> Callable[[int], str]:
 
 def _different_words(what: str) -> Iterator[str]:
     """Yield random words, each of them once."""
-    taken: set[str] = set()
+    used: set[str] = set()
     attempt = 0
-    while len(taken) < len(words()):
+    while len(used) < len(words()):
         word = _draw(words(), f"{what}:word:{attempt}")
         attempt += 1
-        if word not in taken:
-            taken.add(word)
+        if word not in used:
+            used.add(word)
             yield word
 
 

@@ -92,14 +92,14 @@ def _options(place: Place, line: Mapping[str, Any], definition: Mapping[str, Any
 
 
 def _output(place: Place, line: Mapping[str, Any]) -> Output:
-    for key, kind, wanted in (
+    for key, kind, expected in (
         ("text", str, "text"),
         ("reasoning", str, "text or null"),
         ("opened", bool, "true or false"),
     ):
         value = line.get(key)
         if value is not None and not isinstance(value, kind):
-            place.reject(f"{key} {quote(value)}: give {wanted}")
+            place.reject(f"{key} {quote(value)}: give {expected}")
     if "text" not in line:
         place.reject("text is missing; give what the model wrote, or null where it wrote only a thought")
     finish: Any = line.get("finish") or "stop"

@@ -81,8 +81,10 @@ class Snapshot:
 
     def matching(self, pattern: str) -> list[tuple[Path, str, str]]:
         """Return (path on this machine, text matched by the first `*`, path in the repository) of files that match."""
-        found = [(path, _matches(pattern, name), name) for name, path in self.files]
-        return [(path, match[1] if match.groups() else "", name) for path, match, name in found if match is not None]
+        candidates = [(path, _matches(pattern, name), name) for name, path in self.files]
+        return [
+            (path, match[1] if match.groups() else "", name) for path, match, name in candidates if match is not None
+        ]
 
 
 def download(source: Source, patterns: Sequence[str], *, optional: bool = False) -> Snapshot:
@@ -109,19 +111,19 @@ def download(source: Source, patterns: Sequence[str], *, optional: bool = False)
     available = [item.rfilename for item in info.siblings or []]
     if not optional:
         _require_matches(source.error, patterns, available)
-    wanted = [item for item in info.siblings or [] if any(_matches(pattern, item.rfilename) for pattern in patterns)]
+    selected = [item for item in info.siblings or [] if any(_matches(pattern, item.rfilename) for pattern in patterns)]
     commit = info.sha or source.revision or "main"
     if source.revision is not None and _COMMIT.fullmatch(source.revision) and commit != source.revision:
         raise source.error(
             f"the hub answered with commit {commit}, whose content may be another; check HF_ENDPOINT, or take it as it "
             f"is with --revision {commit}"
         )
-    wanted.sort(key=lambda item: (item.rfilename.endswith(".safetensors"), item.rfilename))
-    lacking = sum(item.size or 0 for item in wanted if not _is_cached(source, item.rfilename, commit))
+    selected.sort(key=lambda item: (item.rfilename.endswith(".safetensors"), item.rfilename))
+    lacking = sum(item.size or 0 for item in selected if not _is_cached(source, item.rfilename, commit))
     _require_space(source, lacking)
     files = []
     done = 0
-    for item in wanted:
+    for item in selected:
         new = not _is_cached(source, item.rfilename, commit)
         files.append((item.rfilename, _download_file(source, item, commit)))
         if new and lacking >= LOGGED_FROM:
@@ -215,8 +217,8 @@ def snapshot_folder(
     available = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     if not optional:
         _require_matches(error, patterns, available)
-    wanted = [name for name in available if any(_matches(pattern, name) for pattern in patterns)]
-    return Snapshot(commit, tuple((name, folder / name) for name in wanted))
+    selected = [name for name in available if any(_matches(pattern, name) for pattern in patterns)]
+    return Snapshot(commit, tuple((name, folder / name) for name in selected))
 
 
 def _matches(pattern: str, name: str) -> re.Match[str] | None:
@@ -307,8 +309,8 @@ def _is_disk_error(error: BaseException) -> bool:
 
 
 def _wait(error: BaseException, attempt: int) -> float:
-    asked = error.wait if isinstance(error, RefusedError) else None
-    return 0.5 * 2**attempt if asked is None else asked
+    requested = error.wait if isinstance(error, RefusedError) else None
+    return 0.5 * 2**attempt if requested is None else requested
 
 
 _TO_CHECK: Final = "check the connection, the proxy and HF_ENDPOINT, then try again: it resumes"
@@ -373,6 +375,8 @@ def _names(source: Source) -> list[str]:
     owner, _, _ = source.repository.partition("/")
     with suppress(Exception):  # a remark in an error message: whatever goes wrong, it is left out
         if source.kind == "dataset":
-            return attend(owner, lambda: [found.id for found in HfApi().list_datasets(author=owner, limit=1000)])
-        return attend(owner, lambda: [found.id for found in HfApi().list_models(author=owner, limit=1000)])
+            return attend(
+                owner, lambda: [repository.id for repository in HfApi().list_datasets(author=owner, limit=1000)]
+            )
+        return attend(owner, lambda: [repository.id for repository in HfApi().list_models(author=owner, limit=1000)])
     return []

@@ -20,5 +20,5 @@ def format_of(path: Path) -> str | None:
         document = read_document(file)
     except IngestError:
         return None
-    found = document.get("format") if isinstance(document, dict) else None
-    return found if isinstance(found, str) else None
+    format_ = document.get("format") if isinstance(document, dict) else None
+    return format_ if isinstance(format_, str) else None

@@ -44,8 +44,8 @@ class Store:
         if self.folder is not None:
             return True
         with self._explain_errors(""):
-            found = self._system.get_file_info(self._path.split("/", maxsplit=1)[0])
-        return bool(found.type != fs.FileType.NotFound)
+            info = self._system.get_file_info(self._path.split("/", maxsplit=1)[0])
+        return bool(info.type != fs.FileType.NotFound)
 
     def url_of(self, name: str) -> str:
         """Return the URL of a file."""
@@ -58,22 +58,22 @@ class Store:
     def size(self, name: str) -> int | None:
         """Return a file's size in bytes; None if it does not exist."""
         with self._explain_errors(name):
-            found = self._system.get_file_info(self._place(name))
-        return int(found.size) if found.type == fs.FileType.File else None
+            info = self._system.get_file_info(self._place(name))
+        return int(info.size) if info.type == fs.FileType.File else None
 
     def folders(self) -> dict[str, tuple[int, float]]:
         """Map each folder's name to the bytes of its files, and to the seconds since the newest was written."""
         with self._explain_errors(""):
             listed = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True, recursive=True))
-        now, found = datetime.now(UTC).timestamp(), dict[str, tuple[int, float]]()
+        now, totals = datetime.now(UTC).timestamp(), dict[str, tuple[int, float]]()
         for info in sorted(listed, key=lambda info: info.type != fs.FileType.File):  # an empty folder counts by itself
             name, _, inner = info.path.removeprefix(self._path).lstrip("/").partition("/")
-            size, age = found.get(name, (0, float("inf")))
+            size, age = totals.get(name, (0, float("inf")))
             if info.type == fs.FileType.File:
-                found[name] = size + int(info.size), min(age, now - info.mtime.timestamp())
-            elif not inner and name not in found:
-                found[name] = 0, now - info.mtime.timestamp() if info.mtime else age
-        return found
+                totals[name] = size + int(info.size), min(age, now - info.mtime.timestamp())
+            elif not inner and name not in totals:
+                totals[name] = 0, now - info.mtime.timestamp() if info.mtime else age
+        return totals
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Any]:

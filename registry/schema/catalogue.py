@@ -101,18 +101,18 @@ def record(connection: Connection) -> None:
 
 def find_differences(connection: Connection) -> list[Difference]:
     """Return the differences from the record of the last upgrade and from the code, sorted by name."""
-    found = read_catalogue(connection)
+    current = read_catalogue(connection)
     expected = _read_recorded(connection)
-    differences = {difference.name: difference for difference in _compare(expected, found)}
+    differences = {difference.name: difference for difference in _compare(expected, current)}
     if not expected:
         differences[f"table {TABLE}"] = Difference("missing", f"table {TABLE}")
-    in_tables = {name for name in found if name.partition(" ")[0] not in (*_REPEATABLE, EXPRESSIONS)}
+    in_tables = {name for name in current if name.partition(" ")[0] not in (*_REPEATABLE, EXPRESSIONS)}
     ours = set(_list_code_names(connection))
     for name in ours - in_tables:
         differences.setdefault(name, Difference("missing", name))
     for name in in_tables - ours:
         if not _is_unnamed(name):
-            differences.setdefault(name, Difference("extra", name, found=found[name]))
+            differences.setdefault(name, Difference("extra", name, found=current[name]))
     if connection.dialect.name == "postgresql":
         differences |= {difference.name: difference for difference in _compare_rights(connection)}
     return [differences[name] for name in sorted(differences)]
@@ -129,8 +129,8 @@ def require_intact(engine: Engine) -> None:
     Extra objects and missing roles are harmless.
     """
     with engine.execution_options(read_only=True).connect() as connection:
-        found = find_differences(connection)
-    wrong = [each for each in found if each.kind != "extra" and not each.name.startswith("role ")]
+        differences = find_differences(connection)
+    wrong = [each for each in differences if each.kind != "extra" and not each.name.startswith("role ")]
     if wrong:
         raise DatabaseError(f"database {name_database(engine)} is not as this code made it: {describe(wrong)}")
 

@@ -83,8 +83,8 @@ def load_documented_views(*, markdown: bool = False) -> tuple[ViewDocument, ...]
 @cache
 def columns_of(view: str) -> Mapping[str, ColumnDocument]:
     """Map the column names of a documented view to its columns."""
-    (found,) = (document for document in load_documented_views() if document.name == view)
-    return {column.name: column for column in found.columns}
+    (view_document,) = (document for document in load_documented_views() if document.name == view)
+    return {column.name: column for column in view_document.columns}
 
 
 def metrics_of(view: str) -> tuple[str, ...]:

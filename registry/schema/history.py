@@ -49,17 +49,17 @@ def revisions() -> Mapping[str, str | None]:
 
 @cache
 def _read(folders: tuple[Path, ...]) -> Mapping[str, str | None]:
-    found = {}
+    predecessors = {}
     for path in (path for folder in folders for path in folder.glob("*.py")):
         fields = dict(_LINE.findall(path.read_text(encoding="utf-8")))
-        found[fields["revision"]] = fields["down_revision"] or None
-    return MappingProxyType(found)
+        predecessors[fields["revision"]] = fields["down_revision"] or None
+    return MappingProxyType(predecessors)
 
 
 def head() -> str:
     """Return the newest known revision."""
-    known = revisions()
-    (newest,) = known.keys() - set(known.values())
+    predecessors = revisions()
+    (newest,) = predecessors.keys() - set(predecessors.values())
     return newest
 
 
@@ -176,17 +176,17 @@ def join_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
-def require_known(database: str, found: SchemaOrigin) -> None:
+def require_known(database: str, origin: SchemaOrigin) -> None:
     """Raise UpgradedError for a schema that is newer than this code, DatabaseError for one that is too old to upgrade.
 
     database: its name in messages.
     """
-    if is_newer(found.version):
+    if is_newer(origin.version):
         raise UpgradedError(
-            f"database {database} was upgraded by Shuffleboard {found.version}, and this is {__version__}; install "
-            f"Shuffleboard {found.version} or newer"
+            f"database {database} was upgraded by Shuffleboard {origin.version}, and this is {__version__}; install "
+            f"Shuffleboard {origin.version} or newer"
         )
-    at = found.revision
+    at = origin.revision
     if at is None or at in revisions():
         return
     if is_too_old(at):

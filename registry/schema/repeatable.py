@@ -108,7 +108,7 @@ def refresh(connection: Connection) -> bool:
     for group in groups:
         if any(kinds.get(name) in group or (name in today and today[name].kind in group) for name in outdated):
             _drop(connection, group)
-            _create(connection, {name: made for name, made in today.items() if made.kind in group})
+            _create(connection, {name: definition for name, definition in today.items() if definition.kind in group})
     return True
 
 
@@ -129,10 +129,13 @@ def _kinds(connection: Connection) -> dict[str, str]:
 
 
 def _drop(connection: Connection, kinds: Collection[Kind]) -> None:
-    known = {**_kinds(connection), **{name: made.kind for name, made in definitions(connection.dialect.name).items()}}
+    kind_of = {
+        **_kinds(connection),
+        **{name: definition.kind for name, definition in definitions(connection.dialect.name).items()},
+    }
     present = _present(connection)
-    dropped = [name for name in present if known.get(name) in kinds]
-    views_to_drop = [name for name in dropped if known[name] == "view"]
+    dropped = [name for name in present if kind_of.get(name) in kinds]
+    views_to_drop = [name for name in dropped if kind_of[name] == "view"]
     if views_to_drop and connection.dialect.name == "postgresql":
         # In one statement, so that the views do not block each other, and in the order in which a reader locks them.
         connection.exec_driver_sql(f"DROP VIEW {', '.join(views_to_drop)}")
@@ -140,10 +143,10 @@ def _drop(connection: Connection, kinds: Collection[Kind]) -> None:
         for name in views_to_drop:
             connection.exec_driver_sql(f"DROP VIEW {name}")
     for name in dropped:
-        if known[name] == "trigger":
+        if kind_of[name] == "trigger":
             connection.exec_driver_sql(f"DROP TRIGGER {name}{present[name]}")
     for name in dropped:
-        if known[name] == "function":
+        if kind_of[name] == "function":
             connection.exec_driver_sql(f"DROP FUNCTION {name}()")
     if inspect(connection).has_table(TABLE):
         listed = ", ".join(f"'{kind}'" for kind in kinds)
@@ -169,31 +172,33 @@ ORDER BY made DESC"""
     return {name: rest for name, rest, _ in connection.exec_driver_sql(query)}
 
 
-def _create(connection: Connection, wanted: Mapping[str, Definition]) -> None:
+def _create(connection: Connection, selected: Mapping[str, Definition]) -> None:
     connection.exec_driver_sql(
         f"CREATE TABLE IF NOT EXISTS {TABLE} (name TEXT PRIMARY KEY, kind TEXT NOT NULL, digest TEXT NOT NULL)"
     )
-    for statement in _statements(connection.dialect.name, wanted):
+    for statement in _statements(connection.dialect.name, selected):
         # Not through text(), which takes a colon in a comment for a parameter; psycopg does so with a single %.
         connection.exec_driver_sql(
             statement.replace("%", "%%") if connection.dialect.name == "postgresql" else statement
         )
-    rows = [{"name": name, "kind": made.kind, "digest": made.digest} for name, made in wanted.items()]
+    rows = [
+        {"name": name, "kind": definition.kind, "digest": definition.digest} for name, definition in selected.items()
+    ]
     connection.execute(text(f"INSERT INTO {TABLE} (name, kind, digest) VALUES (:name, :kind, :digest)"), rows)
 
 
-def _statements(dialect: str, wanted: Mapping[str, Definition]) -> Iterator[str]:
+def _statements(dialect: str, selected: Mapping[str, Definition]) -> Iterator[str]:
     if dialect == "sqlite":
-        yield from (made.statement for made in wanted.values())
+        yield from (definition.statement for definition in selected.values())
         return
     path = ""
-    if any(made.kind == "view" for made in wanted.values()):
+    if any(definition.kind == "view" for definition in selected.values()):
         yield from (f"CREATE SCHEMA IF NOT EXISTS {name}" for name in audiences.postgresql_schemas())
-    for made in wanted.values():
-        if made.path != path:
+    for definition in selected.values():
+        if definition.path != path:
             # The views name their tables without a schema; the search path at creation decides for good which tables
             # they read.
-            path = made.path
+            path = definition.path
             yield f"SET LOCAL search_path = {path}"
-        yield made.statement
+        yield definition.statement
     yield "SET LOCAL search_path = public"

@@ -197,12 +197,12 @@ class Files:
             since = 0.0 if listed is None or listed.waiting else listed.as_of.timestamp() - started
             if listed is not None and 0 < since <= CLOCKS_APART_SECONDS + time.time() - started:
                 return listed  # another process has written them in the meantime
-            begun = time.monotonic()
+            listing_began = time.monotonic()
             listed, failed = self._list(audience), 0
             while listed.waiting > failed:
-                seconds = max(PUBLISH_SECONDS, PUBLISH_SHARE * (time.monotonic() - begun))
+                seconds = max(PUBLISH_SECONDS, PUBLISH_SHARE * (time.monotonic() - listing_began))
                 failed = self._write_evaluations(audience, seconds)
-                begun = time.monotonic()
+                listing_began = time.monotonic()
                 listed = self._list(audience)
             self._tidy()
             return listed
@@ -327,12 +327,14 @@ class Files:
             others = {name: _name(folder / f"{name}.parquet") for name in others}
         places, seen_numbers = self._places(audience), set(seen["evaluation"])
         complete = [
-            found
-            for number, found in places.items()
-            if number in seen_numbers and all((self.folder / path).exists() for path in found.values())
+            evaluation_files
+            for number, evaluation_files in places.items()
+            if number in seen_numbers and all((self.folder / path).exists() for path in evaluation_files.values())
         ]
         if complete:
-            of_evaluations = {name: [_name(found[name]) for found in complete] for name in complete[0]}
+            of_evaluations = {
+                name: [_name(evaluation_files[name]) for evaluation_files in complete] for name in complete[0]
+            }
         else:
             # A file without rows, so that each relation has its columns. It is never combined with others: DuckDB
             # estimates the rows of all files from the first, and would begin each join with the predictions.
@@ -377,9 +379,9 @@ def save(session: Session, name: str, path: Path, part: Part | None = None, *, b
     if part is not None and name in OF_EVALUATION:  # one evaluation at a time, so that no engine sorts the rows of all
         parts = [replace(part, evaluations=(number,)) for number in part.evaluations]
     queries = (query_of(name, relation_part).execution_options(yield_per=BATCH) for relation_part in parts)
-    found = as_written((row for query in queries for row in session.execute(query)), types)
+    values = as_written((row for query in queries for row in session.execute(query)), types)
     with parquet(path, columns) as append:
-        while rows := list(islice(found, BATCH)):
+        while rows := list(islice(values, BATCH)):
             append(rows)
 
 

@@ -55,8 +55,8 @@ def order_is_told(facts: Facts) -> bool:
 
 
 def _has_order_loss(facts: Facts) -> bool:
-    wanted = ("order_loss", "right_twice_same_order", "right_twice_across_orders")
-    return order_is_told(facts) and all(facts.number(name) is not None for name in wanted)
+    metrics = ("order_loss", "right_twice_same_order", "right_twice_across_orders")
+    return order_is_told(facts) and all(facts.number(name) is not None for name in metrics)
 
 
 def same_answers(facts: Facts) -> bool:

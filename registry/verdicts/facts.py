@@ -212,13 +212,13 @@ def widen_low(number: Number, among: int) -> float | None:
     return number.value - stretch * (number.value - number.low)
 
 
-def names(found: Sequence[str], most: int = 3) -> str:
+def names(items: Sequence[str], most: int = 3) -> str:
     """Join names as a sentence lists them; names beyond `most` are counted.
 
     >>> names(["a", "b"]), names(["a", "b", "c", "d"])
     ('a and b', 'a, b, c and 1 more')
     """
-    shown = list(dict.fromkeys(found))
+    shown = list(dict.fromkeys(items))
     rest = len(shown) - most
     listed = [*shown[:most], f"{rest} more"] if rest > 0 else shown
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"

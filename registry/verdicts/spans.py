@@ -138,10 +138,10 @@ class Means(Mapping[str, Number]):
     def __getitem__(self, metric: str) -> Number:
         if metric not in self._means:
             self._means[metric] = _mean(self._tasks, metric, self._weights) if metric in _METRICS else None
-        found = self._means[metric]
-        if found is None:
+        mean = self._means[metric]
+        if mean is None:
             raise KeyError(metric)
-        return found
+        return mean
 
     def __iter__(self) -> Iterator[str]:
         names = dict.fromkeys((*_METRICS, *self._means))
@@ -156,11 +156,11 @@ def _mean(tasks: Sequence[Sequence[Facts]], name: str, weights: Sequence[int] | 
     if len(tasks) == len(tasks[0]) == 1:
         return tasks[0][0].number(name)
     if max(map(len, tasks)) == 1:  # nothing to pool, on a board of hundreds of models
-        found = [task[0].numbers.get(name) for task in tasks]
-        known = [number for number in found if number is not None and number.n]
-        if len(known) < len(found):
+        numbers = [task[0].numbers.get(name) for task in tasks]
+        defined = [number for number in numbers if number is not None and number.n]
+        if len(defined) < len(numbers):
             return None
-        return Number(fmean([number.value for number in known], weights), sum([number.n for number in known]))
+        return Number(fmean([number.value for number in defined], weights), sum([number.n for number in defined]))
     means, questions = [], 0
     for task in tasks:
         total, n = 0.0, 0
@@ -237,12 +237,12 @@ def meaning_of_dot(level: str) -> str:
 def legend(lines: Iterable[str]) -> str:
     """Return the legend of the signs in these lines of characters."""
     lines = [one for one in lines if one]
-    found = set("".join(lines))
-    shown = {sign: words for sign, words in (_UNSEPARATED | _MEANINGS).items() if sign in found}
-    if "┃" in found:
-        shown = (_MEANINGS if "─" not in found else shown) | {"●": f"{meaning_of_dot('order')} (accuracy: as printed)"}
+    signs = set("".join(lines))
+    shown = {sign: words for sign, words in (_UNSEPARATED | _MEANINGS).items() if sign in signs}
+    if "┃" in signs:
+        shown = (_MEANINGS if "─" not in signs else shown) | {"●": f"{meaning_of_dot('order')} (accuracy: as printed)"}
     explained = [f"{sign} {words}" for sign, words in shown.items()]
-    if "┃" in found and not all("┃" in one for one in lines):
+    if "┃" in signs and not all("┃" in one for one in lines):
         explained.insert(1, "·●· right, asked in one order")
     return " · ".join(explained)
 

@@ -70,13 +70,13 @@ class ModelFacts:
         if none has several orders. Intervals are widened for the number of evaluations considered; None if a cost is
         clear only in an evaluation considered alone.
         """
-        found = [one for one in self.above_chance if one.conclusion is not None]
-        tested = [one for one in found if one.facts.tested]
+        concluded = [one for one in self.above_chance if one.conclusion is not None]
+        tested = [one for one in concluded if one.facts.tested]
         costly = [one for one in tested if clear_loss(one.facts, len(tested))]
         if costly:
             return max(costly, key=lambda one: one.facts.numbers["order_loss"].value)
         calm = [one for one in tested if not clear_loss(one.facts)]
-        return next(iter(calm or ([] if tested else found)), None)
+        return next(iter(calm or ([] if tested else concluded)), None)
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ class OnBoard:
     @property
     def guesses(self) -> bool:
         """Return whether accuracy is not distinguished from guessing; without an interval, in every evaluation."""
-        found = self.numbers.get("accuracy") or self.numbers.get("average_accuracy")
-        if found is not None and found.low is not None:
-            return found.against_guessing(self.chance) not in (None, "better")
+        accuracy = self.numbers.get("accuracy") or self.numbers.get("average_accuracy")
+        if accuracy is not None and accuracy.low is not None:
+            return accuracy.against_guessing(self.chance) not in (None, "better")
         return all(facts.guesses for facts in self.parts)
 
     @cached_property
@@ -143,8 +143,8 @@ class BoardFacts:
     @cached_property
     def costly(self) -> list[OnBoard]:
         """Return the models that clearly lose right answers to the order, with intervals widened for their number."""
-        found = [one for one in self.known if one.loses(len(self.known))]
-        return sorted(found, key=lambda one: -one.numbers["order_loss"].value)
+        losing = [one for one in self.known if one.loses(len(self.known))]
+        return sorted(losing, key=lambda one: -one.numbers["order_loss"].value)
 
 
 @dataclass(frozen=True)

@@ -237,18 +237,18 @@ TABLE: Final[Mapping[str, Subject]] = {
 
 def say(about: str, subject: Any) -> tuple[Said, ...]:
     """Return the sentences about a subject: for each topic, the first with a true condition."""
-    found: dict[str, Said] = {}
+    shown: dict[str, Said] = {}
     for row in TABLE[about].sentences:
-        if row.topic not in found and row.holds(subject):
+        if row.topic not in shown and row.holds(subject):
             command = subject.repeat if row.command else None
             text = row.text.format_map(TABLE[about].words(subject))
-            found[row.topic] = Said(row.name, row.topic, text, command)
-    return tuple(found.values())
+            shown[row.topic] = Said(row.name, row.topic, text, command)
+    return tuple(shown.values())
 
 
 def conclude(about: str, subject: Any) -> Said | None:
     """Return the sentence of the topic "conclusion"; None if no condition is true."""
-    return next((said for said in say(about, subject) if said.topic == "conclusion"), None)
+    return next((sentence for sentence in say(about, subject) if sentence.topic == "conclusion"), None)
 
 
 def conclusion(facts: Facts) -> Said | None:
@@ -258,14 +258,14 @@ def conclusion(facts: Facts) -> Said | None:
 
 def note_guessing(chance: float | None, value: float, n: int, low: float | None, high: float | None) -> str:
     """Return the note below an accuracy over n questions with this interval, if any; empty above guessing."""
-    said = conclude("cell", Cell(Number(value, n, low, high), chance))
-    return "" if said is None else said.text
+    sentence = conclude("cell", Cell(Number(value, n, low, high), chance))
+    return "" if sentence is None else sentence.text
 
 
 def no_point(facts: Facts) -> str | None:
     """Return why an evaluation has no point in the chart of accuracy and worst accuracy; None if it has one."""
-    said = conclude("chart", facts)
-    return None if said is None else said.text
+    sentence = conclude("chart", facts)
+    return None if sentence is None else sentence.text
 
 
 def judge_model(evaluations: Sequence[Facts]) -> Said | None:
@@ -274,19 +274,19 @@ def judge_model(evaluations: Sequence[Facts]) -> Said | None:
 
 
 def _text(facts: Facts) -> str | None:
-    said = conclusion(facts)
-    return None if said is None else said.text
+    sentence = conclusion(facts)
+    return None if sentence is None else sentence.text
 
 
 def judge_listed(evaluations: Sequence[Facts]) -> list[tuple[Facts, Said]]:
     """Return the sentences above a list: one for each model with a clear cost of the order, the largest first."""
     looked_at = sum(facts.tested and not facts.guesses and not facts.unreadable for facts in evaluations)
-    found: dict[str, tuple[Facts, Said]] = {}
+    by_model: dict[str, tuple[Facts, Said]] = {}
     for facts in sorted(evaluations, key=_loss, reverse=True):
-        said = conclude("list", Listed(facts, _text(facts), max(1, looked_at)))
-        if said is not None:
-            found.setdefault(facts.model, (facts, said))
-    return list(found.values())
+        sentence = conclude("list", Listed(facts, _text(facts), max(1, looked_at)))
+        if sentence is not None:
+            by_model.setdefault(facts.model, (facts, sentence))
+    return list(by_model.values())
 
 
 def _loss(facts: Facts) -> float:
@@ -302,11 +302,11 @@ def judge_uncertainty(together: Mapping[str, Any]) -> str | None:
     >>> judge_uncertainty({"uncertainty": {"task": "tiny", "questions": 12, "share": 0.71}})
     'tiny (12 questions) carries 71\u202f% of the uncertainty.'
     """
-    found = together.get("uncertainty")
-    if found is None:
+    uncertainty = together.get("uncertainty")
+    if uncertainty is None:
         return None
-    asked = plural(found["questions"], "question")
-    return f"{found['task']} ({asked}) carries {100 * found['share']:.0f}\u202f% of the uncertainty."
+    questions = plural(uncertainty["questions"], "question")
+    return f"{uncertainty['task']} ({questions}) carries {100 * uncertainty['share']:.0f}\u202f% of the uncertainty."
 
 
 def judge_neighbours(together: Mapping[str, Any]) -> Said | None:

@@ -98,7 +98,7 @@ def test_the_command_names_where_this_code_came_from(
     monkeypatch.setattr(packages.metadata, "version", lambda _: "0.1.0")
     wanted = ["gguf; extra == 'worker'", "torch<2.14,>=2.13; extra == 'worker'", "duckdb<3,>=2.0"]
     monkeypatch.setattr(packages.metadata, "requires", lambda _: wanted)
-    monkeypatch.setattr(packages, "_program", lambda: "pip install")
+    monkeypatch.setattr(packages, "_installer_command", lambda: "pip install")
     shown = [word.replace("{here}", str(tmp_path)) for word in expected]
     assert packages.install_command("torch") == " ".join(["pip install", *shown])
     base = packages.install_command("duckdb")

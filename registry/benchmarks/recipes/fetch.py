@@ -170,9 +170,9 @@ def _read_part(recipe: Recipe, snapshot: Snapshot, part: Files, mark: str) -> It
         yield place, document | {"split": mark}
 
 
-def _require_count(recipe: Recipe, snapshot: Snapshot, part: Files, what: str, found: int) -> None:
-    if part.count not in (None, found):
+def _require_count(recipe: Recipe, snapshot: Snapshot, part: Files, what: str, count: int) -> None:
+    if part.count not in (None, count):
         raise IngestError(
-            f"{recipe.repository}@{snapshot.commit}: has {found} {what}, not {part.count}, which is what the recipe is "
+            f"{recipe.repository}@{snapshot.commit}: has {count} {what}, not {part.count}, which is what the recipe is "
             f"of; try again, or take it as it is with --revision {snapshot.commit}"
         )

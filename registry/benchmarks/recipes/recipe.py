@@ -211,8 +211,8 @@ def _fill(value: Any, entry: Mapping[str, str]) -> Any:
 @cache
 def load_shipped_recipes() -> dict[str, Recipe]:
     """Return the recipes of this package by name, in alphabetical order."""
-    found = [recipe for path in FOLDER.glob("*.toml") for recipe in read_recipe(path)]
-    return {recipe.name: recipe for recipe in sorted(found, key=lambda recipe: recipe.name)}
+    recipes = [recipe for path in FOLDER.glob("*.toml") for recipe in read_recipe(path)]
+    return {recipe.name: recipe for recipe in sorted(recipes, key=lambda recipe: recipe.name)}
 
 
 def recipe_named(name: str) -> Recipe:
@@ -222,12 +222,12 @@ def recipe_named(name: str) -> Recipe:
         if len(recipes) != 1:
             raise IngestError(f"{name}: holds {len(recipes)} recipes; give a file with one")
         return recipes[0]
-    known = load_shipped_recipes()
-    if name not in known:
-        near = get_close_matches(name, known, 3) or [other for other in known if name in other][:3]
+    shipped = load_shipped_recipes()
+    if name not in shipped:
+        near = get_close_matches(name, shipped, 3) or [other for other in shipped if name in other][:3]
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise NotFoundError(
             f"no recipe is named {name[:100]!r}; {meant}`{propose('benchmarks list', '--available')}` shows all; a "
             "recipe of your own is a .toml file"
         )
-    return known[name]
+    return shipped[name]

@@ -70,13 +70,13 @@ def _document(place: Place, row: Row, columns: Columns, subject: str | None) -> 
 def _extract(place: Place, row: Row, columns: Columns) -> None:
     for column, pattern in columns.extract.items():
         text = _value(place, row, column)
-        found = re.search(pattern, text) if isinstance(text, str) else None
-        if found is None:
+        match = re.search(pattern, text) if isinstance(text, str) else None
+        if match is None:
             place.reject(
                 f"column {column!r} is {shorten(text)!r}, which is not as the recipe expects it; the dataset's form "
                 "has changed: name a --revision that has the old one, or write a recipe of your own"
             )
-        row |= found.groupdict()
+        row |= match.groupdict()
 
 
 def _value(place: Place, row: Row, path: str) -> Any:
@@ -98,11 +98,11 @@ def _value(place: Place, row: Row, path: str) -> Any:
 
 
 def _text(place: Place, row: Row, template: str) -> str:
-    def fill(found: re.Match[str]) -> str:
-        value = _value(place, row, found[1])
+    def fill(match: re.Match[str]) -> str:
+        value = _value(place, row, match[1])
         if isinstance(value, bool) or not isinstance(value, str | int):
-            place.reject(f"column {found[1]!r} is {shorten(value)!r}, not a text; check the dataset or the recipe")
-        return str(value).zfill(int(found[2] or 0))
+            place.reject(f"column {match[1]!r} is {shorten(value)!r}, not a text; check the dataset or the recipe")
+        return str(value).zfill(int(match[2] or 0))
 
     return _COLUMN.sub(fill, template)
 
@@ -128,13 +128,13 @@ def _list_texts(place: Place, row: Row, path: str) -> list[str]:
 
 
 def _strip_labels(place: Place, options: Sequence[str]) -> list[str]:
-    found = [_LABEL.match(option) if isinstance(option, str) else None for option in options]
-    for index, (match, option) in enumerate(zip(found, options, strict=True)):
+    matches = [_LABEL.match(option) if isinstance(option, str) else None for option in options]
+    for index, (match, option) in enumerate(zip(matches, options, strict=True)):
         if match is None or ord(match[1].upper()) - ord("A") != index:
             place.reject(
                 f"option {index} is {shorten(option)!r}, which does not begin with its label; check the dataset"
             )
-    return [option[match.end() :] for match, option in zip(found, options, strict=True) if match is not None]
+    return [option[match.end() :] for match, option in zip(matches, options, strict=True) if match is not None]
 
 
 def _answer(place: Place, row: Row, answer: Answer, options: Sequence[str]) -> int:
@@ -190,13 +190,13 @@ def _index(place: Place, row: Row, answer: Answer, options: Sequence[str]) -> in
     return int(text) if answer.index is not None else int(text) - 1
 
 
-def _find_option(place: Place, column: str, wanted: Any, among: Any) -> int:
-    if not isinstance(among, list) or among.count(wanted) != 1:
+def _find_option(place: Place, column: str, value: Any, among: Any) -> int:
+    if not isinstance(among, list) or among.count(value) != 1:
         place.reject(
-            f"column {column!r} does not single out one option: {shorten(wanted)!r} among {shorten(among)!r}; check "
+            f"column {column!r} does not single out one option: {shorten(value)!r} among {shorten(among)!r}; check "
             "the dataset"
         )
-    return among.index(wanted)
+    return among.index(value)
 
 
 def read_rows(path: Path) -> Iterator[tuple[Place, Row]]:

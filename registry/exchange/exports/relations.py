@@ -177,8 +177,8 @@ RELATIONS: Final[Mapping[str, Relation]] = {
 
 def choose_relations(selection: Selection) -> list[Relation]:
     """Return the relations of an export. Numbers of papers belong to no evaluation, so filters leave them out."""
-    wanted = [one for one in RELATIONS.values() if one.name not in selection.request.without]
-    return [one for one in wanted if selection.whole or not one.whole_only]
+    relations = [one for one in RELATIONS.values() if one.name not in selection.request.without]
+    return [one for one in relations if selection.whole or not one.whole_only]
 
 
 def columns_of(session: Session, relation: Relation) -> list[str]:

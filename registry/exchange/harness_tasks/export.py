@@ -92,9 +92,9 @@ def read_labelled_options(doc: Document, text: str, labels: list[str]) -> list[s
         if len(value) >= len(labels) and all(is_shown(one, text) for one in value[: len(labels)]):
             # A document may have fewer options than the task has labels, never the other way round.
             return list(value[: len(labels)])
-    found: list[tuple[str, int]] = []
+    located: list[tuple[str, int]] = []
     for label, following in zip(labels, [*labels[1:], None], strict=True):
-        start = find_label(label, text, found[-1][1] if found else 0)
+        start = find_label(label, text, located[-1][1] if located else 0)
         end = None if following is None or start is None else find_label(following, text, start[1])
         if start is None or (following is not None and end is None):
             raise UnrepresentableError(
@@ -102,8 +102,8 @@ def read_labelled_options(doc: Document, text: str, labels: list[str]) -> list[s
                 "document nor in the prompt"
             )
         stop = text.find("\n", start[1]) if end is None else end[0]
-        found.append((text[start[1] : None if stop < 0 else stop].strip(), start[1]))
-    options = [option for option, _ in found]
+        located.append((text[start[1] : None if stop < 0 else stop].strip(), start[1]))
+    options = [option for option, _ in located]
     if not all(options):
         raise UnrepresentableError(f"the prompt lists an empty option behind one of the labels {', '.join(labels)}")
     return options
@@ -111,8 +111,8 @@ def read_labelled_options(doc: Document, text: str, labels: list[str]) -> list[s
 
 def find_label(label: str, text: str, begin: int) -> tuple[int, int] | None:
     """Find a label at the beginning of a line of the prompt; return the positions before and after it."""
-    found = re.compile(rf"(?:^|\n)[ \t]*\(?{re.escape(label.strip(' ().:'))}[).:][ \t]*").search(text, begin)
-    return None if found is None else found.span()
+    match = re.compile(rf"(?:^|\n)[ \t]*\(?{re.escape(label.strip(' ().:'))}[).:][ \t]*").search(text, begin)
+    return None if match is None else match.span()
 
 
 def lists_of(doc: Document) -> Iterator[list[str]]:
@@ -130,9 +130,9 @@ def lists_of(doc: Document) -> Iterator[list[str]]:
     )
     together: dict[str, list[tuple[str, str]]] = {}
     for key, value in doc.items():
-        found = numbered.match(key)
-        if found and isinstance(value, str):
-            together.setdefault(key[: found.start(1)], []).append((found[1].lower(), value))
+        match = numbered.match(key)
+        if match and isinstance(value, str):
+            together.setdefault(key[: match.start(1)], []).append((match[1].lower(), value))
     for group in together.values():
         if len(group) > 1:
             yield [value for _, value in sorted(group)]
@@ -193,10 +193,10 @@ def split_of(task: Any) -> str:
     return (task.config.test_split if task.has_test_docs() else task.config.validation_split) or "test"
 
 
-def flatten_tasks(found: Mapping[Any, Any]) -> dict[str, Any]:
+def flatten_tasks(loaded: Mapping[Any, Any]) -> dict[str, Any]:
     """Return all tasks that the harness loads by a name: a single task, or the tasks of a group."""
     tasks: dict[str, Any] = {}
-    for name, value in found.items():
+    for name, value in loaded.items():
         if isinstance(value, dict):
             tasks |= flatten_tasks(value)
         elif value is not None:
