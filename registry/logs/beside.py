@@ -10,8 +10,26 @@ from registry.logs.documents import load_json
 from registry.logs.format import EVERY_EVAL_EVER, HARNESS
 
 RESULT: Final = "evaluation_result_id"
-METRICS = ("acc", "exact_match", "em", "score")
+METRICS: Final = ("acc", "exact_match", "em", "score")
 """Metrics of lm-evaluation-harness that mark an answer as right or wrong."""
+
+
+def score_of_sample(sample: Mapping[str, Any]) -> tuple[str, float | None]:
+    """Return the metric that marks a sample's answer as right or wrong, and its value; None without such a value.
+
+    It is a known metric, or else the sample's only one, provided that it does not normalise log-likelihoods.
+    """
+    for name in METRICS:
+        value = sample.get(name)
+        if isinstance(value, int | float) and 0 <= value <= 1:
+            return name, float(value)
+    known = next((name for name in METRICS if name in sample), "")
+    named = sample.get("metrics")
+    only = named[0] if isinstance(named, list) and len(named) == 1 else None
+    if known or not isinstance(only, str) or "norm" in only or only.startswith("acc_"):
+        return known, None
+    value = sample.get(only)
+    return only, float(value) if isinstance(value, int | float) and value in (0, 1) else None
 
 
 def task_and_date(path: Path) -> tuple[str, str]:
@@ -29,7 +47,7 @@ def harness_results(path: Path) -> Path:
 def harness_overall(path: Path, results: Any, first: Mapping[str, Any]) -> float | None:
     """Return a task's score in its results, by the metric and the filter of a sample; None if it is missing."""
     scores = members_of(members_of(results, "results"), task_and_date(path)[0])
-    metric = next((name for name in METRICS if name in first), None)
+    metric, _ = score_of_sample(first)
     return finite(scores.get(f"{metric},{first.get('filter', 'none')}"))
 
 

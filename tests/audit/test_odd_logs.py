@@ -63,6 +63,14 @@ def scores_of(line: dict[str, Any], low: Any, high: Any = -1.0) -> dict[str, Any
     }
 
 
+def judged(line: dict[str, Any], score: float) -> dict[str, Any]:
+    """Return a sample that is scored by a metric nobody knows."""
+    return {key: value for key, value in line.items() if key != "exact_match"} | {
+        "metrics": ["judged"],
+        "judged": score,
+    }
+
+
 def shuffled(lines: Lines, _: Log) -> Lines:
     return random.Random(1).sample(lines, len(lines))
 
@@ -168,6 +176,11 @@ HARNESS: dict[str, Callable[[Lines, Log], Lines]] = {
         line | {"filtered_resps": ["I cannot choose any of these."] if n % 9 == 0 else line["resps"][0]}
         for n, line in enumerate(lines)
     ],
+    "a metric of its own": lambda lines, _: [judged(line, line["exact_match"]) for line in lines],
+    "a metric of its own contradicts": lambda lines, _: [judged(line, 1.0) for line in lines],
+    "the question under GPQA's name": each(
+        lambda line: {"doc": {"Question": line["doc"]["question"], "choices": line["doc"]["choices"]}}
+    ),
     "every searched text is scored as right": each(
         lambda line: {"filtered_resps": line["resps"][0], "exact_match": 1.0}
     ),
@@ -202,7 +215,7 @@ REFUSED = (
     *("two filters without names", "a sample twice with another answer", "another key in one", "another score in one"),
     *("half a point in one", "several right options", "answers in Cyrillic", "equal likelihoods"),
     *("no number among likelihoods", "a sample twice", "all likelihoods minus infinity in one"),
-    "every searched text is scored as right",
+    *("every searched text is scored as right", "a metric of its own contradicts"),
 )
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from registry.benchmarks.lines import Place, quote, read_lines, shorten
-from registry.logs.beside import METRICS, harness_overall, harness_results, task_and_date
+from registry.logs.beside import harness_overall, harness_results, score_of_sample, task_and_date
 from registry.logs.files import lines_of, records_of, results_beside
 from registry.logs.format import HARNESS, METADATA, Format
 from registry.logs.labels import Written, answer_label, are_one, certain, read_label
@@ -165,15 +165,6 @@ def read_extracted(line: Mapping[str, Any], texts: Sequence[str]) -> list[Any]:
     return [None if answer == INVALID else answer for answer in answers]
 
 
-def _read_score(line: Mapping[str, Any]) -> float | None:
-    """Return the score of a sample's answer; None if it has no score from 0 to 1."""
-    for name in METRICS:
-        value = line.get(name)
-        if isinstance(value, int | float) and 0 <= value <= 1:
-            return float(value)
-    return None
-
-
 def _key(line: Mapping[str, Any], options: Sequence[str]) -> Written | str | None:
     """Return the target of a sample as a label, or the problem if it names several options; None without a target.
 
@@ -288,7 +279,7 @@ class _Finder:
         return self._found[doc_id]
 
 
-_TEXTS: Final = ("question", "query", "question_stem")
+_TEXTS: Final = ("question", "query", "question_stem", "Question")
 """Fields of a document by which its question is looked up."""
 _CHOICES: Final = ("choices", "options", "endings", "mc1_targets", "Choices")
 
@@ -490,7 +481,7 @@ def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
         return Unusable(place, f"{sum(map(math.isnan, numbers))} of its log-likelihoods are no numbers")
     variant = _rotation(doc).get("variant")
     variants = [variant if isinstance(variant, int) and 0 <= variant <= MAX_VARIANT else None]
-    stated = _read_score(line)
+    _, stated = score_of_sample(line)
     answers: list[tuple[str | None, Written | None]] = [(None, None)]
     if SCORE_KEYS & doc.keys():
         number = _score_variant(doc, len(options))
