@@ -1,4 +1,4 @@
-"""The client against a server that really listens."""
+"""The client of the API, with a server on a real socket."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ from web.urls import parameters
 
 @contextmanager
 def listening(application: Any) -> Iterator[str]:
-    """Yield the address of a server of an application."""
+    """Yield the address of a server that runs an application."""
     server = make_server("127.0.0.1", 0, application, threaded=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

@@ -56,7 +56,7 @@ def test_a_client_that_has_it_already_is_told_so(client, seeded):
     [
         ("/evaluations/{beta}/predictions", True),
         ("/evaluations/{beta}/questions", True),
-        # It may grow: that it was withdrawn, who copied from it.
+        # A later response may have more: that the evaluation was withdrawn, or copied from.
         ("/evaluations/{beta}/provenance", False),
         ("/evaluations/{slow}/predictions", False),
         ("/evaluations/{slow}/provenance", False),

@@ -1,4 +1,4 @@
-"""The database's order and ranks of the leaderboard, compared with the oracle's over all rows of the view."""
+"""The leaderboard's order and ranks from the database, compared with the oracle's over all rows of the view."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ ASKED = [
 
 
 def page_through(session, selection, ordering, size=5):
-    """Return the database's ids and ranks, a page at a time, to beyond the end."""
+    """Return the database's ids and ranks, read page by page to beyond the end."""
     found, offset, total = [], 0, 1
     while offset <= total:
         page = leaderboard_page(session, selection, ordering, limit=size, offset=offset)
@@ -64,7 +64,7 @@ def vary(engine, folder):
 
 @pytest.fixture
 def varied(filled_databases, tmp_path):
-    """Yield a seeded registry with these groups."""
+    """Yield a seeded registry with the additional groups."""
     with filled_databases.copy(vary, tmp_path) as (url, _):
         yield get_engine(url)
 
@@ -80,7 +80,7 @@ def test_pages_are_cut_from_the_order_that_is_defined(varied):
 
 @pytest.mark.parametrize("named", [100, 0])
 def test_rows_and_choices_are_those_of_the_view(varied, monkeypatch, named):
-    """With any number of superseded evaluations named one by one: beyond it, the database compares them."""
+    """Check the limit on superseded evaluations that are listed one by one, above which the database compares them."""
     monkeypatch.setattr("registry.leaderboard.rows._MAX_LISTED", named)
     with read_session(varied) as session:
         of_the_view = oracle.rows_of_the_view(session)
@@ -133,7 +133,7 @@ def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
     with read_session(site.engine) as session:
         rows = leaderboard_page(session, Selection(subject="world")).rows
     found = {row["model"]: (row["worst_accuracy"], row["rank"]) for row in rows if row["complete"]}
-    # Of the four questions on the world beta and gamma have the last two wrong; silent fails in Europe only.
+    # Of the four questions on the world, beta and gamma answer the last two wrong; silent fails in Europe only.
     assert found == {
         "alpha": (1.0, 1),
         "silent": (1.0, 1),

@@ -1,4 +1,4 @@
-"""The notebooks of the documentation, run cell by cell against a registry that listens."""
+"""The documentation's notebooks, run cell by cell with a registry on a real socket."""
 
 import ast
 import json
@@ -23,7 +23,7 @@ def address(sqlite_registry: Site) -> Iterator[str]:
 
 
 def last_values(path: Path, address: str) -> Iterator[Any]:
-    """Yield the value that each code cell shows, or None; the names go on from cell to cell."""
+    """Yield the value that each code cell shows, or None; names persist from cell to cell."""
     names: dict[str, Any] = {}
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         if cell["cell_type"] != "code":

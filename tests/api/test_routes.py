@@ -1,4 +1,4 @@
-"""Every route of the website, with the right that it takes."""
+"""Every route of the website, with the right that it requires."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def engine(sqlite_database: str) -> Engine:
 
 @pytest.fixture
 def tokens(engine: Engine) -> dict[str, dict[str, str]]:
-    """Return role → request headers of its programs."""
+    """Return role → headers of a request with a token of an account in that role."""
     return {role: bearer(token_of(engine, role)) for role in ROLES}
 
 
@@ -52,14 +52,14 @@ def closed(engine: Engine, tmp_path: Path) -> Flask:
 
 
 def address(rule: str) -> str:
-    """Return the rule with a valid value, mostly of no object, in each of its places."""
+    """Return the rule with a valid value for each parameter, mostly of an object that does not exist."""
     return re.sub(r"<(?:[^:>]*:)?(\w+)>", lambda found: VALUES.get(found[1], "x" if found[1] in NAMED else "1"), rule)
 
 
 def ask(app: Flask, route: Route, headers: dict[str, str] | None) -> TestResponse:
     """Send a request without a body; an anonymous form has its CSRF token, so that only rights decide.
 
-    The answer that sends an anonymous visitor to the sign-in page has the status 401.
+    An answer that redirects an anonymous visitor to the sign-in page is returned with the status 401.
     """
     client = app.test_client()
     form = None
@@ -93,7 +93,7 @@ def test_who_may_not_is_refused_and_who_may_is_not(app: Flask, tokens: dict[str,
     scopes = {"open", "read"} if role == "anonymous" else {"open", *scopes_of(role)}
     wrong = []
     for route in ROUTES:
-        allowed = route.right in scopes  # "account" is in nobody's: a token is never enough
+        allowed = route.right in scopes  # no scopes contain "account", since a token is never enough
         status = ask(app, route, tokens.get(role)).status_code
         if route.rule == "/sign-in" and status == 401:
             continue  # signing in without a name

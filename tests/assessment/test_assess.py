@@ -1,4 +1,4 @@
-"""The protocol on stored evaluations: all its results, computed a second time from the rows."""
+"""The assessment protocol on stored evaluations, with all results computed a second time from the rows."""
 
 from functools import cache
 from pathlib import Path
@@ -82,7 +82,7 @@ def document_of(engine: Engine) -> dict[str, Any]:
 def test_points_are_the_newest_sealed_evaluations_in_all_orders(document: dict[str, Any], again: Again) -> None:
     found = {(point["model"].split("@")[0], point["benchmark"].split("@")[0]): point for point in document["points"]}
     assert len(document["points"]) == len(found) == 21
-    assert set(found) == set(again.points)  # not the cyclic one
+    assert set(found) == set(again.points)  # not the cyclic evaluation
     for key, point in found.items():
         assert close(point["accuracy"], again.accuracy[key]), key
         assert close(point["fluctuation_rate"], again.fluctuation[key]), key

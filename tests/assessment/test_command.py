@@ -1,4 +1,4 @@
-"""`shuffleboard statistics assess`."""
+"""The command `shuffleboard statistics assess`."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""R², errors and the choice of a subset, on points with known values."""
+"""R², errors and the choice of a subset on points with known values."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,10 @@ def point(
     prompts: Mapping[str, float] | None = None,
     deviation: float | None = 0.0,
 ) -> Point:
-    """Return a point. values: (subset, metric) → value; all others are undefined."""
+    """Return a point.
+
+    values: (subset, metric) → value; all others are undefined.
+    """
     return Point(
         model=model,
         benchmark=benchmark,

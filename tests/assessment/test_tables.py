@@ -1,4 +1,4 @@
-"""Metrics over arrays against their definitions, question by question."""
+"""Metrics computed on arrays, compared with their definitions for each question."""
 
 import math
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ def random_rows(random: Random, question_id: int, L: int, answer: int) -> tuple[
 
 
 def in_order_of(ranks, outcomes: list[VariantOutcome]) -> list[VariantOutcome]:
-    """Return the outcomes of a set of orders, with the set's own ordinals."""
+    """Return the outcomes for a set of orders, with the set's own ordinals."""
     return [VariantOutcome(**{**vars(outcomes[rank]), "variant": place}) for place, rank in enumerate(ranks)]
 
 

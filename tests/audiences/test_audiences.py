@@ -1,4 +1,4 @@
-"""Who sees which benchmark: the same queries on the same names, with less behind them."""
+"""Audiences: the same queries on the same names return only rows that the audience may see."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -184,7 +184,7 @@ def test_a_correction_is_seen_by_those_who_saw_what_it_corrects(
 
 
 def test_views_and_columns_say_what_they_are_in_postgresql(postgresql_database: str) -> None:
-    """For the owner and for readers, every documented view and each of its columns."""
+    """Check every documented view and each of its columns, for the owner and for readers."""
     missing = text(
         "SELECT n.nspname || '.' || c.relname || coalesce('.' || a.attname, '') FROM pg_class c "
         "JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -208,7 +208,7 @@ def read_by(engine: Engine, audience: Audience, relations: Iterable[str]) -> str
 
 
 def set_public_from(engine: Engine, seconds: float | None) -> None:
-    """Let the hidden benchmark be public so many seconds from now; None: at no time."""
+    """Let the hidden benchmark become public after this number of seconds; None: never."""
     with write_session(engine) as session:
         change = update(BenchmarkVersion).where(BenchmarkVersion.visibility == "hidden")
         session.execute(change.values(public_from=None if seconds is None else database_now(seconds)))
@@ -229,7 +229,7 @@ def test_a_benchmark_is_nowhere_before_its_date_and_everywhere_after(engine: Eng
         assert "for-nobody" not in written
         assert '"main"' not in written
     assert names_in(engine, "members", "leaderboard") == {"for-all", "for-members"}
-    # Nothing is written from here on but the date: the views compare it with the clock.
+    # From here on, only the date is written, which the views compare with the clock.
     set_public_from(engine, -1)
     for relation in ("benchmark", "question", "question_option", "leaderboard", "board", "board_standings"):
         assert "for-nobody" in (read := read_by(engine, "public", [relation])) or '"main"' in read, relation

@@ -1,4 +1,4 @@
-"""Clean logs in unusual forms are read as their programs meant them, and are not accused."""
+"""Clean logs in unusual forms, which audits read as their programs meant them and accept."""
 
 import json
 import random
@@ -29,7 +29,7 @@ def write(path: Path, lines: Sequence[dict[str, Any]]) -> Report:
 
 
 def answers() -> list[tuple[int, int]]:
-    """Return keys and answers, right in two of three."""
+    """Return right options and answers, two of three of which are right."""
     return [(n % 4, n % 4 if n % 3 else (n + 1) % 4) for n in range(COUNT)]
 
 

@@ -1,4 +1,4 @@
-"""The command: its output, its status, and its needs."""
+"""The command `shuffleboard audit`: its output, its status, and its requirements."""
 
 import gzip
 import json
@@ -149,7 +149,7 @@ def test_numbers_that_cannot_be_are_named_and_the_other_records_are_read(tmp_pat
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_a_text_without_end_is_a_thought_if_the_template_began_it(tmp_path, shown):
-    """The prompt shows it; otherwise, most texts close a thought that they did not begin."""
+    """Check that a prompt that begins a thought is recognised, since most texts only close a thought."""
     log = clean(1)
     begun = "<|im_start|>assistant\n<think>\n" if shown else ""
     log.items = [
@@ -184,10 +184,10 @@ def test_what_a_log_says_does_not_steer_the_terminal(tmp_path):
 
 @pytest.mark.parametrize("format_", WRITERS)
 def test_garbage_in_any_field_never_ends_an_audit(tmp_path, format_):
-    """Replace every value of a record by others in turn: each is read, or named."""
+    """Replace every value of a record by others in turn, each of which must be read or reported."""
     path = WRITERS[format_](clean(3, count=4), tmp_path)
     if format_ in ("lighteval", "inspect"):
-        return  # typed columns, and an archive: their readers refuse as the import's do
+        return  # typed columns and an archive, whose readers refuse as the import's readers do
     files = [
         file for file in ([path] if path.is_file() else sorted(path.rglob("*.json*"))) if "result" not in str(file)
     ]
@@ -202,7 +202,7 @@ def test_garbage_in_any_field_never_ends_an_audit(tmp_path, format_):
 
 
 def _spoilt(document, wrong, at):
-    """Return the document with the at-th of its innermost values replaced."""
+    """Return the document with the innermost value number `at` replaced."""
     places = []
 
     def walk(value, path):

@@ -1,4 +1,4 @@
-"""Clean logs of seven formats with labels in many forms, and faults planted in them, seen by audits and imports."""
+"""Clean logs of seven formats with labels in many forms, and planted faults, as audits and imports read them."""
 
 import json
 import random
@@ -87,7 +87,7 @@ def test_letters_that_are_options_and_labels_are_told_apart_by_texts(tmp_path: P
 
 
 FORMS_OF_FAULTS = [form for form in FORMS if form not in SHOWN]
-"""Forms whose prompts have letters, as the faults' prompts have."""
+"""Forms whose prompts have letters, as the prompts of faults have."""
 IN_TABLES = (
     *("keys-at-one-position", "keys-uneven", "answers-uneven", "no-better-than-guessing"),
     *("answered-twice", "answered-twice-differently", "unread-answers"),
@@ -107,7 +107,7 @@ NOT_PLANTED = {("opencompass", "id-used-twice")}
 
 
 def plant() -> list[tuple[str, str, str, int]]:
-    """Return every fault in every format that can have it, three times over: (format, fault, form of labels, seed)."""
+    """Return every fault in every format that can have it, three times: (format, fault, form of labels, seed)."""
     found = []
     for format_ in EVERY_WRITER:
         for fault in FAULTS if format_ != "table" else IN_TABLES:
@@ -126,7 +126,7 @@ def with_fault(format_: str, fault: str, form: str, seed: int) -> Log:
 
 
 def find_missed(folder: Path, format_: str, fault: str, form: str, seed: int) -> str:
-    """Return an error in the reading of a log that has a fault; empty if there is none."""
+    """Read a log that has a fault and return an error in the result; empty if there is none."""
     log = with_fault(format_, fault, form, seed)
     path = EVERY_WRITER[format_](log, folder)
     found = {one.kind.name for one in audit([path]).findings}
@@ -168,7 +168,7 @@ def _change(lines: Lines, **changed: Callable[[dict[str, Any]], Any]) -> Lines:
 
 
 def score(lines: Lines, *, continuation: Callable[[str, int], str] = lambda text, _: f" {text}", low: Any) -> Lines:
-    """Return the samples of a task that scores the options: the chosen one is the most likely."""
+    """Return the samples of a task that scores the options, in which the chosen option is the most likely."""
     found = []
     for line in lines:
         options, chosen = line["doc"]["choices"], LETTERS.index(line["filtered_resps"][0])
@@ -191,7 +191,7 @@ def score(lines: Lines, *, continuation: Callable[[str, int], str] = lambda text
 
 
 def _move(lines: Lines, texts: Sequence[str]) -> Lines:
-    """Return the options in other words, which are labels or digits themselves; the answer is an option's text."""
+    """Return the options with other texts, which are labels or digits themselves; the answer is an option's text."""
     found = []
     for line in lines:
         chosen, old = LETTERS.index(line["filtered_resps"][0]), line["doc"]["choices"]
@@ -295,7 +295,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("repeated", long_but([" ", "A.\n"], HOSTILE))
 def test_a_record_of_repeated_characters_is_read_in_linear_time(tmp_path: Path, repeated: str) -> None:
-    # A minute and more for a record, with the square of the length.
+    # With quadratic time, a record would take more than a minute.
     text = repeated * (200_000 // len(repeated))
     prompt = f"a{text}b\nWhich town?\nA. Rome\nB. Paris\nAnswer:{text};"
     log = clean(1, "csqa", 1)

@@ -1,4 +1,4 @@
-"""Logs in forms that programs and people write and no other test has: read alike, or refused; never sealed otherwise."""
+"""Logs in forms that programs and people write, but no other test has: read correctly by both ways, or refused."""
 
 import json
 import math
@@ -27,7 +27,7 @@ SUBJECTS = ("law", "law", "law", "physics", "art")
 
 
 def each(change: Change) -> Callable[[Lines, Log], Lines]:
-    """Return a change of every record: `change` returns its new members."""
+    """Return a function that changes every record; `change` returns the record's new members."""
     return lambda lines, _: [line | change(line) for line in lines]
 
 
@@ -204,7 +204,7 @@ def harness_log(folder: Path, change: Callable[[Lines, Log], Lines], log: Log) -
 
 
 def read_or_refused(folder: Path, format_: str, log: Log) -> Both | None:
-    """Return both readings of a log; None if the import refused it."""
+    """Return both readings of a log, or None if the import refused it."""
     try:
         return both(folder, format_, log)
     except IngestError:
@@ -224,7 +224,7 @@ CHANGED = (
     *("a letter beyond the options", "all likelihoods minus infinity in one", "equal likelihoods"),
     "the metric compares the text",
 )
-"""Cases with other answers than the log has."""
+"""Cases whose answers differ from the log's."""
 
 
 @pytest.mark.parametrize("case", HARNESS)
@@ -261,7 +261,7 @@ def rewritten(path: Path, change: Callable[[Any], Any]) -> None:
 
 
 def with_subjects(format_: str) -> Callable[[Any], Any]:
-    """Return a function that gives each record of a log a subject, three of five the same one."""
+    """Return a function that gives each record of a log a subject, the same one for three of five."""
 
     def change(document: Any) -> Any:
         if format_ == "inspect":
@@ -289,7 +289,7 @@ def with_subjects(format_: str) -> Callable[[Any], Any]:
 
 
 def macro(log: Log) -> float:
-    """Return the mean of the subjects' means."""
+    """Return the mean over subjects of the mean accuracy."""
     groups: dict[str, list[float]] = {}
     for number, item in enumerate(log.items):
         groups.setdefault(SUBJECTS[number % 5], []).append(item.score)
@@ -297,7 +297,7 @@ def macro(log: Log) -> float:
 
 
 SUBJECT_FORMATS = ("lm-evaluation-harness", "inspect", "helm", "lighteval", "opencompass", "every-eval-ever")
-"""Formats whose records `with_subjects` gives a subject."""
+"""Formats to whose records `with_subjects` adds a subject."""
 
 
 @pytest.mark.parametrize("decimals", [3, 17])

@@ -1,4 +1,4 @@
-"""Faults planted in logs of six formats are named, and clean logs have no errors."""
+"""Planted faults in logs of six formats, which audits report, while clean logs have no errors."""
 
 import json
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def test_tasks_of_the_harness_without_options_are_no_errors(tmp_path):
 
 
 def test_options_in_the_middle_of_a_sentence(tmp_path):
-    """WinoGrande: the options are in the contexts, their continuation is scored, and answers count from 1."""
+    """Check WinoGrande: the options are in the contexts, their continuation is scored, and answers count from 1."""
     document = {"sentence": "Ann helped Bea because _ was ill.", "option1": "Ann", "option2": "Bea", "answer": "2"}
     calls = {
         str(n): {"arg_0": f"Ann helped Bea because {name}", "arg_1": " was ill."}
@@ -86,7 +86,7 @@ def test_options_in_the_middle_of_a_sentence(tmp_path):
 
 
 def test_a_question_is_more_than_its_last_words(tmp_path):
-    """COPA requires `cause` or `effect` of a premise: pairs of options return with other premises."""
+    """Check COPA, which requests the `cause` or `effect` of a premise, so that pairs of options repeat."""
     rows = [("The man fell.", "cause", 0), ("The man rose.", "effect", 1), ("The man sat.", "cause", 1)]
     documents = [
         {"premise": premise, "question": asked, "choice1": "Ice.", "choice2": "Sun.", "label": key}
@@ -130,7 +130,7 @@ def test_questions_about_persons_a_and_b_name_no_labels():
 
 
 def test_questions_that_end_alike_are_no_examples_of_each_other(tmp_path):
-    """Examples before it end with the same sentence about other patients, and only that sentence was found."""
+    """Check questions after examples that end with the same sentence about other patients."""
     log = clean(3)
     asked = "Which of the following is the most appropriate treatment for this patient?"
     items = []
@@ -166,7 +166,7 @@ def test_questions_about_one_passage_and_variants_with_other_options_are_no_faul
 
 
 def test_an_example_that_is_the_question_under_its_first_label(tmp_path):
-    """Options may follow hyphens; the beginning of the example is not the end of the prompt."""
+    """Check options after hyphens, where the beginning of the example is not the end of the prompt."""
     asked = "What is the capital of France, a country?\n- A. Paris\n- B. Rome\nAnswer:"
     prediction = {
         f"label: {name}": {"testing input": f"{asked} {name}", "prompt": f"Choose.\n\n{asked} A\n\n{asked} {name}"}

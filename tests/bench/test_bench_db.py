@@ -1,4 +1,4 @@
-"""The benchmark of the database runs through at a small size, and sealing reads its own evaluation alone."""
+"""The benchmark of the database at a small size, including that sealing reads only its own evaluation."""
 
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,7 @@ from registry.tables import Archive, Evaluation, EvaluationMetric, Prediction, Q
 pytestmark = pytest.mark.long
 
 SHARE = 0.02
-"""Of the benchmarks' questions."""
+"""Share of the benchmarks' questions that are used here."""
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_it_runs_through_at_a_small_size(engine: Engine, postgresql_database: st
         assert session.scalar(select(func.count()).select_from(Prediction)) == found["predictions"]
         states = set(session.execute(select(Evaluation.state, Evaluation.seal.is_not(None))))
         assert states == {("complete", True)}
-        # Those that were not sealed by the registry have as many metrics as the others of their kind.
+        # Evaluations that were not sealed by the registry have as many metrics as others of their kind.
         of_kind = (Evaluation.benchmark_version_id, Evaluation.variant_set_id, Evaluation.id)
         counted = (
             select(*of_kind, func.count().label("metrics"))
@@ -91,7 +91,8 @@ def test_sealing_reads_its_own_evaluation_whatever_else_there_is(engine: Engine,
         source = Source(session, tmp_path, SHARE)
     kind = next(kind for kind in source.kinds if (kind.benchmark, kind.variants) == ("arc", "cyclic"))
     others = [other for other in source.kinds if other.benchmark != "mmlu" or other.variants == "cyclic"]
-    for number in range(18):  # so many that PostgreSQL no longer lists each, and takes a new one for a usual one
+    # So many that PostgreSQL no longer lists each, and estimates a new value like a frequent one.
+    for number in range(18):
         for other in others:
             import_next(engine, source, number, other)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:

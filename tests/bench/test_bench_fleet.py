@@ -1,4 +1,4 @@
-"""A fleet in simulation does its work in about the time that its devices need, and no fault of one harms another."""
+"""A simulated fleet, which takes about the time that its devices need, and whose faults affect only one worker each."""
 
 import pytest
 
@@ -14,4 +14,4 @@ def test_a_fleet_with_every_trouble_finishes_in_little_more_than_its_bound() -> 
     assert found["parked"] == found["failures"] == 0
     assert found["counts"]["does not fit"] <= 12  # one kind of device, whose workers may all begin at once
     ended = list(found["ended"])
-    assert set(ended[:2]) == {"0.5B", "4B"}  # those with priority
+    assert set(ended[:2]) == {"0.5B", "4B"}  # workers with priority

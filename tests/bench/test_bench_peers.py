@@ -1,4 +1,4 @@
-"""The benchmark beside other programs, with those of its engines that need nothing installed."""
+"""The benchmark of other programs, with the engines that are installed for the tests."""
 
 import json
 import math

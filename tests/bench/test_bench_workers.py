@@ -1,4 +1,4 @@
-"""The simulation of many workers runs through at a small size."""
+"""The simulation of many workers at a small size."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`make bench-all` runs every bench."""
+"""The command `make bench-all`, which runs every bench."""
 
 from bench.__main__ import BENCH, EVERY_MONTH, command
 

@@ -1,4 +1,4 @@
-"""Boards over suites: one row a model, from several variant sets, with intervals, ranks and history."""
+"""Boards over suites: one row per model from several variant sets, with intervals, ranks and history."""
 
 import json
 from collections import Counter
@@ -59,7 +59,7 @@ ORDERS = SuiteDefinition.model_validate({"name": "orders", "variants": ["cyclic"
 
 
 def fill(registry: Registry, models: Sequence[str] = ("strong", "weak")) -> dict[str, list[int]]:
-    """Store two benchmarks, and outputs of models that differ in skill, in this order."""
+    """Store two benchmarks, and outputs of models in the order of decreasing skill."""
     registry.benchmark("first", FIRST)
     registry.benchmark("second", SECOND)
     found = {}

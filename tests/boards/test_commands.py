@@ -1,4 +1,4 @@
-"""Suites, boards and statistics on the command line, as a user types them."""
+"""Suites, boards and statistics on the command line."""
 
 import csv
 import io
@@ -37,7 +37,7 @@ def fill(engine: Engine, folder: Path) -> None:
 
 @pytest.fixture
 def filled(filled_databases: FilledDatabases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
-    """Yield a registry with model "m" under every kind of the headline metrics, and once more under cyclic."""
+    """Yield a registry with model "m" under every kind that the headline metrics need, and twice under cyclic."""
     with filled_databases.copy(fill, tmp_path) as (url, _):
         monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", url)
         yield Registry(url, tmp_path)

@@ -1,4 +1,4 @@
-"""`shuffleboard ranks` of public results ranks models as a board of the same answers does."""
+"""The command `shuffleboard ranks` on public results, which ranks models as a board of the same answers does."""
 
 import csv
 import gzip
@@ -22,7 +22,7 @@ from tests.support.commands import shuffleboard_json
 pytestmark = [pytest.mark.one_engine, pytest.mark.long]
 
 Answers = dict[str, dict[str, str]]
-"""The letter of each model, empty for none, by question and model."""
+"""Question → model → letter, empty for none."""
 
 RECORDED = SuiteDefinition.model_validate(
     {"name": "recorded", "protocols": ["recorded"], "variants": ["original"], "tasks": [{"benchmark": "*"}]}
@@ -43,7 +43,7 @@ def read_mmlu_pro(subject: str) -> Answers:
 
 
 def read_medqa() -> Answers:
-    """Return the letters that two models gave to MedQA when it was asked again, each time as a model."""
+    """Return the letters that two models gave to MedQA in repeated runs, each run as a model."""
     found: Answers = {}
     for model in ("mistral7b", "medalpaca"):
         with gzip.open(DATA / f"medqa_{model}_cat.jsonl.gz", "rt", encoding="utf-8") as stream:

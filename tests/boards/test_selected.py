@@ -1,4 +1,4 @@
-"""A visitor's own board: computed from a selection as a board of the same selection is."""
+"""A visitor's own board, which is computed from a selection like a board of the same selection."""
 
 import random
 from collections.abc import Iterator
@@ -61,13 +61,13 @@ def fill_board(engine: Engine, folder: Path) -> None:
 
 @pytest.fixture
 def board(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Engine]:
-    """Yield nine models on three tasks, one of them without the last."""
+    """Yield nine models on three tasks; one model lacks the last task."""
     with filled_databases.copy(fill_board, tmp_path) as (url, _):
         yield Registry(url, tmp_path).engine
 
 
 def drawn(seed: int) -> dict[str, Any]:
-    """Return a selection drawn at random."""
+    """Return a random selection."""
     draw = random.Random(seed)
     weights = {task: draw.choice((0, 1, 1, 2, 3)) for task in TASKS}
     weights[draw.choice(TASKS)] = draw.choice((1, 2))

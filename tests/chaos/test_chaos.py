@@ -1,4 +1,4 @@
-"""A short form of `make chaos`, and its quick checks: every kind of fault changes nothing."""
+"""A short form of `make chaos` and quick checks of it: no kind of fault changes a result."""
 
 from collections.abc import Iterator
 

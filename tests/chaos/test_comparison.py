@@ -1,4 +1,4 @@
-"""The comparison that the chaos tests rely on notices lost, doubled, changed, stuck and parked work."""
+"""The comparison of the chaos tests, which notices lost, doubled, changed, stuck and parked work."""
 
 from pathlib import Path
 from typing import Any

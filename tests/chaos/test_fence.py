@@ -1,4 +1,4 @@
-"""A worker that was frozen past its lease changes nothing when it wakes, and only the fence sees to that."""
+"""A worker that was frozen past its lease, which changes nothing after it wakes because of the fence."""
 
 import re
 import signal
@@ -26,14 +26,14 @@ def the_shard(engine: Engine) -> Any:
 
 
 def freeze_and_wake(engine: Engine, url: str, folder: Path, trip: str, *sabotage: str) -> int:
-    """Freeze a worker in its shard, wake it while another is in the middle of the same one, and let that end.
+    """Freeze a worker in its shard, wake it while another worker scores the same shard, and wait for both.
 
-    The frozen one gets other numbers out of its prompts, so that whatever it stores shows. Returns the evaluation's id.
+    The frozen worker computes different numbers, so that anything it stores is noticed. Returns the evaluation's id.
     """
     evaluation_id = queue_evaluation(engine, folder)
     gate = folder / "gate"
     settings = {"database_url": url, **SETTINGS}
-    # In the middle of a shard no thread of it may be in a transaction: on SQLite everybody would wait for it.
+    # During a shard, no thread of the worker may be in a transaction, which would block everybody on SQLite.
     calm = {"lease_seconds": 60, "reconcile_seconds": 60} if trip.startswith("scoring") else {}
     with fake_worker("--trip", trip, "--wrong-numbers", *sabotage, **settings | calm) as sleeper:
         eventually(lambda: sleeper.frozen, "the worker freezes")
@@ -60,7 +60,7 @@ def state(engine: Engine, evaluation_id: int) -> str:
 
 
 def numbers(engine: Engine, evaluation_id: int) -> tuple[Any, Any]:
-    """Return the stored log-probabilities, and those by the other worker's engine."""
+    """Return the stored log-probabilities, and those that the other worker's engine computes."""
     with read_session(engine) as session:
         right = {
             (item.question.external_id, item.variant.ordinal): fake_logprobs(item.prompt)
@@ -92,7 +92,7 @@ def test_a_worker_that_was_frozen_while_it_stored_changes_nothing(postgresql_dat
 
 
 def test_without_the_fence_its_numbers_would_be_stored(database: str, tmp_path: Path) -> None:
-    # The first test with the fence taken out of the queue's checks: it must be able to fail.
+    # The first test without the fence in the queue's checks, which must fail then.
     engine = get_engine(database)
     evaluation_id = freeze_and_wake(engine, database, tmp_path, "scoring:2:STOP", "--without-fence")
     stored, right = numbers(engine, evaluation_id)

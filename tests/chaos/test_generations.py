@@ -1,4 +1,4 @@
-"""Nothing that was claimed before a database was restored, moved or promoted is stored after it."""
+"""Claims from before a database was restored, moved or promoted, whose results must not be stored after it."""
 
 import contextlib
 import itertools
@@ -46,7 +46,7 @@ def test_nothing_of_an_earlier_generation_is_stored(
 
 
 def test_without_the_generation_it_would_be_sealed_and_verify(postgresql_database: str, tmp_path: Path) -> None:
-    # The same with worker and generation taken out of the old worker's checks: the tests above must be able to fail.
+    # The same tests without worker and generation in the old worker's checks, which must fail then.
     run = Run(postgresql_database, tmp_path, "scored", holds_claim=False, sabotage=("--without-generation",))
     replacing = WAYS["restored"](postgresql_database, tmp_path)
     with run.stack:

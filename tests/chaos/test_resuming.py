@@ -1,4 +1,4 @@
-"""An interrupted run can be resumed, even if it is interrupted again while it resumes."""
+"""An interrupted run that is resumed, even if it is interrupted again while it resumes."""
 
 import signal
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.support.population import predictions, queue_evaluation
 SHARDS = 4
 SETTINGS = {"lease_seconds": 0.5, "poll_seconds": 0.05, "reconcile_seconds": 0.2}
 IN_RECOVERY = "reconciling:1"
-"""The first act of a worker: it takes the claims of dead workers away."""
+"""The first action of a worker, which revokes the claims of dead workers."""
 INTERRUPTIONS = (
     "claiming:1", IN_RECOVERY, "scoring:2", IN_RECOVERY, "storing:1", IN_RECOVERY, "stored:1", IN_RECOVERY,
     "claiming:1", "scoring:1", "storing:1", "sealing:1", "sealing:1",

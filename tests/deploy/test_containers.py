@@ -1,4 +1,4 @@
-"""The files of docker/: checks that need no image. `make deploy-check` does the rest."""
+"""Checks of the files in docker/ that need no image; `make deploy-check` makes the others."""
 
 import re
 import stat
@@ -23,7 +23,7 @@ PYTHON_OF = {"bookworm": "3.11"}
 INSTRUCTIONS = DOCKERFILE.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ENDS = ("upgrade",)
-"""Services that end by themselves."""
+"""Services that end without being stopped."""
 
 
 def make(instruction: str) -> list[str]:
@@ -71,7 +71,7 @@ def test_python_and_torch_are_those_of_the_project() -> None:
     for line in installs:
         assert "--require-hashes --only-binary :all: --no-deps" in line
         assert "&& pip check" in line  # a lock that lacks a package
-    assert "--no-build-isolation --no-deps" in ours  # else pip would download the latest build tools
+    assert "--no-build-isolation --no-deps" in ours  # otherwise pip would download the latest build tools
     assert f"VERSION={PROJECT['version']}" in make("ARG")
 
 
@@ -108,14 +108,14 @@ def test_locked_packages_are_the_required_ones_at_tested_versions() -> None:
             assert one.specifier.contains(there[canonicalize_name(one.name)]), f"{name}: {one}; run `make lock`"
         for package, version in there.items():
             assert version.removesuffix("+cpu") == pinned.get(package, version), f"{name}: {package}; run `make lock`"
-    # A worker's lock is laid over the website's.
+    # A worker's lock is applied after the website's.
     assert not read_lock("web").keys() & (read_lock("worker-cpu").keys() | read_lock("worker-cuda").keys())
     assert read_lock("worker-cpu")["torch"] == f"{read_lock('worker-cuda')['torch']}+cpu"
 
 
 @pytest.mark.parametrize("names", [("web",), ("build",), ("web", "worker-cuda")], ids="+".join)
 def test_locks_have_all_that_their_packages_require(names: tuple[str, ...]) -> None:
-    """Check the installed packages: pip installs those of a lock, and adds none."""
+    """Check the installed packages, since pip installs only the packages of a lock."""
     there = {package: version for name in names for package, version in read_lock(name).items()}
     python = {"python_version": PYTHON_OF["bookworm"], "python_full_version": f"{PYTHON_OF['bookworm']}.2", "extra": ""}
     installed = [one for one in metadata.distributions() if canonicalize_name(one.metadata["Name"]) in there]
@@ -136,7 +136,7 @@ def test_an_image_runs_one_process_as_nobody_in_particular(target: str) -> None:
     assert 'ENTRYPOINT ["shuffleboard"]' in lines  # no shell in between: signals reach it
     health = next(line for line in lines if line.startswith("HEALTHCHECK"))
     assert "CMD [" in health
-    # Compilers and pip's downloads stay in stages that are left behind.
+    # Compilers and pip's downloads remain in earlier stages.
     assert lines[0].startswith("FROM python AS ")
     assert not [line for line in lines if "pip install" in line]
     for line in lines:
@@ -177,7 +177,7 @@ def test_secrets_are_made_once_and_never_again(tmp_path: Path) -> None:
     again = make_secrets(folder)
     assert (again.returncode, "nothing was changed" in again.stderr) == (1, True)
     assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == before
-    # Every password is its own, and the same in each file that names it.
+    # Every password is different, but the same in each file that contains it.
     passwords = set(re.findall(r"\b[0-9a-f]{48}\b", "".join(before.values())))
     assert len(passwords) == 6
     assert before["postgres_password"].strip() in before["superuser_url"]

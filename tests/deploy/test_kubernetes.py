@@ -1,4 +1,4 @@
-"""docker/kubernetes: valid, contained, and about settings, secrets and commands that exist."""
+"""The manifests of docker/kubernetes: valid, confined, and with settings, secrets and commands that exist."""
 
 import json
 import re
@@ -160,7 +160,7 @@ def command_of(words: list[str]) -> click.Context:
     """Return the command that the words of a command line name, with its options read."""
     command: click.Command = cli
     context: click.Context | None = None
-    # A group that runs by itself, such as `worker`, may be given options alone.
+    # A group that runs by itself, such as `worker`, may have options only.
     while isinstance(command, click.Group) and not (
         command.invoke_without_command and (not words or words[0].startswith("-"))
     ):
@@ -255,7 +255,7 @@ def test_what_kustomize_makes_is_valid_and_whole(
     for manifest in made.values():
         check(manifest)
         assert manifest["kind"] == "Namespace" or manifest["metadata"]["namespace"] == "shuffleboard"
-    # Each secret and each file of settings that a pod names is there, under the name with its digest.
+    # Each secret and each file of settings that a pod names exists, under the name with its digest.
     for pod in pods(made).values():
         assert {f"Secret/{name}" for name in manifests.list_mounted_secrets(pod)} <= made.keys()
         for container in containers(pod):

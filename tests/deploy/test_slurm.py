@@ -1,4 +1,4 @@
-"""docker/slurm/workers.sbatch, run as Slurm runs a task of an array."""
+"""The script docker/slurm/workers.sbatch, run as Slurm runs a task of an array."""
 
 import os
 import sys
@@ -53,7 +53,7 @@ def test_sbatch_gets_an_array_with_a_warning_signal_and_requeueing() -> None:
     given = directives(SCRIPT)
     assert len(array(given)) == 4
     assert "requeue" in given
-    # To the script alone, two minutes ahead, and not by the signal of scancel.
+    # The warning goes to the script only, two minutes ahead, with another signal than scancel's.
     assert given["signal"] == "B:USR1@120"
     assert given["open-mode"] == "append"  # a task that starts again appends to its log
     assert {"%A", "%a"} <= {given["output"][at : at + 2] for at in range(len(given["output"]))}
@@ -86,7 +86,7 @@ def test_at_the_time_limit_the_shard_goes_back_and_the_task_resumes(
     gate.touch()
     with running(Task(SCRIPT, tmp_path, 2, SLURM_RESTART_COUNT="1", **settings)) as task:
         assert wait_for_end(task) == 0
-    assert task.requeued() == ["requeue 4711_2"]  # not again: nothing is left to do
+    assert task.requeued() == ["requeue 4711_2"]  # not requeued, since nothing is left to do
     assert set(states()) == {"done"}  # shards of a few prompts may have been joined
     with read_session(engine) as session:
         assert session.get_one(Evaluation, evaluation_id).seal is not None

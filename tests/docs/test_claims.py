@@ -1,6 +1,6 @@
-"""The documentation's claims about features, compared with the code's registrations.
+"""The documentation's claims about features, compared with the code.
 
-Each claim has a test that decides it. A sentence that is no longer on its page fails, too.
+Each claim has a function that checks it. The test also fails if a sentence is no longer on its page.
 """
 
 import re
@@ -139,7 +139,7 @@ CLAIMS: list[tuple[str, str, Callable[[], bool]]] = [
     ("docs/how-to/archive-predictions.md", "shuffleboard evaluations archive", commands("evaluations", "archive")),
     ("docs/provenance.md", "shuffleboard chain sign", commands("chain", "sign")),
 ]
-"""A page, a sentence on it, and a function that decides whether it is true."""
+"""A page, a sentence on it, and a function that returns whether the sentence is true."""
 
 
 def help_of(*words: str) -> str:

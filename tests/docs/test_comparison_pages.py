@@ -1,4 +1,4 @@
-"""The page on published results counts them rightly."""
+"""The numbers on the page about published results."""
 
 from sqlalchemy import func, select
 

@@ -1,4 +1,4 @@
-"""docs/operations.md lists the figures that the website serves to Prometheus, with their kinds and labels."""
+"""The list in docs/operations.md of the figures that the website serves to Prometheus, with kinds and labels."""
 
 import re
 

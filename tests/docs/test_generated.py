@@ -1,4 +1,4 @@
-"""Generated pages, compared with the code of today."""
+"""Generated pages, compared with the code."""
 
 from pathlib import Path
 

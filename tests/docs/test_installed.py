@@ -1,4 +1,4 @@
-"""An empty environment into which pip installs by the installation page: an index is needed."""
+"""The installation page, followed with pip in an empty environment, which requires an index."""
 
 import json
 import os
@@ -67,14 +67,14 @@ def test_the_readme_works_after_a_plain_installation(
 
 
 def commands_of(page: Path) -> list[str]:
-    """Return the commands of a page's blocks that start with the program's name, each in one line."""
+    """Return the commands in a page's blocks that start with the program's name, one line each."""
     lines = [
         line
         for block in blocks(page)
         if block.language == "sh"
         for line in block.text.replace("\\\n", " ").splitlines()
     ]
-    # No server is left running: an address that is not this machine's is refused when all is loaded.
+    # No server remains: the address is not this machine's, which is refused after everything is loaded.
     return [
         line.replace("shuffleboard serve", "shuffleboard serve --host 192.0.2.1")
         for line in lines
@@ -139,7 +139,7 @@ main()
 
 
 def closure(names: list[str]) -> set[str]:
-    """Return the distributions that pip installs for these, by name."""
+    """Return the names of the distributions that pip installs for these names."""
     found: set[str] = set()
     ahead = [canonicalize_name(name) for name in names]
     while ahead:

@@ -1,4 +1,4 @@
-"""Links within the documentation lead somewhere, and nothing in it speaks of one person's machine."""
+"""Links within the documentation, and names of one person's machine, which it must not contain."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_internal_links_resolve(page: Path) -> None:
 
 @pytest.fixture(scope="module")
 def reached() -> set[Path]:
-    """Return the pages to which links lead from the README, over however many others."""
+    """Return the pages that links from the README reach, directly or through other pages."""
     found = {ROOT / "README.md"}
     waiting = [ROOT / "README.md"]
     while waiting:

@@ -1,4 +1,4 @@
-"""Commands with their options, make targets, modules and languages that pages name exist, even if not run."""
+"""Commands, options, make targets, modules and languages that pages name, which must exist even if they do not run."""
 
 import importlib.util
 import re
@@ -38,17 +38,17 @@ OF_OTHERS = {
     *("--concurrency", "--pool", "--prompts", "--benchmarks", "--only", "--options", "--worlds", "--models"),
     *("--epochs", "--metadata"),
 }
-"""Options of click, pip, lm-evaluation-harness, Inspect AI, vLLM, lighteval, OpenCompass, Celery, `migrations.draft` and programs of the tests."""
+"""Options of click, `migrations.draft`, the tests' programs, and other projects' programs."""
 
 CALL = re.compile(r"(?P<before>[^\n;|&(`]*?)(?<![\w/.=:@-])shuffleboard +(?P<words>[^\n;|&)>`#]+)")
 NAMES_NO_COMMAND = re.compile(r"[^a-z]|.*[^a-z-]")
-"""A word after a group that stands for something: an option, a placeholder, `…`."""
+"""A word after a group that is no command, but an option, a placeholder, or `…`."""
 
 
 def wrong(words: list[str], *, command: click.Command = cli, strict: bool = True) -> str | None:
-    """Return the error in the words after `shuffleboard`, or None. Not strict: they may be no command.
+    """Return the error in the words after `shuffleboard`, or None.
 
-    Names that work but that help hides are errors, too.
+    strict: whether the words must be a command. Names that work but that help hides are errors, too.
     """
     used = []
     while words and isinstance(command, click.Group) and not NAMES_NO_COMMAND.match(words[0]):
@@ -70,7 +70,7 @@ def list_shown(parameter: click.Parameter) -> list[str]:
 
 
 def calls(shell: str) -> Iterator[tuple[list[str], bool]]:
-    """Yield the words after each `shuffleboard` in some lines, and whether it can only be the command."""
+    """Yield the words after each `shuffleboard` in some lines, and whether the word must be the command."""
     for match in CALL.finditer(re.sub(r"\\\n\s*", "", shell)):
         words = [word.strip("\"'") for word in match["words"].split()]
         before = re.sub(r"^[\s$]*|\b[A-Z_]+=(\"[^\"]*\"|\S*)\s*", "", match["before"])
@@ -101,7 +101,7 @@ def test_commands_in_sentences_exist_with_their_options(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.id != "docs/evidence/comparison.md"])
 def test_options_that_sentences_name_are_of_some_command(page: Path) -> None:
-    """The page about other programs is left out."""
+    """Check all pages except the page about other programs."""
     named = {
         option
         for code in re.findall(r"`([^`]+)`", omit_blocks(page))
@@ -127,12 +127,12 @@ def test_a_block_runs_or_says_why_not_or_shows_something(page: Path) -> None:
 
 
 def write(page: Path) -> bool:
-    """Return whether docs/generate.py writes the page: its commands are usage lines."""
+    """Return whether docs/generate.py writes the page, whose commands are usage lines then."""
     return "Written by docs/generate.py" in read(page)
 
 
 def shows(block: Block) -> bool:
-    """Return whether a block is some output, or a file."""
+    """Return whether a block is output or a file."""
     return read_text(block, "prints") is not None or read_text(block, "file") is not None
 
 

@@ -1,4 +1,4 @@
-"""The pages on the papers: tables as measured and as printed, citations, and the numbers that their prose takes over."""
+"""The pages on the papers: tables as measured and as printed, citations, and the numbers that their text repeats."""
 
 import json
 import re
@@ -23,7 +23,7 @@ SECTIONS = [
     "Where we differ",
     "What it does not show",
 ]
-# Values that the prose quotes, as printed, with their places.
+# Values as printed that the text quotes, with their places.
 QUOTED = [
     *(
         ("gupta", "gupta_tables_1_2", {"table": "1", "model": model, "metric": metric}, value)

@@ -1,4 +1,4 @@
-"""The page that compares Shuffleboard with other programs agrees with the other pages and the tests' own pins."""
+"""The comparison of Shuffleboard with other programs, which must agree with other pages and pinned versions."""
 
 import re
 

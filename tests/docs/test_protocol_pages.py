@@ -1,4 +1,4 @@
-"""The page on protocols lists all of them, and its example file is a valid protocol."""
+"""The page on protocols, which lists all of them, and whose example file is a valid protocol."""
 
 from pathlib import Path
 

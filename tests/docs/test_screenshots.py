@@ -1,4 +1,4 @@
-"""The pictures of the documentation are made by docs/screenshots.py, and small."""
+"""The documentation's pictures, which docs/screenshots.py makes, and which must be small."""
 
 import re
 import struct

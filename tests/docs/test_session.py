@@ -1,4 +1,4 @@
-"""A page's wrong output is found, with the place, the command and its output; all its processes are stopped."""
+"""Reports of wrong output on a page, with place and command; all processes are stopped afterwards."""
 
 from collections.abc import Callable
 from pathlib import Path

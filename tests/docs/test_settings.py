@@ -1,4 +1,4 @@
-"""docs/settings.md describes the existing settings, and the README the main commands."""
+"""The settings in docs/settings.md and the main commands in the README."""
 
 import re
 from pathlib import Path

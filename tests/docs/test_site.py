@@ -1,4 +1,4 @@
-"""The site that Sphinx makes of the documentation: whole, without dead ends, and without a word to another host."""
+"""The site that Sphinx builds from the documentation: complete, without broken links or requests to other hosts."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ from tests.docs.pages import DOCS, ROOT, blocks, generator, list_docs, omit_bloc
 pytestmark = pytest.mark.long
 
 LOADS = {("script", "src"), ("img", "src"), ("source", "srcset"), ("iframe", "src"), ("object", "data")}
-"""Attributes whose addresses a browser loads by itself, as for every <link> that is not merely a reference."""
+"""Attributes with addresses that a browser loads by itself, as for every <link> that is not merely a reference."""
 POINTS = {"author", "canonical", "index", "next", "prev", "search"}
 
 
@@ -82,7 +82,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 def build(page: Path) -> str:
-    """Return the site's path of a page of docs/."""
+    """Return the site's path for a page of docs/."""
     return page.relative_to(DOCS).with_suffix(".html").as_posix()
 
 

@@ -1,4 +1,4 @@
-"""docs/boards.md lists the suites that ship."""
+"""The list of packaged suites in docs/boards.md."""
 
 from importlib.resources import files
 

@@ -1,4 +1,4 @@
-"""docs/third-party.toml lists every file of others in the repository, as it lies here, with a licence."""
+"""The list docs/third-party.toml of all third-party files in the repository, with their digests and licences."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""columns.toml, and docs/views.md with it, has every view and every column of a migrated database, and nothing else."""
+"""The descriptions in columns.toml and docs/views.md of every view and column of a migrated database."""
 
 import pytest
 from sqlalchemy import create_engine, inspect

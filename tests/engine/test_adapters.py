@@ -1,4 +1,4 @@
-"""Adapters: scores with an adapter equal PEFT's own forward pass, and adapters for which they would not are refused."""
+"""Adapters: scores equal PEFT's own forward pass, and adapters for which they would not are refused."""
 
 import json
 from collections.abc import Callable
@@ -39,7 +39,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Return a function: made(type, **options) is the folder of an adapter of a tiny model; the same one each time."""
+    """Return made(type, **options), which returns the folder of an adapter of a tiny model, the same one each time."""
     known: dict[str, Path] = {}
 
     def make(model_type: str = "llama", **options: Any) -> Path:
@@ -54,7 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 @pytest.fixture
 def copied(made: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
-    """Return a function: copied(**options) is the plain adapter with other options in its configuration."""
+    """Return copied(**options), which returns the plain adapter with other options in its configuration."""
 
     def copy(**options: Any) -> Path:
         source = made()

@@ -1,4 +1,4 @@
-"""Batches give each prompt the numbers that it has alone, for every type of model that a configuration makes."""
+"""Batches, in which each prompt has the numbers that it has alone, for every type of model."""
 
 from random import Random
 from typing import Any
@@ -16,7 +16,7 @@ from workers.engine.reference import next_token_logprobs
 from workers.model_types import TRIE_TYPES
 
 TOLERANCE = 1e-4
-"""Nats."""
+"""Largest difference in nats."""
 
 RECURRENT = ("bailing_hybrid", "falcon_mamba", "jamba", "mamba", "mamba2", "recurrent_gemma", "rwkv", "xlstm")
 OTHERS = (
@@ -40,7 +40,7 @@ def contexts() -> list[list[int]]:
 
 
 def related() -> list[list[int]]:
-    """Return contexts with a common beginning, of several lengths, some of equal length, and one of them twice."""
+    """Return contexts with a common prefix, of several lengths, some of equal length, and one of them twice."""
     rng = Random(1)
     beginning = [rng.randrange(3, VOCABULARY) for _ in range(SHARED_TOKENS + 4)]
     ends = [[rng.randrange(3, VOCABULARY) for _ in range(length)] for length in (12, 12, 3, 1, 12)]
@@ -53,7 +53,7 @@ def batched(loaded: LoadedModel, prompts: list[list[int]]) -> list[torch.Tensor]
 
 
 def furthest(loaded: LoadedModel, prompts: list[list[int]]) -> float:
-    """Return the largest difference between batches and single prompts, with the model as it was made."""
+    """Return the largest difference between batches and single prompts, with the unchanged model."""
     together = batched(loaded, prompts)
     alone = [next_token_logprobs(loaded, prompt)[-1] for prompt in prompts]
     return max((one - other).abs().max().item() for one, other in zip(together, alone, strict=True))
@@ -118,9 +118,9 @@ def stretch(kind: str) -> LoadedModel:
 @pytest.mark.parametrize("kind", ROPES)
 def test_rotations_that_depend_on_the_length_are_those_of_each_prompt_alone(kind: str) -> None:
     prompts = contexts()
-    alone = [next_token_logprobs(stretch(kind), prompt)[-1] for prompt in prompts]  # a model that has seen nothing
+    alone = [next_token_logprobs(stretch(kind), prompt)[-1] for prompt in prompts]  # a model that has not read any text
     loaded = stretch(kind)
-    for _ in range(2):  # the second time it has seen the longest
+    for _ in range(2):  # the second time, it has already read the longest text
         for one, other in zip(batched(loaded, prompts), alone, strict=True):
             assert (one - other).abs().max().item() < TOLERANCE
     short = next_token_logprobs(loaded, prompts[2])[-1]

@@ -1,4 +1,4 @@
-"""Conversations as chat templates write them down: in full, the same every day, and nothing else."""
+"""Conversations as chat templates render them: completely, the same every day, and without other text."""
 
 import copy
 from typing import Any

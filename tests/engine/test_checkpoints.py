@@ -1,4 +1,4 @@
-"""Quantised checkpoints: the weights read are exactly those in the file, and unreadable files are refused."""
+"""Quantised checkpoints: the loaded weights are exactly those in the file, and unreadable files are refused."""
 
 import json
 import shutil
@@ -76,7 +76,7 @@ SCHEME = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel"
 
 
 def compress(scheme: dict[str, Any], layout: str) -> dict[str, Any]:
-    """Return the options of compressed-tensors for all linear layers but the head."""
+    """Return the options of compressed-tensors for all linear layers except the head."""
     return {
         "quant_method": "compressed-tensors",
         "config_groups": {"all": {"targets": ["Linear"], "weights": scheme, "format": layout}},

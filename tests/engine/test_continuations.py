@@ -1,4 +1,4 @@
-"""Continuations of many tokens, on the trie, in batches and one by one; and the common behaviour of the engines."""
+"""Continuations of many tokens on the trie, in batches and one by one, and the common behaviour of the engines."""
 
 import pytest
 import torch
@@ -81,7 +81,7 @@ def test_a_continuation_that_merges_with_the_prompt_includes_the_merged_token(lo
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("special", ["bos_token", "eos_token"])
 def test_after_an_empty_text_a_continuation_begins_the_text(name: str, special: str) -> None:
-    """Check a tokenizer that adds no special token: the token that it knows represents the empty text."""
+    """Check a tokenizer that adds no special token, whose own special token represents the empty text."""
     loaded = as_loaded(random_model("llama", torch.float64), letters(**{special: "$"}))
     (values,) = open_engine(loaded, name).score_continuations([ScoringPrompt("", ("cd", "c"))]).logprobs
     (start,), tokens = encoder(loaded.tokenizer)("$"), encoder(loaded.tokenizer)("cd")

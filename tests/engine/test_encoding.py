@@ -1,4 +1,4 @@
-"""Texts that are read in pieces have the tokens that they have when read in full."""
+"""Texts that are tokenised in pieces, which must have the same tokens as the whole text."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ TEXT = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(GAPS)), max_si
 
 @st.composite
 def texts_that_begin_alike(draw: st.DrawFn) -> list[str]:
-    """Draw texts that each continue some part of the one before, cut at any character."""
+    """Draw texts that each continue a part of the text before, cut at any character."""
     texts = [draw(TEXT)]
     for _ in range(draw(st.integers(1, 6))):
         kept = draw(st.integers(0, len(texts[-1])))
@@ -144,7 +144,7 @@ HABITS = {
     "both": ("<s> $A </s>", [1], [2]),
     "ends twice": ("$A </s> </s>", [], [2, 2]),
 }
-"""Which special tokens a tokenizer puts around a text: its template, those before and those after."""
+"""Special tokens that a tokenizer adds to a text: its template, the tokens before and the tokens after."""
 
 
 @pytest.mark.parametrize("habit", HABITS)

@@ -1,4 +1,4 @@
-"""Texts that a model writes depend on prompt, seed and parameters, and on nothing else in the batch."""
+"""Texts that a model writes, which depend only on prompt, seed and parameters, not on the rest of the batch."""
 
 import copy
 import math
@@ -34,24 +34,24 @@ GREEDY = {
     "max_tokens": 12,
     "stop": [],
 }
-# Warm enough that a random model does not always write the same.
+# The temperature is high enough for a random model to write different texts.
 GIVEN = GREEDY | {"sampling": "given", "temperature": "1.5"}
 MODEL = GREEDY | {"sampling": "model", "temperature": "1.5"}
 TYPES = ("llama", "gpt2", "opt", "gemma3_text", "mistral")
-"""Rotary and learned positions, and windows shorter than the prompts."""
+"""Models with rotary and learned positions, and with windows shorter than the prompts."""
 
 LARGE = 10_000
 
 
 def join_letters() -> Any:
-    """Return the tokenizer of the tiny models' letters, which writes no blanks between them."""
+    """Return a tokenizer of the tiny models' letters, which writes no spaces between them."""
     tokenizer = copy.deepcopy(letters())
     tokenizer.backend_tokenizer.decoder = decoders.Fuse()
     return tokenizer
 
 
 def tiny(model_type: str = "llama", **generation_config: Any) -> LoadedModel:
-    """Return a new model, whose generation configuration may be changed."""
+    """Return a new model with the given options of its generation configuration."""
     model = random_model(model_type)
     model.config.eos_token_id = None  # random models meet any token soon
     model.generation_config = GenerationConfig(**generation_config)
@@ -75,7 +75,7 @@ def write(
 
 
 def argmax_loop(loaded: LoadedModel, text: str, tokens: int, penalty: float = 1.0) -> str:
-    """Generate by the slow reference: one prompt, no padding, no cache."""
+    """Generate with a slow reference: one prompt, no padding, no cache."""
     ids = loaded.tokenizer(text)["input_ids"]
     start = len(ids)
     for _ in range(tokens):
@@ -180,7 +180,7 @@ def test_a_thought_at_its_limit_ends_the_text_or_gets_closed(answers: bool) -> N
     loaded = tiny()
     prompts = some_prompts(4)
     wholes = write(loaded, prompts, GIVEN)
-    thinks = {text[:5] for text in wholes[:2]}  # the others are answers by then
+    thinks = {text[:5] for text in wholes[:2]}  # the other texts are answers by then
     limit = ThoughtLimit(5, lambda text: "xyz" if text in thinks else None, answers)
     limited = [GenerationPrompt(prompt.text, prompt.seed_text, limit=limit) for prompt in prompts]
     generated = generate(loaded, limited, GIVEN, budget_tokens=LARGE)

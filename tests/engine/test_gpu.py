@@ -1,6 +1,6 @@
-"""On a GPU transformers gives the same numbers as on the CPU: `make gpu`. vLLM on a GPU is tested in tests/servers.
+"""Numbers on a GPU, which must equal those on the CPU: `make gpu`. vLLM on a GPU is tested in tests/servers.
 
-float32 products are exact to float32 there (torch leaves TF32 off), so that the bound is that of the CPU's tests.
+There, float32 products are exact to float32 (torch does not enable TF32), so the tolerance is that of the CPU's tests.
 """
 
 import ast
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # the compiler warns of less
 
 GPU = torch.device("cuda")
 ROUNDED = 1e-4
-"""Nats between two orders of adding in float32."""
+"""Largest difference in nats between two orders of addition in float32."""
 
 
 OnGpu = Callable[[LoadedModel], LoadedModel]
@@ -52,7 +52,7 @@ def test_a_model_on_a_gpu_is_scored_in_batches(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_computes_nothing_on_a_gpu_is_not_in_its_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check the host's threads, its instructions and the driver: hosts that differ in them give the same numbers."""
+    """Check the host's threads, instructions and driver: hosts that differ in them compute the same numbers."""
     loaded = tiny()
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device: "NVIDIA A100")
     settings = LocalModel(replace(loaded, device=GPU), open_engine(loaded, "batched")).settings({})

@@ -1,4 +1,4 @@
-"""Answers in a model's own words are matched with the nearest option, whatever else is in the batch."""
+"""Answers in a model's own words, which are matched with the nearest option whatever else is in the batch."""
 
 import json
 import shutil

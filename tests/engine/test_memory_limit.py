@@ -1,4 +1,4 @@
-"""Scoring stays within the memory that it is allowed, on a question in all 120 orders."""
+"""The memory of scoring a question in all 120 orders, which must remain within the limit."""
 
 import json
 import subprocess
@@ -20,5 +20,5 @@ def test_the_memory_limit_holds_with_and_without_copied_weights() -> None:
     assert large["peak_mb"] <= 160
     assert (small["packed_weights"], large["packed_weights"]) == (False, True)
     assert not large["canonical"]
-    # How much of it the process had before, and uses again, differs from run to run.
+    # The memory that the process had before and uses again differs from run to run.
     assert unlimited["peak_mb"] > small["peak_mb"] + 20

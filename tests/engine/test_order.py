@@ -1,4 +1,4 @@
-"""Models whose tokens attend to later ones are refused when they are loaded, and so are weights that are not numbers."""
+"""Models whose tokens attend to later tokens, or whose weights are not numbers, which are refused when loaded."""
 
 from pathlib import Path
 from types import SimpleNamespace

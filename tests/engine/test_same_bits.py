@@ -1,4 +1,4 @@
-"""The canonical mode: a prompt's numbers have the same bits whatever it is scored with."""
+"""The canonical mode, in which a prompt's numbers have the same bits whatever it is scored with."""
 
 import json
 import os
@@ -47,18 +47,18 @@ from workers.model_types import TRIE_TYPES
 
 EXPERTS = {"mixtral", "qwen3_moe"}
 ALWAYS = {"gemma2", "gemma3_text", "gpt2", "llama", "mistral", "stablelm"}
-"""Among them: the fused forward pass and the hosted one, windows, capped scores, learned positions, a partial rotation."""
+"""Types that are always tested, which differ in forward passes, windows, scores, positions and rotation."""
 ROUNDED = 1e-4
 Numbers = Sequence[Sequence[float]]
 
 
 def test_this_machine_has_what_the_mode_needs() -> None:
-    """Check the precondition: without it, the tests below could show nothing."""
+    """Check the precondition, without which the tests below would prove nothing."""
     assert onednn_serves(torch.device("cpu"), torch.float32)
 
 
 def make_mixed_prompts(seed: int) -> list[TokenisedPrompt]:
-    """Return short prompts with common beginnings, and long ones around the ends of blocks and chunks."""
+    """Return short prompts with common prefixes, and long prompts that end near the ends of blocks and chunks."""
     rng = Random(seed)
     text = [rng.randrange(3, VOCABULARY) for _ in range(500)]
     long = [text[:length] for length in (1, 33, 128, CHUNK_POSITIONS, CHUNK_POSITIONS + 1, 500)]
@@ -76,7 +76,7 @@ def alone(engine: TrieEngine, prompts: Sequence[TokenisedPrompt]) -> list[list[f
 
 
 def in_parts(engine: TrieEngine, prompts: Sequence[TokenisedPrompt], rng: Random) -> list[list[float]]:
-    """Score in random order, some prompts at a time, by an engine that keeps common parts."""
+    """Score in random order, some prompts at a time, with an engine that caches common prefixes."""
     numbers: list[list[float]] = [[] for _ in prompts]
     order = rng.sample(range(len(prompts)), len(prompts))
     while order:

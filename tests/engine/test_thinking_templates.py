@@ -1,4 +1,4 @@
-"""A model whose template turns thoughts on and off, like Qwen3's, used through the interface of all models."""
+"""A model whose template turns thoughts on and off, like Qwen3's, used through the common interface."""
 
 from typing import Any
 

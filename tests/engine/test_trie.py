@@ -1,4 +1,4 @@
-"""The token trie, its passes and its pieces, against their definitions."""
+"""The token trie, its passes and its pieces, compared with their definitions."""
 
 from itertools import pairwise
 

@@ -1,6 +1,6 @@
-"""The trie engine equals the one-prompt reference: on random tries, on every type of model, in every setting.
+"""The trie engine, compared with the one-prompt reference on random tries, every type of model, and every setting.
 
-In float64 the difference is that of another order of additions, 1e-12; float32 then only rounds.
+In float64, the difference is due to another order of additions, 1e-12; float32 adds only rounding.
 """
 
 import threading
@@ -54,7 +54,7 @@ PROMPTS = st.lists(
 
 @pytest.fixture(params=[4, 128])
 def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Set blocks of attention far smaller than the tests' tries, and the real size."""
+    """Set the size of attention blocks, to the real size and to one far smaller than the tests' tries."""
     monkeypatch.setattr(attention, "BLOCK", request.param)
     monkeypatch.setattr(trie_engine, "BLOCK", request.param)
     return request.param
@@ -112,7 +112,7 @@ def test_every_type_of_model_equals_the_reference(model_type: str, monkeypatch: 
     scored = engine.score_tokens(prompts)
     assert largest_difference(scored.logprobs, expected) < ROUNDED
     assert scored.tokens_computed == unique_tokens(prompts)
-    # The random models differ from token to token: were a token seen that should not be, it would show.
+    # The random models differ from token to token, so that a token that is visible by mistake would be noticed.
     assert largest_difference(expected, [expected[0]] * len(expected)) > 0.1
 
 
@@ -204,7 +204,7 @@ def settings_and_difference(
     if not packed:
         engine._forward = HostedForward(loaded.model, Products(loaded.model, 64, packed=False))
     difference = largest_difference(engine.score_tokens(prompts).logprobs, expected)
-    # The model is as it was: nothing of the engine is left in it.
+    # The model is unchanged: the engine has left nothing in it.
     assert reference(loaded, prompts) == expected
     return engine.settings() | {"packed_weights": engine.packed_weights}, difference
 
@@ -232,7 +232,7 @@ def test_without_onednn_torch_multiplies() -> None:
 
 
 def questions(number: int, first: int = 0) -> list[TokenisedPrompt]:
-    """Return prompts of some questions that share a beginning of 60 tokens, two for each."""
+    """Return prompts of some questions with a common prefix of 60 tokens, two prompts for each question."""
     beginning = [5] * 60
     return [
         TokenisedPrompt([*beginning, 10 + question, 7, 8, variant, 9], [1, 2, 3], group=question)

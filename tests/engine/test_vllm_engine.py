@@ -1,4 +1,4 @@
-"""Requests to vLLM, and the use of its answers. A stand-in computes them; `make test-servers` uses a real one."""
+"""Requests to vLLM and their answers, which a stand-in computes; `make test-servers` uses a real vLLM."""
 
 import signal
 import subprocess
@@ -28,11 +28,11 @@ from workers.engine.reference import next_token_logprobs
 from workers.engine.vllm_engine import OpenedVllm, VllmEngine
 
 ROUNDED = 1e-5
-"""Nats between two orders of adding in float32."""
+"""Largest difference in nats between two orders of addition in float32."""
 
 
 class StandIn:
-    """Answers one request a step, the last one first, with blocks of four tokens kept from earlier ones."""
+    """A stand-in that answers a request per step, the last one first, and caches blocks of four tokens."""
 
     BLOCK = 4
 
@@ -125,7 +125,7 @@ def test_whole_continuations_equal_the_reference_and_go_on_where_they_part(
     assert largest_difference(scored.logprobs, expected.logprobs) < ROUNDED
     requests = [(tokens, params["given"]) for tokens, params in core.asked]
     if most == 64:  # "xyzxyzyyxz" is written, then the token after "z"; all others are read in between
-        assert [params["priority"] for _, params in core.asked] == [0] * 6 + [-1] * 6  # one prompt is there twice
+        assert [params["priority"] for _, params in core.asked] == [0] * 6 + [-1] * 6  # one prompt occurs twice
     written = sum(len(given) for _, given in requests)
     assert written < sum(len(text) for text in continuations) * 6
     # Only the last block of a context is computed again, and each written token once.
@@ -222,7 +222,7 @@ def test_settings_say_what_computed(engine: VllmEngine) -> None:
 
 @pytest.mark.parametrize("killed", [True, False])
 def test_processes_of_vllm_end_with_the_worker_even_if_it_is_killed(killed: bool) -> None:
-    """Check that no process keeps the GPU's memory from the next worker."""
+    """Check that no process occupies the GPU's memory when the next worker starts."""
     end = "input()" if killed else "end()"
     script = (
         "import subprocess, sys; from workers.children import guard_children; end = guard_children()\n"

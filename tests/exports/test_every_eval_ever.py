@@ -1,4 +1,4 @@
-"""Documents of Every Eval Ever against that project's own schema, and against the registry's numbers."""
+"""Exports to Every Eval Ever, checked by that project's schema and against the registry's numbers."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def _validator(name: str) -> Any:
 
 
 def _export(filled: Filled, out: Path, **more: Any) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Seal to (document, records), everything checked against the schemas and against each other."""
+    """Return seal → (document, records), after checking them with the schemas and against each other."""
     manifest = export(filled.engine, ExportRequest("every-eval-ever", **more), out)
     whole, single = _validator("eval.schema.json"), _validator("instance_level_eval.schema.json")
     found = {}

@@ -1,4 +1,4 @@
-"""docs/exports.md: its tables list existing objects. An export's own page: its examples run on the export."""
+"""The tables of docs/exports.md, which list existing objects, and the examples on an export's own page."""
 
 import subprocess
 import sys

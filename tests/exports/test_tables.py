@@ -1,4 +1,4 @@
-"""Parquet, CSV and JSON Lines, read by pandas and DuckDB and compared with SQL."""
+"""Exports to Parquet, CSV and JSON Lines, read by pandas and DuckDB and compared with SQL."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ DUCKDB: Mapping[str, str] = {
 
 
 def _rows(path: Path, format_: str, columns: str, order: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a file by DuckDB."""
+    """Return the rows of a file as DuckDB reads them."""
     query = f"SELECT {columns} FROM {DUCKDB[format_].format(path)} ORDER BY {order}"
     return duckdb.sql(query).fetchall()
 
@@ -55,7 +55,7 @@ def test_pandas_and_duckdb_read_what_sql_says(filled: Filled, format_: str, tmp_
         for entry in manifest["files"]:
             path = out / entry["file"]
             frame = PANDAS[format_](path)
-            # An empty file of JSON Lines names no columns.
+            # An empty file of JSON Lines has no names of columns.
             if entry["rows"] or format_ != "jsonl":
                 assert list(frame.columns) == [column["name"] for column in entry["columns"]], entry["file"]
             relation = entry.get("view")
@@ -140,7 +140,7 @@ def test_both_engines_export_the_same_values_of_the_same_types(
     assert one.keys() == other.keys()
     for name, table in one.items():
         assert table.schema == other[name].schema, name
-        # Times are the engines' own, and so are values made from times.
+        # Times, and values computed from times, differ between engines.
         compared = [
             field.name for field in table.schema if RELATIONS[name.partition(".")[0]].type_of(field.name) != TIME
         ]

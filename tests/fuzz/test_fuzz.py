@@ -1,4 +1,4 @@
-"""A slice of `python -m tests.fuzz`: as many requests as take seconds, drawn by a seed."""
+"""A short run of `python -m tests.fuzz`, with requests drawn by a seed."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_no_door_answers_a_hostile_value_with_a_server_error(
 
 
 def _ask_of_no_reader(fault: Fault, url: str) -> bool:
-    """Return whether this is the SQL page's answer on PostgreSQL without a role for reading, as here."""
+    """Return whether this is the answer of the SQL page on PostgreSQL without a role for readers, as in this test."""
     return (
         url.startswith("postgresql") and fault.status == 503 and fault.door.endpoint.startswith(("sql.", "api.query"))
     )

@@ -1,4 +1,4 @@
-"""Every importer with a hostile value at every place of a document: refused in one line, or stored by both engines."""
+"""Every importer with a hostile value at every place of a document: refused in one line, or stored on both engines."""
 
 import json
 import shutil
@@ -15,11 +15,11 @@ from tests.hostile.doors import DEFINITIONS, IMPORTERS, Importer, fill
 from tests.hostile.values import JSON_VALUES, TOML_VALUES, Place, places, with_value
 
 LONGEST = 3000
-"""Characters of a message."""
+"""Largest number of characters in a message."""
 
 
 def outcome(importer: Importer, engine: Engine, folder: Path, text: str) -> str:
-    """Return an import's reason for a refusal, or "" if it stored. Any other error fails the test."""
+    """Return the reason why an import was refused, or "" if it succeeded. Any other error fails the test."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     path = importer.write(folder, text)
@@ -36,7 +36,7 @@ def outcome(importer: Importer, engine: Engine, folder: Path, text: str) -> str:
 
 
 def some(name: str, every: int, times: int = 1) -> Iterator[tuple[Place, str]]:
-    """Yield every `every`-th value, each at other places."""
+    """Yield every `every`-th value, each time at different places."""
     everywhere = list(dict.fromkeys(places(IMPORTERS[name].document)))
     for number, value in enumerate(JSON_VALUES):
         if (number + len(name)) % every == 0:

@@ -1,4 +1,4 @@
-"""The command line reads 60 MB of tiny values within half a gigabyte, and reports the error in one line."""
+"""The command line on 60 MB of tiny values, which it reads within half a gigabyte and refuses in one line."""
 
 import hashlib
 import os
@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.long, pytest.mark.one_engine]
 MOST_MEBIBYTES = 500
 
 
-# Started by a small process: Linux counts a process's memory before exec as the new program's, and by now the tests'
-# own may be a gigabyte.
+# A small process starts the command: Linux counts a process's memory before exec as the new program's, and by now the
+# tests' own may be a gigabyte.
 _MEASURED = """
 import resource, subprocess, sys
 status = subprocess.call(sys.argv[2:])

@@ -1,4 +1,4 @@
-"""Hostile files that are uploaded: refused with 4xx, while pages are answered."""
+"""Hostile uploads, which are refused with 4xx while pages are served."""
 
 import json
 import threading
@@ -35,7 +35,7 @@ UPLOADS = {
     "a benchmark": (BENCHMARKS, LINES),
     "a benchmark's table": (BENCHMARKS, "text/csv"),
 }
-"""Importer → the address and the type that its files are sent with."""
+"""Importer → the address and the type of its uploads."""
 WORST = (
     "1,000 lists",
     "100,000 lists",
@@ -84,7 +84,7 @@ def test_hostile_uploads_are_answered_with_4xx_and_honest_ones_are_stored(
 def test_pages_are_answered_while_a_file_is_read(
     filled_databases: FilledDatabases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reading blocks all threads of a process; here it is a call of C that takes two seconds."""
+    """Check with a call of C that blocks all threads of the reading process for two seconds."""
     run = isolated.run
 
     def slowly(job: isolated.Job, _order: object) -> Any:

@@ -45,7 +45,7 @@ def adapter(trained: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def home_once(tiny_folder: Path, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a registry with a base, an adapter on it in both ways, and an evaluation of all three."""
+    """Return a registry with a base, an adapter of it in both ways, and an evaluation of each."""
     home = tmp_path_factory.mktemp("adapters")
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)
@@ -68,7 +68,7 @@ def home_once(tiny_folder: Path, trained: Path, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture
 def registry(home_once: Path) -> Registry:
-    """Return the registry, and the settings of commands on it."""
+    """Return the registry with the settings of its commands."""
     url = f"sqlite:///{home_once / 'shuffleboard.db'}"
     return get_engine(url), {"database_url": url, "home": home_once}
 

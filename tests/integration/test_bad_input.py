@@ -1,4 +1,4 @@
-"""Bad input: a one-line message with the error, its place and the remedy; status 1 or 2; nothing stored."""
+"""Bad input, which causes a one-line message with the error, its place and the remedy, and status 1 or 2."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ GOOD = question(0)
 
 @pytest.fixture
 def engine(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
-    """Return a database with a benchmark and a model, so that a failing command could add to something."""
+    """Return a database with a benchmark and a model, to which a failing command could add something."""
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
     made = get_engine(database)
     with write_session(made) as session:
@@ -39,7 +39,7 @@ def refuse(command: Iterable[object], status: int, *parts: str, **settings: obje
     assert outcome.stdout == ""
     message, *help_ = outcome.stderr.strip().splitlines()
     assert message.startswith("Error: ")
-    # Below a message about the command line itself is the command that shows its help.
+    # A message about the command line itself is followed by the command that shows its help.
     assert all(re.fullmatch(r"Try 'shuffleboard.* --help' for help\.", line) for line in help_), outcome.stderr
     assert "Traceback" not in outcome.stderr
     for part in parts:

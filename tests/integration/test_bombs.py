@@ -1,4 +1,4 @@
-"""Small files that unpack to much: refused by name, size and limit, before memory is filled."""
+"""Small files that unpack to a huge size, which are refused with name, size and limit before memory is filled."""
 
 import json
 import re

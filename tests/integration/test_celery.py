@@ -1,4 +1,4 @@
-"""Celery workers on a real Redis and PostgreSQL: messages may be lost, workers may die, nothing else may be."""
+"""Celery workers with a real Redis and PostgreSQL: messages and workers may be lost, but no results."""
 
 import base64
 import copy
@@ -71,19 +71,19 @@ def is_claimed(engine: Engine) -> bool:
 
 
 def assert_whole(engine: Engine, evaluation_id: int) -> None:
-    """Check that every prompt is stored once and the evaluation is as it was sealed."""
+    """Check that every prompt is stored once and the evaluation is unchanged since it was sealed."""
     assert len(predictions(engine, evaluation_id)) == SHARDS * 4
     with read_session(engine) as session:
         assert verify_evaluation(session, evaluation_id)["problems"] == []
 
 
 def hints_for(engine: Engine, settings: dict[str, Any]) -> int:
-    """Send a message for each shard, as if it were queued; return how many went out."""
+    """Send a message for each shard, as if it were queued; return the number of messages."""
     return send_hints(Settings(**settings), [(shard_id, "cpu") for (shard_id,) in shard_rows(engine, "id")])
 
 
 def submit_by_command(engine: Engine, tmp_path: Path, settings: dict[str, Any], variants: str = "cyclic") -> int:
-    """Queue work and send hints of it, as `submit` does."""
+    """Queue work and send messages about it, as `submit` does."""
     evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS, variants=variants)
     with write_session(engine) as session:
         hints = hints_of(session, Shard.evaluation_id == evaluation_id)
@@ -169,7 +169,7 @@ OUTAGES = {
     "silent": ("CLIENT PAUSE 6000 ALL", "CLIENT UNPAUSE"),
     "clients killed": ("CLIENT KILL TYPE pubsub", "PING"),
 }
-"""Commands after which Redis answers and takes no messages, each with the command that ends it."""
+"""Commands after which Redis answers but accepts no messages, each with the command that reverses it."""
 
 
 @pytest.mark.parametrize("outage", long_but(("read only", "full"), OUTAGES))
@@ -328,7 +328,7 @@ def count_queued_in(broker: Redis) -> int:
 
 @pytest.fixture
 def in_this_process(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, broker: Redis) -> None:
-    """Give this process the deployment's settings, and empty the broker."""
+    """Use the deployment's settings in this process, with an empty broker."""
     for name in ("database_url", "broker_url"):
         monkeypatch.setenv(f"SHUFFLEBOARD_{name.upper()}", settings[name])
     broker.flushdb()
@@ -478,7 +478,7 @@ def test_unreadable_messages_are_dropped_and_logged_and_the_worker_continues(
         eventually(lambda: broker.llen("cpu") == 0, "all messages are taken")
         assert worker.status is None
         evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
-        send_hints(Settings(**settings), [(1, "cpu")] * SHARDS)  # it learns of the work in no other way
+        send_hints(Settings(**settings), [(1, "cpu")] * SHARDS)  # it is not told about the work otherwise
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
         eventually(lambda: worker.log.read_text().count("message_unreadable") == len(UNREADABLE), "all are logged")
         assert terminate(worker) == 0

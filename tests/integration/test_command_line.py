@@ -1,4 +1,4 @@
-"""The command line as its users meet it: the whole path, which the tutorial takes with the real model, and how light it is."""
+"""The command line: the path through the tutorial with a tiny model, and the modules and time that commands need."""
 
 import csv
 import io
@@ -337,7 +337,7 @@ def test_help_answers_within_half_a_second_of_computing() -> None:
         after = os.times()
         return after.children_user + after.children_system - before.children_user - before.children_system
 
-    # One of several: other processes slow even the computing down, and never speed it up.
+    # Use the least of several times, since other processes slow even the computing down.
     assert any(seconds() < 0.5 for _ in range(5))
 
 

@@ -1,4 +1,4 @@
-"""`shuffleboard demo`, as far as it needs no model."""
+"""The parts of `shuffleboard demo` that need no model."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ from web import create_app
 
 
 def check_links(said: str, home: Path) -> None:
-    """Check that the printed links lead to pages with the data, and that importing all of it again adds nothing."""
+    """Check that the printed links lead to pages with the data, and that importing everything again adds nothing."""
     links = re.findall(r"http://127\.0\.0\.1:8000(/\S+)", said)
     assert [re.sub(r"\d+", "N", link).partition("?")[0] for link in links] == [
         "/boards/demo",
@@ -41,7 +41,7 @@ def check_links(said: str, home: Path) -> None:
     engine = get_engine(url)
 
     def links_of_the_chain() -> int:
-        # Those of folders are added meanwhile: the page of SQL has them written.
+        # Links of folders are added meanwhile, since the SQL page causes folders to be written.
         imported = select(func.count()).select_from(ChainLink).where(ChainLink.kind != "folder")
         with read_session(engine) as session:
             return session.scalar(imported) or 0
@@ -56,7 +56,7 @@ FEW = 60
 
 @pytest.fixture
 def few_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use the recorded answers to the first questions alone: all of them take a quarter of a minute."""
+    """Use only the recorded answers to the first questions, since all of them take 15 seconds."""
     folder = tmp_path / "recorded"
     folder.mkdir()
     kept = set()

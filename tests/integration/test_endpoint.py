@@ -33,7 +33,7 @@ KEY = "sk-a-secret-of-the-tests-9876543210"
 QUESTIONS = 2
 
 TOLERANCE = 1e-3
-"""Of a label's probability: ten times the largest difference that was seen."""
+"""Largest difference of a label's probability, ten times the largest difference in practice."""
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_label_probabilities_are_those_of_the_local_engine(engine: EndpointEngin
         for own, served in zip(ours, theirs, strict=True)
         if served is not None
     ]
-    # Of 49,152 tokens 2,000 are listed: nearly all labels are among them, and none is mistaken for another.
+    # The server lists 2,000 of 49,152 tokens, among which nearly all labels are, and none is mistaken for another.
     assert len(pairs) >= 0.98 * 4 * len(prompts)
     assert max(own for _, own in pairs) > 0.2
     assert max(abs(served - own) for served, own in pairs) < TOLERANCE

@@ -1,4 +1,4 @@
-"""Estimated cost of an evaluation before it is queued; the transformers tokenizer is in test_command_line.py."""
+"""The estimated cost of an evaluation before it is queued; the transformers tokenizer is in test_command_line.py."""
 
 import subprocess
 from pathlib import Path
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.one_engine
 
 
 def characters(_revision: ModelRevision) -> Any:
-    """Return a tokenizer whose tokens are characters."""
+    """Return a tokenizer with a token for each character."""
     return lambda text: [ord(character) for character in text]
 
 

@@ -1,4 +1,4 @@
-"""Workers with different abilities: the failures of one cost the others nothing."""
+"""Workers with different abilities, whose failures do not affect the others."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ ILLEGAL = "CUDA error: an illegal memory access was encountered"
 
 
 class Gpu(FakeScorer):
-    """A scorer on a device of a kind. trouble: raised while it loads a model."""
+    """A scorer on a kind of device. trouble: the error that it raises while it loads a model."""
 
     def __init__(
         self, kind: str, place: str, trouble: Callable[[], Exception] | None = None, **options: object
@@ -191,7 +191,7 @@ def live(engine: Engine) -> int:
 
 
 def prepare_on(engine: Engine, hosts: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start a worker on each host, which lives until all have looked for models."""
+    """Start a worker on each host, which runs until all have looked for models."""
     monkeypatch.setattr(loops.socket, "gethostname", lambda: threading.current_thread().name)
     together = threading.Barrier(len(hosts))
 
@@ -235,7 +235,7 @@ def test_a_full_disk_does_not_fail_a_model_that_others_can_prepare(
 
     def inspect(*_: object) -> ModelFiles:
         if threading.current_thread().name == "small":
-            eventually(lambda: live(engine) == 2, "both sign on")  # or no other host is known that could
+            eventually(lambda: live(engine) == 2, "both sign on")  # or no other host is known that could do it
             raise StorageError("no space")
         return FILES
 

@@ -1,4 +1,4 @@
-"""Intervals of sealed metrics: next to their values, with method, resamples and seed, and stated once."""
+"""Intervals of sealed metrics next to their values, with method, resamples and seed, which are stated once."""
 
 import numpy as np
 import pytest

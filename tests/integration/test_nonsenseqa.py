@@ -1,4 +1,4 @@
-"""NonsenseQA on the command line: generated, stored once, and shown with its parameters."""
+"""NonsenseQA on the command line, which generates it, stores it once, and shows it with its parameters."""
 
 from collections.abc import Callable
 from functools import partial

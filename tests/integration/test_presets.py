@@ -1,4 +1,4 @@
-"""Every preset on the real model, through the queue."""
+"""Every preset with the real model, through the queue."""
 
 from pathlib import Path
 

@@ -35,7 +35,7 @@ def score_one(engine: Engine, *, seconds: float) -> None:
 
 
 def progress(**changes: Any) -> Progress:
-    """Return a progress of 40 of 100 prompts, scored in 20 s by one worker: 2 prompts a second."""
+    """Return a progress of 40 of 100 prompts that one worker scored in 20 s, which is 2 prompts a second."""
     values: dict[str, Any] = {
         "evaluation_id": 1,
         "state": "running",

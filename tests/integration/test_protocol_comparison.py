@@ -1,4 +1,4 @@
-"""Two protocols compared from imported outputs: which evaluations count, and the message when none does."""
+"""Comparisons of two protocols from imported outputs: which evaluations they use, and the message if there is none."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ QUESTIONS = 4
 ANSWERS = {f"q{number}": number % 4 for number in range(QUESTIONS)}
 
 Answering = Callable[[str, int, tuple[int, ...]], int]
-"""(question, variant, order) to the option that is answered."""
+"""Function of (question, variant, order) that returns the answered option."""
 
 
 def first_position(_question: str, _variant: int, order: tuple[int, ...]) -> int:
@@ -33,12 +33,12 @@ def first_position(_question: str, _variant: int, order: tuple[int, ...]) -> int
 
 
 def right(question: str, _variant: int, _order: tuple[int, ...]) -> int:
-    """Return the answer, always: variance 0, SCORE 1."""
+    """Return the right option: variance 0, SCORE 1."""
     return ANSWERS[question]
 
 
 def right_but_once(question: str, variant: int, order: tuple[int, ...]) -> int:
-    """Return the answer, but on q3 in the original order a wrong option.
+    """Return the right option, except for q3 in the original order.
 
     Accuracies .75, 1, 1, 1, 1: mean .95, variance 100, moved mean and median 1. SCORE (3 + 12/20)/4 = .9.
     """
@@ -65,7 +65,7 @@ def answered(
     benchmark: str = "one",
     variants: str = "answer-moving",
 ) -> int:
-    """Import a model's answers; return the evaluation."""
+    """Import a model's answers; return the evaluation's id."""
     lines = [
         {
             "question_id": question,
@@ -115,7 +115,7 @@ def test_values_of_both_protocols_stand_side_by_side(registry: Registry) -> None
     assert pair["score_difference"] == pytest.approx(0.475 - 0.9)
     assert document["overall"]["variance_ratio"] == pytest.approx(1 / 15)
     (benchmark,) = document["benchmarks"]
-    # One difference of .75: half of the two possible signs on either side, and no deviation.
+    # There is one difference, .75: half of the two possible signs on either side, and no deviation.
     assert benchmark["accuracy_mean_moved"]["wilcoxon"]["p_value"] == pytest.approx(1)
     assert benchmark["accuracy_mean_moved"]["cohens_d"] is None
 
@@ -156,7 +156,7 @@ def test_a_variance_of_zero_leaves_the_mean_of_ratios_undefined(registry: Regist
 
 
 def fill(registry: Registry) -> None:
-    """Import two models on two benchmarks, except n on two."""
+    """Import two models on two benchmarks, except the model n on the second."""
     for shots, answering in ((5, first_position), (0, right_but_once)):
         answered(registry, answering, shots)
         answered(registry, answering, shots, benchmark="two")

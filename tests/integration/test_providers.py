@@ -107,7 +107,7 @@ class Registry:
         return process
 
     def work(self) -> None:
-        """Work in this process until nothing is left."""
+        """Run a worker in this process until nothing is left."""
         scorer = provider_worker.WithoutTorch(self.folder)
         scorer.budget_tokens = 1
         loop = WorkerLoop(self.engine, get_settings(), scorer, ["cpu"])
@@ -135,7 +135,7 @@ Open = Callable[..., Registry]
 
 @pytest.fixture
 def opened(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Yield a function: opened(kind, endpoint={…}, **settings of the stand-in) is a registry with a stand-in."""
+    """Yield opened(kind, endpoint={…}, **settings), which returns a registry with such a stand-in."""
     with ExitStack() as stack:
 
         def open_registry(kind: str = "openai", endpoint: dict[str, Any] | None = None, **settings: Any) -> Registry:
@@ -146,7 +146,7 @@ def opened(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
 
 
 HASTE = {f"SHUFFLEBOARD_ENDPOINT_{name}_SECONDS": value for name, value in {"CONNECT": "0.5", "READ": "1"}.items()}
-"""A request that was lost is given up soon."""
+"""Short time limits, so that lost requests are soon given up."""
 OUTCOMES = {"answer": "complete", "refuse": "refused", "filter": "filtered", "cut": "cut-off"}
 EXCEPTIONS = {("anthropic", "filter"): "refused"}
 
@@ -296,7 +296,7 @@ def test_a_worker_killed_in_any_state_loses_no_answer_and_no_cost(opened: Open) 
     lost = [call for call in calls if call.error == DIED]
     assert len({(call.question_id, call.variant) for call in answered}) == len(answered) == 30
     assert len(calls) == len(answered) + len(lost)
-    # Only calls in flight when a worker died were repeated, and their cost is known within bounds.
+    # Only calls that were under way when a worker died were repeated, and bounds of their cost are known.
     assert sum(provider.ledger.values()) - 30 <= len(lost) <= 5 * 4
     known, unresolved = sum(call.cost or 0 for call in calls), sum(call.cost_limit or 0 for call in lost)
     assert known - 1e-12 <= provider.charged <= known + unresolved
@@ -407,7 +407,7 @@ BATCHING = pytest.mark.parametrize("kind", ["openai", "anthropic"])
 
 
 def check_batches(registry: Registry, evaluation_id: int, prompts: int) -> list[ProviderCall]:
-    """Check that every prompt has one answer, from a batch, and that stored costs equal the charges; return calls."""
+    """Check that every prompt has one answer, from a batch, and that costs equal charges; return the calls."""
     assert registry.state(evaluation_id) == ("complete", None)
     provider, calls = registry.provider, registry.calls(evaluation_id)
     assert set(provider.ledger.values()) == {1}

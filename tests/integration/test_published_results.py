@@ -1,4 +1,4 @@
-"""The papers' printed results in a registry: every number, in our unit if the meaning is the same, apart from ours."""
+"""The papers' printed results in a registry: every number, in the registry's unit if the meaning is the same."""
 
 from collections import Counter
 from pathlib import Path
@@ -128,7 +128,7 @@ def test_what_means_something_else_has_no_name_here(database: str) -> None:
     unnamed = [row for row in rows if row["registry_metric"] is None]
     assert all(row["registry_value"] is None for row in unnamed)
     places = Counter((row["paper"], row["paper_table"], row["metric"]) for row in unnamed)
-    # Means under the name of a model or of a benchmark that there is not.
+    # Means under the name of a model or of a benchmark that does not exist.
     assert places["Nowak et al.", "1", "variance_ratio"] == 84 - 65
     assert places["Nowak et al.", "12", "SCORE"] == 4
     # NonsenseQA's "original", under two protocols, and the difference from it.
@@ -158,7 +158,8 @@ def test_loading_again_writes_nothing_and_a_change_only_its_file(database: str) 
     before = load(engine)
     with write_session(engine) as session:
         assert load_published(session) == 0
-    # As an older release could have left it: a slip of the pen, a line too few, a file that is shipped no more.
+    # Rows as an older release could have left them: with a typing error, a missing line, and a file that is no longer
+    # shipped.
     with write_session(engine) as session:
         slip = PublishedResult.source == "gupta_tables_1_2", PublishedResult.ordinal == 1
         session.execute(update(PublishedResult).where(*slip).values(printed="80.30"))

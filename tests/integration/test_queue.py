@@ -27,7 +27,7 @@ from tests.support.population import add_model, predictions, queue_evaluation, t
 WORKERS = ("worker-1", "worker-2")
 LONG = 3600.0
 EXPIRED = -1.0
-"""A lease that has run out when it is given."""
+"""Duration of a lease that has expired when it is given."""
 
 
 @pytest.fixture

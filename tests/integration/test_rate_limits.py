@@ -1,4 +1,4 @@
-"""Rate limits of a key: the places that requests are given, and how workers share them."""
+"""Rate limits of a key: the times that requests are given, and how workers share them."""
 
 import random
 import threading
@@ -30,7 +30,7 @@ def most_in_a_window(arrivals: Sequence[float], amounts: Sequence[int]) -> int:
 
 
 def arrivals(limits: Limits, sizes: Sequence[int], seed: int, threads: int = 16) -> list[float]:
-    """Simulate threads that send each request once it may go and their last was answered; return arrival times."""
+    """Simulate threads that send each request when they may and their last one was answered; return arrival times."""
     draws = random.Random(seed)
     row = RateLimit(key="env:KEY", requests_free_at=START, tokens_free_at=START)
     free = [0.0] * threads

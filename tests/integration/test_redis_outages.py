@@ -1,4 +1,4 @@
-"""Workers go on from the database while Redis loads, fails over or changes its certificate, and then read messages."""
+"""Workers that continue without Redis while it loads, fails over or changes its certificate."""
 
 import os
 import socket
@@ -57,7 +57,7 @@ def is_empty(client: Redis) -> bool:
 
 
 class LoadingRedis(RedisServer):
-    """A Redis that reads its file slowly, and answers LOADING meanwhile."""
+    """A Redis that reads its file slowly and answers LOADING meanwhile."""
 
     slow = False
 
@@ -90,7 +90,7 @@ def test_workers_go_on_while_redis_loads_its_file(engine: Engine, tmp_path: Path
 def test_workers_go_on_while_the_certificate_is_another(engine: Engine, tmp_path: Path) -> None:
     ours, another = Authority(tmp_path / "ours"), Authority(tmp_path / "another")
     with SecuredRedis(ours) as server:
-        # The authority that we trust stays the same, and the server shows a certificate of another.
+        # The trusted authority remains the same, and the server shows a certificate of another authority.
         def change(authority: Authority) -> None:
             server.kill()
             server.authority = authority
@@ -101,7 +101,7 @@ def test_workers_go_on_while_the_certificate_is_another(engine: Engine, tmp_path
 
 
 class Replica(RedisServer):
-    """A Redis that copies another."""
+    """A replica of another Redis."""
 
     def __init__(self, primary: RedisServer) -> None:
         super().__init__()
@@ -134,14 +134,14 @@ class SentinelServer(RedisServer):
         return [self.program, folder / "sentinel.conf", "--sentinel"]
 
     def primary_port(self) -> int:
-        """Return the port of the Redis that takes writes."""
+        """Return the port of the primary."""
         with closing(Redis(port=self.port)) as client:
             return int(client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "board")[1])
 
 
 @contextmanager
 def relay(port_now: Callable[[], int]) -> Iterator[str]:
-    """Yield the URL of an address that leads each connection to the port of that moment, as HAProxy does."""
+    """Yield a URL whose connections lead to the port at the time of the connection, as with HAProxy."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def copy(source: socket.socket, target: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""The removals of `db prune`, and the data that it always keeps, on both engines."""
+"""The rows that `db prune` removes, and the data that it never removes, on both engines."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ from tests.support.fake_scorer import FakeScorer
 from tests.support.population import queue_evaluation
 
 DAYS = 30
-"""Age from which data is pruned; `age` makes everything 40 days old."""
+"""Age in days from which data is pruned; `age` makes everything 40 days old."""
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def give_up(engine: Engine, evaluation_id: int, how: str) -> None:
 
 
 def age(engine: Engine, days: int = 40) -> None:
-    """Move everything that has happened so far back in time."""
+    """Move all stored times back by this number of days."""
     then = datetime.now(UTC) - timedelta(days=days)
     with write_session(engine) as session:
         session.execute(update(Evaluation).where(Evaluation.seal.is_(None)).values(created_at=then, started_at=then))
@@ -68,7 +68,7 @@ def age(engine: Engine, days: int = 40) -> None:
 
 
 def rows(engine: Engine, evaluation_id: int) -> dict[str, int]:
-    """Return how many rows an evaluation has in the tables of answers."""
+    """Return the number of an evaluation's rows in each table of answers."""
     tables = (Generation, Prediction, QuestionScore, EvaluationQuestion)
     with read_session(engine) as session:
         return {

@@ -1,4 +1,4 @@
-"""Scored once: answers of the same model on the same engine to the same prompts are copied, and nothing else is."""
+"""Reused scores: answers of the same model on the same engine to the same prompts are copied, and no others."""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,7 +37,7 @@ def scored_cyclic(home_once: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def home_once(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a registry with a tiny model, the same model rounded otherwise, and a benchmark."""
+    """Return a registry with a tiny model, the same model in another precision, and a benchmark."""
     home = tmp_path_factory.mktemp("reuse")
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)
@@ -50,7 +50,7 @@ def home_once(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def evaluate(engine: Engine, home: Path, request: EvaluationRequest, scoring: str = "trie") -> int:
-    """Submit and score with a worker's loop; return the evaluation."""
+    """Submit an evaluation and score it with a worker's loop; return its id."""
     with write_session(engine) as session:
         evaluation_id = submit(session, request)[0].id
     scorer = TransformersScorer(home, "cpu", engine=scoring)

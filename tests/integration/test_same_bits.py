@@ -1,4 +1,4 @@
-"""The real model gives a prompt the same bits alone, among others, in other shards and on other threads."""
+"""The real model, which gives a prompt the same bits alone, among others, in other shards and on other threads."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_prompts_of_three_protocols_alone_and_together(smollm2_folder: Path) -> 
 
 
 def evaluate(engine: Engine, home: Path, request: EvaluationRequest, budget_tokens: int) -> int:
-    """Submit and score with a worker's loop; return the evaluation."""
+    """Submit an evaluation and score it with a worker's loop; return its id."""
     with write_session(engine) as session:
         evaluation_id = submit(session, request)[0].id
     scorer = TransformersScorer(home, "cpu")

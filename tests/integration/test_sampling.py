@@ -1,4 +1,4 @@
-"""Evaluations of a sample of a benchmark's questions, drawn by a seed, and the population of their numbers."""
+"""Evaluations of a random sample of a benchmark's questions, and the population that their numbers describe."""
 
 import hashlib
 import math
@@ -39,7 +39,7 @@ def engine(database: str) -> Engine:
 
 
 def score(engine: Engine) -> None:
-    """Score and seal all that is queued."""
+    """Score and seal all queued evaluations."""
     while (held := take(engine)) is not None:
         assert finish(engine, held)
     with write_session(engine) as session:
@@ -74,7 +74,7 @@ def test_samples_are_those_with_the_smallest_hashes_and_contain_each_other(engin
     assert ask(engine, first) == smallest(0, 60, range(160))
     assert ask(engine, first) < ask(engine, queue(engine, sample=100))
     assert ask(engine, queue(engine, sample=60, seed=1)) == smallest(1, 60, range(160)) != ask(engine, first)
-    # Drawn from the questions that the other filters leave.
+    # The sample is drawn from the questions that pass the other filters.
     third = {f"q{number}" for number in range(160) if number % 3 == 2}
     drawn = ask(engine, queue(engine, sample=20, subjects=("subject 2",)))
     assert len(drawn) == 20

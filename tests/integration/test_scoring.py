@@ -1,4 +1,4 @@
-"""The real model: stored numbers equal the one-prompt reference and an independent program's."""
+"""The real model, whose stored numbers equal the one-prompt reference's and an independent program's."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -119,7 +119,7 @@ def test_every_prompt_is_stored_once(scored: Scored) -> None:
 
 
 def test_stored_probabilities_equal_the_one_prompt_reference(scored: Scored, loaded: LoadedModel) -> None:
-    # Two of each question's four rotations, by turns: one prompt at a time is slow, and the next test sees them all.
+    # Two of each question's four rotations, alternating: one prompt at a time is slow, and the next test uses them all.
     ids = sorted({external_id for external_id, _ in scored.prompts})
     keys = [(external_id, (number + shift) % 4) for number, external_id in enumerate(ids) for shift in (0, 1)]
     reference = score_reference(
@@ -201,7 +201,7 @@ def test_reported_metrics_equal_a_plain_recomputation_from_the_predictions(score
             assert document["per_question"][external_id][name] == plain(outcomes), (name, external_id)
         expected = mean([plain(outcomes) for outcomes in by_question.values()])
         assert document["metrics"][name] == pytest.approx(expected, abs=1e-12), name
-    # A small model moves with the order of its options: a board of ones and zeros would show that nothing was tested.
+    # A small model's answers depend on the order: a board of ones and zeros would mean that nothing was tested.
     assert 0 < document["metrics"]["average_accuracy"] < 1
     assert 0 < document["metrics"]["fluctuation_rate"] <= 1
 

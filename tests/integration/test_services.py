@@ -1,4 +1,4 @@
-"""The servers that the other tests depend on."""
+"""The servers on which the other tests depend."""
 
 import signal
 import socket

@@ -1,4 +1,4 @@
-"""Shards are as much work as they should be, by measured rates, and whatever their size the results are the same."""
+"""Sizes of shards, which follow measured rates and do not affect the results."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from workers.loop import WorkerLoop
 pytestmark = pytest.mark.long_on("sqlite")
 
 EACH = 4
-"""Prompts of a question: its rotations."""
+"""Prompts per question, which are its rotations."""
 
 
 @pytest.fixture

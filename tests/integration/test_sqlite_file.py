@@ -1,4 +1,4 @@
-"""The SQLite file of the default setup: only its owner may read it, and it is whole when nothing runs."""
+"""The SQLite file of the default setup, which only its owner may read, and which is complete when nothing runs."""
 
 import sqlite3
 import stat

@@ -1,4 +1,4 @@
-"""A model that really thinks: trained here, run in this process and on a llama.cpp server, and read the same."""
+"""A small model that was trained to think, run in this process and on a llama.cpp server with the same readings."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_a_thinking_models_text_is_read_the_same_on_a_server(
     theirs = readings(definition, prompts, there)
     assert compare(ours, here, theirs, there) >= 0.8 * len(prompts)
     assert [one.output.forced for one in forced] == [True] * 3
-    # So small a model may think once more after its thought was closed, and again.
+    # A model this small may think again after its thought was closed.
     assert {one.state for one in readings(definition, prompts[:3], forced)} <= {"answered", "unfinished"}
 
 
@@ -81,5 +81,5 @@ def test_a_thought_is_limited_and_answered_and_repeats_share_their_prompt(smollm
     texts = sum(one.tokens or 0 for one in first)
     once = sum(model.tokens(item) for item in repeated if item.variant.repeat == 0)
     assert (naive - texts) == 4 * once
-    assert computed - texts <= once  # each order once, and their common beginnings once
+    assert computed - texts <= once  # each order once, and their common prefixes once
     assert len({one.output.text for one in first}) > len(repeated) // 4

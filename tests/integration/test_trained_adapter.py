@@ -1,4 +1,4 @@
-"""An adapter that is trained on SmolLM2-135M, scored in both ways, and compared with PEFT and with itself."""
+"""An adapter of SmolLM2-135M that is trained here, scored in both ways, and compared with PEFT and with itself."""
 
 import json
 from pathlib import Path

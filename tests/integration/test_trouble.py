@@ -1,4 +1,4 @@
-"""A worker whose database fails, whose memory runs out, or that must stop in the middle of its work."""
+"""A worker whose database fails, whose memory runs out, or that must stop during its work."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def working(engine: Engine, scorer: FakeScorer, **settings: Any) -> Iterator[Wor
 
 
 def run(engine: Engine, scorer: FakeScorer | None = None, **settings: Any) -> list[str]:
-    """Let a worker run until nothing is left; return the events that it logged."""
+    """Run a worker until nothing is left; return the events that it logged."""
     with capture_logs() as logs, working(engine, scorer or FakeScorer(), **settings) as loop:
         loop.run(until_idle=True)
     return [entry["event"] for entry in logs]
@@ -70,7 +70,7 @@ def state(engine: Engine, evaluation_id: int) -> str:
 
 
 def cut_connections(engine: Engine) -> None:
-    """End every connection to the database but this one, as an administrator or a firewall does."""
+    """Close every connection to the database except this one, as an administrator or a firewall does."""
     with engine.connect() as connection:
         connection.execute(
             text(
@@ -84,7 +84,7 @@ def cut_connections(engine: Engine) -> None:
 
 
 class CutsWhileReading(FakeScorer):
-    """Loses its connection while it reads its first shard."""
+    """A scorer that loses its connection while it reads its first shard."""
 
     cut = False
 
@@ -222,7 +222,7 @@ def test_services_that_are_started_before_postgresql_wait_for_it(private_postgre
 
 
 def wait_for_log(process: Process, sign: str) -> None:
-    """Wait until the process has logged it."""
+    """Wait until the process has logged this text."""
     eventually(lambda: sign in process.log.read_text() or process.status is not None, f"it logs {sign}")
     assert sign in process.log.read_text(), process.log.read_text()
 
@@ -253,7 +253,7 @@ def test_a_thread_that_breaks_stops_the_worker(sqlite_database: str, monkeypatch
 
 
 class Cramped(FakeScorer):
-    """Runs out of memory above so many tokens."""
+    """A scorer that runs out of memory above a number of tokens."""
 
     def __init__(self, room: int) -> None:
         super().__init__(before_prompt=self._try)

@@ -34,7 +34,7 @@ SHORT_LEASE = 2.0
 
 
 def run(engine: Engine, scorer: FakeScorer | None = None, **settings: Any) -> list[dict[str, Any]]:
-    """Let a worker run until nothing is left; return its log entries."""
+    """Run a worker until nothing is left; return its log entries."""
     with capture_logs() as logs:
         loop = WorkerLoop(engine, Settings(**({"poll_seconds": 0.05} | settings)), scorer or FakeScorer(), ["cpu"])
         loop.start()
@@ -57,7 +57,7 @@ def state(engine: Engine, evaluation_id: int) -> str:
 
 
 def run_undisturbed(tmp_path: Path, shards: int) -> dict[tuple[str, int], dict[str, Any]]:
-    """Return the predictions of the same evaluation when nothing happens to its worker."""
+    """Return the predictions of the same evaluation by a worker without faults."""
     folder = tmp_path / "undisturbed"
     folder.mkdir()
     url = f"sqlite:///{folder / 'other.db'}"
@@ -317,7 +317,7 @@ def test_what_is_stored_of_a_prompt(
     for name, value in expected.items():
         assert getattr(first, name) == pytest.approx(value, abs=1e-12), name
     assert first.label_logprobs == logprobs
-    # Shown the other way round, the same position is the other option.
+    # With the order reversed, the same position is the other option.
     assert (inverse.shown, inverse.chosen_position) == ([1, 0], first.chosen_position)
     assert inverse.chosen_option == 1 - first.chosen_option
     assert inverse.answer_probability == pytest.approx(1 - first.answer_probability, abs=1e-12)

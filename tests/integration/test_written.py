@@ -54,7 +54,7 @@ class Registry:
         self.settings = settings
 
     def end_leases(self) -> None:
-        """Free the shards of a killed worker; a short lease could also end while a slow machine works."""
+        """Release the shards of a killed worker, since a short lease could also expire on a slow machine."""
         with write_session(self.engine) as session:
             session.execute(update(Shard).where(Shard.state == "leased").values(lease_until=database_now(-1)))
 
@@ -77,7 +77,7 @@ class Registry:
             return submit(session, asked)[0].id
 
     def work(self) -> None:
-        """Work until nothing is left."""
+        """Run a worker until nothing is left."""
         scorer = TransformersScorer(self.settings.home)
         loop = WorkerLoop(self.engine, self.settings, scorer, ["cpu"])
         loop.start()
@@ -88,7 +88,7 @@ class Registry:
             scorer.unload()
 
     def ask(self, protocol: str, variants: str = "original", **request: Any) -> int:
-        """Submit and work until nothing is left."""
+        """Submit an evaluation, run a worker until nothing is left, and return the evaluation's id."""
         evaluation_id = self.submit(protocol, variants, **request)
         self.work()
         with read_session(self.engine) as session:
@@ -116,7 +116,7 @@ Open = Callable[[Callable[[Asked], Answer]], Registry]
 
 @pytest.fixture
 def opened(sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """Open the registry on a server with these answers."""
+    """Yield a function that opens the registry with a server that gives these answers."""
     servers = []
 
     def open_on(answer: Callable[[Asked], Answer]) -> Registry:
@@ -231,7 +231,7 @@ def test_thoughts_are_stored_beside_their_answers_and_sealed_by_their_digests(
     assert [(row.state, row.thought_characters) for row in detail] == [("answered", 24), ("unfinished", 19)]
     in_folder = pq.read_table(folder / "predictions.parquet").column("generation_thought")
     assert in_folder.null_count == (0 if kept else 2)
-    # A registry that keeps none keeps none of an exported evaluation either.
+    # A registry that stores no texts stores none of an exported evaluation either.
     monkeypatch.setenv("SHUFFLEBOARD_KEEP_THOUGHTS", "false")
     upgrade(url := f"sqlite:///{tmp_path / 'other.db'}")
     other, _ = import_evaluation(get_engine(url), folder)

@@ -1,4 +1,4 @@
-"""`db check` names each change of a database that somebody made, with its remedy, and nothing on a fresh one."""
+"""The command `db check`, which reports each change that somebody made to a database, and nothing on a fresh one."""
 
 import json
 import re
@@ -193,7 +193,7 @@ EDITED = {
     "a collation": ("column model.name", "TEXT", "TEXT COLLATE NOCASE"),
     "a foreign key to another table": ("constraint shard.{foreign}", "REFERENCES ", "REFERENCES other_"),
 }
-"""For SQLite, which alters little: the object, and the part of its text that is another one."""
+"""Changes for SQLite, which supports few ALTERs: the object, and the replaced part of its text."""
 REMOVED = ("constraint shard.{check}", "constraint model.{unique}", "constraint shard.{foreign}")
 SQLITE = {
     "a trigger dropped": ("DROP TRIGGER {trigger}", "trigger {trigger} is missing"),
@@ -282,7 +282,7 @@ def list_findings(connection: Connection) -> list[str]:
 
 @contextmanager
 def undone(engine: Engine) -> Iterator[Connection]:
-    """Yield a transaction that is rolled back; nothing is checked in it."""
+    """Yield a transaction that is rolled back, so that nothing needs to be checked after it."""
     with engine.connect() as connection, connection.begin() as transaction:
         assert list_findings(connection) == []
         yield connection
@@ -290,7 +290,7 @@ def undone(engine: Engine) -> Iterator[Connection]:
 
 
 def check_changes(engine: Engine, changes: Mapping[str, tuple[str, str]]) -> None:
-    """Check that each change by itself is named."""
+    """Check that each change is reported when it is made alone."""
     names = names_of(engine)
     missed = []
     for change, (statements, expected) in changes.items():
@@ -333,7 +333,7 @@ def test_each_change_of_an_sqlite_database_is_named(sqlite_database: str) -> Non
 
 
 def read_after_edit(engine: Engine, place: str, edit: Callable[[str], str]) -> list[str]:
-    """Return the guard's findings after a column or constraint has another text; SQLite's other ways copy the table."""
+    """Return the findings after a column or constraint has another text; SQLite's other ways copy the table."""
     table, name = place.partition(" ")[2].split(".")
     with undone(engine) as connection:
         connection.exec_driver_sql("PRAGMA writable_schema=ON")

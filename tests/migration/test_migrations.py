@@ -1,4 +1,4 @@
-"""Migrations: from nothing to head, the same models and views, and nothing broken by a failure."""
+"""Migrations from nothing to head: the same models and views, and nothing broken after a failure."""
 
 import re
 import shutil
@@ -54,7 +54,7 @@ def test_an_empty_database_goes_to_head_and_a_second_upgrade_changes_nothing(dat
 
 
 def definitions(engine: Engine) -> dict[str, str]:
-    """Return the name of every table, view, index and trigger with its text, if the database keeps it."""
+    """Return the text of every table, view, index and trigger by name, if the database stores it."""
     statement = {
         "sqlite": "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_master",
         "postgresql": "SELECT relkind::text || ' ' || relname, coalesce(pg_get_viewdef(CASE WHEN relkind = 'v' THEN oid END),"
@@ -94,7 +94,7 @@ def test_models_and_migrations_make_the_same_tables(database: str) -> None:
 
 
 def checks(connection: Connection) -> dict[str, str]:
-    """Check constraints by name, with their conditions; alembic does not compare them."""
+    """Return the conditions of check constraints by name, which alembic does not compare."""
     inspector = inspect(connection)
     return {
         str(check["name"]): normalise(check["sqltext"])
@@ -132,7 +132,7 @@ def test_models_and_migrations_make_the_same_checks(database_url: str, request: 
 
 @pytest.fixture
 def sqlite_database_of_its_own(sqlite_template: Path) -> str:
-    """Return a database at head apart from the test's own; only read."""
+    """Return a database at head that is not the test's own and that the test only reads."""
     return f"sqlite:///{sqlite_template}"
 
 
@@ -199,7 +199,7 @@ def test_every_view_can_be_read_while_the_database_is_empty(database: str) -> No
 
 
 def test_a_revision_reads_tables_only() -> None:
-    """Views, triggers and the registry are newer than the revision when it runs."""
+    """Check that revisions do not use views, triggers or the registry, which are newer when a revision runs."""
     for path in (draft.FOLDER / "versions").glob("*.py"):
         code = path.read_text()
         assert not re.search(r"^\s*(from|import)\s+(registry|workers|web)\b", code, re.MULTILINE), path
@@ -304,7 +304,7 @@ def test_a_migration_that_loses_rows_others_refer_to_is_rolled_back(
 
 @pytest.mark.usefixtures("next_schema")
 def test_a_database_that_is_behind_is_named_with_the_remedy(database: str) -> None:
-    # Made before the code that knows the next schema came.
+    # The copy was made before the code that knows the next schema was installed.
     with pytest.raises(DatabaseError, match=rf"is at revision \d+, not {NEXT}; run: shuffleboard db upgrade"):
         history.require_current(get_engine(database))
 

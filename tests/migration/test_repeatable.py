@@ -1,4 +1,4 @@
-"""Views, triggers and audiences: every upgrade restores the code's own, whatever there was before."""
+"""Views, triggers and audiences, which every upgrade restores to the code's own, whatever was there before."""
 
 import threading
 import time
@@ -19,12 +19,12 @@ from shuffleboard.cli.database import check_command, current_command
 from tests.migration.test_migrations import definitions
 
 CHANGED = "extraction_counts"
-"""A view; only `board_headlines` comes after it that reads others."""
+"""A view that is changed here; of the later views, only `board_headlines` reads other views."""
 
 
 @pytest.fixture
 def tomorrow(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give the code another text for a view from here on."""
+    """Replace the code's text of a view during the test."""
     today = views.view_sql
 
     def change(name: str, dialect: str) -> str:
@@ -109,7 +109,7 @@ def test_views_dropped_by_hand_or_removed_from_code_are_put_right(database: str)
 def test_readers_see_the_old_views_or_the_new_ones_and_never_none(
     postgresql_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two upgrades at once, during constant reads of several views and audiences."""
+    """Upgrade twice at once while several views and audiences are read all the time."""
     engine = get_engine(postgresql_database)
     stop, problems, seen = threading.Event(), [], set()
 
