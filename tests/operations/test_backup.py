@@ -1,4 +1,4 @@
-"""Backup, restore and move: nothing is lost, everything verifies, and a failure changes nothing."""
+"""Backup, restore and move, which lose nothing, whose results verify, and whose failures change nothing."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def url_of(engine: Engine) -> str:
 
 
 def contents(engine: Engine) -> Contents:
-    """Return every row of every table as the registry reads it, in the order of keys, without the generation."""
+    """Return every row of every table as the registry reads it, in the order of keys, except the generation."""
     found: Contents = {}
     with read_session(engine) as session:
         for table in Base.metadata.sorted_tables:
@@ -114,7 +114,7 @@ def test_a_backup_restores_every_row(filled: Engine, empty: str, tmp_path: Path)
 
 
 def draw(engine: Engine) -> tuple[str, str]:
-    """Return the registry's generation and why it was drawn, as the next claim finds it."""
+    """Return the registry's generation and the reason why it was drawn, as the next claim finds them."""
     with write_session(engine) as session:
         generation.current(session)
         found = generation.read_generation(session)
@@ -216,7 +216,7 @@ def test_the_generation_is_shown_and_drawn_by_command(filled: Engine) -> None:
 
 
 def test_a_backup_while_others_write_holds_one_moment(filled: Engine, empty: str, tmp_path: Path) -> None:
-    """A transaction is open that has written half of its rows."""
+    """Check with an open transaction that has written half of its rows."""
     expected = contents(filled)
     with write_session(filled) as session:
         add_model(session, "half")
@@ -401,7 +401,7 @@ def roles(postgresql_filled: Engine) -> Iterator[RoleNames]:
 def test_the_applications_role_makes_a_backup_that_another_server_restores(
     postgresql_filled: Engine, roles: RoleNames, postgresql_url: str, tmp_path: Path
 ) -> None:
-    """The target is a server without the roles: rights and owners are not in the backup."""
+    """Check a target server that lacks the roles, since rights and owners are not in the backup."""
     expected = contents(postgresql_filled)
     backup(str(postgresql_filled.url.set(username=roles.app)), tmp_path / "file")
     application = get_engine(str(postgresql_filled.url.set(username=roles.app)))
@@ -426,7 +426,7 @@ def elsewhere(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def other_engine(filled: Engine, request: pytest.FixtureRequest) -> str:
-    """Return an empty database on the engine that `filled` is not on."""
+    """Return an empty database on the engine that `filled` does not use."""
     other = {"sqlite": "postgresql", "postgresql": "sqlite"}[filled.dialect.name]
     name: str = request.getfixturevalue(f"{other}_url")
     return name
@@ -459,7 +459,7 @@ def test_work_goes_on_after_a_move_with_new_ids(sqlite_filled: Engine, elsewhere
 
 
 def test_ids_that_were_given_away_are_not_given_again(postgresql_filled: Engine, postgresql_url: str) -> None:
-    """The newest model is gone from the source; its id may still be in somebody's notes."""
+    """Check the id of the newest model, which is deleted in the source, but may still be in somebody's notes."""
     with postgresql_filled.begin() as connection:
         connection.exec_driver_sql("SELECT setval('model_id_seq', 5000)")
     move(url_of(postgresql_filled), postgresql_url)
@@ -472,7 +472,7 @@ def test_ids_that_were_given_away_are_not_given_again(postgresql_filled: Engine,
 
 @pytest.mark.long_on("sqlite")
 def test_a_move_into_what_db_upgrade_has_made(sqlite_filled: Engine, database: str) -> None:
-    """It ships with suites, printed results, roles of accounts and categories, which the registry brings along."""
+    """Check a database with packaged suites, printed results, roles and categories, which the registry has as well."""
     expected = contents(sqlite_filled)
     move(url_of(sqlite_filled), database)
     assert_arrived(get_engine(database), expected)

@@ -1,4 +1,4 @@
-"""Beat keeps the queue moving without any worker, and `alive` reports whether it, or a worker, lives."""
+"""Beat, which keeps the queue moving without workers, and `alive`, which reports whether it or a worker runs."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from workers.loop import WorkerLoop
 
 
 def score_and_not_sealed(engine: Engine, folder: Path) -> tuple[int, str]:
-    """Return an evaluation and its worker, which was killed between storing the last shard and sealing."""
+    """Return an evaluation and its worker, which was killed after storing the last shard and before sealing."""
     evaluation_id = queue_evaluation(engine, folder, shards=2)
     loop = WorkerLoop(engine, Settings(), FakeScorer(), ["cpu"])
     loop.seal_complete = lambda *_: None  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""Deployments broken in ways that people break them: `doctor` names each with the right remedy, in under ten seconds."""
+"""Deployments broken in the ways of real mistakes, which `doctor` reports with the right remedy in ten seconds."""
 
 import json
 import re
@@ -26,7 +26,7 @@ SECONDS: Final = 10.0
 
 @dataclass
 class Broken:
-    """A deployment about to be broken: its settings, by name, and the options of `doctor`."""
+    """A deployment that a test breaks: its settings by name, and the options of `doctor`."""
 
     url: str
     home: Path
@@ -41,7 +41,7 @@ class Broken:
         return path
 
     def hanging(self) -> str:
-        """Return the address of a server that takes connections and never answers."""
+        """Return the address of a server that accepts connections and never answers."""
         return str(self.request.getfixturevalue("hanging"))
 
     def postgresql(self, **changes: Any) -> None:
@@ -55,9 +55,9 @@ BREAKAGES: Final[list[Any]] = []
 
 
 def broken(engine: str, check: str, found: str, remedy: str, *, long: bool = True) -> Callable[[Plant], Plant]:
-    """Return a decorator for a breakage.
+    """Return a decorator that registers a breakage.
 
-    check: its check's name; empty: no check can run, and the output is one line.
+    check: the name of its check; empty: no check can run, and the output is one line.
     """
 
     def keep(plant: Plant) -> Plant:
@@ -69,7 +69,7 @@ def broken(engine: str, check: str, found: str, remedy: str, *, long: bool = Tru
 
 
 def setting(name: str, value: object, check: str, found: str, remedy: str, *, id: str, long: bool = True) -> None:  # noqa: A002
-    """Add a breakage: a setting with a wrong value. `{home}` in it is the data directory."""
+    """Register a breakage by a wrong value of a setting, in which `{home}` is the data directory."""
 
     def plant(here: Broken) -> None:
         here.settings[name] = str(value).format(home=here.home, port=free_port())
@@ -359,7 +359,7 @@ def store() -> Iterator[S3Server]:
 
 
 def doctor(*options: object, **settings: Any) -> tuple[subprocess.CompletedProcess[str], float]:
-    """Return the finished command and its seconds."""
+    """Run `doctor`; return the finished process and its seconds."""
     begun = time.monotonic()
     said = shuffleboard("doctor", *options, status=None, **settings)
     return said, time.monotonic() - begun

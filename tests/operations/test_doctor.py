@@ -1,4 +1,4 @@
-"""The doctor: a deployment in order has no problem, and each fault that is planted is named with its remedy."""
+"""The doctor, which finds no problem in a sound deployment, and reports each planted fault with its remedy."""
 
 import json
 import os
@@ -35,7 +35,7 @@ CODE = "0.1.0+of-the-tests"
 
 
 class Deployment:
-    """A registry with queued work and a live worker on another host; a planted fault changes it or the settings."""
+    """A registry with queued work and a live worker on another host, whose settings or rows a planted fault changes."""
 
     def __init__(self, engine: Engine, home: Path) -> None:
         self.engine = engine
@@ -72,7 +72,7 @@ def postgresql(postgresql_database: str, tmp_path: Path) -> Deployment:
 
 
 EXPECTED = {"postgresql": {"rights"}}
-"""Tests work as a superuser, which is worth a warning."""
+"""Expected findings: tests work as a superuser, which causes a warning."""
 
 
 def named(findings: dict[str, Finding]) -> set[str]:
@@ -93,7 +93,7 @@ def test_a_deployment_in_order_has_no_problem(engine_name: str, request: pytest.
 
 Plant = Callable[[Deployment, pytest.FixtureRequest], None]
 FAULTS: dict[str, tuple[str, Plant, str, str, str, str]] = {}
-"""Name → engine, function that plants it, its check, the status, the finding, the remedy."""
+"""Name → engine, function that plants the fault, its check, the status, the finding, the remedy."""
 
 
 def fault(engine_name: str, check: str, status: str, found: str, remedy: str) -> Callable[[Plant], Plant]:
@@ -227,7 +227,7 @@ def a_redis_that_evicts(here: Deployment, request: pytest.FixtureRequest) -> Non
 
 
 def refusing(request: pytest.FixtureRequest, here: Deployment, command: str) -> None:
-    """Use a Redis that was given a command after which it answers but accepts no messages."""
+    """Use a Redis after a command that makes it answer but refuse messages."""
     server: RedisServer = request.getfixturevalue("private_redis_server")
     here.settings["broker_url"] = server.url
     with Redis.from_url(server.url) as client:
@@ -293,7 +293,7 @@ def a_worker_that_hung(here: Deployment, _request: pytest.FixtureRequest) -> Non
 
 
 def hold(here: Deployment, **changes: Any) -> Claim:
-    """Claim a shard for the worker."""
+    """Claim a shard for the deployment's worker."""
     with write_session(here.engine) as session:
         held = claim(session, "worker", queues=["cpu"], lease_seconds=60)
         assert held is not None
@@ -360,7 +360,7 @@ def add_local_model(here: Deployment, content: bytes) -> Path:
 
 
 def safetensors(values: int) -> bytes:
-    """Return a file that declares four numbers, and contains `values`."""
+    """Return a file that declares four numbers and contains `values` numbers."""
     header = json.dumps({"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
     return struct.pack("<Q", len(header)) + header + bytes(4 * values)
 
@@ -421,8 +421,8 @@ def test_a_planted_fault_is_named_with_its_remedy(name: str, request: pytest.Fix
     assert finding.remedy
     assert re.search(remedy, finding.remedy), finding.remedy
     assert "secret-of-redis" not in str(findings)
-    if check != "schema":  # without it, nothing that reads it is looked at
-        # A dead worker's lease means that nobody is alive, which is reported too.
+    if check != "schema":  # without it, none of the checks that read it run
+        # If the worker with the lease is dead, no worker is alive, which is also reported.
         also = {"workers", "queues"} if name == "a_dead_worker_that_holds_a_lease" else set()
         assert named(findings) - also == {check} | EXPECTED.get(engine_name, set())
 
@@ -489,7 +489,7 @@ def test_no_database_is_made_by_looking(tmp_path: Path) -> None:
 
 @pytest.fixture
 def roles(postgresql: Deployment) -> Iterator[tuple[Deployment, RoleNames]]:
-    """Yield a deployment that works as the application's role and whose readers are set."""
+    """Yield a deployment that works as the application's role, and whose readers are configured."""
     url = postgresql.engine.url.render_as_string(hide_password=False)
     names = RoleNames(f"test_{uuid.uuid4().hex[:12]}")
     apply_roles(postgresql.engine, names, dict.fromkeys(names.all, PASSWORD))

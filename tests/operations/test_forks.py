@@ -1,4 +1,4 @@
-"""A process that is forked shares no connection with its parent."""
+"""A forked process, which must share no connection with its parent."""
 
 import multiprocessing
 from multiprocessing.connection import Connection
@@ -10,7 +10,7 @@ from registry.schema.audiences import audience_engine
 
 
 def ask_backends(url: str) -> set[int]:
-    """Return the numbers of the server's processes that answer, to the owner and to the public's engine."""
+    """Return the ids of the server's processes that answer the owner's and the public's engine."""
     engines = [get_engine(url), audience_engine(get_engine(url), "public")]
     found = set()
     for engine in engines:

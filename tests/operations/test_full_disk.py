@@ -1,4 +1,4 @@
-"""A full disk: a command reports in one line the failed write and its place, and leaves nothing half-written."""
+"""Commands on a full disk, which report the failed write and its place in one line, and leave no partial files."""
 
 import json
 import resource
@@ -25,7 +25,7 @@ LINES = [question(number, question="Why? " * 100) for number in range(400)]
 
 @contextmanager
 def full_database(engine: Engine, table: str) -> Iterator[None]:
-    """Limit the database: SQLite's file may not grow, PostgreSQL's server fails as on a full disk."""
+    """Limit the database: SQLite's file cannot grow, PostgreSQL's server fails as on a full disk."""
     if engine.dialect.name == "sqlite":
 
         def limit(connection, _record) -> None:  # type: ignore[no-untyped-def]
@@ -101,10 +101,11 @@ def test_an_import_of_a_benchmark_that_does_not_fit_is_undone(url: str, tmp_path
 
 @contextmanager
 def short_files(most: int) -> Iterator[None]:
-    """Limit the length of files, as under `ulimit -f`: writing fails as on a full disk, for root as well."""
+    """Limit the length of files, as `ulimit -f` does: writing fails as on a full disk, for root as well."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
-    # Python 3.11 keeps the compiled module that it could write in part only, and nothing could import it afterwards.
+    # Python 3.11 would keep a module that it compiled and could write only in part, which nothing could import
+    # afterwards.
     sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
     try:
         yield
@@ -117,7 +118,7 @@ def short_files(most: int) -> Iterator[None]:
 def test_what_is_written_into_files_and_does_not_fit_leaves_nothing(database: str, tmp_path: Path) -> None:
     engine = get_engine(database)
     evaluation = populate(engine, tmp_path).evaluation
-    write(engine, evaluation)  # the folder that its export is a copy of
+    write(engine, evaluation)  # the folder from which its export is copied
     out = tmp_path / "out"
     out.mkdir()
     commands = {

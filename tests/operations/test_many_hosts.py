@@ -1,4 +1,4 @@
-"""Hosts that share nothing but PostgreSQL and Redis, both behind TLS and passwords."""
+"""Hosts that share only PostgreSQL and Redis, both with TLS and passwords."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ SHARDS = 6
 
 @pytest.fixture(scope="module")
 def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Authority]:
-    """Return our authority, and a foreign one, which signed none of our certificates."""
+    """Return our authority and a foreign one, which has signed none of our certificates."""
     folder = tmp_path_factory.mktemp("authorities")
     return Authority(folder / "ours"), Authority(folder / "another")
 
@@ -49,7 +49,7 @@ def redis(authorities: tuple[Authority, Authority]) -> Iterator[SecuredRedis]:
 def test_two_hosts_score_one_evaluation_over_tls(
     postgres: SecuredPostgres, redis: SecuredRedis, tmp_path: Path
 ) -> None:
-    """Each worker has its own data directory; messages distribute the work."""
+    """Check workers with separate data directories, among which messages distribute the work."""
     upgrade(postgres.url)
     engine = get_engine(postgres.url)
     shared = {"database_url": postgres.url, "broker_url": redis.url, "lease_seconds": 5.0, "reconcile_seconds": 1.0}
@@ -152,7 +152,7 @@ def test_a_broker_that_will_never_let_us_in_says_why(
 def test_submitting_sends_nothing_to_a_broker_that_is_not_the_one_meant(
     what: str, redis: SecuredRedis, authorities: tuple[Authority, Authority]
 ) -> None:
-    """It does not fail either: workers find the work by themselves."""
+    """Check that submitting succeeds all the same, since workers find the work by themselves."""
     url, _ = break_broker(redis, authorities[1])[what]
     assert send_hints(Settings(broker_url=url), [(1, "cpu")]) == 0
 

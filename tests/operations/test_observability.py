@@ -1,4 +1,4 @@
-"""A deployment's figures, the alerts over them, and logs that name their objects."""
+"""A deployment's figures, the alerts on them, and logs that name the objects they are about."""
 
 import json
 import logging
@@ -49,7 +49,7 @@ def figures(engine: Engine, **settings: Any) -> Figures:
 
 
 def test_figures_of_scoring_by_host_and_device(database: str, tmp_path: Path) -> None:
-    """Four shards of four prompts: three by one device, one by another; 10 tokens and 2 s each."""
+    """Check four shards of four prompts: three from one device, one from another; 10 tokens and 2 s each."""
     engine = get_engine(database)
     queue_evaluation(engine, tmp_path, shards=4)
     with write_session(engine) as session:
@@ -153,7 +153,7 @@ def test_an_alert_asks_for_figures_that_exist(rule: dict[str, Any], known: Figur
         assert any(labels.get(label) == value for labels, _ in known[name]), expression
     for name, label in re.findall(r"by \((\w+)\) \((shuffleboard_\w+)", expression):
         assert all(name in labels for labels, _ in known[label])
-    # Labels that the texts name are left over by the expression.
+    # The expression preserves the labels that the texts name.
     for label in re.findall(r"\$labels\.(\w+)", str(rule["annotations"])):
         assert all(label in labels for name in names for labels, _ in known[name]), label
 
@@ -167,7 +167,7 @@ def test_an_alert_is_written_as_prometheus_reads_it(rule: dict[str, Any]) -> Non
     expression = rule["expr"]
     for opening, closing in ("()", "[]", "{}"):
         assert expression.count(opening) == expression.count(closing)
-    # Counters are used by their rate, gauges never.
+    # Alerts use the rate of counters, and never the rate of gauges.
     for function, name in re.findall(r"(\w+)\((shuffleboard_\w+)\[", expression):
         assert (function == "rate") == name.endswith("_total"), expression
     bare = re.sub(r'"[^"]*"|\[\w+\]|\{[^}]*\}|shuffleboard_\w+|\bup\b|by \(\w+\)', "", expression)
@@ -183,7 +183,7 @@ def test_the_manual_names_the_file_of_alerts() -> None:
 
 @pytest.fixture
 def plain_logs() -> Iterator[None]:
-    """Restore the configuration of logs afterwards."""
+    """Restore the configuration of logging after the test."""
     configured, handlers = structlog.get_config(), list(logging.getLogger().handlers)
     yield
     structlog.configure(**configured)
@@ -193,7 +193,7 @@ def plain_logs() -> Iterator[None]:
 def test_every_line_while_a_shard_is_scored_names_it(
     sqlite_database: str, tmp_path: Path, plain_logs: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Lines of the engine and of libraries too, and the seal names its evaluation."""
+    """Check lines of the engine and of libraries, too, and that the line about the seal names its evaluation."""
     engine = get_engine(sqlite_database)
     evaluation_id = queue_evaluation(engine, tmp_path)
     settings = Settings(home=tmp_path, poll_seconds=0.05)

@@ -1,4 +1,4 @@
-"""Everything through a real PgBouncer in transaction mode, whose few connections to the server all clients share."""
+"""All operations through a real PgBouncer in transaction mode, with fewer connections than clients."""
 
 import uuid
 from collections.abc import Iterator
@@ -34,7 +34,10 @@ SHARDS = 12
 
 @dataclass(frozen=True)
 class Pooled:
-    """A registry behind a pooler. url: of the application there; direct: of the server, as a superuser."""
+    """A registry behind a pooler.
+
+    url: the application's URL with the pooler. direct: the superuser's URL with the server.
+    """
 
     url: str
     direct: str
@@ -47,7 +50,7 @@ class Pooled:
 
 @pytest.fixture(scope="module")
 def pooled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
-    """Yield a database with public, members' and hidden content: migrated, secured and filled through the pooler."""
+    """Yield a database with content for each audience, migrated, secured and filled through the pooler."""
     names = RoleNames(f"test_{uuid.uuid4().hex[:12]}")
     with (
         PostgresServer() as server,
@@ -65,12 +68,12 @@ def pooled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
 
 
 def list_left_behind(engine: Engine) -> set[tuple[str, int, str, str]]:
-    """Return the leftovers in the pooler's connections: search path, prepared statements, time limit, isolation."""
+    """Return the state that remains in the pooler's connections: search path, statements, limits, isolation."""
     query = (
         "SELECT pg_backend_pid(), current_setting('search_path'), (SELECT count(*) FROM pg_prepared_statements), "
         "current_setting('idle_in_transaction_session_timeout'), current_setting('transaction_isolation')"
     )
-    with ExitStack() as stack:  # all of them at once, so that each is another
+    with ExitStack() as stack:  # all of them at once, so that each is a different connection
         connections = [stack.enter_context(engine.connect()) for _ in range(CONNECTIONS)]
         found = {tuple(connection.exec_driver_sql(query).one()) for connection in connections}
     assert len({pid for pid, *_ in found}) == CONNECTIONS
@@ -81,7 +84,7 @@ NOTHING = {('"$user", public', 0, "0", "read committed")}
 
 
 def test_workers_score_and_seal_while_pages_are_read(pooled: Pooled, tmp_path: Path) -> None:
-    """Two workers, and one thread of the website for each audience, on fewer connections than they are."""
+    """Check two workers and a thread of the website for each audience, which are more than the connections."""
     shared = {"database_url": pooled.url, "lease_seconds": 5.0, "reconcile_seconds": 0.5, "poll_seconds": 0.05}
     client = create_app(database_url=pooled.url, keep_pages=False).test_client()
     pace = ("--seconds-per-prompt", 0.02)
@@ -105,7 +108,7 @@ def test_workers_score_and_seal_while_pages_are_read(pooled: Pooled, tmp_path: P
 
 
 def test_an_audience_sees_its_own_whichever_connection_it_is_lent(pooled: Pooled) -> None:
-    """Connections are lent to audiences in turn, and in the middle of another's transaction."""
+    """Check connections that audiences use in turn, also during another audience's transaction."""
     query = "SELECT string_agg(name, ' ' ORDER BY name) FROM benchmark WHERE name = ANY (%(names)s)"
     seen = {"public": "open", "members": "club open", "all": "club open secret"}
     for _ in range(3 * CONNECTIONS):
@@ -134,7 +137,7 @@ def test_pages_the_api_and_queries_answer_each_viewer(pooled: Pooled) -> None:
 
 
 def test_commands_read_and_write_through_it(pooled: Pooled, tmp_path: Path) -> None:
-    """Some of these commands read large results piece by piece, or all from one snapshot."""
+    """Check commands that read large results piece by piece, or everything from one snapshot."""
     at = {"database_url": pooled.url}
     assert is_pooled(pooled.engine)
     assert shuffleboard_json("verify", "--all", **at)["ok"]
@@ -146,7 +149,7 @@ def test_commands_read_and_write_through_it(pooled: Pooled, tmp_path: Path) -> N
 
 
 def test_a_backup_goes_past_it(pooled: Pooled, tmp_path: Path, postgresql_url: str) -> None:
-    """pg_dump would leave a connection without a search path to its next user."""
+    """Check that a backup connects directly, since pg_dump would leave the connection without a search path."""
     at = {"database_url": pooled.url}
     refused = shuffleboard("db", "backup", tmp_path / "file", status=2, **at)
     assert "is a connection pooler; set SHUFFLEBOARD_DIRECT_DATABASE_URL" in refused.stderr

@@ -1,4 +1,4 @@
-"""Everything in the data directory is its owner's alone, whatever the umask."""
+"""Permissions in the data directory, which only its owner may access, whatever the umask."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Upgrades under way: they give up soon if another transaction blocks them, and can list their steps beforehand."""
+"""Upgrades that run: they soon give up if another transaction blocks them, and can list their steps beforehand."""
 
 import json
 import threading
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("next_schema")
 
 @pytest.fixture
 def postgresql_url(filled_postgresql: FilledDatabases, tmp_path: Path) -> Iterator[str]:
-    """Yield a database of the schema before the next, with evaluations in it."""
+    """Yield a database with evaluations, whose schema is the one before the next revision."""
     with filled_postgresql.copy(populate, tmp_path) as (url, _):
         yield url
 
@@ -70,7 +70,7 @@ def contents(engine: Engine) -> Contents:
 def test_a_migration_without_its_lock_gives_up_and_lets_readers_continue(
     old: Engine, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody reads in a transaction that does not end, which an ALTER TABLE must wait for."""
+    """Check with a reader in a transaction that does not end, for which an ALTER TABLE must wait."""
     before = definitions(old), contents(old)
     refused: list[str] = []
 
@@ -194,7 +194,7 @@ def test_a_statement_that_takes_too_long_rolls_the_upgrade_back(
 def test_what_comes_after_the_migrations_is_part_of_the_upgrade(
     old: Engine, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If it were not, an upgrade that was broken off would never be completed."""
+    """Check that an interrupted upgrade is completed."""
     before = definitions(old), contents(old)
     with monkeypatch.context() as patched:
         patched.setattr(migrate, "load_shipped_suites", lambda _session: 1 / 0)
@@ -225,7 +225,7 @@ def test_an_upgrade_keeps_every_row_and_what_was_begun_is_finished(
     assert len(before["prediction"]) > 24
     assert {row.pop("colour") for row in after["benchmark"].values()} == {None}
     assert after == before
-    # The table grew by ALTER; views and triggers are dropped for it and then restored.
+    # The table was changed by ALTER; views and triggers were dropped for that and then restored.
     now = definitions(engine)
     assert now.keys() == made.keys()
     assert {name for name in made if now[name] != made[name]} <= {
@@ -272,5 +272,5 @@ def test_commands_say_which_migrations_would_be_run(old_sqlite: Engine) -> None:
 
 
 def test_looking_at_the_schema_waits_for_no_writer(old_sqlite: Engine) -> None:
-    with old_sqlite.begin():  # takes SQLite's one write lock
+    with old_sqlite.begin():  # takes SQLite's only write lock
         assert history.current(get_engine(str(old_sqlite.url))) == OLD

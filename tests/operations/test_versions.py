@@ -1,4 +1,4 @@
-"""Processes of one version and databases of another: old code writes nothing into a newer database."""
+"""Processes whose version differs from the database's: old code writes nothing into a newer database."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ NEEDED = f"was upgraded by Shuffleboard {NEWER}, and this is {__version__}; inst
 
 
 def stamp(url: str, version: str = NEWER) -> None:
-    """Make it a database that this version of the package upgraded."""
+    """Mark a database as upgraded by this version of the package."""
     with get_engine(url).begin() as connection:
         connection.execute(text("UPDATE schema_stamp SET version = :version"), {"version": version})
 
@@ -87,7 +87,7 @@ def test_a_message_about_an_older_database_says_how_long_an_upgrade_takes(databa
 
 @pytest.fixture
 def at_work(database: str, tmp_path: Path) -> Iterator[tuple[Engine, Process, Path]]:
-    """Yield a registry with two shards, and a worker that waits at a prompt of the first until the file exists."""
+    """Yield a registry with two shards, and a worker that waits in the first shard until the file exists."""
     engine, gate = get_engine(database), tmp_path / "gate"
     queue_evaluation(engine, tmp_path, shards=2)
     settings = {"database_url": database, "poll_seconds": 0.05, "reconcile_seconds": 0.2, "home": tmp_path}

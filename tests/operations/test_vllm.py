@@ -1,4 +1,4 @@
-"""The endpoint engine against fake servers of vLLM and SGLang: labels, whole continuations, limits, faults."""
+"""The endpoint engine with fake servers of vLLM and SGLang: labels, whole continuations, limits, faults."""
 
 import math
 import re
@@ -70,7 +70,7 @@ def test_every_label_is_known_and_has_the_log_probability_of_the_model(opened: O
     scores = engine.score(prompts())
     assert scores.logprobs == expect(prompts())
     assert scores.tokens_naive == sum(len(Words.tokens(prompt.text)) for prompt in prompts())
-    # One request, whose prompts are texts: which tokens the labels are is known from the first.
+    # This takes one request with texts as prompts, since the labels' tokens are known from the first request.
     (last,) = completions(server)[tried:]
     assert len(server.asked) == asked + 2  # and the version
     assert last == {
@@ -283,7 +283,8 @@ OLD = frozenset({"allowed_token_ids"})
 @pytest.mark.parametrize(
     ("vllm", "text", "tokens"),
     [
-        # After the prompt, after " the", " the stone" and " the stone and", each once: common beginnings are shared.
+        # After the prompt, after " the", " the stone" and " the stone and", each once, since common prefixes are
+        # shared.
         pytest.param(VllmServer(waiting=0), LONG, [1, 1, 2, 2], id="a long prompt, of which the cache keeps most"),
         pytest.param(VllmServer(waiting=0, knows=OLD), LONG, [1, 1, 1, 1, 1, 1], id="one token at a time"),
         pytest.param(VllmServer(waiting=0), "Answer:", [], id="a short one"),

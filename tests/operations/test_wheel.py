@@ -1,4 +1,4 @@
-"""The wheel, as pip installs it: next to other packages, without the checkout."""
+"""The wheel as pip installs it: next to other packages, without the checkout."""
 
 import ast
 import hashlib
@@ -24,7 +24,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the unpacked wheel, built as of COMMIT."""
+    """Return the unpacked wheel, which is built with the commit COMMIT."""
     folder = tmp_path_factory.mktemp("wheel")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv(REVISION, COMMIT)
@@ -36,7 +36,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return another distribution's packages with the names of the checkout's top-level packages."""
+    """Return the packages of another distribution that have the names of the checkout's top-level packages."""
     folder = tmp_path_factory.mktemp("others")
     for name in PACKAGES:
         (folder / name).mkdir()
@@ -88,7 +88,7 @@ def test_the_wheel_has_the_same_bytes_wherever_and_whenever_it_is_built(
 
 
 def imports_of(page: Path) -> list[str]:
-    """Return the imports in a page's blocks of Python, unchanged."""
+    """Return the imports in a page's Python blocks."""
     found = []
     for block in re.findall(r"^```python[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
         nodes = [node for node in ast.walk(ast.parse(block)) if isinstance(node, (ast.Import, ast.ImportFrom))]

@@ -1,4 +1,4 @@
-"""Effects of adversarial distractors, worked by hand: the definition and the view, on both engines."""
+"""Effects of adversarial distractors, computed by hand, compared with the definition and the view on both engines."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ QUESTIONS = [
 ]
 
 Scores = tuple[float, float, float]
-# Question to (log P(x|Q,C), log P(x|C)).
+# Question → (log P(x|Q,C), log P(x|C)).
 ORIGINAL: dict[str, tuple[Scores, Scores]] = {
     "q1": ((-2, -1, -3), (-4, -4, -4)),  # chooses 1; NPSQ .5 .75 .25: 1
     "q2": ((-1, -2, -3), (-2, -4, -6)),  # chooses 0; NPSQ .5 .5 .5: 0, the lowest position
@@ -44,13 +44,13 @@ def line(question: str, variant: int, name: str | None, **more: Any) -> dict[str
 
 
 def lines() -> list[dict[str, Any]]:
-    """Return log-probabilities for the original, "simple" and "extended"; letters alone for the other two."""
+    """Return log-probabilities for the original, "simple" and "extended", and only letters for the other two."""
     found = []
     names = [None, *ADVERSARIAL_TEXTS]
     for question in ORIGINAL:
         for variant, (name, scores) in enumerate(zip(names, (ORIGINAL, SIMPLE, EXTENDED, None, None), strict=True)):
             if scores is None:
-                # "instructional" takes every answer, "neutral" none.
+                # "instructional" gets every answer, "neutral" none.
                 position = 2 if name == "instructional" else 1
                 found.append(line(question, variant, name, position=position))
                 found.append(line(question, variant + 5, name, position=0))

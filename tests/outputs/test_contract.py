@@ -1,4 +1,4 @@
-"""The outputs contract, line by line: valid lines, and refusals that store nothing."""
+"""The outputs contract line by line: valid lines, and refused files, of which nothing is stored."""
 
 import json
 import re
@@ -52,10 +52,10 @@ def _predictions(registry: Registry, evaluation_id: int) -> list[Prediction]:
         ({"probabilities": [0.1, 0.2, 0.6, 0.1]}, 2, 1, False),
         ({"probabilities": [0.4, 0.1, 0.4, 0.1]}, 0, 2, True),
         ({"logprobs": [-3, -2, -2.5, -2]}, 1, 0, True),
-        # A stated answer wins over the probabilities, and so does a stated "none".
+        # A stated answer has priority over the probabilities, and so has a stated "none".
         ({"position": 3, "probabilities": [0.9, 0.1, 0, 0]}, 3, 3, False),
         ({"position": None, "probabilities": [0.9, 0.1, 0, 0]}, None, None, False),
-        # All-zero probabilities are no valid answer.
+        # Probabilities that are all zero are no valid answer.
         ({"probabilities": [0, 0, 0, 0]}, None, None, False),
     ],
 )
@@ -211,7 +211,7 @@ def test_json_written_by_the_contract_is_read_back_to_the_last_bit(registry: Reg
 
 
 def test_recorded_answers_are_archived_and_come_back(registry: Registry) -> None:
-    """Nothing here made their prompts, so that no digest of one is known or can be computed."""
+    """Check answers whose prompts are unknown here, so that their digests are neither known nor computable."""
     registry.benchmark("b", four_options(3))
     lines = [
         {"question_id": f"q{question}", "variant": variant, "order": order, **answer}

@@ -1,4 +1,4 @@
-"""Single answers in the schema of Every Eval Ever: a file that its own converter wrote, and our exports read back."""
+"""Single answers in the schema of Every Eval Ever: a file from its own converter, and our exports, imported again."""
 
 import json
 from pathlib import Path

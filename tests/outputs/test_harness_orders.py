@@ -1,4 +1,4 @@
-"""Orders that lm-evaluation-harness asks: the task that `shuffleboard orders` writes, and its samples as one evaluation."""
+"""Orders in lm-evaluation-harness: the task that `shuffleboard orders` writes, and its samples as one evaluation."""
 
 import json
 import os
@@ -51,12 +51,12 @@ def documents(folder: Path) -> list[dict[str, Any]]:
 
 
 def logprobs(number: int, n_shown: int) -> list[float]:
-    """Return log-probabilities in which another option is best in each document."""
+    """Return log-probabilities in which a different option is best in each document."""
     return [-1.0 - (3 * position + number) % 5 for position in range(n_shown)]
 
 
 def sample(number: int, doc: dict[str, Any]) -> dict[str, Any]:
-    """Return a line as the harness logs it."""
+    """Return a sample as the harness logs it."""
     values = logprobs(number, len(doc["choices"]))
     pairs = [[str(value), "False"] for value in values]
     calls = {f"gen_args_{n}": {"arg_0": doc["prompt"], "arg_1": said} for n, said in enumerate(doc["continuations"])}
@@ -82,7 +82,7 @@ def numbers(registry: Registry, evaluation_id: int) -> tuple[dict[str, Any], dic
 
 
 def run_audit(log: Path) -> dict[str, float]:
-    """Return the metrics that an audit finds."""
+    """Return the metrics that an audit computes."""
     (found,) = audit.run([log]).logs
     return found.document()["orders"]["metrics"]
 
@@ -175,7 +175,7 @@ def probabilities(registry: Registry, evaluation_id: int) -> dict[tuple[int, int
 def test_orders_asked_by_the_harness_give_the_numbers_of_our_own_evaluation(
     registry: Registry, tiny_folder: Path, harness_python: Path, tmp_path: Path
 ) -> None:
-    # The folder was moved, and the harness runs in another one.
+    # The folder was moved, and the harness runs in another folder.
     (tmp_path / "moved").mkdir()
     orders(registry).rename(tmp_path / "moved" / "here")
     command = [

@@ -1,4 +1,4 @@
-"""Run folders that crfm-helm 0.5.16 wrote for five questions, and refusals of changed ones."""
+"""Run folders that crfm-helm 0.5.16 wrote for five questions, and changed copies, which are refused."""
 
 import json
 import math

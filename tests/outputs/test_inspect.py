@@ -1,4 +1,4 @@
-"""Logs that inspect_ai 0.3.285 wrote for five questions, and refusals of changed ones."""
+"""Logs that inspect_ai 0.3.285 wrote for five questions, and changed copies, which are refused."""
 
 import json
 import shutil
@@ -51,7 +51,7 @@ def test_a_log_in_the_benchmarks_order() -> None:
 
 def test_log_probabilities_are_those_of_the_labels_where_the_letter_was_written() -> None:
     log = read(INSPECT / "plain.eval")
-    # The mock gives the letter it writes one half, and the others 0.2, 0.15, 0.1 and 0.05 in their order.
+    # The mock gives a half to the letter that it writes, and 0.2, 0.15, 0.1 and 0.05 to the others in their order.
     assert log.recorded[2].logprobs == pytest.approx([-1.6094379, -1.8971200, -0.6931472, -2.3025851, -2.9957323])
     assert log.recorded[4].logprobs is None
 
@@ -59,7 +59,7 @@ def test_log_probabilities_are_those_of_the_labels_where_the_letter_was_written(
 def test_choices_that_the_dataset_shuffled_stand_as_they_were_shown() -> None:
     log = read(INSPECT / "shuffled_dataset.json")
     assert log.recorded[0].order == (0, 2, 3, 4, 1)
-    # Options 0 and 1 of the second question are both "bent"; its target, D, marks the place of the right one.
+    # Options 0 and 1 of the second question are both "bent"; its target, D, is the position of the right one.
     assert log.recorded[1].order == (1, 3, 2, 0, 4)
     assert [item.position for item in log.recorded] == [0, 1, 2, 2, None]
 

@@ -1,4 +1,4 @@
-"""A run of our extension of Inspect AI: its log, its audit, and the board that the hook fills agree."""
+"""A run with our extension of Inspect AI, whose log, audit, and board from the hook must agree."""
 
 import json
 import os
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.one_engine
 
 @pytest.fixture(scope="module")
 def inspect_python() -> Path:
-    """Return a Python with Inspect AI, which finds the project and its dependencies by PYTHONPATH."""
+    """Return a Python with Inspect AI, which finds the project and its dependencies on PYTHONPATH."""
     python = ROOT / ".venv-inspect" / "bin" / "python"
     if not python.exists():
         pytest.fail(f"{python} is missing; run `make peer`")
@@ -31,7 +31,7 @@ def inspect_python() -> Path:
 
 
 def _run(python: Path, folder: Path, variants: str, **environment: str) -> tuple[dict[str, Any], str]:
-    """Return the log's place and numbers, and all that was printed."""
+    """Run the task; return the log's place and numbers, and everything that was printed."""
     path = os.pathsep.join([str(ROOT), sysconfig.get_paths()["purelib"]])
     done = subprocess.run(
         [python, ROOT / "tests" / "peer" / "inspect_run.py", folder, variants],

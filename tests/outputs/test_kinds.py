@@ -1,4 +1,4 @@
-"""Imports of known kinds: the kind implies its changes, which the file need not repeat."""
+"""Imports of known kinds of variants, whose changes the file need not repeat."""
 
 import pytest
 from sqlalchemy import select as query
@@ -48,7 +48,7 @@ def test_recorded_repeats_count_as_repeats_although_their_prompts_are_unknown(re
     definition = parse_variants(kind)
     variants = list(definition.variants(QuestionShape("q0", 4, 0)))
     lines = [
-        # Right, but for the second answer to the second prompt.
+        # All are right except the second answer to the second prompt.
         {"question_id": "q0", "variant": item.ordinal, "order": item.order, "option": int(item.ordinal == 3)}
         for item in variants
     ]
@@ -191,7 +191,7 @@ def test_macro_is_undefined_with_a_benchmark_and_micro_is_for_question_means(
         import_outputs(registry.engine, ImportRequest(path, "m", name, "original-inverse"))
     with read_session(registry.engine) as session:
         rows = {row["metric"]: row for row in session.execute(text("SELECT * FROM metrics_over_benchmarks")).mappings()}
-    # Right on q0 alone: 1 of 1 and 1 of 3.
+    # Only q0 is right: 1 of 1 and 1 of 3.
     assert rows["accuracy"]["macro"] == pytest.approx((1 + 1 / 3) / 2)
     assert rows["accuracy"]["micro"] == pytest.approx(2 / 4)
     assert (rows["accuracy"]["benchmarks"], rows["accuracy"]["n"]) == (2, 4)

@@ -1,4 +1,4 @@
-"""Details that lighteval 0.13.0 wrote for five questions, and refusals of changed ones."""
+"""Details that lighteval 0.13.0 wrote for five questions, and changed copies, which are refused."""
 
 import json
 from collections.abc import Callable
@@ -56,7 +56,7 @@ def test_the_command_compares_them_with_the_stated_score(sqlite_database: str, t
 
 def test_options_that_the_query_moved_are_read_as_shown(tmp_path: Path) -> None:
     def move(row: dict[str, Any]) -> None:
-        # The fourth question: "race track", the right one, and "eating food" change places.
+        # In the fourth question, the right option "race track" and "eating food" are swapped.
         query = row["doc"]["query"].replace("A.  eating food", "A.  race track")
         row["doc"]["query"] = query.replace("C.  race track", "C.  eating food")
         row["doc"]["gold_index"] = 0

@@ -1,4 +1,4 @@
-"""Predictions that OpenCompass 0.5.4 wrote for five questions, and refusals of changed ones."""
+"""Predictions that OpenCompass 0.5.4 wrote for five questions, and changed copies, which are refused."""
 
 import json
 import shutil
@@ -67,7 +67,7 @@ def test_a_model_that_counts_its_tokens_writes_its_text_one_level_down(tmp_path:
 
 def test_options_that_the_prompt_moved_are_read_as_shown(tmp_path: Path) -> None:
     def move(prediction: dict[str, Any]) -> None:
-        # "defecating", the right one, and "reduced" change places.
+        # The right option "defecating" and "reduced" are swapped.
         for label in "ABCDE":
             entry = prediction[f"label: {label}"]
             entry["testing input"] = (

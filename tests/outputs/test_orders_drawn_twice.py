@@ -1,4 +1,4 @@
-"""Exports of 1.0.0: of recorded answers to an order that was drawn twice, one counts, as of an engine's copies."""
+"""Exports of 1.0.0, in which only one recorded answer counts for an order that was drawn twice."""
 
 import json
 from pathlib import Path

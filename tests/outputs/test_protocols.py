@@ -1,4 +1,4 @@
-"""Protocols in a registry: imported by file, found by name, and named with outputs of others."""
+"""Protocols in a registry: imported from a file, found by name, and named in imports of outputs."""
 
 import json
 from functools import partial
@@ -116,13 +116,13 @@ def test_a_changed_definition_is_a_new_protocol_under_its_name(registry: Registr
         row, new = import_protocol(session, first)
         assert (row.digest, new) == (import_protocol(session, first)[0].digest, True)
         assert find_definition(session, "mine", 2) == first | {"shots": 2}
-        # Used with examples, so that the table contains it twice.
+        # It is used with examples, so that the table contains it twice.
         store_protocol(session, find_definition(session, "mine", 2))
         other, new = import_protocol(session, second)
         assert new
         assert other.digest != row.digest
         assert find_definition(session, "mine", 2) == second | {"shots": 2}
-        # The older one again: it is there, and the name goes on meaning the newer one.
+        # Importing the older one again adds nothing, and the name still means the newer one.
         assert import_protocol(session, first)[1] is False
         assert find_definition(session, "mine") == second
 

@@ -1,4 +1,4 @@
-"""Real outputs against figures that others computed from them."""
+"""Real outputs, compared with figures that others computed from them."""
 
 import csv
 import gzip
@@ -56,7 +56,7 @@ OF_NOISE = {
 
 
 def _shuffles(engine: Engine, folder: Path) -> int:
-    """Import the original and eleven shuffles; return the evaluation."""
+    """Import the original and eleven shuffles; return the evaluation's id."""
     return _import(
         Registry(engine.url.render_as_string(hide_password=False), folder), "standard_MC:0,standard_MC_shuffled"
     )
@@ -74,7 +74,7 @@ def _check_noise(registry: Registry, shuffles: int) -> None:
     repeats = import_outputs(registry.engine, ImportRequest(CAT, "m7b", "medqa", "imported", select="standard_MC"))
     metrics = _metrics(registry, repeats)
     assert round(metrics.pop("accuracy"), 4) == 0.3064
-    assert set(metrics.values()) == {None}  # letters alone: all other metrics compare orders, or need probabilities
+    assert set(metrics.values()) == {None}  # only letters, since all other metrics compare orders or need probabilities
     # Page, JSON and command line state one document.
     client = create_app(database_url=registry.url).test_client()
     stated = {number: client.get(f"/api/v1/evaluations/{number}").json["noise"] for number in (repeats, shuffles)}
@@ -109,7 +109,7 @@ def _check_noise(registry: Registry, shuffles: int) -> None:
 
 
 STATED = {
-    # Document to its passage about the recorded answers; the names are those of metrics.
+    # Document → its passage about the recorded answers, with names of metrics in place of values.
     "README.md": (
         "answers {average_accuracy} of MedQA's 1,273 questions correctly. Ask each question in two different orders of "
         "its options, and it is right in both only {right_twice_across_orders} of the time."
@@ -181,7 +181,7 @@ def test_eleven_shuffles_give_the_reference_values_and_one_seal(
 @pytest.mark.long
 @pytest.mark.one_engine
 def test_the_papers_26_variants_give_the_reference_values(registry: Registry) -> None:
-    # Hits of each question over the first prompt, the first shuffle and all altered prompts, from the lines themselves.
+    # Hits of each question in the first prompt, the first shuffle and all altered prompts, computed from the lines.
     first = ("standard_MC", "standard_MC_shuffled")
     hits: dict[str, list[bool]] = {}
     kinds = set()
@@ -214,7 +214,7 @@ def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database:
     with (DATA / "mmlu_pro_models.csv").open(encoding="utf-8") as stream:
         models = list(csv.DictReader(stream))
     assert len(models) == 26
-    # One row represents all: the row with the most letters beyond the options shown.
+    # The row with the most letters beyond the options shown represents all.
     row = max(models, key=lambda row: int(row["n_prediction_beyond_options"]))
     registry.model(row["model"])
     request = ImportRequest(
@@ -232,7 +232,7 @@ def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database:
     robust = {name for name, metric in METRICS.items() if metric.needs_two_prompts}
     assert {"worst_accuracy", "cora", "score", "accuracy_range", "mcqa_plus", "pct_drop"} < robust
     assert {document["metrics"][name] for name in robust} == {None}
-    # Options differ in number: the guessing accuracy is the mean of 1 / k, not 1 / mean of k.
+    # Numbers of options differ: the guessing accuracy is the mean of 1 / k, not 1 / mean of k.
     with gzip.open(DATA / "mmlu_pro.jsonl.gz", "rt", encoding="utf-8") as stream:
         options = [len(json.loads(line)["options"]) for line in stream]
     chance = fsum(1 / k for k in options) / 12032

@@ -1,4 +1,4 @@
-"""An audit and an import read the same answer in every record of a log."""
+"""An audit and an import, which must read the same answer in every record of a log."""
 
 from collections.abc import Iterable
 from pathlib import Path

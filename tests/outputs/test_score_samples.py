@@ -1,4 +1,4 @@
-"""Samples of lm-evaluation-harness's SCORE tasks: read as the tasks read them, with the consistency rate that they compute."""
+"""Samples of lm-evaluation-harness's SCORE tasks, read as the tasks read them, with the tasks' consistency rates."""
 
 import gzip
 import json
@@ -36,7 +36,7 @@ def sample(number, text, *, options=None, **doc):
 
 
 def sample_of(number, doc, text):
-    """Return a line in the harness's form."""
+    """Return a sample as the harness logs it."""
     return {"doc_id": number, "doc": doc, "target": "", "resps": [[text]], "filtered_resps": [text]}
 
 
@@ -89,7 +89,7 @@ def test_the_harness_takes_the_option_that_changed_places_for_the_right_one(regi
             options = list(question["options"])
             if place < 4:
                 options[place], options[right] = options[right], options[place]
-            # It always takes the letter at which the right option was at first.
+            # The model always chooses the letter of the right option in the first prompt.
             text = f"The best answer is {LETTERS[right]}."
             lines.append(sample(number, text, options=options, always_same_option=letter, original_answer_index=right))
     evaluation_id = run_import(registry, lines, "imported")
@@ -112,11 +112,11 @@ REAL = {
 
 @pytest.mark.parametrize("tasks", REAL)
 def test_rates_of_real_questions_are_those_that_the_harness_computes(registry, harness_python, tasks):
-    """Ten prompts and every place of the right option, each answered at random, now and then with no label."""
+    """Check ten prompts and every position of the right option, answered at random, now and then without a label."""
     source, count = REAL[tasks]
     read = gzip.open if source.suffix == ".gz" else open
     with read(source, "rt", encoding="utf-8") as file:
-        # Options of the same text cannot be distinguished in a sample.
+        # Options with the same text cannot be distinguished in a sample.
         questions = [line for line in map(json.loads, file) if len({*line["options"]}) == len(line["options"])][:count]
     registry.benchmark("b", questions)
     rng = Random(30)

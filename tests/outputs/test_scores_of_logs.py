@@ -1,4 +1,4 @@
-"""An import never seals a number that contradicts the log's own scores or key, whatever its labels look like."""
+"""Imports of logs, which never seal a number that contradicts the log's own scores or right options."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ QUESTIONS: Final = [
     for n in range(COUNT)
 ]
 CHOSEN: Final = [n % 4 if n % 3 else (n + 1) % 4 for n in range(COUNT)]
-"""Two of three are right."""
+"""Chosen options, two of three of which are right."""
 SHARE: Final = 8 / 12
 
 Form = Callable[[int], Any]

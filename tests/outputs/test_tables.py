@@ -1,4 +1,4 @@
-"""Tables of letters: all columns at once."""
+"""Tables of letters, all of whose columns are imported at once."""
 
 import json
 
@@ -15,7 +15,7 @@ from tests.outputs.conftest import Registry, four_options
 from tests.support.commands import shuffleboard
 
 HEADING = "question_id,correct,m,new.model"
-# 40 questions, so that there are intervals. m is always right, the new model if its answer is A and A is right.
+# 40 questions suffice for intervals. m is always right, the new model if its answer is A and A is right.
 ROWS = [f"q{q},{'ABCD'[q % 4]},{'abcd'[q % 4]},{'A' if q % 8 else ''}" for q in range(40)]
 
 

@@ -1,4 +1,4 @@
-"""Thoughts that other programs recorded are kept apart from the answers."""
+"""Thoughts that other programs recorded, which are separated from the answers."""
 
 import json
 from pathlib import Path

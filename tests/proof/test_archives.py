@@ -1,4 +1,4 @@
-"""Predictions of sealed evaluations move into files and back, and nothing else notices."""
+"""Predictions of sealed evaluations that move into files and back, which affects nothing else."""
 
 import dataclasses
 import hashlib
@@ -55,7 +55,7 @@ Proof = tuple[Engine, Population]
 
 
 def rows(engine: Engine) -> dict[str, list[Any]]:
-    """Return all predictions and texts, with every column."""
+    """Return all predictions and texts with every column."""
     with read_session(engine) as session:
         return {
             table.__tablename__: sorted(map(tuple, session.execute(select(table.__table__))))
@@ -94,12 +94,12 @@ def test_what_is_archived_verifies_and_comes_back_bit_for_bit(proof: Proof) -> N
 
 
 def round_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values without the last bits, which depend on the order in which a query's plan adds up."""
+    """Return the values without their last bits, which depend on the order in which a query's plan adds numbers."""
     return {name: round(value, 12) if isinstance(value, float) else value for name, value in values.items()}
 
 
 def readers(found: Population) -> dict[str, Callable[[Session], Any]]:
-    """Return the functions that read predictions, by name."""
+    """Return all functions that read predictions, by name."""
     one, other = found.source, found.evaluation
     question_id = select(func.max(QuestionSeal.question_id)).filter_by(evaluation_id=other)
 
@@ -374,7 +374,7 @@ def folder_of_archives() -> Path:
 
 
 def test_a_file_that_was_written_a_moment_ago_is_not_called_removable(sqlite_proof: Proof) -> None:
-    """The doctor may look between the writing of a file and its record."""
+    """Check that the doctor may run between the writing of a file and its record."""
     engine, found = sqlite_proof
     archive(engine, found.evaluation)
     restore(engine, found.evaluation)
@@ -502,7 +502,7 @@ def test_a_round_of_maintenance_writes_the_files_that_are_missing(
     maintenance = Maintenance(engine, get_settings())
     with monkeypatch.context() as patched:
         patched.setenv("SHUFFLEBOARD_ARCHIVES", "/dev/null/archives")
-        maintenance.seal_complete()  # which logs that nothing can be written there
+        maintenance.seal_complete()  # this logs that nothing can be written there
         with read_session(engine) as session:
             assert len(unwritten(session)) == 2
     maintenance.seal_complete()

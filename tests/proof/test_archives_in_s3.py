@@ -1,4 +1,4 @@
-"""Archives in an S3-compatible store, over the protocol."""
+"""Archives in an S3-compatible store, used through its protocol."""
 
 import shutil
 from pathlib import Path

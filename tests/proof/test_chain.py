@@ -1,4 +1,4 @@
-"""The chain of seals: its contents, and how it reveals an attacker who can write to the database."""
+"""The chain of seals: its contents, and how it exposes an attacker who can write to the database."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def test_every_seal_and_snapshot_has_its_link_in_order(proof: Registry) -> None:
 
 
 def test_a_link_says_what_its_digest_is_taken_over(sqlite_proof: Registry) -> None:
-    """Anyone can compute it from the output of `shuffleboard chain --json`."""
+    """Check that anyone can compute the digest from the output of `shuffleboard chain --json`."""
     engine, _ = sqlite_proof
     printed = json.loads(run(engine, "chain", "--json").stdout)
     for link in printed["links"]:
@@ -68,7 +68,7 @@ def test_the_chain_cannot_be_changed(proof: Registry) -> None:
 
 
 def forge(session: Session, evaluation_id: int) -> str:
-    """Make every answer right and recompute seal, leaves and scores, as a skilled attacker would."""
+    """Make every answer right, and recompute seal, leaves and scores, as a skilled attacker would."""
     of_evaluation = Prediction.evaluation_id == evaluation_id
     session.execute(update(Prediction).where(of_evaluation).values(correct=True))
     session.execute(delete(QuestionScore).where(QuestionScore.evaluation_id == evaluation_id))
@@ -117,7 +117,7 @@ def test_a_recomputed_chain_lacks_the_published_head(proof: Registry) -> None:
         old = forge(session, population.evaluation)
         seal = session.get_one(Evaluation, population.evaluation).seal
         rewrite_chain(session, old, str(seal))
-        # The forgery alone is consistent: nothing is wrong with the seal.
+        # Without the chain, the forgery is consistent, and its seal is valid.
         assert not [
             problem for problem in verify(session, population.evaluation) if problem.startswith(("seal", "chain"))
         ]

@@ -1,4 +1,4 @@
-"""A change of any column of any sealed row: `verify` reports it with its evaluation and question."""
+"""A change of any column of any sealed row, which `verify` reports with the evaluation and question."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,11 +54,11 @@ ROWS: Final[dict[str, tuple[str, str | None]]] = {
     "board_standing": ("true", None),
     "chain_link": ("subject = (SELECT seal FROM evaluation WHERE id = :evaluation)", None),
 }
-"""Table to the condition of its rows behind an evaluation, and the column with their question's id."""
+"""Table → condition of the rows that belong to an evaluation, and the column with their question's id."""
 
 
 def columns() -> list[tuple[str, str]]:
-    """Return every column of those tables, by the models, that `verify` must cover."""
+    """Return every column of those tables that `verify` must cover, according to the models."""
     return [
         (table, column.name)
         for table in ROWS
@@ -137,7 +137,7 @@ def change(column: Column[Any], value: Any) -> Any:
 
 @contextmanager
 def open_unguarded(engine: Engine) -> Iterator[Connection]:
-    """Yield a transaction without triggers, keys and checks; it is rolled back."""
+    """Yield a transaction without triggers, keys and checks, which is rolled back."""
     with engine.connect() as connection, connection.begin() as transaction:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
@@ -174,7 +174,7 @@ def question_of(connection: Connection, table: Table, row: Any) -> str | None:
 
 
 def candidates(listed: list[Any], table: str, column: str) -> list[Any]:
-    """Return the rows to change: a row with a value; of questions the last scored one and an example."""
+    """Return the rows to change: one with a value; of questions, the last scored one and an example."""
     if table == "question":
         return [next(row for row in reversed(listed) if row["few_shot"] is few_shot) for few_shot in (False, True)]
     if table == "question_option":

@@ -1,4 +1,4 @@
-"""A damaged registry: `verify` always ends with status 1 and a finding with the place, never a traceback."""
+"""Damaged registries, for which `verify` always exits with status 1 and a finding with the place, never a traceback."""
 
 import os
 import shutil
@@ -35,11 +35,11 @@ IN_POSTGRESQL: Final = {
     "BYTEA": ("''",),
     "TIMESTAMP WITH TIME ZONE": ("'infinity'",),
 }
-"""Type of a column to values that the type allows and nothing here writes."""
+"""Type of a column → values that the type permits, but that the registry never writes."""
 
 
 def problems_of(connection: Connection, evaluation: int) -> str:
-    """Return the findings about an evaluation, and about all stored rows."""
+    """Return the findings about an evaluation and about all stored rows."""
     found = Findings()
     with Session(connection, join_transaction_mode="create_savepoint") as session:
         report = verify_evaluation(session, evaluation)
@@ -48,12 +48,12 @@ def problems_of(connection: Connection, evaluation: int) -> str:
 
 
 def columns() -> list[tuple[str, Column[Any]]]:
-    """Return every column of the tables behind an evaluation, except withdrawals, which do not occur here."""
+    """Return every column of the tables of an evaluation, except withdrawals, of which there are none here."""
     return [(table, column) for table in ROWS if table != "withdrawal" for column in TABLES[table].columns]
 
 
 def change(connection: Connection, table: str, column: str, value: str, evaluation: int) -> bool | None:
-    """Put a value into a row behind an evaluation; return whether its type changed, None if it was refused."""
+    """Store a value in a row of an evaluation; return whether its type changed, None if the value was refused."""
     row = "rowid" if connection.dialect.name == "sqlite" else "ctid"
     scope = ROWS[table][0].replace(":evaluation", str(evaluation))
     kind = f'typeof("{column}")' if row == "rowid" else f'"{column}"::text'
@@ -70,7 +70,7 @@ def change(connection: Connection, table: str, column: str, value: str, evaluati
 
 
 def leads_to_others(table: str, column: Column[Any]) -> bool:
-    """Return whether the column identifies this row or other rows."""
+    """Return whether the column identifies its row or other rows."""
     return column.primary_key or bool(column.foreign_keys) or column.name in ROWS[table][0]
 
 
@@ -160,7 +160,7 @@ def test_a_missing_table_is_named(proof: tuple[Engine, Population]) -> None:
 
 
 def verify(url: str, *arguments: object) -> str:
-    """Return the output of `verify` on a damaged registry, after status 1 and no traceback."""
+    """Run `verify` on a damaged registry and return its output, after checking status and output."""
     outcome = shuffleboard("verify", *arguments, status=1, database_url=url)
     assert "Traceback" not in outcome.stderr
     assert outcome.stderr

@@ -1,4 +1,4 @@
-"""The facts about a host that are part of a GPU engine's identity."""
+"""The properties of a host that are part of a GPU engine's identity."""
 
 from pathlib import Path
 from types import SimpleNamespace

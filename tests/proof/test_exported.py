@@ -1,4 +1,4 @@
-"""Folders that left their registry, checked by the public key and nothing else; and attacks on them."""
+"""Exported folders, verified with only the public key, and attacks on them."""
 
 import json
 import os
@@ -38,7 +38,7 @@ SUMS = "SHA256SUMS"
 
 
 class Published:
-    """A registry's site, an exported evaluation and its tables, and the key that signed them."""
+    """A registry's site, an exported evaluation with its tables, and the key that signed them."""
 
     def __init__(self, filled: FilledDatabases, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ def published(filled_sqlite: FilledDatabases, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture
 def site(published: Published, tmp_path: Path) -> Path:
-    """Return a copy that may be damaged: files are replaced, never edited, since they are links to shared content."""
+    """Return a copy that tests may damage by replacing files, but not by editing them, since they are hard links."""
     return Path(shutil.copytree(published.folder / "site", tmp_path / "site", copy_function=os.link))
 
 
@@ -118,7 +118,7 @@ def one_answer(_: Published, site: Path) -> None:
 
 
 def a_field_of_its_file(_: Published, site: Path) -> None:
-    """Change a column that is not in the digest of the benchmark."""
+    """Change a column that the benchmark's digest does not cover."""
 
     def change(rows: list[dict[str, Any]]) -> None:
         next(row for row in rows if row["external_id"] == "q2").update(extra='{"page": 4}')
@@ -193,7 +193,7 @@ def a_statement_in_its_place(_: Published, site: Path) -> None:
 
 
 def a_key_that_claims_to_be_the_other(published: Published, site: Path) -> None:
-    """Sign as the attacker, under the fingerprint of the registry's key."""
+    """Sign as the attacker with the fingerprint of the registry's key."""
     path = site.parent / "attacker.pem"
     new_key(path)
     attacker = read_key(path)
@@ -354,12 +354,12 @@ def test_an_old_signature_is_called_old_and_a_newer_head_is_missed(published: Pu
 
 @pytest.fixture
 def exported(published: Published, tmp_path: Path) -> Path:
-    """Return an exported evaluation that may be damaged."""
+    """Return an exported evaluation that tests may damage."""
     return Path(shutil.copytree(published.folder / "exported", tmp_path / "exported"))
 
 
 def list_again(folder: Path) -> None:
-    """Write the manifest of the files as they are, as an attacker would."""
+    """Write the manifest for the present files, as an attacker would."""
     write_json(folder / MANIFEST, manifest_of(folder, json.loads((folder / "evaluation.json").read_text())["seal"]))
 
 
@@ -508,7 +508,7 @@ def test_the_command_needs_no_registry(published: Published, site: Path, tmp_pat
 
 @pytest.mark.long
 def test_a_second_machine_has_the_folder_and_the_key_and_nothing_else(published: Published, tmp_path: Path) -> None:
-    """An empty folder, an empty environment, a separate process; then one byte of one answer."""
+    """Check in an empty folder and environment and a separate process; then change one byte of an answer."""
     machine = tmp_path / "machine"
     (machine / "home").mkdir(parents=True)
     shutil.copytree(published.folder / "site", machine / "site")

@@ -1,4 +1,4 @@
-"""One sealed evaluation as a folder: from one database engine to the other and back, and refusals."""
+"""A sealed evaluation as a folder, moved from one database engine to the other and back, and refused folders."""
 
 import json
 import shutil
@@ -101,7 +101,7 @@ def test_an_evaluation_has_the_same_seal_and_metrics_in_another_registry(
         (row,) = leaderboard_page(session).rows
         assert (row["model"], row["benchmark"], row["evaluation_id"]) == ("fake", "bench", imported)
         document = provenance_document(session, imported)
-        # The source of the copies did not come along; its seal did.
+        # The evaluation from which answers were copied is not in the folder, but its seal is.
         assert [(item["seal"], item["evaluation"]) for item in document["copies"]["sources"]] == [
             (seal_of(engine, population.source), None)
         ]
@@ -125,7 +125,8 @@ def test_an_export_of_an_import_is_the_same(engines: tuple[Registry, Engine], tm
     first = run_export(engine, population.evaluation, tmp_path, "first")
     second = run_export(other, import_folder(other, first), tmp_path, "second")
     for name in FILES:
-        if name.endswith(".parquet") and name != "metrics.parquet":  # whose last bits an engine's sums decide
+        # The last bits of metrics depend on how an engine adds numbers.
+        if name.endswith(".parquet") and name != "metrics.parquet":
             tables = [pq.read_table(folder / name) for folder in (first, second)]
             numbers = {"question_id", "reused_from_evaluation_id"} & set(tables[0].column_names)
             assert tables[0].drop_columns(list(numbers)).equals(tables[1].drop_columns(list(numbers))), name
@@ -226,7 +227,7 @@ Change = Callable[[Path], None]
 
 
 def retouch(folder: Path) -> None:
-    """Write the manifest of the files as they are, as somebody would who wants to deceive."""
+    """Write the manifest for the present files, as an attacker would."""
     write_json(folder / MANIFEST, manifest_of(folder, json.loads((folder / "evaluation.json").read_text())["seal"]))
 
 
@@ -473,7 +474,7 @@ def test_only_what_is_sealed_and_may_be_seen_is_exported(sqlite_proof: Registry,
 # Killed at any point
 
 POINTS = 6
-"""Steps at which a process is killed, at least."""
+"""Least number of steps at which a process is killed."""
 
 
 def exporting(engine: Engine, evaluation_id: int, folder: Path) -> None:
@@ -508,7 +509,7 @@ def test_an_import_that_is_killed_stores_nothing_or_all_of_it(engines: tuple[Reg
     before = table_counts(other)
     at = 8
     while not kill_at(other, at, importing, folder):
-        # It was killed before the commit, or after it, when the boards are brought up to date.
+        # The process was killed before the commit, or after it while the boards were updated.
         with read_session(other) as session:
             stored = session.scalars(select(Evaluation.seal)).all()
             assert stored == [] or verify_all(session)["ok"], at

@@ -41,7 +41,7 @@ from web.publishing.files import CHECKSUMS
 FEW: Final = 8
 MANY: Final = int(os.environ.get("SHUFFLEBOARD_TEST_KILLS", "80"))
 PLACES: Final = ("folder", "store")
-"""Of archives: on the disk, and in an S3-compatible store."""
+"""Places of archives: the disk, and an S3-compatible store."""
 
 EXPORTED: Final = "exported"
 
@@ -114,7 +114,7 @@ ALL_MOVES = (*MOVES, publishing, backing_up, exporting, importing, verifying)
 
 
 def run_move(taken: Connection, environment: Mapping[str, str], at: float, url: str, move: Move, *of: Any) -> None:
-    """Move, and be killed at a step; send the number of steps and the seconds that it took."""
+    """Run a move that is killed at a step; send the number of steps and the seconds that it took."""
     os.environ.update(environment)
     here, engine, begun = Killed(at), get_engine(url), time.monotonic()
     for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
@@ -178,7 +178,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def require_whole(engine: Engine, evaluation_id: int) -> None:
-    """Require all predictions of an evaluation in one place, as sealed, and a doctor that names all other files."""
+    """Check that all predictions are in one place, as sealed, and that the doctor reports all other files."""
     with read_session(engine) as session:
         row = session.get(Archive, evaluation_id)
         left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
@@ -194,7 +194,7 @@ def require_whole(engine: Engine, evaluation_id: int) -> None:
 
 
 def require_complete(move: Move, engine: Engine, evaluation_id: int, folder: Path, left: Mapping[str, bytes]) -> None:
-    """Require nothing or all of the result of a killed move, and that the next such move completes it."""
+    """Check that a killed move has had all of its effect or none, and that the next such move completes it."""
     if move is publishing:
         move(engine, evaluation_id, folder)
         assert left.items() <= files_in(folder).items(), "only whole files"
@@ -211,7 +211,7 @@ def require_complete(move: Move, engine: Engine, evaluation_id: int, folder: Pat
 
 
 def require_imported(engine: Engine, folder: Path, empty: Mapping[str, int], seal: str) -> None:
-    """Require a registry with nothing or all of an import that was killed, and that it can be imported then."""
+    """Check that a registry has all of a killed import or nothing, and that the import succeeds then."""
     if not seals_in(engine):
         assert table_counts(engine) == empty
     importing(engine, 0, folder)
@@ -233,7 +233,7 @@ def kill_at_seeded_points(
     moves: tuple[Move, ...] = ALL_MOVES,
     another: Callable[[], str] = lambda: "",
 ) -> None:
-    """Kill each move in turn; check that the remains are whole, and that the next such move completes it.
+    """Kill each move in turn; check that the registry is consistent, and that the next such move completes it.
 
     another: returns the URL of an empty registry.
     """

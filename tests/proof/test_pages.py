@@ -1,4 +1,4 @@
-"""Provenance, differences, the chain and withdrawals on pages, as JSON and on the command line."""
+"""Provenance, differences, the chain and withdrawals: on pages, as JSON and on the command line."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -27,7 +27,7 @@ Registry = tuple[Engine, Population]
 
 
 class Shifted(FakeScorer):
-    """Numbers of another device: the labels of some prompts change places."""
+    """A scorer with the numbers of another device, which swaps the labels of some prompts."""
 
     def logprobs(self, prompt: Prompt) -> list[float]:
         found = super().logprobs(prompt)
@@ -35,7 +35,7 @@ class Shifted(FakeScorer):
 
 
 class Renamed(FakeScorer):
-    """A server that named another model while each shard was scored."""
+    """A scorer whose server named another model while each shard was scored."""
 
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
         found = super().score(engine, claim, should_stop)
@@ -60,7 +60,7 @@ def page(client: FlaskClient, address: str) -> str:
 
 
 def again(engine: Engine, scorer: FakeScorer | None = None, **how: str) -> int:
-    """Return another replicate of the cyclic evaluation."""
+    """Score another replicate of the cyclic evaluation; return its id."""
     return submit_and_score(engine, "cyclic", new_replicate=True, scorer=scorer or FakeScorer(), **how)
 
 
@@ -249,5 +249,5 @@ def test_what_may_not_be_seen_is_not_proven_either(site: Site) -> None:
     ):
         assert client.get(address).status_code == 404, address
     assert "Secret reason" not in page(client, "/withdrawn")
-    # The chain is of digests and times alone, and a chain with gaps could not be checked.
+    # The chain consists only of digests and times, and a chain with gaps could not be verified.
     assert "seal" in page(client, "/chain")

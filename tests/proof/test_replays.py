@@ -1,4 +1,4 @@
-"""Evaluations made from stored answers under another key or another reading."""
+"""Replays: evaluations made from stored answers with other right options or another reading."""
 
 import json
 import random
@@ -43,7 +43,7 @@ def draw(generator):
 
 @pytest.fixture
 def scored(registry: Registry):
-    """Return a registry with two versions of b that differ in keys, and outputs with log-probabilities on the first."""
+    """Return a registry with two versions of b that have different right options, and scored outputs on the first."""
     version(registry, "1", lines_of(KEYS))
     version(registry, "2", lines_of(CORRECTED))
     generator, outputs = random.Random(0), []
@@ -113,7 +113,7 @@ def test_a_replay_names_its_source_everywhere(scored):
 
 
 def thinking(kind, right, variant):
-    """Return a model's text under one rotation: `right` is the position of the right option."""
+    """Return a model's text in one rotation, where `right` is the position of the right option."""
     label, other = "ABCD"[right], "ABCD"[(right + 1) % 4]
     if kind == "thought" and variant == 1:
         return f"<think>At first sight the answer is {other}. No.</think>\n\\boxed{{{label}}}"
@@ -121,7 +121,7 @@ def thinking(kind, right, variant):
 
 
 def write(count, every=3):
-    """Return outputs of a model that is always right; every third question misleads rules that read thoughts."""
+    """Return outputs of a model that is always right; a third of them mislead rules that read thoughts."""
     outputs = []
     for number in range(count):
         for line in rotations(number, [KEYS[number]] * 4):
@@ -134,7 +134,7 @@ def write(count, every=3):
 
 @pytest.fixture
 def read_in_text(registry: Registry):
-    """Return a registry with texts that were read with their thoughts, and the evaluation's id."""
+    """Return a registry with texts that were read including their thoughts, and the evaluation's id."""
     version(registry, "1", lines_of(KEYS))
     version(registry, "2", lines_of(CORRECTED))
     return registry, record(registry, write(COUNT), protocol="select-letter")
@@ -175,7 +175,7 @@ def test_key_and_reading_change_together_or_one_after_the_other(read_in_text):
     after = replayed(registry, read_again, benchmark="b@2")
     assert after != both
     assert load_rows(registry, both) == load_rows(registry, after)
-    # By its own rules, and under the first key, a replay is the source again.
+    # With its own rules and the first right options, a replay equals its source.
     with read_session(registry.engine) as session:
         asked = session.get_one(Evaluation, source).protocol_id
     back = replayed(registry, replayed(registry, both, benchmark="b@1"), protocol="select-letter")
@@ -350,7 +350,7 @@ def test_an_exported_replay_keeps_its_seal_and_its_source(read_in_text, registri
     for other in registries:
         if other.url == registry.url:
             continue
-        # The replay comes first: its source is named by seal.
+        # The replay is imported first; it names its source by the seal.
         there = [import_evaluation(other.engine, tmp_path / str(number))[0] for number in (made, source)]
         with read_session(other.engine) as session:
             rows = [session.get_one(Evaluation, number) for number in there]

@@ -1,4 +1,4 @@
-"""Prompts of a sealed evaluation put to its model again."""
+"""Rescoring: prompts of a sealed evaluation are scored by its model again."""
 
 import sqlite3
 from contextlib import closing
@@ -151,7 +151,7 @@ def tamper_with(engine: Engine, folder: Path, statement: str) -> Engine:
 
 
 def test_numbers_that_are_another_models_are_found(scored: Scored, tmp_path: Path) -> None:
-    """An attacker who recomputes every digest, and the chain too, has still not run the model."""
+    """Check that rescoring exposes an attacker who recomputes every digest and the chain, but has not run the model."""
     engine, home, evaluations = scored
     other = tamper_with(
         engine,

@@ -1,4 +1,4 @@
-"""Withdrawn evaluations: their removal from lists, their remains, and their flags."""
+"""Withdrawn evaluations: they disappear from lists, but their rows remain, and pages mark them."""
 
 import pytest
 from sqlalchemy import Engine, select, text

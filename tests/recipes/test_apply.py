@@ -1,4 +1,4 @@
-"""A registry described in a file."""
+"""Registries that are described in a file, for `shuffleboard apply`."""
 
 import re
 from pathlib import Path

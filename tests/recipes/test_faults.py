@@ -1,4 +1,4 @@
-"""Faults of a hub: each a line with a remedy, nothing half-stored, and the next try succeeds."""
+"""Faults of a hub, each of which causes one line with a remedy and stores nothing, and the next attempt succeeds."""
 
 import errno
 import re
@@ -32,7 +32,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def sciq(hub: Hub) -> Hub:
-    """Return a hub with the whole of a benchmark in its upstream form."""
+    """Return a hub with a whole benchmark in its original form."""
     hub.add("allenai/sciq", files(recipe_named("sciq")))
     return hub
 
@@ -85,7 +85,7 @@ def test_what_a_hub_refuses_is_one_line_and_the_next_try_succeeds(
 
 
 def bomb() -> bytes:
-    """Return a table with a text of a megabyte, two thousand times."""
+    """Return a table with the same text of a megabyte two thousand times."""
     sink = pa.BufferOutputStream()
     one = pa.array(["x" * (1 << 20)])
     column = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), one)

@@ -1,4 +1,4 @@
-"""Tasks of lm-evaluation-harness as benchmarks: through the real harness, on local data."""
+"""Tasks of lm-evaluation-harness as benchmarks, read by the real harness from local data."""
 
 import json
 import subprocess
@@ -95,7 +95,7 @@ doc_to_target: answer""",
 doc_to_choice: options
 doc_to_target: answer""",
 }
-"""Tasks whose prompts are our protocols'."""
+"""Tasks with the same prompts as our protocols."""
 FUNCTIONS = """
 def text(doc):
     return "Q: " + doc["question"] + " A:"
@@ -119,7 +119,7 @@ def process(dataset):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a task of each shape, and a generating one, on the same questions.
+    """Return a folder with a task of each form, and a generating one, on the same questions.
 
     The last two rows are examples.
     """

@@ -1,4 +1,4 @@
-"""A hub that lies: a command always ends soon, with one line that names the lie and the remedy."""
+"""A hub with false answers: a command always ends soon, with one line that names the falsehood and the remedy."""
 
 import re
 import time
@@ -24,13 +24,13 @@ from tests.support.commands import shuffleboard
 pytestmark = pytest.mark.one_engine
 
 ENDED = Event()
-"""Set when the test is over: handlers that still send or keep silent stop."""
+"""Set at the end of the test, to stop handlers that still send or wait."""
 API, FILE = "/api/", "/resolve/"
 
 
 @pytest.fixture
 def liar(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """Yield a hub with a benchmark, for a client that is a hundred times less patient."""
+    """Yield a hub with a benchmark, and a client whose time limits are a hundredth of the usual ones."""
     hub.add("allenai/sciq", files(recipe_named("sciq")))
     monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.3)
     sleep = time.sleep

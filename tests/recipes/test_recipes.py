@@ -1,4 +1,4 @@
-"""Benchmarks fetched by name from a fake hub with the real routes, by the real client."""
+"""Benchmarks that the real client fetches by name from a fake hub with the real routes."""
 
 import re
 import shutil
@@ -25,7 +25,7 @@ LIKE_OTHERS = re.compile(r"belebele-(?!eng$)|global-mmlu-(?!de$)")
 
 
 def count(recipe: Recipe) -> Recipe:
-    """Return the recipe with the fake hub's number of questions."""
+    """Return the recipe with the number of questions on the fake hub."""
     questions, pool = sample(recipe)
     few_shot = recipe.few_shot and recipe.few_shot.model_copy(update={"count": len(pool), "limit": None})
     return recipe.model_copy(
@@ -293,7 +293,7 @@ def test_a_hub_model_is_pinned_to_its_commit_and_downloaded_ahead(
     added = shuffleboard_json(*add, **options)
     assert (added["commit"], added["state"]) == (COMMIT, "ready")
     assert (added["developer"], added["released"]) == ("me", "2024-11-05")
-    # A branch that moves on changes nothing registered; a commit that changes is refused.
+    # A later commit on a branch does not change the registered benchmark; a changed commit is refused.
     hub.commits["me/tiny"] = {"main": "f" * 40, "before": COMMIT}
     assert COMMIT in shuffleboard_json("models", "prefetch", "tiny", **options)["folder"]
     shutil.rmtree(tmp_path / "hub")

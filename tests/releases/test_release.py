@@ -1,4 +1,4 @@
-"""`make release` refuses an unready checkout, and an index accepts its wheel and source archive."""
+"""The command `make release`: unready checkouts are refused, and an index accepts its wheel and archive."""
 
 import hashlib
 import subprocess

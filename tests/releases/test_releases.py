@@ -85,7 +85,7 @@ def contents(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @dataclass(frozen=True)
 class Release:
-    """The process's own copy of a release's registry: its settings, its contents and its answers."""
+    """A copy of a release's registry for this process, with its settings, contents and answers."""
 
     settings: Settings
     folder: Path
@@ -199,7 +199,7 @@ def test_backup_export_and_site_of_a_release_are_read(
 
     key = folder / "public.pem"
     shuffleboard("verify", "--public", key, folder / "export" / "evaluation")
-    # A fixture has no libraries for browsers, which alone are larger than it may be.
+    # A fixture has no libraries for browsers, whose size alone exceeds the limit of a fixture.
     checked = shuffleboard("verify", "--public", key, folder / "site", status=1).stderr
     problems = [line for line in checked.splitlines() if line.startswith("✗")]
     assert problems
@@ -217,14 +217,14 @@ def test_a_fixture_is_never_written_again(tmp_path: Path) -> None:
 
 
 def release_leases(engine: Engine) -> None:
-    """Let the shards of a worker that is gone be claimed again at once."""
+    """Make the shards of dead workers available at once."""
     with write_session(engine) as session:
         past = datetime(2000, 1, 1, tzinfo=UTC)
         session.execute(update(Shard).where(Shard.state == "leased").values(lease_until=past))
 
 
 def upgrading(folder: Path) -> AbstractContextManager[Worker]:
-    """Run `shuffleboard db upgrade` of code with these migrations, as a process."""
+    """Run `shuffleboard db upgrade` as a process of code with these migrations."""
     return commands._process(partial(fork_command, history=folder), ["db", "upgrade"], {})
 
 
@@ -246,7 +246,7 @@ def waiting(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 
 def rows_of(release: Release) -> dict[str, int]:
-    """Return the number of rows of each table of the release, without tables that grow."""
+    """Return the number of rows of each table of the release, except tables that grow."""
     counted = table_counts(release.engine)
     return {name: counted.get(name, 0) for name in release.state["tables"] if name not in GROWING}
 
@@ -293,7 +293,7 @@ def test_two_upgrades_at_once_leave_one_upgraded_registry(
 
 @contextmanager
 def reading(release: Release, readers: int = 3) -> Iterator[set[int]]:
-    """Read every address again and again by several threads; the set gets the statuses of the answers."""
+    """Read every address again and again in several threads, and add the statuses of the answers to the set."""
     stop, statuses = threading.Event(), set[int]()
     asked = [address for role, address in addresses(release.engine) if role == "anyone"]
     settings = release.settings.model_copy(update={"rate_limits": False})
@@ -358,7 +358,7 @@ def holds_shard(engine: Engine) -> bool:
 
 
 def upgrade_under_load(folder: Path) -> None:
-    """Upgrade by a process; if it gives up because others use the tables, run it again, as its message advises."""
+    """Upgrade in a process; if it gives up because others use the tables, run it again, as its message advises."""
     for _ in range(20):
         with upgrading(folder) as process:
             status, log = process.wait(PATIENCE_S), process.log.read_text()
@@ -393,7 +393,7 @@ def test_every_fixture_is_listed() -> None:
 
 
 def test_a_new_revision_follows_the_released_ones() -> None:
-    """A revision inserted before a released one would never run on a registry of that release."""
+    """Check the order, since a revision before a released one would never run on a registry of that release."""
     files = {str(path.relative_to(ROOT)) for path in (draft.FOLDER / "versions").glob("*.py")}
     frozen = files & list_released().keys()
     assert sorted(files)[: len(frozen)] == sorted(frozen)

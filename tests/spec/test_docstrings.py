@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the metrics and of the statistics are right."""
+"""The examples in the docstrings of the metrics and statistics."""
 
 import doctest
 import pkgutil

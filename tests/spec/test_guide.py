@@ -27,7 +27,7 @@ FORMULAS = [
 
 
 def print_value(value, like):
-    """Return a value with as many digits as a printed number has."""
+    """Return a value with the same number of digits as a printed number."""
     digits = len(like.partition(".")[2])
     return f"{value:.{digits}f}".replace("-", "−")
 

@@ -141,7 +141,7 @@ def test_cavalin_text_calls_gran_best_where_it_is_third():
 # Nowak et al.
 
 RUNS = {"5": 4, "6": 6, "7": 5, "8": 5, "9": 11, "10": 5, "11": 6}
-"""Orders averaged over: the original and one for each position, but in Table 5 (see the decision)."""
+"""Number of averaged orders: the original and one for each position, except in Table 5 (see the decision)."""
 SIZES = {"5": 1000, "6": 1221, "7": 3548, "8": 448, "10": 1656, "11": 1221}
 """Number of questions; MMLU-Pro (Table 9) is too large to decide."""
 TABLES = {

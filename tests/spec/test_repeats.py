@@ -102,7 +102,7 @@ def test_right_in_two_orders_is_unbiased_for_every_four_of_24_orders(right):
 
 
 def by_counting(answers: list[list[int]], *, sampled: bool) -> list[Fraction | None]:
-    """Return the values of SCALE and W from every way to take answers, in whole numbers."""
+    """Return the values of SCALE and W, computed with whole numbers from every way to choose answers."""
     one = fmean([Fraction(sum(of_order), len(of_order)) for of_order in answers])
     again = [of_order for of_order in answers if len(of_order) > 1]
     pairs = [
@@ -120,7 +120,7 @@ def by_counting(answers: list[list[int]], *, sampled: bool) -> list[Fraction | N
 
 
 def bound_held_out(answers: list[list[int]]) -> Fraction:
-    """Return the upper end of the bracket, from copies of the answers without one repeat."""
+    """Return the upper end of the bracket, from the answers without each repeat in turn."""
     found = []
     for repeat in range(len(answers[0])):
         rest = [of_order[:repeat] + of_order[repeat + 1 :] for of_order in answers]
@@ -343,7 +343,7 @@ def test_a_prompt_without_an_answer_yet_leaves_the_question_out(spec):
 
 
 def ask_again(case: Case, repeats: int, random: Random) -> Case:
-    """Return the case with so many answers to each of its prompts, as `repeats` numbers them."""
+    """Return the case with this number of answers to each of its prompts, as `repeats` numbers them."""
     prompts = [
         replace(
             prompt,
@@ -369,7 +369,7 @@ def test_options_that_are_not_listed_have_no_orders_on_every_engine(engines):
 
 
 def unlist(case: Case) -> Case:
-    """Return the case under a protocol that does not list its options, and so has no labels for them."""
+    """Return the case under a protocol that does not list its options, which have no labels then."""
     prompts = tuple(replace(prompt, labels=None) for prompt in case.prompts)
     return replace(case, prompts=prompts, listed=False)
 

@@ -1,4 +1,4 @@
-"""Strangers' queries never reveal hidden rows, change anything, or exceed the machine's limits."""
+"""Strangers' queries, which must not reveal hidden rows, change anything, or exceed the machine's limits."""
 
 import json
 import threading

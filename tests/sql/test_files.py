@@ -1,4 +1,4 @@
-"""The files for queries contain the sealed and visible rows, are written when due, whole or not at all."""
+"""The files for queries, which have the sealed and visible rows and are written when due, completely or not."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ COUNT = "SELECT count(*) FROM prediction_detail"
 
 @pytest.fixture
 def own(sqlite_template: Path, tmp_path: Path) -> Iterator[Asked]:
-    """Yield a registry of the test's own."""
+    """Yield a registry for one test."""
     shutil.copyfile(sqlite_template, tmp_path / "own.db")
     url = f"sqlite:///{tmp_path / 'own.db'}"
     fill(get_engine(url), tmp_path)
@@ -42,7 +42,7 @@ def own(sqlite_template: Path, tmp_path: Path) -> Iterator[Asked]:
 
 
 def more(asked: Asked, folder: Path) -> None:
-    """Seal one more public evaluation."""
+    """Seal another public evaluation."""
     rows = [{"question_id": f"open{n}", "variant": 0, "order": [0, 1, 2, 3], "position": 0} for n in range(4)]
     path = write_lines(folder / "more.out", rows)
     import_outputs(get_engine(asked.url), ImportRequest(path, "their-model", "open", "original"))
@@ -57,7 +57,7 @@ def test_one_more_sealed_evaluation_is_there_once_the_answers_are_old_enough(own
 
 
 def test_a_thread_that_seeks_moves_no_other_thread(tmp_path: Path) -> None:
-    """DuckDB reads pages of one handle in several threads; a query over many files had read one at another's place."""
+    """Check that several threads can read one file, as DuckDB does in a query over many files."""
     path = tmp_path / "pages"
     path.write_bytes(b"0123456789")
     with Positioned(str(path)) as file, ThreadPoolExecutor(1) as other:

@@ -1,4 +1,4 @@
-"""Honest queries get answers, the same on both engines, and within the limits."""
+"""Ordinary queries, which return the same answers on both engines within the limits."""
 
 import csv
 import json
@@ -33,7 +33,7 @@ HONEST = {
     "a pivot": "PIVOT (SELECT model, metric, value FROM evaluation_metrics JOIN leaderboard USING (evaluation_id) "
     "WHERE scope = 'all') ON metric IN ('accuracy', 'cora') USING first(value)",
 }
-"""Queries that our process handles: it names columns, splits texts, or converts DuckDB's values."""
+"""Queries that need work of our process, which names columns, splits texts, or converts DuckDB's values."""
 
 
 def test_honest_questions_are_answered(asked: Asked) -> None:
@@ -66,7 +66,7 @@ def test_each_view_has_the_rows_that_the_database_gives_its_audience(asked: Aske
 
 
 def comparable(cell: Any) -> Any:
-    """Return a value in the form of both engines: averages differ in last bits, JSON documents in spaces."""
+    """Return a value in a form that both engines share, without the last bits of averages and JSON's spaces."""
     if hasattr(cell, "isoformat"):
         return f"{cell:%Y-%m-%dT%H:%M:%S.%fZ}"
     if isinstance(cell, str) and cell.startswith(("{", "[")):

@@ -1,4 +1,4 @@
-"""The roles on PostgreSQL: the application does all the registry does, and nothing that undoes a seal."""
+"""The roles on PostgreSQL: the application can do all that the registry does, but cannot undo a seal."""
 
 import uuid
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from workers.loop import WorkerLoop
 
 @pytest.fixture
 def names(postgresql_database: str) -> Iterator[RoleNames]:
-    """Yield unique names of roles, dropped with their objects."""
+    """Yield unique names of roles, which are dropped with their objects at the end."""
     names = RoleNames(f"test_{uuid.uuid4().hex[:12]}")
     yield names
     for role in names.all:
@@ -104,7 +104,7 @@ KUBERNETES = ROOT / "docker" / "kubernetes"
 
 @pytest.fixture
 def scaler(postgresql_database: str, roles: RoleNames) -> Iterator[str]:
-    """Yield the URL of the login that docker/kubernetes/keda/role.sql makes, by a name that no other test has."""
+    """Yield the URL of the login that docker/kubernetes/keda/role.sql creates, with a name that no other test uses."""
     script = (KUBERNETES / "keda" / "role.sql").read_text(encoding="utf-8")
     role = f"{roles.prefix}_scaler"
     with psycopg.connect(libpq(postgresql_database), autocommit=True) as connection:
@@ -263,7 +263,7 @@ def test_the_command_makes_roles_with_passwords_from_a_file(
     assert made["reader_database_urls"]["public"].startswith(f"postgresql://{names.reader}:PASSWORD@127.0.0.1:")
     with get_engine(role_url(postgresql_database, names.reader)).connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM leaderboard")) == 0
-        # The server stores a verifier, made on this side.
+        # The server stores a verifier, which the client computes.
     with get_engine(postgresql_database).connect() as connection:
         stored = connection.scalar(text(f"SELECT rolpassword FROM pg_authid WHERE rolname = '{names.reader}'"))
         assert stored.startswith("SCRAM-SHA-256$")

@@ -1,4 +1,4 @@
-"""A published site has the views of the SQL page, with the same rows of its own content, in the reader's browser."""
+"""A published site, which has the views of the SQL page in the reader's browser, with the rows of its own content."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Worked queries return the right numbers on both engines, and the documentation has them word by word."""
+"""Worked queries, which return the right numbers on both engines and are quoted exactly in the documentation."""
 
 import numpy as np
 import pytest
@@ -19,12 +19,12 @@ THOUGHTS = "How does accuracy change with the length of the thought?"
 SIZES = "How does a model do against others of its size?"
 QUESTIONS = four_options(8)
 RIGHT = {"m": "11111110", "second": "11110110", "third": "11100011", "fourth": "10000001"}
-"""Model to its outcome on each question."""
+"""Model → its outcome on each question."""
 PARAMETERS = {"m": 8_000_000_000, "second": 4_000_000_000, "third": 3_999_999_999, "fourth": None}
 
 
 def answer(registry: Registry, model: str, thoughts: bool = False) -> None:
-    """Import the model's answers, if wanted after thoughts that grow with the question's number."""
+    """Import the model's answers, with or without thoughts whose length grows with the question's number."""
     lines = []
     for number, question in enumerate(QUESTIONS):
         position = (question["answer"] + (RIGHT[model][number] == "0")) % 4

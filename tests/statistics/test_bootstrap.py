@@ -1,4 +1,4 @@
-"""Bootstrap over questions: the draws, the interval, and the cases without an interval."""
+"""Bootstrap over questions: the draws, the interval, and cases without an interval."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ NAN = np.nan
 
 
 def some_values(questions, columns, *, seed=1, undefined=0.2):
-    """Return uniform values; every second column has its own undefined questions."""
+    """Return uniform values; every second column has different undefined questions."""
     generator = np.random.default_rng(seed)
     values = generator.random((questions, columns))
     for column in range(0, columns, 2):
@@ -32,7 +32,7 @@ def some_values(questions, columns, *, seed=1, undefined=0.2):
 
 
 def right(count, questions):
-    """Return a 0/1 column with `count` ones."""
+    """Return a column with `count` ones and otherwise zeros."""
     return np.arange(questions) < count
 
 
@@ -112,7 +112,7 @@ def test_an_interval_turns_over_with_its_values():
 
 
 def by_distinct_values(samples, questions):
-    """Compute the same interval from the whole mid-distribution, by NumPy's interpolation."""
+    """Compute the same interval from the whole mid-distribution with NumPy's interpolation."""
     known = samples[~np.isnan(samples)]
     values, counts = np.unique(np.round(known, 12), return_counts=True)
     if len(known) < 0.99 * len(samples) or len(values) == 1 or abs(stats.skew(known)) > bootstrap.LARGEST_SKEWNESS:
@@ -191,7 +191,7 @@ def test_there_is_no_interval_where_many_resamples_are_undefined():
     assert percentile_interval(np.empty(0)) is None
 
 
-# Values made of several means
+# Values computed from several means
 
 
 def test_cora_is_combined_resample_by_resample():

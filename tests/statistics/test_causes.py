@@ -1,4 +1,4 @@
-"""Flips between two evaluations, split into causes: the model, the reading and the key, as the tests planted them."""
+"""Flips between two evaluations, attributed to the model, the reading or the right options, as planted."""
 
 import random
 from collections import Counter
@@ -37,7 +37,7 @@ BY_KEY = {"key": 1, "key to right": 1, "either alone": 0.5, "only together": 0.5
 
 
 class Planted:
-    """Kinds drawn at random, with the answers and keys that they make. options: by question."""
+    """Random kinds of flips, with the answers and right options that they cause. options: by question."""
 
     def __init__(self, count: int = COUNT) -> None:
         generator = random.Random(3)
@@ -55,14 +55,14 @@ class Planted:
         self.by_key = sum(counts[kind] * share for kind, share in BY_KEY.items())
 
     def answers(self, options):
-        """Return outputs that name these options, in the benchmark's own order."""
+        """Return outputs that state these options, in the benchmark's own order."""
         return [
             {"question_id": f"q{number}", "variant": 0, "order": [0, 1, 2, 3], "position": option}
             for number, option in enumerate(options)
         ]
 
     def texts(self):
-        """Return texts that rules with thoughts read as the first answer, and others as the second."""
+        """Return texts that rules read as the first answer with thoughts, and as the second without."""
         found = []
         for line, first, second in zip(self.answers(self.first), self.first, self.second, strict=True):
             text = f"<think>The answer is {'ABCD'[first]}. Or not.</think>\n\\boxed{{{'ABCD'[second]}}}"
@@ -72,7 +72,7 @@ class Planted:
 
 
 def plant_in(registry: Registry, count: int = COUNT) -> Planted:
-    """Import two versions of b with the planted keys."""
+    """Import two versions of b with the planted right options."""
     planted = Planted(count)
     version(registry, "1", lines_of(planted.keys[0]))
     version(registry, "2", lines_of(planted.keys[1]))

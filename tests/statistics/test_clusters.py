@@ -1,4 +1,4 @@
-"""Questions that belong together are drawn together. The full study is bench/bench_clusters.py."""
+"""Questions of a cluster, which are drawn together. The full study is bench/bench_clusters.py."""
 
 import numpy as np
 import pytest

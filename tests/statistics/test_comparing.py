@@ -100,7 +100,7 @@ def test_a_comparison_is_what_the_questions_say(registry):
 
 
 def accuracy_differs(first, second):
-    """Return the difference in accuracy, if questions have these values."""
+    """Return the difference in accuracy between questions with these values."""
     return metric_differences({"accuracy": np.array(first, float)}, {"accuracy": np.array(second, float)})["accuracy"]
 
 

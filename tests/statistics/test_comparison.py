@@ -1,4 +1,4 @@
-"""Tests and correlations agree with scipy, statsmodels and their definitions."""
+"""Tests and correlations, compared with scipy, statsmodels and their definitions."""
 
 import math
 from itertools import product
@@ -70,7 +70,7 @@ def test_mcnemar_refuses_models_of_different_questions():
 
 
 def all_signs(differences):
-    """Compute W and p by definition: every way to sign the ranks of the differences that are not zero."""
+    """Compute W and p by definition, from every way to sign the ranks of the differences that are not zero."""
     values = [value for value in differences if value]
     ranks = stats.rankdata(np.abs(values))
     positive = sum(rank for rank, value in zip(ranks, values, strict=True) if value > 0)

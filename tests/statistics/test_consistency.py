@@ -1,4 +1,4 @@
-"""How consistent answers are over wordings, by SCORE's definition and as its harness computes it."""
+"""The consistency of answers over wordings, by SCORE's definition and as its harness computes it."""
 
 import pytest
 
@@ -15,7 +15,7 @@ QUESTIONS = four_options(40)
 
 
 def record(registry, variants, answer):
-    """Store the evaluation of answer(number of the question, variant) under a set of variants."""
+    """Import the evaluation with the answers answer(number of the question, variant) under a set of variants."""
     lines = [
         {"question_id": question["id"], "variant": variant.ordinal, "order": list(variant.order)} | given
         for number, question in enumerate(QUESTIONS)

@@ -1,4 +1,4 @@
-"""CoRA over resampled variants, as Cavalin et al. do it for their Table 6."""
+"""CoRA over resampled variants, computed like Table 6 of Cavalin et al."""
 
 import math
 from itertools import product
@@ -11,7 +11,7 @@ from registry.statistics.bootstrap import cora_over_variants, cora_over_variants
 from tests.spec.published import group_by, print_value, rows
 
 MEDQA_QUESTIONS = 1273
-"""The test questions of MedQA."""
+"""Number of test questions of MedQA."""
 
 
 def some_hits(questions, M, rate, seed=0):

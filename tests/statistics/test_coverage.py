@@ -1,7 +1,7 @@
-"""The 95 % intervals contain the truth in about 95 % of simulated evaluations.
+"""The coverage of 95 % intervals, which contain the truth in about 95 % of simulated evaluations.
 
-Few simulations, so wide limits: a standard error is 1.5 points. The full study is
-`python -m bench.bench_coverage`; its figures are in docs/evidence/statistics.md.
+The limits are wide, since the simulations are few: a standard error is 1.5 points. The full study is `python -m
+bench.bench_coverage`; its figures are in docs/evidence/statistics.md.
 """
 
 import numpy as np

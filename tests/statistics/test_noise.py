@@ -1,4 +1,4 @@
-"""Repeat noise apart from order effects."""
+"""Repeat noise, separated from order effects."""
 
 from itertools import combinations, cycle, islice
 
@@ -43,7 +43,7 @@ def test_without_pairs_everything_is_undefined():
 
 
 def slow_shares(predictions):
-    """Count (disagreeing, pairs) of equal orders, and of different ones, pair by pair."""
+    """Count (disagreeing, pairs) of equal orders and of different orders, pair by pair."""
     counts = {True: [0, 0], False: [0, 0]}
     for (one_order, one), (other_order, other) in combinations(predictions, 2):
         count = counts[one_order == other_order]

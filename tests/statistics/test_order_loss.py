@@ -1,4 +1,4 @@
-"""The statement of an order loss: limits, upper bounds, and how often they contain the true loss."""
+"""Statements of order losses: limits, upper bounds, and how often they contain the true loss."""
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_where_all_answers_disagree_the_bound_is_the_largest_loss():
 @pytest.mark.parametrize(
     ("world", "n", "m", "k"),
     [
-        # The cells in which resampling alone missed most often.
+        # The cases in which resampling alone failed most often.
         (World(0.97), 400, 4, 2),
         (World(0.99), 1000, 12, 2),
         (World(0.97, "half", 0.02), 50, 24, 2),

@@ -1,4 +1,4 @@
-"""When two models differ significantly: one rule for comparisons, tiers and ranks."""
+"""Significant differences of two models, by one rule for comparisons, tiers and ranks."""
 
 from dataclasses import asdict
 
@@ -155,7 +155,7 @@ def test_deviates_of_both_halves_of_a_table_are_the_same():
 
 
 def by_definition(tasks, weights, one, other):
-    """Return the difference, error and degrees of freedom of two models, one question after the other."""
+    """Return the difference, error and degrees of freedom of two models, computed question by question."""
     differences = [[row[one] - row[other] for row in task if not np.isnan(row[[one, other]]).any()] for task in tasks]
     apart = [of for task in differences for of in task]
     typical = sum(of**4 for of in apart) / sum(of**2 for of in apart)

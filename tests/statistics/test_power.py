@@ -1,4 +1,4 @@
-"""Power: the questions or samples that a difference needs.
+"""Power: the number of questions or samples that a difference requires.
 
 The full comparison with simulations is bench/bench_power.py.
 """
@@ -79,7 +79,7 @@ def test_what_cannot_be_planned_is_refused_with_the_remedy(ask, message):
 
 
 def test_a_power_is_a_number_however_large_the_effect() -> None:
-    """Check a large effect: from 36 standard errors on, SciPy's noncentral distribution is NaN, which broke audits."""
+    """Check large effects, since SciPy's noncentral distribution is NaN from 36 standard errors on."""
     found = [
         power_of(effect / questions**0.5, 1.0, questions) for questions in (30, 1273, 12032) for effect in range(1, 60)
     ]

@@ -31,7 +31,7 @@ def test_a_rank_is_one_plus_the_number_of_better_models(values, better, expected
 
 
 def expect_intervals(samples, better):
-    """Compute intervals from `ranks` of each resample and the definition of a percentile."""
+    """Compute intervals from the `ranks` of each resample and the definition of a percentile."""
     found = [
         ranks([None if np.isnan(value) else value for value in row], better) for row in np.asarray(samples, dtype=float)
     ]

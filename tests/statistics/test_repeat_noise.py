@@ -21,7 +21,7 @@ ORDERS = [[(place + variant) % 4 for place in range(4)] for variant in range(4)]
 
 
 def outputs(registry, answer, *, orders=ORDERS, kind="imported", protocol="symbols", questions=QUESTIONS):
-    """Import the evaluation of answer(number of the question, variant, order) over `orders`, one variant each."""
+    """Import the answers answer(number of the question, variant, order) over `orders`, one variant each."""
     lines = [
         {"question_id": question["id"], "variant": variant, "order": order, "option": answer(number, variant, order)}
         for number, question in enumerate(questions)

@@ -1,6 +1,6 @@
-"""Intervals of samples of a benchmark's questions: they are for the value of all of them.
+"""Intervals from samples of a benchmark's questions, which are for the value over all questions.
 
-The simulation of the documentation is `python -m bench.bench_sample`.
+The simulation in the documentation is `python -m bench.bench_sample`.
 """
 
 import numpy as np

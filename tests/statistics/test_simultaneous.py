@@ -19,13 +19,16 @@ NAN = np.nan
 
 
 def draw_around(values, spread, resamples=RANK_RESAMPLES, seed=0):
-    """Draw samples around values; spread: of each model, or (models, models) covariances."""
+    """Draw samples around values.
+
+    spread: of each model, or covariances of shape (models, models).
+    """
     generator = np.random.default_rng(seed)
     return np.asarray(values) + generator.normal(0, 1, (resamples, len(values))) * spread
 
 
 def expect(values, samples):
-    """Return the pairs (winner, loser), one step after the other, as Mogstad et al. define it; higher is better."""
+    """Return the pairs (winner, loser), step by step as defined by Mogstad et al.; higher is better."""
     centred = samples - samples.mean(axis=0)
     models = range(len(values))
     spread = {(j, k): (centred[:, j] - centred[:, k]).std() for j in models for k in models if j != k}

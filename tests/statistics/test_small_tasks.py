@@ -1,4 +1,4 @@
-"""Boards with one small task among large ones: rank intervals, intervals of means, and the task that is named."""
+"""Boards with a small task among large ones: rank intervals, intervals of means, and the task that is reported."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Accuracies of orders and of key positions, net of the sampling of questions."""
+"""The spread of accuracies over orders and positions, without the part that is due to sampling questions."""
 
 from itertools import combinations
 
@@ -17,7 +17,7 @@ __all__ = ["registries", "registry"]
 
 
 def shift_by_pairs_of_questions(hits):
-    """Return the shift from pairs of distinct questions: pairing a question with itself adds the noise of sampling."""
+    """Return the shift from pairs of distinct questions; pairing a question with itself would add sampling noise."""
     questions, orders = hits.shape
     found = []
     for one, other in combinations(range(orders), 2):
@@ -61,7 +61,10 @@ def test_few_questions_have_a_value_and_no_interval():
 
 
 def draws(generator, rights, questions, *, one_position):
-    """Draw hits and counts of an evaluation. one_position: each question has its right option at one place."""
+    """Draw hits and counts of an evaluation.
+
+    one_position: whether each question has its right option at one position.
+    """
     groups = len(rights)
     difficulty = generator.normal(0, 0.1, (questions, 1))
     hits = (generator.random((questions, groups)) < np.clip(np.array(rights) + difficulty, 0, 1)).astype(float)

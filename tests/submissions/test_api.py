@@ -1,4 +1,4 @@
-"""The command line's actions, over the API with a token."""
+"""The actions of the command line over the API with a token."""
 
 import io
 import json
@@ -74,7 +74,7 @@ def remote(lite: Engine, address: str) -> Callable[[str], Client]:
 
 
 def ready(engine: Engine) -> None:
-    """Give every revision its digests, as a worker does."""
+    """Store the digests of every revision, as a worker does."""
     with write_session(engine) as session:
         for revision in session.scalars(select(ModelRevision).filter_by(state="registered")):
             FILES.record(revision)

@@ -1,4 +1,4 @@
-"""`shuffleboard submissions` and `benchmarks visibility`, and their page."""
+"""The commands `shuffleboard submissions` and `benchmarks visibility`, and the page about them."""
 
 import json
 from collections.abc import Callable

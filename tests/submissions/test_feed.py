@@ -1,4 +1,4 @@
-"""The feed: the events that each may see, as Atom."""
+"""The Atom feed, with the events that each reader may see."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -132,7 +132,7 @@ def test_it_is_atom(app: Flask, done: int, headers: Headers) -> None:
         path = address.removeprefix("https://board.example.org")
         assert client.get(path, headers=headers("maintainer")).status_code == 200
     assert len(ids) == 8
-    # The same at the next reading: readers know entries by their ids.
+    # Entries are the same at the next reading, since readers know them by their ids.
     assert client.get("/feed.atom", headers=headers("maintainer")).data == answer.data
     unchanged = headers("maintainer") | {"If-None-Match": answer.headers["ETag"]}
     assert client.get("/feed.atom", headers=unchanged).status_code == 304

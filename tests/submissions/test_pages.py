@@ -1,4 +1,4 @@
-"""The pages of submissions, as a browser meets them."""
+"""The pages of submissions, used like a browser does."""
 
 import re
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Browser = Callable[[str], FlaskClient]
 
 
 def post(client: FlaskClient, where: str, page: str, **form: str) -> str:
-    """Send a form of a page, and return the page after it."""
+    """Send a form on a page, and return the page after it."""
     answer = client.post(where, data={"csrf_token": csrf_of(client, page), **form})
     assert answer.status_code == 303, answer.text
     return answer.headers["Location"]

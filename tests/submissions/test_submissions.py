@@ -1,4 +1,4 @@
-"""Submission, decision, progress: the registry's side of submissions."""
+"""Submissions in the registry: from submission through decision to progress."""
 
 import threading
 from collections.abc import Callable
@@ -158,7 +158,7 @@ def test_from_the_submission_to_the_last_seal(
     number = ask(engine, settings)
     with write_session(engine) as session:
         approved = approve(session, viewer(engine, "maintainer"), number, settings, reason="welcome")
-        # Nobody has hashed the files, so that nothing can be queued yet.
+        # Nobody has hashed the files, so nothing can be queued yet.
         assert (approved.state, approved.finished_at) == ("approved", None)
         assert approved.model_revision_id is not None
         assert approved.estimate["prompts"] == 6 * 4 + 6

@@ -1,4 +1,4 @@
-"""Every command's help ends with an example that can be typed, and the shell completes it."""
+"""Every command's help, which ends with a valid example, and the shell's completion."""
 
 import re
 import shlex
@@ -45,7 +45,7 @@ def test_no_summary_is_cut_off_at_80_columns(name: str, monkeypatch: pytest.Monk
 def test_no_line_of_a_help_is_longer_than_80_columns(name: str) -> None:
     with click.Context(COMMANDS[name], info_name=name, terminal_width=80) as context:
         shown = COMMANDS[name].get_help(context)
-    # Commands, and the values of one option, are unbroken so that they can be copied.
+    # Commands and the values of an option are not wrapped, so that they can be copied.
     assert not [line for line in shown.splitlines() if len(line) > 80 and not re.match(r" +(shuffleboard|-)", line)]
 
 
@@ -111,7 +111,7 @@ metrics --per-question --without-flagged --json | provenance --json | verify --r
 suites list | suites show | suites import | suites fetch | boards list | boards show | publish --to
 leaderboard --board --benchmark --variants --json --csv | export --format --out | apply --dry-run | assess
 protocols read --json | audit --json --html --fail-on | worker | serve | demo --recorded --exit"""
-"""Programs of others call these, with these options: they keep working wherever help shows them."""
+"""Commands and options on which other programs depend, wherever help shows them."""
 
 
 @pytest.mark.parametrize("line", PROMISED.replace("\n", " | ").split(" | "))

@@ -1,4 +1,4 @@
-"""Progress on a stderr that is no terminal: lines of text, and few of them."""
+"""Progress on a stderr that is not a terminal: a few lines of text."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commands that messages propose: each is written by `propose`, is taken as it is written, and runs."""
+"""Commands that messages propose, which `propose` writes, and which are valid and run."""
 
 import ast
 import re
@@ -17,13 +17,13 @@ from tests.terminal.test_wrong_commands import WRONG
 
 FOLDERS = ("registry", "shuffleboard", "web", "workers")
 NAMED_ALONE = {"db move", "budgets set", "db roles", "demo", "serve", "worker"}
-"""Commands that messages name without all their words, besides groups."""
+"""Commands that messages may name without their arguments, besides groups."""
 FILLED = {"KIND": "gguf", "YYYY-MM-DD": "2026-01-01", "URL": "sqlite:///x.db", "visibility": "public", "shell": "bash"}
 FILLED |= {"EVALUATION_ID": "1", "SECOND": "2", "FORMAT": "csv"}
 FILLED |= {"','.join(lacking)": "cpu"}
-"""Placeholders whose values are not free, by their text."""
+"""Values for placeholders that do not permit every value, by the placeholder's text."""
 NUMBERS = ("listed", "archived", "selection.archived")
-"""Lists of evaluations' numbers."""
+"""Expressions for lists of evaluations' numbers."""
 LASTING = ("worker", "serve", "demo", "db", "chain key")
 """Commands that run until they are stopped, or change more than a test may."""
 
@@ -43,7 +43,7 @@ def proposals() -> Iterator[tuple[str, ast.Call]]:
 
 
 def written(node: ast.expr) -> str:
-    """Return a word as a user would type it in the place of an expression."""
+    """Return a word that a user would type for an expression."""
     text = str(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)
     if text in FILLED:
         return FILLED[text]
@@ -51,12 +51,12 @@ def written(node: ast.expr) -> str:
 
 
 def is_list_of_options(node: ast.expr) -> bool:
-    """Return whether an expression stands for several words that are not all numbers of evaluations."""
+    """Return whether an expression represents several words that are not all numbers of evaluations."""
     return isinstance(node, ast.Starred) and ast.unparse(node.value) not in NUMBERS
 
 
 def words(call: ast.Call) -> list[str] | None:
-    """Return the words of a proposal; None if its command is not known before it runs."""
+    """Return the words of a proposal, or None if its command is not known before it runs."""
     command, *rest = call.args
     if not isinstance(command, ast.Constant):
         return None
@@ -67,7 +67,7 @@ def words(call: ast.Call) -> list[str] | None:
 
 
 def refused(typed: list[str]) -> str:
-    """Return why the command line does not take some words; nothing if it does."""
+    """Return the reason why the command line refuses some words; empty if it accepts them."""
     try:
         command, context, rest = cli, click.Context(cli), typed
         while isinstance(command, click.Group) and not (rest and rest[0].startswith("--")):
@@ -98,7 +98,7 @@ def test_a_proposal_of_the_code_is_taken_by_the_command_line(call: ast.Call) -> 
 
 
 def bare(typed: list[str]) -> bool:
-    """Return whether a message names a command without words, and that command is one."""
+    """Return whether the words are only the name of an existing command."""
     command: click.Command = cli
     for word in typed:
         assert isinstance(command, click.Group)
@@ -110,7 +110,7 @@ def bare(typed: list[str]) -> bool:
 
 
 def test_no_message_writes_a_command_by_itself() -> None:
-    """Documentation, which is checked with the pages, and marks that are no commands are left out."""
+    """Check all code except documentation, which is checked with the pages, and marks that are no commands."""
     names = "|".join(cli.list_commands(click.Context(cli)))
     found = []
     for path, tree in modules():

@@ -1,4 +1,4 @@
-"""Tables fit the terminal without losing a number, and are plain and complete in a pipe."""
+"""Tables, which fit the terminal without losing a number, and are plain and complete in a pipe."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Messages for somebody who waits for an evaluation: progress, differences, stored results, and the next command."""
+"""Messages for users who wait for an evaluation: progress, differences, stored results, and the next command."""
 
 import io
 import re
@@ -45,7 +45,7 @@ def test_runs_that_differ_in_one_thing_are_told_apart_by_it(queued: Registry) ->
 
 
 def bar_of(what: str, done: int, total: int, note: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the last line that a terminal of 80 columns shows; every line fits."""
+    """Return the last line on a terminal of 80 columns, after checking that every line fits."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

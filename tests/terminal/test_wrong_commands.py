@@ -1,4 +1,4 @@
-"""Wrong commands: the message names the thing, the value and the remedy, and the status is 1 or 2."""
+"""Wrong commands, which exit with status 1 or 2 and name the object, the value and the remedy."""
 
 import os
 import re
@@ -214,7 +214,7 @@ READ = [
     "suites import {}",
     "verify --public {} .",
 ]
-"""Every command that reads a file, with names whose ends choose the reader."""
+"""Every command that reads a file, with file names whose endings choose the reader."""
 
 
 @pytest.mark.parametrize("typed", READ)

@@ -1,4 +1,7 @@
-"""Benchmark files: reading, storage and refusals. Users' view of refusals: tests/integration/test_bad_input.py."""
+"""Benchmark files: reading, storage and refusals.
+
+For users' view of refusals, see tests/integration/test_bad_input.py.
+"""
 
 import gzip
 import json
@@ -195,7 +198,7 @@ def test_parquet_and_json_lines_hold_the_same_content(tmp_path: Path) -> None:
 
 def test_a_csv_row_longer_than_the_heading_is_refused_rather_than_shifted(tmp_path: Path) -> None:
     path = tmp_path / "bench.csv"
-    # pandas would take the first cell for an index and read each column from its neighbour.
+    # pandas would use the first cell as an index and read each column from its neighbour.
     options = '"[""a"", ""b""]"'
     path.write_text(f"id,subject,question,options,answer\nq1,s,why,{options},0,{options}\nq2,s,why,{options},1,x\n")
     with pytest.raises(IngestError, match=r"bench\.csv"):

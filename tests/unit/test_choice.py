@@ -1,4 +1,4 @@
-"""The choice of a model's engine from its files alone, and why no faster one serves it."""
+"""The choice of a model's engine from its files, and the reason why no faster engine is possible."""
 
 import json
 import sys

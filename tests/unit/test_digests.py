@@ -1,4 +1,4 @@
-"""One text, and so one digest, for one document; and the bytes that a seal is taken over."""
+"""Canonical texts of documents, each with one digest, and the bytes that a seal covers."""
 
 import hashlib
 import itertools
@@ -112,7 +112,7 @@ values = st.recursive(
 
 
 def plain(value: Any) -> str:
-    """Return a text that distinguishes values and their types, but not −0 and 0."""
+    """Return a text that differs for different values and types, except −0 and 0."""
     if isinstance(value, list):
         return f"[{','.join(map(plain, value))}]"
     if isinstance(value, float):

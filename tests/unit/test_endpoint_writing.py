@@ -1,4 +1,4 @@
-"""Servers' texts: thoughts in a field, in the text and in channels, whole and streamed, are the same to a protocol."""
+"""Texts of servers with thoughts in a field, in the text or in channels, whole or streamed, and their readings."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -55,7 +55,10 @@ Script = Callable[[Asked], Answer]
 
 
 def serving(write: Script, owner: str = "someone", beside: Mapping[str, Any] | None = None) -> Script:
-    """Return a script of a server. `beside`: answers outside the OpenAI protocol, by path."""
+    """Return a script for a server.
+
+    beside: answers outside the OpenAI protocol, by path.
+    """
 
     def answer(asked: Asked) -> Answer:
         if asked.path == "/v1/models":

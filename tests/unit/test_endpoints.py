@@ -378,7 +378,7 @@ def test_the_highest_known_label_is_the_answer(logprobs: list[float | None], exp
 
 
 class Waits(threading.Event):
-    """Does not wait, and remembers for how long it should have; `stop_after` waits it is set."""
+    """An event that records the waits that are requested, and that is set after `stop_after` of them."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         super().__init__()
@@ -396,7 +396,7 @@ def client(server: ScriptedServer, key_env: str | None = None, **settings: Any) 
 
 
 def ask(server: ScriptedServer, waits: Waits | None = None, key_env: str | None = None, **settings: Any) -> Any:
-    """Return the document that answers one request."""
+    """Send one request and return the document of the answer."""
     one = client(server, key_env, **settings)
     try:
         return one.post(f"{server.url}/completions", {"prompt": "?"}, stop=waits or Waits()).document
@@ -626,7 +626,7 @@ def prompts(count: int) -> list[Prompt]:
 
 
 def letters(asked: Asked) -> Answer:
-    """Return log-probabilities that identify the prompt: −n − 1 for " A", and " B" below it."""
+    """Return log-probabilities that identify the prompt: −n − 1 for " A", and less for " B"."""
     number = int(asked.document["prompt"].split()[1]) if asked.document["prompt"].startswith("Question") else 0
     document = legacy((" A", -number - 1.0), (" B", -number - 2.0))
     usage = {"prompt_tokens": 10, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}
@@ -754,7 +754,7 @@ def test_scoring_stops_when_it_is_asked_to(opened: Callable[..., EndpointEngine]
 
 
 def echoing(asked: Asked) -> Answer:
-    """Repeat the prompt by words: a word's log-probability is minus its length."""
+    """Return the prompt in words, where a word's log-probability is minus its length."""
     text: str = asked.document["prompt"]
     words = [text.split()[0], *(" " + word for word in text.split()[1:])]
     return Answer(echo(words, [None, *(-float(len(word)) for word in words[1:])]))

@@ -1,4 +1,4 @@
-"""Answers read out of outputs: worked by hand, and equal to the printed regular expressions on random texts."""
+"""Answers extracted from outputs: examples by hand, and random texts compared with the printed regular expressions."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ LABELS = ("A", "B", "C", "D")
 
 
 def taking(definition: dict[str, Any], match: str, *rules: str) -> dict[str, Any]:
-    """Return the protocol with another match, and only some of its rules."""
+    """Return the protocol with another choice of match, and with only some of its rules."""
     return definition | {"extraction": {"match": match, "rules": list(rules) or definition["extraction"]["rules"]}}
 
 
@@ -53,7 +53,7 @@ def find(
         ("It falls", ("last-sentence", "It falls")),
         ("It falls.\n\n", ("last-sentence", "It falls.")),
         ("It is 3.5", ("last-sentence", "5")),
-        # A lead-in that nothing follows is none.
+        # A lead-in without anything after it is none.
         ("a cloud. The answer is ", ("option", "a cloud")),
         ("a cloud. Answer: \n", ("option", "a cloud")),
         ("...", None),
@@ -91,7 +91,7 @@ def test_the_first_option_is_the_one_that_starts_earliest_then_the_longest() -> 
         ("The answer is D", ("answer-is", "D"), ("answer-is", "D")),
         ("The answer is E. Answer: B", ("answer-colon", "B"), ("answer-colon", "B")),  # E is not shown
         ("Answer: B\nAnswer:\n C", ("answer-colon", "C"), ("answer-colon", "B")),
-        # As printed: of each line the last one counts.
+        # As printed, the last match of each line counts.
         ("Answer: B, Answer: C\nAnswer: D", ("answer-colon", "D"), ("answer-colon", "C")),
         ("B or C?", ("letter", "C"), ("letter", "B")),
         ("(A)", ("letter", "A"), ("letter", "A")),
@@ -271,7 +271,7 @@ def test_time_grows_with_the_length_only(output: str) -> None:
 
 @pytest.fixture(scope="module")
 def generations() -> list[dict[str, Any]]:
-    """Return answers of seven models to questions of MMLU-Pro, with the letters that its authors recorded."""
+    """Return seven models' answers to questions of MMLU-Pro, with the letters that its authors recorded."""
     with gzip.open(DATA / "mmlu_pro_raw.jsonl.gz", "rt", encoding="utf-8") as stream:
         return [json.loads(line) for line in stream]
 

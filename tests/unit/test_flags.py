@@ -1,4 +1,4 @@
-"""Options that permuting breaks or bends."""
+"""Options that lose or change their meaning when they are permuted."""
 
 import pytest
 

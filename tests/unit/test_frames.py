@@ -1,4 +1,4 @@
-"""Metrics as a data frame, and the message if pandas is not there."""
+"""Metrics as a data frame, and the message if pandas is missing."""
 
 import sys
 

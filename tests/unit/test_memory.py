@@ -1,4 +1,4 @@
-"""Batches are halved when memory runs out, and the size that fitted is remembered."""
+"""Batches, which are halved when memory runs out, and the size that fitted, which is remembered."""
 
 import weakref
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class OutOfMemoryError(RuntimeError):
 
 
 class Scorer:
-    """Runs out of memory above `room` tokens."""
+    """An engine that runs out of memory above `room` tokens."""
 
     def __init__(self, room: int, error: Callable[[], Exception] = MemoryError) -> None:
         self.loaded_model_revision_id: int | None = MODEL
@@ -122,14 +122,14 @@ def test_an_error_of_the_device_is_told_from_others(error: Exception, of_device:
 
 
 def test_a_model_is_given_back_before_the_next_one_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the next one's budget is the memory that the first one leaves."""
+    """Check this, since otherwise the next model's budget is the memory that the first one leaves."""
 
     class Model:
         def __init__(self) -> None:
             self.itself = self  # only collecting garbage finds it
 
         def close(self) -> None:
-            """Do nothing: nothing is open."""
+            """Do nothing, since nothing is open."""
 
     scorer = TransformersScorer(tmp_path)
     made: list[weakref.ref[Model]] = []

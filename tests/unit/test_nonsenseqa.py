@@ -1,4 +1,4 @@
-"""NonsenseQA: as many words as it should have, even answers, and the same questions everywhere."""
+"""NonsenseQA: the number of words, the distribution of right options, and the same questions on every machine."""
 
 from collections import Counter
 

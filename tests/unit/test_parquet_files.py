@@ -1,4 +1,4 @@
-"""Every form of Parquet file is read as by Arrow; too large files: tests/integration/test_bombs.py."""
+"""Every form of Parquet file, read as Arrow reads it; tests/integration/test_bombs.py has too large files."""
 
 from itertools import product
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The exact text of every preset: alone, with examples, with a passage, without the question, and under other labels."""
+"""The exact text of every preset: alone, with examples, a passage or other labels, and without the question."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def prompt(
 
 
 def prompt_under(name: str, variants: str, ordinal: int, shots: int = 0, question: QuestionText = QUESTION) -> Prompt:
-    """Return the prompt under one variant of a kind."""
+    """Return the prompt of a variant of a kind."""
     definition = parse_variants(variants)
     shape = QuestionShape(question.external_id, len(question.options), question.answer)
     (shown,) = [variant for variant in definition.variants(shape) if variant.ordinal == ordinal]
@@ -71,7 +71,7 @@ ALONE = {
 
 
 TEXT_PRESETS = tuple(name for name, preset in PRESETS.items() if not preset["chat_template"])
-"""Presets whose prompt is a text; the prompts of the others are conversations."""
+"""Presets whose prompt is a text; the others' prompts are conversations."""
 
 
 @pytest.mark.parametrize("name", TEXT_PRESETS)

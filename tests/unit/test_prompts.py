@@ -1,4 +1,4 @@
-"""The exact text that a model is shown."""
+"""The exact text of prompts."""
 
 import hashlib
 
@@ -90,7 +90,7 @@ POOL = [example("p1", "physics"), example("c1", "chemistry"), example("p2", "phy
         ("physics", 0, []),
         ("physics", 1, ["p1"]),
         ("physics", 2, ["p1", "p2"]),
-        # Too few of the subject: the whole pool in file order.
+        # The subject has too few examples, so the whole pool is used in file order.
         ("physics", 3, ["p1", "c1", "p2"]),
         ("chemistry", 2, ["p1", "c1"]),
         ("history", 1, ["p1"]),

@@ -1,4 +1,4 @@
-"""Two protocols compared, and the printed results of Nowak et al. recomputed from their own tables."""
+"""Comparisons of two protocols, and the printed results of Nowak et al., computed from their own tables."""
 
 from fractions import Fraction
 from functools import cache
@@ -15,7 +15,7 @@ def pair(model: str, benchmark: str, first: dict[str, float | None], second: dic
 
 
 def variances(*table: tuple[str, str, float | None, float | None]) -> dict[str, Any]:
-    """Return the comparison of variances: (model, benchmark, under the first, under the second)."""
+    """Return the comparison of variances from (model, benchmark, variance under the first, under the second)."""
     return compare(
         [
             pair(model, benchmark, {"accuracy_variance": first}, {"accuracy_variance": second})

@@ -1,4 +1,4 @@
-"""Presets are unchanged, and a custom protocol is a checked file."""
+"""Presets, which must not change, and custom protocols, whose files are checked."""
 
 import json
 from collections.abc import Mapping

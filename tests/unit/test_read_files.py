@@ -1,4 +1,4 @@
-"""`protocols read`: outputs in a file, read before any model runs."""
+"""The command `protocols read`, which reads outputs in a file before any model runs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Weights are read in full once, and again only when they changed."""
+"""Weights, which are read in full once, and again only if they have changed."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from registry.files.remembered import remember_sha256
 
 @pytest.fixture
 def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Return the files that were read in full. Files of this test count as settled at once."""
+    """Return the list of files that are read in full; new files count as settled at once."""
     monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(remembered, "SETTLED_SECONDS", -1.0)
     read: list[Path] = []

@@ -1,4 +1,4 @@
-"""`shuffleboard ranks`: readable tables of scores, and refused ones."""
+"""Tables of scores for `shuffleboard ranks`: valid ones and refused ones."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Settings, the command line's texts, and the shapes of small things."""
+"""Settings, the command line's texts, and the forms of small values."""
 
 from pathlib import Path
 from typing import Any

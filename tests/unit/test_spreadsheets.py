@@ -1,4 +1,4 @@
-"""Tables that people hand in: text with any separator, and Excel workbooks."""
+"""Tables from users: text with any separator, and Excel workbooks."""
 
 import csv
 import json

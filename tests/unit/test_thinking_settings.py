@@ -1,4 +1,4 @@
-"""The settings of thoughts that a model can honour, and the messages about the others."""
+"""The settings of thoughts that a model supports, and the messages about others."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Variants: orders worked out by hand, and spellings that are refused."""
+"""Variants: orders that are computed by hand, and names that are refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files of weights that are not whole are refused when a model is registered."""
+"""Incomplete weight files, which are refused when a model is registered."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Wordings: the texts that they change, and never change; repeats share the number of their prompt."""
+"""Wordings: the texts that they change and those that they never change, and the numbers of repeats."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A model that samples its answers, with and without an order effect: how often the order is blamed."""
+"""Models that sample their answers, and how often texts attribute a loss to the order."""
 
 import json
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def test_a_planted_order_effect_is_found_and_chance_is_not() -> None:
 def test_what_is_simulated_is_what_the_registry_knows(
     even: bool, lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The same answers, imported and sealed, have the same numbers, intervals and noise."""
+    """Check that the same answers, imported and sealed, have the same numbers, intervals and noise."""
     generator = np.random.default_rng(4)
     (chosen,) = answers(generator, Model(0.7, 0.03, even).probabilities(generator, 1, 100, 4), 2)
     registry = Registry(lasting_sqlite(), tmp_path_factory.mktemp("simulated"))

@@ -1,4 +1,4 @@
-"""Sentences of pages and terminal about answers that were once described wrongly."""
+"""Sentences on pages and in the terminal about answers that were described wrongly in the past."""
 
 import json
 import random
@@ -41,7 +41,7 @@ def line(question: dict[str, Any], variant: int, order: Sequence[int], option: i
 
 
 def often_right(seed: str, share: float) -> Callable[[dict[str, Any]], int]:
-    """Return a model that is right with this probability, by a new draw each time."""
+    """Return a model that is right with this probability, drawn anew each time."""
     draw = random.Random(seed)
 
     def option(question: dict[str, Any]) -> int:

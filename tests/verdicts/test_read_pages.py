@@ -1,4 +1,4 @@
-"""Random evaluations and boards, imported: every number is read out of their pages, and compared with the answers."""
+"""Random evaluations and boards, whose pages are read and whose every number is compared with the answers."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -43,7 +43,7 @@ def fits(raw: Raw) -> bool:
 
 
 def draw(seed: int) -> Iterator[Raw]:
-    """Yield models of a board without end: all asked in the same way, each of its own ability."""
+    """Yield models for a board, without end: all answer the same prompts, each with a different ability."""
     alike = next(number for number in range(1000 * seed, 1000 * seed + 1000) if fits(make(number, alike=number)))
     samples = make(alike, alike=alike).samples
     number = 10_000 * alike
@@ -56,7 +56,7 @@ def draw(seed: int) -> Iterator[Raw]:
 
 
 def record(raw: Raw) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file of these answers. Option 0 is the key's."""
+    """Yield the lines of a file with these answers, where option 0 is right."""
     orders = list(islice(permutations(range(raw.options)), 24))
     for number, answers in enumerate(raw.asked):
         for variant, (level, option) in enumerate(answers):
@@ -149,7 +149,7 @@ def check_metrics(raw: Raw, metrics: dict[str, float | None]) -> None:
 
 
 def write(document: dict[str, Any], raw: Raw) -> Iterator[str]:
-    """Yield the numbers of an evaluation as texts write them: the registry's, and those of the answers' states."""
+    """Yield the numbers of an evaluation as texts write them: the registry's, and the numbers of answers by state."""
     yield share(document["chance"])
     yield share(float(missing_of(raw)))
     answered = [answers[0][1] == 0 for answers in raw.asked if answers[0][1] is not None]
@@ -198,7 +198,7 @@ def check_read(page: Tag, allowed: set[str]) -> None:
 
 
 def read_cell(cell: Tag) -> list[str]:
-    """Return the text of a table's cell, and those of its notes."""
+    """Return the text of a table's cell, and the texts of its notes."""
     return [" ".join(part.split()) for part in cell.get_text("\n").replace("\u202f", " ").split("\n") if part.strip()]
 
 
@@ -280,7 +280,7 @@ def check_thresholds(page: Tag, raw: Raw) -> set[str]:
 
 
 def plain(text: str) -> str:
-    """Return a text with plain blanks."""
+    """Return a text with ordinary spaces."""
     return text.replace("\u202f", " ")
 
 

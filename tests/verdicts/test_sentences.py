@@ -1,4 +1,4 @@
-"""No sentence about evaluations made at random is false, or names a number that their answers do not have."""
+"""Sentences about random evaluations, which must be true and name only numbers that the answers have."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -21,9 +21,9 @@ QUICK = 60
 MANY = 5_000
 AT_ONCE = 250
 TOGETHER = 5
-"""Size of a board with one checked evaluation, and up to so many others under the same conditions."""
+"""Size of a board with a checked evaluation, and largest number of others under the same conditions."""
 NUMBER = re.compile(r"−?\d[\d,]*\.\d(?:\u202f%| points?)|\(−?\d[^)]* to [^)]*\)")
-"""A share, a difference or an interval."""
+"""Pattern of a share, a difference or an interval."""
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def accuracy_of(raw: Raw) -> float:
 
 
 def twice(raw: Raw) -> tuple[float, float]:
-    """Return S₂ and D₂, from every pair of answers. A model that does not sample repeats its one answer."""
+    """Return S₂ and D₂ from every pair of answers; a model that does not sample repeats its only answer."""
     same, across = [], []
     for index in range(len(raw.asked)):
         by_prompt: dict[int, list[bool]] = {}
@@ -86,7 +86,7 @@ def twice(raw: Raw) -> tuple[float, float]:
 
 
 def right_twice_across(raw: Raw) -> float:
-    """Return D₂ of all questions with two prompts, repeated or not: it is what sentences state."""
+    """Return D₂ over all questions with two prompts, repeated or not, which sentences state."""
     found = []
     for index in range(len(raw.asked)):
         by_prompt: dict[int, list[bool]] = {}
@@ -132,7 +132,7 @@ def numbers(raw: Raw, facts: Facts) -> Iterator[str]:
 
 
 def tail(hits: int, n: int, chance: Fraction) -> float:
-    """Return the probability of at least so many of n."""
+    """Return the probability of at least this number of hits in n."""
     return float(sum((comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in range(hits, n + 1)), Fraction(0)))
 
 
@@ -183,7 +183,7 @@ def _costs_little(_: Raw, facts: Facts, said: Said) -> bool:
 
 
 def separate(raw: Raw) -> bool:
-    """Return whether chance is separated from the order: prompts were repeated, or nothing is drawn."""
+    """Return whether chance is separated from the order, because prompts were repeated or nothing is drawn."""
     return raw.repeated or raw.samples is False
 
 

@@ -1,4 +1,4 @@
-"""The one drawing, of facts made for the purpose."""
+"""The drawing of a span of accuracies, from made-up facts."""
 
 from dataclasses import replace
 
@@ -30,13 +30,13 @@ REPEATED = LOSES | SCALE | {"right_twice_same_order": 0.5, "chance_loss": 0.1, "
 @pytest.mark.parametrize(
     ("given", "drawn"),
     [
-        # Nothing is lost to chance: the dot is at two right answers in one order.
+        # Nothing is lost to chance: the dot is at the share of questions with two right answers in one order.
         (facts(**STEADY), (0.45, 0.6, 0.6)),
         # With repeats: 5 points lost to the order, then 10 to chance.
         (facts(samples=True, **REPEATED), (0.45, 0.5, 0.6)),
         # Other orders ran once: the dot is over all of them.
         (facts(samples=True, **(REPEATED | {"average_accuracy": 0.55})), (0.45, 0.5, 0.55)),
-        # A loss below 0 is chance alone.
+        # A loss below 0 is due to chance only.
         (facts(samples=True, **(REPEATED | {"order_loss": -0.01})), (0.45, 0.45, 0.6)),
         # Answers that are sampled, or may be, do not separate chance from order without repeats.
         (facts(samples=True, **LOSES, **SCALE), (0.45, None, 0.6)),

@@ -1,4 +1,4 @@
-"""Each sentence of the table has facts that require it, and near facts that exclude it."""
+"""The table of sentences, each with facts that require it and similar facts that exclude it."""
 
 import re
 from collections.abc import Mapping
@@ -44,12 +44,12 @@ def facts(asked: Asked = FOUR, *, missing: int = 0, tied: int = 0, **numbers: Nu
 
 
 def costs(low: float | None, high: float | None, value: float = 0.1, **more: Any) -> Facts:
-    """Return facts with an order loss, and this interval of it."""
+    """Return facts with an order loss and this interval."""
     return facts(**({**LOSS, "order_loss": Number(value, 400, low, high)} | more))
 
 
 def noisy(interval: tuple[float, float] | None) -> Facts:
-    """Return facts with repeats of another evaluation, and an interval of the difference."""
+    """Return facts with repeats from another evaluation, and an interval of the difference."""
     return replace(facts(), noise=Noise(0.0, 0.3, None if interval is None else 0.2, interval, 400))
 
 
@@ -89,7 +89,7 @@ SAME = facts(fluctuation_rate=Number(0, 400))
 DIFFERENCE = Number(0.1, 400, 0.05, 0.15)
 
 CASES: Mapping[str, tuple[Any, Any]] = {
-    # Name of the sentence to facts that require it, and facts that exclude it.
+    # Name of the sentence → facts that require it, and facts that exclude it.
     "mostly-unread": (facts(missing=801), facts(missing=800)),
     "partly-unread": (facts(missing=81), facts(missing=80)),
     "tied-answers": (facts(tied=17), facts(tied=16)),

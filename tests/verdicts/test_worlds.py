@@ -1,4 +1,4 @@
-"""Simulated models, imported: their pages, JSON and terminal agree, and blame the order if it has an effect."""
+"""Simulated models, whose pages, JSON and terminal agree, and attribute a loss to the order if it has an effect."""
 
 import json
 import re
@@ -62,7 +62,7 @@ class Worlds:
         return re.sub(r"[ \n]+", " ", unescape(text))
 
     def said(self, name: str, evaluation: int) -> list[str]:
-        """Return the texts about a model: its evaluation's page, its own page, the terminal. All must agree."""
+        """Return the texts about a model, after checking that its two pages and the terminal agree."""
         page, of_model = self.page(f"/evaluations/{evaluation}"), self.page(f"/models/{name}")
         terminal = shuffleboard("metrics", evaluation, database_url=self.url).stdout
         document = self.client.get(f"/api/v1/evaluations/{evaluation}/metrics").json

@@ -172,7 +172,7 @@ def test_guesses_from_everywhere_do_not_lock_out_an_accounts_own_address(app: Fl
         ("203.0.113.9", "203.0.113.9"),
         ("::ffff:203.0.113.9", "203.0.113.9"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        # As proxies write it that pass on the port of the connection.
+        # Proxies that add the connection's port write it like this.
         ("203.0.113.9:51234", "203.0.113.9"),
         ("[2001:db8:1:2:3:4:5:6]:51234", "2001:db8:1:2::/64"),
         ("[2001:db8:1:2:3:4:5:7]", "2001:db8:1:2::/64"),

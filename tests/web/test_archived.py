@@ -1,4 +1,4 @@
-"""Pages and addresses that need predictions name the command that restores archived ones."""
+"""Pages and addresses that need predictions, which name the command that restores archived ones."""
 
 import re
 

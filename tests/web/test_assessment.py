@@ -1,4 +1,4 @@
-"""The assessment protocol as a page: the command's numbers, refusals, and limits on a request's reading."""
+"""The assessment protocol as a page: the command's numbers, refusals, and limits on the rows that a request reads."""
 
 import sqlite3
 from contextlib import closing
@@ -43,7 +43,7 @@ def client(assessed):
 @pytest.fixture
 def own_client(sqlite_assessed, tmp_path):  # noqa: F811 - the fixture
     """Return a client and the engine of a registry that the test may change."""
-    # Not a copy of the file: the newest rows may still be in the write-ahead log.
+    # The file is not copied, since the newest rows may still be in the write-ahead log.
     with closing(sqlite3.connect(sqlite_assessed.url.database)) as source:
         source.execute("VACUUM INTO ?", [str(tmp_path / "own.db")])
     engine = get_engine(f"sqlite:///{tmp_path / 'own.db'}")

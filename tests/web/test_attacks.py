@@ -48,7 +48,7 @@ Attack = tuple[str, str, str, dict[str, Any], tuple[int, ...]]
 """Account ("nobody" or a role), method, path, request arguments, permitted statuses."""
 
 ATTACKS: dict[str, Attack] = {
-    # Somebody who may not.
+    # Accounts without the right.
     "nobody submits": ("nobody", "POST", f"{JSON}/submissions", {"json": SUBMISSION}, (401,)),
     "a reader submits": ("reader", "POST", f"{JSON}/submissions", {"json": SUBMISSION}, (403,)),
     "a reader adds a model": ("reader", "POST", f"{JSON}/models", {"json": MODEL}, (403,)),
@@ -91,7 +91,7 @@ ATTACKS: dict[str, Attack] = {
     "a revision with a path": (
         "submitter", "POST", f"{JSON}/submissions", {"json": SUBMISSION | {"revision": "../../../x"}}, (400, 422),
     ),
-    # Code of a model's own.
+    # Code in a model's folder.
     "a model with code of its own": (
         "maintainer", "POST", f"{JSON}/models", {"json": MODEL | {"trust_remote_code": True}}, (422,),
     ),
@@ -225,7 +225,7 @@ def app(engine: Engine, database: str, tmp_path: Any) -> Flask:
 
 
 def contents(engine: Engine) -> dict[str, list[Any]]:
-    """Return every row of every table but the audit trail."""
+    """Return every row of every table except the audit trail."""
     with engine.execution_options(read_only=True).connect() as connection:
         return {
             name: sorted(map(repr, connection.execute(text(f"SELECT * FROM {name}"))))
@@ -260,7 +260,7 @@ def test_each_attack_is_refused_written_down_and_changes_nothing(app: Flask, eng
 
 
 def test_an_error_of_the_database_keeps_rows_out_of_the_log(engine: Engine) -> None:
-    """More people read the log than may see a hidden question."""
+    """Check the log, which more people read than may see a hidden question."""
     for statement in (
         "INSERT INTO model (id, name, created_at) VALUES (91, :text, '2026-01-01'), (92, :text, '2026-01-01')",
         "INSERT INTO role (name, rank, description) VALUES ('new', 1, :text)",

@@ -112,7 +112,7 @@ def test_a_snapshot_keeps_its_address_and_its_rows(own):
 
 
 def test_a_board_says_how_its_numbers_and_ranks_moved(own, monkeypatch):
-    # Dated from the first snapshot, even if few are listed.
+    # Dates begin at the first snapshot, even if few are listed.
     monkeypatch.setattr("web.pages.boards.SNAPSHOTS", 1)
     with monkeypatch.context() as apart:
         apart.setattr(history, "BURST", timedelta(0))
@@ -284,7 +284,7 @@ def test_a_visitors_choice_of_models_and_weights_has_its_own_ranks(own, monkeypa
     assert document["digest"] in body(own.client, document["url"])
     assert "give TASK:N" in body(own.client, "/boards/main/own?weight=capitals", 400)
     assert "has no task" in body(own.client, "/boards/main/own?weight=rivers:2", 400)
-    # All columns are too much of a large board: it begins with the ranking column.
+    # All columns of a large board would be too many, so it begins with the ranking column.
     monkeypatch.setattr(selected, "MOST_VALUES", 5)
     assert body(own.client, "/boards/main/own").count(" checked>") == 1
 

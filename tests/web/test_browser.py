@@ -12,7 +12,7 @@ from tests.support.commands import PATIENCE_S
 
 @contextmanager
 def running(server):
-    """Run a server, closed at the end; its port is free after that."""
+    """Run a server, which is closed at the end, so that its port is free again."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
@@ -43,7 +43,10 @@ def address(sqlite_site):
 
 @contextmanager
 def page(chromium, *, errors=False, **options):
-    """Yield a page of its own, which must not complain; errors: pages that answer with an error are expected."""
+    """Yield a new tab, which must report no errors.
+
+    errors: whether pages that answer with an error are expected.
+    """
     with closing(chromium.new_page(**options)) as opened:
         opened.set_default_timeout(1000 * PATIENCE_S)  # a machine may be busy
         complaints = []
@@ -110,7 +113,7 @@ def test_the_leaderboard_is_compact_with_sticky_headings_and_details_on_focus(ch
         assert [one["x"] for one in after] == [one["x"] for one in before]
         assert after[0]["y"] == before[0]["y"]
         assert after[1]["y"] < before[1]["y"]
-        # A row and its point in the chart light up together, for the keyboard too.
+        # A row and its point in the chart are highlighted together, also with the keyboard.
         number = seeded.evaluations["delta"]
         row, point = opened.locator(f"tr[data-row='{number}']"), opened.locator(f".scatter [data-row='{number}']")
         row.locator("td.number a").first.focus()

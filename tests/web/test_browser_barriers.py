@@ -1,4 +1,4 @@
-"""Barriers: axe-core on every kind of page, wide and narrow, light and dark; and the keyboard alone.
+"""Accessibility: axe-core on every kind of page, wide and narrow, light and dark, and use with the keyboard only.
 
 test_browser.py checks that headings sort by the keyboard and announce it.
 """
@@ -30,7 +30,7 @@ PLANTED = """
   document.querySelector("main").append(text, document.createElement("button"));
 }
 """
-# Effects of width and of scheme are independent: colours are the same at every width.
+# Effects of width and of colour scheme are independent: colours are the same at every width.
 LOOKS = (({"width": 1280, "height": 900}, "light"), ({"width": 390, "height": 844}, "dark"))
 
 
@@ -95,7 +95,7 @@ SOME = re.compile(
     r"(\d/|/models/alpha|/benchmarks/capitals|/evaluations/\d+|/questions/\d+|/queue|/sign-in|/nowhere|/boards/order|/overview"
     r"|&benchmark=mixed)$"
 )
-"""Pages that between them have every part that others are made of."""
+"""Pages that together contain every part of other pages."""
 
 
 @pytest.mark.parametrize("looks", ["one for each of some", pytest.param("both", marks=pytest.mark.long)])
@@ -115,7 +115,7 @@ def test_axe_finds_no_barrier_of_any_level_on_any_page(chromium, sites, looks):
                 opened.emulate_media(color_scheme=scheme)
                 if barriers := opened.evaluate(RUN):
                     found[path, scheme] = barriers
-        # Planted barriers are found: the check works, under the page's policy and in its colours.
+        # Planted barriers are found, which proves that the check works under the page's policy and with its colours.
         opened.evaluate(PLANTED)
         planted = {barrier.partition(":")[0] for barrier in opened.evaluate(RUN)}
     assert found == {}

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.web.test_browser import draw_charts, page, serve
 
-# Text against its ground must reach 4.5 : 1 (WCAG 2.2, 1.4.3), whatever the scheme.
+# The contrast of a text with its background must reach 4.5 : 1 (WCAG 2.2, 1.4.3) in both colour schemes.
 CONTRAST = """
 () => {
   const channel = (v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
@@ -62,8 +62,8 @@ def draw(opened, address):
 
 
 def check_colours(opened, path):
-    """Check that texts can be read, and that none in a chart keeps SVG's default black."""
-    if "/evaluations/" not in path:  # thousands of texts, which test_browser_barriers.py looks at
+    """Check that texts are legible, and that none in a chart has SVG's default black."""
+    if "/evaluations/" not in path:  # thousands of texts, which test_browser_barriers.py checks
         assert opened.evaluate(CONTRAST) == [], path
     fills = opened.evaluate(
         "[...document.querySelectorAll('.chart svg text')].map((text) => getComputedStyle(text).fill)"
@@ -160,7 +160,7 @@ def test_points_drawn_by_the_server_are_keyboard_links_with_numbers(chromium, dr
         expect(point).to_be_focused()
         expect(opened.locator(".tip:visible")).to_have_count(1)
         expect(opened.locator(".tip:visible .who")).to_have_text("steady")
-        # Nothing is cut off, and nothing keeps the black that SVG begins with.
+        # Nothing is cut off, and nothing has SVG's default black.
         frame = opened.locator(".scatter").bounding_box()
         for text in opened.locator(".scatter text:visible").all():
             box = text.bounding_box()

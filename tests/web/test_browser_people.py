@@ -1,4 +1,4 @@
-"""People in a browser: from the first admin to a model on the board, and the loss of each right when it is revoked."""
+"""People in a browser: from the first admin to a model on the board, and the loss of each right that is revoked."""
 
 import json
 import re
@@ -32,7 +32,7 @@ PASSWORD = "correct horse battery"
 
 @pytest.fixture
 def engine(sqlite_database: str, tmp_path: Path) -> Engine:
-    """Return a registry without accounts: a benchmark, a suite on it, a board, and a second benchmark for members."""
+    """Return a registry without accounts, with a benchmark, its suite, a board, and a benchmark for members."""
     engine = get_engine(sqlite_database)
     with write_session(engine) as session:
         add_benchmark(session, tmp_path, [question(number) for number in range(6)], "bench")
@@ -67,7 +67,7 @@ def test_from_the_first_admin_to_a_model_on_the_board(
     assert made.exit_code == 0, made.output
     settings = Settings(home=tmp_path, poll_seconds=0.02)
     with serve(create_app(settings, database_url=sqlite_database)) as base, page(chromium, errors=True) as opened:
-        # The admin makes the others.
+        # The admin creates the other accounts.
         enter(opened, base, "ada")
         for name, role in (("sam", "submitter"), ("mary", "maintainer")):
             opened.goto(f"{base}/accounts")
@@ -78,7 +78,7 @@ def test_from_the_first_admin_to_a_model_on_the_board(
             expect(opened.get_by_role("row", name=name)).to_contain_text(role)
         leave(opened)
 
-        # The submitter makes a token, which works, and requests a model.
+        # The submitter creates a token, which works, and submits a model.
         enter(opened, base, "sam")
         opened.goto(f"{base}/account")
         opened.get_by_label("Name (of the program that will use it)").fill("nightly")
@@ -107,7 +107,7 @@ def test_from_the_first_admin_to_a_model_on_the_board(
         expect(opened.get_by_text("approved").first).to_be_visible()
         leave(opened)
 
-        # It runs and is on the board, for everyone.
+        # The evaluation runs and is on the board, for everyone.
         work(engine, settings, monkeypatch)
         opened.goto(f"{base}/boards/main")
         expect(opened.get_by_role("table").first).to_contain_text("tiny-model")
@@ -115,7 +115,7 @@ def test_from_the_first_admin_to_a_model_on_the_board(
         opened.goto(f"{base}/benchmarks/club")
         expect(opened.locator("main")).to_contain_text("no benchmark 'club'")
 
-        # The token is revoked and works no more.
+        # The token is revoked and no longer works.
         enter(opened, base, "sam")
         opened.goto(f"{base}/benchmarks/club")
         expect(opened.locator("h1")).to_contain_text("club")

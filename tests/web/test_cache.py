@@ -63,7 +63,7 @@ def test_results_count_by_their_rows() -> None:
 
 @contextmanager
 def count() -> Iterator[list[str]]:
-    """Yield every statement that reaches any database."""
+    """Yield the list of all statements that are sent to any database."""
     seen: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:

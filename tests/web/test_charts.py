@@ -1,4 +1,4 @@
-"""Charts and their tables, against an independent count of the imported lines."""
+"""Charts and their tables, compared with an independent count of the imported lines."""
 
 import json
 import math
@@ -41,7 +41,7 @@ ANSWERS = {question["id"]: question["answer"] for question in QUESTIONS}
 
 
 def address(drawn, pattern):
-    """Return a page's address, with evaluations of `leaning` by their kind."""
+    """Return a page's address, in which the kinds of `leaning`'s evaluations are replaced by their ids."""
     evaluations = drawn.outputs.evaluations
     return pattern.format(
         adversarial=evaluations["leaning", "adversarial", "symbols"],
@@ -180,7 +180,7 @@ def test_the_box_plot_draws_the_numbers_of_its_table(drawn):
 
 
 def positions_of(lines):
-    """Return position → prompts answered there, prompts with the right option there, and right answers there."""
+    """Return position → counts of prompts answered there, with the right option there, and answered right there."""
     found = {}
     for line in lines:
         stands = line["order"].index(ANSWERS[line["question_id"]])
@@ -549,7 +549,7 @@ def test_models_that_are_all_alike_still_have_axes():
         ticks = [float(text.removesuffix("\u202f%")) / 100 for _, text in scatter.x_ticks]
         assert 0 <= ticks[0] < ticks[-1] <= 1
         assert ticks[0] <= value <= ticks[-1]
-        # All of it is lost to nothing: the point is on the diagonal.
+        # Nothing is lost, so the point is on the diagonal.
         assert scatter.points[0].up == scatter.points[0].y
 
 

@@ -1,4 +1,4 @@
-"""Two evaluations next to each other: differences, tests, and the questions on which they differ."""
+"""Two evaluations side by side: differences, tests, and the questions on which they differ."""
 
 import re
 
@@ -34,7 +34,7 @@ def compare(drawn, query="", **how):
 
 
 def find_known_everywhere(drawn, model):
-    """Return the questions that a model has right in every order."""
+    """Return the questions that a model answers correctly in every order."""
     hits = {}
     for line in drawn.outputs.lines[model, "cyclic", "symbols"]:
         hits.setdefault(line["question_id"], []).append(answered_right(line))
@@ -149,7 +149,7 @@ def test_swapping_the_sides_turns_every_difference_around(drawn):
 def test_two_models_are_compared_where_they_were_asked_in_the_same_way(drawn):
     page = drawn.client.get("/compare?left=leaning&right=steady&benchmark=mixed&variants=cyclic").text
     assert cells(page, TABLE) == cells(compare(drawn), TABLE)
-    # Without a protocol one of four is chosen; the others are offered.
+    # Without a chosen protocol, one of four is used, and the others are offered.
     page = drawn.client.get("/compare?left=leaning&right=steady&benchmark=mixed").text
     assert (
         len(re.findall(r'/compare\?left=\d+&amp;right=\d+"', page.split("Also asked of both")[1].split("</p>")[0])) == 3
@@ -216,7 +216,7 @@ def test_several_models_are_compared_by_every_pair_s_paired_difference(own):
     assert matrix[2][1:3] == ["−100.0", "−75.0"]
     assert "too few to say how certain that is" in page
     assert "Row minus column in fluctuation rate" in own.client.get(f"/compare?{query}&by=fluctuation_rate").text
-    # Every pair leads to its questions.
+    # Every pair has a link to its questions.
     ids = own.seeded.evaluations
     assert f"/compare?left={ids['alpha']}&amp;right={ids['delta']}" in page
     assert 'value="beta" checked' in own.client.get(f"/compare?{query}&choose=yes").text
@@ -231,7 +231,7 @@ def test_models_without_a_shared_way_of_asking_are_told_what_to_run(own):
     response = own.client.get("/compare?model=alpha&model=newcomer", headers=maintainer)
     assert response.status_code == 404
     assert command.format("newcomer") in response.text
-    # Nothing of slow is complete.
+    # None of slow's evaluations is complete.
     query = "left=alpha&right=slow&benchmark=capitals"
     assert command.format("slow") in own.client.get(f"/compare?{query}", headers=maintainer).text
     assert "shuffleboard evaluations" not in own.client.get(f"/compare?{query}").text

@@ -1,4 +1,4 @@
-"""Every page and route that links lead to, as each role: hidden content is nowhere, hostile content is only text."""
+"""Every page and address that links reach, in each role: no hidden content, and hostile content only as text."""
 
 import html
 import io
@@ -33,14 +33,14 @@ ALL = {"alike": MOST_PAGES, "of_a_route": MOST_PAGES}
 EVERY_DOOR = pytest.mark.parametrize(
     "most", [pytest.param(FEW, id="few"), pytest.param(ALL, id="all", marks=pytest.mark.long)]
 )
-"""Limits on requests for one route: with the same names of parameters, and in all."""
+"""Limits on the number of requests for a route: with the same names of parameters, and in total."""
 FORMAT = re.compile(r"\.(?:csv|md|tex|parquet|svg|png)$")
 LINK = re.compile(r'(?:href|action)="([^"]*)"')
 
 
 @pytest.fixture
 def app(own: Site, monkeypatch: pytest.MonkeyPatch) -> Flask:
-    """Return the application over the seeded registry with accounts; its model's texts are hostile as well."""
+    """Return the application of the seeded registry with accounts, whose model also has hostile texts."""
     add_one_of_each_role(own.engine)
     with write_session(own.engine) as session:
         session.execute(
@@ -51,7 +51,7 @@ def app(own: Site, monkeypatch: pytest.MonkeyPatch) -> Flask:
 
 
 def everything(client: FlaskClient, hostile: Sequence[str], most: Mapping[str, int]) -> dict[str, TestResponse]:
-    """Return path with query → answer, by following all links and the API's addresses, one for each kind of query.
+    """Return path with query → answer, for all links and the API's addresses, one for each kind of query.
 
     If only a few addresses of a route are requested, `hostile` and the addresses linked from there come first.
     """
@@ -64,7 +64,7 @@ def everything(client: FlaskClient, hostile: Sequence[str], most: Mapping[str, i
     while waiting and len(seen) < MOST_PAGES:
         address = waiting.popleft()
         parts = urlsplit(address)
-        # Sorting and filters lead to endless combinations of the same rows, and each is there in several formats.
+        # Sorting and filters lead to endless combinations of the same rows, each in several formats.
         query = "" if "/charts/" in parts.path else parts.query
         names = tuple(sorted(item.split("=")[0] for item in query.split("&")))
         kind = (FORMAT.sub("", parts.path), names)
@@ -76,7 +76,7 @@ def everything(client: FlaskClient, hostile: Sequence[str], most: Mapping[str, i
             continue
         routes.update([route, (route, names)])
         answer = client.get(address)
-        # On PostgreSQL queries run under a separate role, which this registry lacks.
+        # On PostgreSQL, queries run in a separate role, which this registry lacks.
         assert answer.status_code < 500 or (parts.path == "/sql" and answer.status_code == 503), address
         seen[address] = answer
         if answer.status_code != 200:
@@ -105,7 +105,7 @@ def route_of(app: Flask, path: str) -> str:
 
 
 def text_of(answer: TestResponse) -> str:
-    """Return the text of an answer, also of a Parquet file."""
+    """Return the text of an answer, including a Parquet file's."""
     if answer.mimetype == "application/vnd.apache.parquet":
         return str(pq.read_table(io.BytesIO(answer.data)).to_pylist())
     return answer.text
@@ -130,7 +130,7 @@ def _secret_version(own: Site) -> int:
 
 
 def list_hostile(own: Site) -> list[str]:
-    """Return the pages of hostile content, and of the model that answered the secret benchmark."""
+    """Return the pages with hostile content, and those of the model that answered the secret benchmark."""
     evaluation = own.seeded.evaluations["hostile"]
     found = re.search(rf"/evaluations/{evaluation}/questions/(\d+)", own.client.get(f"/evaluations/{evaluation}").text)
     assert found is not None
@@ -171,7 +171,7 @@ def test_hidden_benchmarks_appear_nowhere_and_users_words_are_escaped(
     answers = everything(client, list_hostile(own), most)
     for address, answer in answers.items():
         assert SECRET not in text_of(answer), address
-        # The description of the API speaks of secrets, too.
+        # The description of the API also contains the word "secret".
         if address not in ("/api/v1/openapi.json", "/api"):
             assert not re.search(r"\bsecret\b", _own_text(answer)), address
     for address in closed:
@@ -183,7 +183,7 @@ def test_hidden_benchmarks_appear_nowhere_and_users_words_are_escaped(
 
 
 def _own_text(answer: TestResponse) -> str:
-    """Return a page's text from the registry's content: without the documentation of views."""
+    """Return a page's text that comes from the registry, without the documentation of views."""
     text = re.sub(r"<details class=\"view\".*?</details>", "", text_of(answer), flags=re.DOTALL)
     return re.sub(r'class="[^"]*"|id="secret"', "", text)
 
@@ -195,7 +195,7 @@ def test_what_users_wrote_is_text_on_every_page_of_an_admin(app: Flask, own: Sit
 
 
 def check_is_text(answers: dict[str, TestResponse]) -> None:
-    """Check that texts are escaped on every page, and in JSON that no browser takes for a page."""
+    """Check that texts are escaped on every page, and in JSON that browsers do not display as a page."""
     pages = {address: answer for address, answer in answers.items() if answer.mimetype == "text/html"}
     assert len(pages) > 15
     assert any(html.escape("<script>alert(") in answer.text for answer in pages.values())

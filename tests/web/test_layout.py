@@ -36,7 +36,7 @@ from web import create_app
 WIDTHS = (390, 768, 1440, 2560)
 HEIGHTS = {390: 844}
 A4 = 703
-"""Pixels between the margins of a printed page: 186 mm."""
+"""Width between the margins of a printed page in pixels: 186 mm."""
 ADMIN = "an-administrator-whose-name-is-as-long-as-some-are.and-then-a-little-longer-than-that"
 LONG = "an-organisation-with-a-long-name.a-model-of-90-characters-as-some-merges-of-models-have-"
 
@@ -81,7 +81,7 @@ def full(lasting_postgresql, tmp_path_factory) -> Iterator[Population]:
 
 
 def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int) -> dict[str, list[str]]:
-    """Return one or more addresses for every rule of a page."""
+    """Return at least one address for every rule of a page."""
     evaluations = outputs.evaluations
     cyclic, adversarial = evaluations["leaning", "cyclic", "symbols"], evaluations["leaning", "adversarial", "symbols"]
     with read_session(engine) as session:
@@ -183,7 +183,7 @@ PLANTED = """
 
 @contextmanager
 def signed_in(chromium, application, **options):
-    """Yield a tab in which the admin is signed in, through the link on a page that requires it."""
+    """Yield a tab in which the admin has signed in through the link on a page that requires it."""
     with serve(application) as base, page(chromium, errors=True, **options) as opened:
         opened.goto(f"{base}/account")
         opened.locator("main").get_by_role("link", name="Sign in").click()

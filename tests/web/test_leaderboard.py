@@ -124,7 +124,7 @@ def test_the_headline_metrics_stand_in_columns_unless_nothing_has_a_value(client
 
 @pytest.mark.one_engine
 def test_columns_stand_in_the_order_of_the_address_pinned_ones_first(client):
-    """Their order moves no row, and a form without scripts offers the way to every other order."""
+    """Check that the order of columns does not move rows, and that a form without scripts offers every other order."""
     address = "/?benchmark=capitals&metrics=cora,accuracy,worst_accuracy"
     response = client.get(address)
     headings = re.findall(r'data-key="sort-(\w+)"', response.text)
@@ -142,7 +142,7 @@ def test_columns_stand_in_the_order_of_the_address_pinned_ones_first(client):
     assert link_after("Pin Worst accuracy") == ["worst_accuracy", "cora", "accuracy"]
     pinned = client.get(f"{address}&pin=worst_accuracy,cora").text
     assert re.findall(r'class="number pin pin-(\d)', pinned)[:2] == ["1", "2"]
-    assert 'title="Move CoRA right"' not in pinned  # the last of the pinned ones
+    assert 'title="Move CoRA right"' not in pinned  # the last pinned column
     assert 'title="Move CoRA left"' in pinned
     assert models(client.get(address)) == models(client.get(f"{address}&pin=cora"))
     refused = client.get("/?pin=accuracy,cora,worst_accuracy,average_accuracy")

@@ -1,4 +1,4 @@
-"""The guide to the metrics as a page: its statements, its links, and formulas that browsers draw."""
+"""The guide to the metrics as a page: its sentences, its links, and formulas that browsers draw."""
 
 import math
 import re
@@ -17,7 +17,7 @@ DESCRIBED = {**METRICS, **COMPARISONS}
 
 
 class Sections(HTMLParser):
-    """Ids and links of a page, and by id the text and the formulas of the sections that have one."""
+    """A page's ids and links, and the text and formulas of each section with an id."""
 
     def __init__(self):
         super().__init__()
@@ -46,7 +46,7 @@ class Sections(HTMLParser):
 
 @pytest.fixture(scope="module")
 def guide_client(tmp_path_factory):
-    """Return a client on an empty database: the guide is made from code alone."""
+    """Return a client on an empty database, since the guide needs no data."""
     folder = tmp_path_factory.mktemp("guide")
     return create_app(database_url=f"sqlite:///{folder / 'empty.db'}").test_client()
 

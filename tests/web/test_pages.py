@@ -55,7 +55,7 @@ def text_of(response):
 
 
 class Tags(HTMLParser):
-    """Checks that tags nest, and keeps their attributes."""
+    """A parser that checks that tags nest, and records their attributes."""
 
     def __init__(self):
         super().__init__()
@@ -97,7 +97,7 @@ def test_every_page_is_well_formed_and_keeps_to_the_content_security_policy(clie
     assert response.headers["Referrer-Policy"] == "same-origin"
     tags = parse(response)
     assert not [name for name in tags.attributes if name == "style" or name.startswith("on")]
-    # A block of JSON is never run; scripts come from files.
+    # A block of JSON is never run, and scripts are loaded from files.
     assert all(
         given.get("src") or given.get("type") == "application/json" for tag, given in tags.tags if tag == "script"
     )
@@ -121,7 +121,7 @@ def test_every_link_on_a_page_leads_somewhere(client, seeded, pattern, leads_to,
 
 def test_equal_values_have_equal_ranks_next_to_their_number_of_questions(client, seeded):
     address = "/?benchmark=capitals&metrics=worst_accuracy,average_accuracy"
-    assert "8/8" not in text_of(client.get(address))  # n and interval are one hover, or one link, away
+    assert "8/8" not in text_of(client.get(address))  # n and interval are a hover or a link away
     text = text_of(client.get(f"{address}&density=details"))
     ranked = re.findall(r"(\d) (alpha|beta|gamma|delta|silent)\b", text)
     assert ranked == [("1", "alpha"), ("2", "silent"), ("3", "beta"), ("3", "gamma"), ("5", "delta")]
@@ -427,7 +427,7 @@ def test_an_empty_registry_says_how_to_begin(empty_client):
 
 @contextmanager
 def count_statements(engine):
-    """Yield every statement that reaches the database."""
+    """Yield the list of all statements that are sent to the database."""
     seen = []
 
     def note(_connection, _cursor, statement, _parameters, _context, _many):
@@ -455,7 +455,7 @@ def test_a_page_makes_as_many_queries_for_many_evaluations_as_few(own):
         for model in ("alpha", "beta", "delta"):
             evaluate(own.engine, model, "capitals", right, variants=variants)
     many = statements_of(own, PAGES)
-    # Fewer are fine: sums over a sealed evaluation are kept.
+    # Fewer are fine, since sums over sealed evaluations are cached.
     assert {page: count for page, count in many.items() if count > few[page]} == {}
     assert max(few.values()) <= 22
 

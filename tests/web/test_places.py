@@ -1,4 +1,4 @@
-"""Heavy work waits for a place; no client can occupy all of them."""
+"""Limits on concurrent heavy requests, which wait for a place, and of which no client can occupy all."""
 
 import threading
 from collections.abc import Callable

@@ -44,7 +44,7 @@ def site(settings, tmp_path_factory):
 
 
 def listing(folder):
-    """Return file → its content's digest, without the folder's own list."""
+    """Return file → its content's digest, except the folder's own list."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")

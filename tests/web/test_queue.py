@@ -1,4 +1,4 @@
-"""The queue page, its JSON and its figures: evaluations in work, their workers, and evaluations without a worker."""
+"""The queue page, its JSON and its figures: evaluations in progress, with their workers or without."""
 
 import re
 from pathlib import Path
@@ -48,13 +48,13 @@ def score_one(
 
 
 def words(html: str) -> str:
-    """Return the text of a page, with runs of white space made single."""
+    """Return the text of a page, with runs of white space replaced by one space."""
     text = re.sub(r"<[^>]+>", " ", html.split("<main", 1)[1].split("<footer", 1)[0])
     return " ".join(text.replace("\u202f", " ").split())
 
 
 def figures(site) -> dict[str, float]:
-    """Return name{labels} → value of /metrics."""
+    """Return name{labels} → value from /metrics."""
     response = site.get("/metrics")
     assert response.status_code == 200
     assert response.content_type.startswith("text/plain")

@@ -1,4 +1,4 @@
-"""The queue and the leaderboard in a browser: they show changes without a reload."""
+"""The queue and the leaderboard in a browser, which show changes without a reload."""
 
 import threading
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from tests.support.population import queue_evaluation
 from web import create_app
 
 HASTE = "((later) => { window.setTimeout = (act, ms, ...rest) => later(act, ms / 10, ...rest); })(window.setTimeout)"
-"""Has the page look ten times as often whether something changed."""
+"""A script that makes the page check for changes ten times as often."""
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def own_engine(sqlite_database: str) -> Engine:
 
 @pytest.fixture
 def opened(sqlite_database: str, chromium: Browser) -> Iterator[Page]:
-    """Yield the queue page of a registry of the test's own."""
+    """Yield the queue page of a registry for one test."""
     server = make_server("127.0.0.1", 0, create_app(database_url=sqlite_database), threaded=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()

@@ -1,4 +1,4 @@
-"""Replays over the website: the form, both pages, the comparison, the API."""
+"""Replays on the website: the form, both pages, the comparison, the API."""
 
 import pytest
 from flask import Flask
@@ -20,7 +20,7 @@ CORRECTED = [1, *KEYS[1:]]
 
 @pytest.fixture
 def source(registry: Registry) -> int:
-    """Return an evaluation whose answers are all right by the first key; b@2 has another key for q0."""
+    """Return an evaluation that is all right by the first version; b@2 has another right option for q0."""
     version(registry, "1", lines_of(KEYS))
     version(registry, "2", lines_of(CORRECTED))
     texts = [
@@ -53,7 +53,7 @@ def test_the_form_leads_to_the_replay_and_both_pages_link(registry, source, app)
     assert f'made from the stored answers of <a href="/evaluations/{source}">' in shown
     assert "Make the replay" not in shown
     assert f'Replays of its answers: <a href="/evaluations/{made}">' in anyone.get(f"/evaluations/{source}").text
-    # Submitted again without a difference, the form reports it.
+    # If the form is submitted again without a difference, it reports that.
     refused = browser.post(f"/evaluations/{source}/replay", data=given | {"benchmark": ""})
     assert refused.status_code == 400
     assert "nothing would differ" in refused.text

@@ -1,4 +1,4 @@
-"""The numbers of a board's row: table, drawing and the drawing's words state the same ones as the JSON."""
+"""The numbers in a board's row, which must be the same in table, drawing, the drawing's words and the JSON."""
 
 import re
 from html import unescape
@@ -22,11 +22,11 @@ METRICS = ("right_twice_across_orders", "accuracy", "order_loss", "worst_accurac
 
 
 def answers(repeated: int) -> list[dict[str, object]]:
-    """Return answers in four orders, and for the first questions, so many, to the first order again."""
+    """Return answers in four orders, and for the first `repeated` questions another answer in the first order."""
     found = []
     for number, question in enumerate(QUESTIONS):
         for variant, order in enumerate([*ROTATIONS, *([ROTATIONS[0]] if number < repeated else [])]):
-            # Right in every order, in the first two, or at the first place; repeats of some questions differ.
+            # Right in every order, in the first two, or at the first position; repeats of some questions differ.
             right = number % 5 < 2 or (number % 5 == 2 and variant in (0, 1, 4)) or order[0] == question["answer"]
             right = right and (number % 10 or variant != 4)
             place = order.index(question["answer"])
@@ -90,7 +90,7 @@ def test_table_drawing_and_words_of_a_row_state_the_same_numbers(registry: Regis
     known |= {tenths(end) for end in row["values"]["order_loss@imported"]["interval"]}
     once = metrics["right_twice_same_order"] + metrics["chance_loss"]  # in the repeated order; the others are the rest
     known |= {tenths(0.25), "240", str(repeated), tenths(once), tenths(abs(metrics["average_accuracy"] - once))}
-    # A loss that some questions show may exceed the one of all.
+    # The loss on some questions may exceed the loss on all.
     lost = min(metrics["order_loss"], metrics["average_accuracy"] - metrics["right_twice_across_orders"])
     for address in ("/boards/s", "/boards/s/own", "/"):
         page = client.get(address).text
@@ -108,5 +108,5 @@ def test_table_drawing_and_words_of_a_row_state_the_same_numbers(registry: Regis
         }
         for name in ("Right, mean over orders", "Right in two orders", "Accuracy, as printed", "Order loss"):
             assert expected[name] in words, (name, words)
-        # Every number of the words is one of the row's, or of the same evaluation's metrics.
+        # Every number in the words is in the row, or among the evaluation's metrics.
         assert set(re.findall(r"\d[\d,.]*\d", words)) <= known, words

@@ -1,4 +1,4 @@
-"""Sentences about models that guess and models with answers in one order: page, JSON, CSV, command line."""
+"""Sentences about models that guess or have answers in one order only: page, JSON, CSV, command line."""
 
 import csv
 import io
@@ -36,7 +36,7 @@ COMMAND = "shuffleboard evaluations import FILE --model {} --benchmark four --va
 
 
 def guessing(_shape: QuestionShape, variant: VariantShown, draw: random.Random) -> int:
-    """Choose any position."""
+    """Choose a random position."""
     return draw.randrange(len(variant.order))
 
 
@@ -46,7 +46,7 @@ def always_a(_shape: QuestionShape, _variant: VariantShown, _draw: random.Random
 
 
 def knowing(share: int) -> Callable[[QuestionShape, VariantShown, random.Random], int]:
-    """Return a model that is right on this percentage of questions in any order, and else chooses a neighbour."""
+    """Return a model that is right on this percentage of questions in any order, and otherwise chooses a neighbour."""
 
     def answer(shape: QuestionShape, variant: VariantShown, _draw: random.Random) -> int:
         right = variant.order.index(shape.answer)
@@ -57,7 +57,7 @@ def knowing(share: int) -> Callable[[QuestionShape, VariantShown, random.Random]
 
 
 def leaning(shape: QuestionShape, variant: VariantShown, draw: random.Random) -> int:
-    """Choose the right option half of the time, by a new draw for each prompt."""
+    """Choose the right option half of the time, drawn anew for each prompt."""
     return variant.order.index(shape.answer) if draw.random() < 0.5 else always_a(shape, variant, draw)
 
 
@@ -255,7 +255,7 @@ def test_accuracy_above_chance_is_shown_where_it_is_asked_for(site):
     four, two = (above["knowing", benchmark, "cyclic"]["above_chance"] for benchmark in ("four", "two"))
     assert (four["accuracy"]["value"], four["accuracy"]["chance"]) == (pytest.approx((0.4 - 0.25) / 0.75), 0.25)
     assert two["accuracy"]["value"] == 0.0
-    assert set(four) == {"accuracy"}  # over several orders ignorance has no one level
+    assert set(four) == {"accuracy"}  # over several orders, guessing has no single level
     low, _ = plain["knowing", "four", "cyclic"]["intervals"]["accuracy"]
     assert four["accuracy"]["interval_low"] == pytest.approx((low - 0.25) / 0.75)
     assert {key: row["rank"] for key, row in above.items()} == {key: row["rank"] for key, row in plain.items()}

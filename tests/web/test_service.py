@@ -103,12 +103,12 @@ UNFINISHED = {
     "a second request": f"{REQUEST}\r\nGET /",
     "an answer that is not taken": f"{REQUEST}Connection: close\r\n\r\n",
 }
-"""Bytes that a slow client has sent, by the missing part of the exchange."""
+"""Bytes that a slow client has sent, by the missing part of the request."""
 
 
 @contextmanager
 def serving(database):
-    """Run `serve` as a process and yield its address; stop it at the end."""
+    """Run `serve` as a process and yield its address; the process is stopped at the end."""
     environment = os.environ | {"SHUFFLEBOARD_DATABASE_URL": database}
     command = [sys.executable, "-m", "shuffleboard.cli", "serve", "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)

@@ -1,4 +1,4 @@
-"""Links and exports of the website: they parse, agree with the page, and reveal nothing hidden."""
+"""Links and exports of the website, which parse, agree with the page, and reveal nothing hidden."""
 
 import html
 import io
@@ -29,7 +29,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def boards(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """Return board "main", with a title to escape in all formats, and one over a hidden benchmark; delta twice."""
+    """Return board "main", whose title must be escaped in all formats, and a board of a hidden benchmark."""
     url = lasting_sqlite()
     engine = get_engine(url)
     seeded = seed(engine, tmp_path_factory.mktemp("sharing"))
@@ -48,7 +48,7 @@ def fetch(client: FlaskClient, path: str, status: int = 200):
 
 
 def section(page: str, heading: str) -> str:
-    """Return a section of the collapsed part on sharing, with its entities resolved."""
+    """Return a section of the collapsed part on sharing, with entities decoded."""
     return html.unescape(page.split('id="share"')[1].split(f"<h3>{heading}</h3>")[1].split("</section>")[0])
 
 
@@ -108,7 +108,7 @@ def test_a_table_says_the_same_in_every_format(boards: Site) -> None:
     shown = fetch(boards.client, f"/snapshots/{document['digest']}/table.md").text
     rows = [line for line in shown.splitlines() if line.startswith("| ")]
     assert len(rows) == 1 + len(document["rows"])
-    # A pipe in a cell would make a column of it.
+    # A pipe in a cell would begin another column.
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {2 + 2 + len(document["columns"])}
     assert "75.0\u202f%" in shown
     assert document["digest"] in shown
@@ -145,7 +145,7 @@ def test_latex_is_a_table_environment_whatever_is_in_it(boards: Site) -> None:
 
 
 def tabular(text: str) -> tuple[str, list[list[str]]]:
-    """Return (columns, rows of cells) of the only tabular of a table environment, strictly parsed."""
+    """Return (columns, rows of cells) of the only tabular in a table environment, which is strictly parsed."""
     nodes, _, _ = LatexWalker(text, tolerant_parsing=False).get_latex_nodes()
     (table,) = [node for node in nodes if isinstance(node, LatexEnvironmentNode)]
     assert table.environmentname == "table"

@@ -1,4 +1,4 @@
-"""Single sign-on: accounts, roles, and every answer that it must reject."""
+"""Single sign-on: accounts, roles, and every answer that the website must reject."""
 
 import hashlib
 import hmac
@@ -97,7 +97,7 @@ def site_of(url: str, folder: Path, **changes: Any) -> Site:
 
 
 def anew(site: Site, person: dict[str, Any]) -> Site:
-    """Return the site with a fresh browser and provider."""
+    """Return the site with a new browser and provider."""
     app, stand_in = site.client.application, StandIn(claims=person)
     provider = openid.provider_of(site.settings)
     assert provider is not None
@@ -108,7 +108,7 @@ def anew(site: Site, person: dict[str, Any]) -> Site:
 
 @pytest.fixture
 def site(database: str, tmp_path: Path) -> Site:
-    """Return a site of the test's own."""
+    """Return a site for one test."""
     add_one_of_each_role(get_engine(database))
     return site_of(database, tmp_path)
 
@@ -125,7 +125,7 @@ PEOPLE = count()
 
 @pytest.fixture
 def shared(lasting_site: Site) -> Site:
-    """Return the site of several tests; each person who signs in is new to it."""
+    """Return a site that several tests share; each person who signs in is new to it."""
     number = next(PEOPLE)
     return anew(lasting_site, ADA | {"sub": f"person {number}", "preferred_username": f"ada-{number}"})
 
@@ -351,7 +351,7 @@ def test_an_owner_links_an_account_by_password_and_gets_the_role(site: Site) -> 
 
 
 def test_a_link_belongs_to_the_account_and_browser_that_asked_for_it(site: Site) -> None:
-    """Otherwise somebody could have another's account linked with themselves, or theirs with another's person."""
+    """Check this, since otherwise an account could be linked with another person."""
     client, victim = sign_in_by_password(site, "maintainer"), sign_in_by_password(site, "submitter")
     url = post(site, "/account/identity", client, password=PASSWORD).headers["Refresh"].removeprefix("0; url=")
     asked = site.stand_in.authorize(url)
@@ -420,13 +420,13 @@ def unsigned(claims: dict[str, Any], _: StandIn) -> str:
 
 
 def by_public_key(claims: dict[str, Any], _: StandIn) -> str:
-    """Sign with the public key, as if the website would take it for a shared secret."""
+    """Sign with the public key, as if the website would use it as a shared secret."""
     text = f"{encode({'alg': 'HS256', 'kid': 'one'})}.{encode(claims)}"
     return f"{text}.{encode(hmac.digest(key('one').as_pem(private=False), text.encode(), hashlib.sha256))}"
 
 
 def by_own_key(claims: dict[str, Any], _: StandIn) -> str:
-    """Sign with a key that comes along in the token."""
+    """Sign with a key that is included in the token."""
     own = ECKey.generate_key("P-256", {"kid": "one"})
     from joserfc import jwt
 
@@ -487,7 +487,7 @@ def test_an_id_token_that_is_not_right_signs_nobody_in(shared: Site, forgery: st
 
 
 def nobody_is_in(site: Site, answer: Any) -> None:
-    """Check that nobody is signed in, no account was made, and the refusal is logged with its reason."""
+    """Check that nobody is signed in, no account was created, and the refusal is logged with its reason."""
     assert page(site).status_code == 401
     assert role_of(site, site.person["preferred_username"]) is None
     refused = [event for event in trail(site) if event[1] == "sign-in"][-1]
@@ -521,7 +521,7 @@ def test_an_answer_not_meant_for_this_browser_signs_nobody_in(shared: Site, kind
 
 
 def test_an_answer_to_one_browser_signs_no_other_in(shared: Site) -> None:
-    """Forged from another site, it would sign a person in to the attacker's account."""
+    """Check an answer that another site forges, which would sign a person in to the attacker's account."""
     asked = set_out(shared)
     victim = shared.browser()
     assert come_back(shared, asked, victim).status_code == 400

@@ -1,4 +1,4 @@
-"""Pages of a model that thinks: lost answers, length of thought, text, and another reading of it."""
+"""Pages of a model that thinks: lost answers, length of thoughts, texts, and another reading of them."""
 
 import re
 from collections.abc import Callable
@@ -74,7 +74,7 @@ class Thinker(FakeScorer):
 
 @pytest.fixture(scope="module")
 def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """Return a site with an evaluation of the thinker, also on a board."""
+    """Return a site with an evaluation of the thinker, which is also on a board."""
     url, folder, seeded = lasting_sqlite(), tmp_path_factory.mktemp("thoughts"), Seeded()
     engine = get_engine(url)
     with write_session(engine) as session:
