@@ -13,16 +13,17 @@ import pytest
 
 from registry.errors import IngestError
 from registry.logs.audit.gathered import Gathered, Questions
+from registry.logs.audit.prompts import problems
 from registry.logs.audit.readers import sources_of
 from registry.logs.audit.report import Report, audit
 from registry.logs.formats import FORMATS
 from registry.logs.formats.harness import read_harness, texts_written
 from registry.logs.listing import listing
 from registry.logs.recognition import form_of_document, form_of_line
-from registry.logs.record import KnownQuestion
+from registry.logs.record import KnownQuestion, Seen
 from registry.prompting.labels import LETTERS
 from tests.audit.both import both, list_known, log_in, run_import
-from tests.audit.logs import EVERY_WRITER, FAULTS, FORMS, NAMED_AS, SHOWN, WRITERS, Log, clean, item
+from tests.audit.logs import EVERY_WRITER, FAULTS, FORMS, NAMED_AS, SHOWN, WRITERS, Log, clean, item, prompt_of
 from tests.support.marks import long_but
 
 
@@ -315,6 +316,15 @@ def test_the_options_after_a_long_text_are_found_at_once(before: str) -> None:
     assert found is not None
     assert found.options == ("Rome", "Paris")
     assert time.process_time() - began < 3
+
+
+def test_a_long_option_is_found_in_its_prompt_at_once() -> None:
+    # As a pattern, it took two seconds and more to compile.
+    options = ("Rome", "<b " * 333_000)
+    seen = Seen("line 1", "q1", "Which town?", options, 0, 0, prompt=prompt_of("Which town?", options))
+    began = time.process_time()
+    assert list(problems(seen)) == []
+    assert time.process_time() - began < 1
 
 
 def test_pairs_that_are_written_as_texts_are_likelihoods() -> None:

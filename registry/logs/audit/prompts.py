@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
@@ -116,14 +117,26 @@ def _lists_options(seen: Seen, flat: str) -> bool:
         return False
     found = 0
     for position, option in enumerate(seen.options[: len(LETTERS)]):
-        text = re.escape(" ".join(option.split()))
-        label = LETTERS[position]
-        # The letter comes first, so that most places are passed over at once.
-        if re.search(rf"{label}(?<![^\s(\[*]{label})[.):\]*]+\s*{text}", flat):
+        if _is_listed(LETTERS[position], " ".join(option.split()), flat):
             found += 1
             if found > 1:
                 return True
     return False
+
+
+def _is_listed(label: str, text: str, flat: str) -> bool:
+    """Return whether a text stands behind a label. It is compared and not searched: patterns compile slowly."""
+    for match in _behind(label).finditer(flat):
+        # A text may begin with a character that closes labels, too.
+        if any(flat.startswith(text, at) for at in range(match.end(), max(match.start() + 1, match.end() - 8), -1)):
+            return True
+    return False
+
+
+@cache
+def _behind(label: str) -> re.Pattern[str]:
+    """Return the pattern of a label with what closes it; the letter comes first, so that others are passed at once."""
+    return re.compile(rf"{label}(?<![^\s(\[*]{label})[.):\]*]+\s*")
 
 
 def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]]:
