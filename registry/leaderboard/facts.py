@@ -160,8 +160,10 @@ def _load_counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, Coun
             .where(is_in(score.evaluation_id, list(unknown)))
             .group_by(score.evaluation_id)
         )
-        again = select(Evaluation.id).where(is_in(Evaluation.id, list(unknown)), Evaluation.repeats > 1)
-        repeated = {number: counts for number in session.scalars(again) if (counts := _count_answers(session, number))}
+        repeated_ids = select(Evaluation.id).where(is_in(Evaluation.id, list(unknown)), Evaluation.repeats > 1)
+        repeated = {
+            number: counts for number in session.scalars(repeated_ids) if (counts := _count_answers(session, number))
+        }
         for number, *sums_of_scores in session.execute(query):
             counted = Counts(*(int(count or 0) for count in sums_of_scores))
             _counts_by_seal[unknown.pop(number)] = counted._replace(**repeated.get(number, {}))

@@ -214,14 +214,14 @@ def _join_names(query: Select[Any]) -> Select[Any]:
     )
 
 
-def count_groups(session: Session, asked: Selection) -> list[Row]:
+def count_groups(session: Session, selection: Selection) -> list[Row]:
     """Return a row for each group of selected sealed evaluations, with its names and its number of evaluations.
 
     part: the question filter if it leaves questions out, None for the whole benchmark.
     """
     cached: dict[Selection, list[Row]] = session.info.setdefault("groups", {})
-    if asked not in cached:
-        conditions = (_SEALED, *evaluation_conditions(session, asked))
+    if selection not in cached:
+        conditions = (_SEALED, *evaluation_conditions(session, selection))
         counted = (
             _select_current(session, func.max(Evaluation.id).label("newest"), func.count().label("evaluations"))
             .where(*conditions)
@@ -244,8 +244,8 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
             .join(counted, counted.c.newest == Evaluation.id)
             .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
         )
-        cached[asked] = rows_of(session, _join_names(query))
-    return cached[asked]
+        cached[selection] = rows_of(session, _join_names(query))
+    return cached[selection]
 
 
 def filter_measured_groups(session: Session, groups: Iterable[Row], metric: str) -> list[Row]:
@@ -257,8 +257,8 @@ def filter_measured_groups(session: Session, groups: Iterable[Row], metric: str)
         .where(_SEALED, _match_scope(stored, "all"), stored.metric == metric, stored.value.is_not(None))
         .distinct()
     )
-    found = {tuple(row) for row in session.execute(measured)}
-    return [group for group in groups if _group(group) in found]
+    measured_groups = {tuple(row) for row in session.execute(measured)}
+    return [group for group in groups if _group(group) in measured_groups]
 
 
 def filter_choices(session: Session) -> dict[str, list[str]]:
@@ -274,7 +274,7 @@ def filter_choices(session: Session) -> dict[str, list[str]]:
 
 def complete_rows(
     session: Session,
-    asked: Selection,
+    selection: Selection,
     ordering: Ordering,
     *,
     limit: int | None,
@@ -287,26 +287,28 @@ def complete_rows(
     metrics: the metrics in each row; its `counts` maps metric to n and interval. ranked: whether to compute ranks, for
     which all other evaluations of the groups are read.
     """
-    ids, total = _complete_ids(session, asked, ordering, limit, offset)
+    ids, total = _complete_ids(session, selection, ordering, limit, offset)
     if not ranked:
-        rows = _load_rows(session, ids, asked.scope, metrics)
+        rows = _load_rows(session, ids, selection.scope, metrics)
         return [rows[evaluation_id] for evaluation_id in ids], total
-    return _rank_rows(session, ids, asked.scope, ordering, metrics), total
+    return _rank_rows(session, ids, selection.scope, ordering, metrics), total
 
 
 def _complete_ids(
-    session: Session, asked: Selection, ordering: Ordering, limit: int | None, offset: int
+    session: Session, selection: Selection, ordering: Ordering, limit: int | None, offset: int
 ) -> tuple[list[int], int]:
     """Return the ids of one page of sealed evaluations, and their total number."""
-    groups = count_groups(session, asked)
+    groups = count_groups(session, selection)
     total = sum(group["evaluations"] for group in groups)
     last = total if limit is None else min(total, offset + limit)
     if ordering.grouped:
-        ids = _page_ids_by_group(session, asked, ordering, groups, offset, last)
+        ids = _page_ids_by_group(session, selection, ordering, groups, offset, last)
     elif ordering.above_chance and ordering.sort in CORRECTED:
-        ids = _ids_above_chance(session, asked, ordering)[offset:last]
+        ids = _ids_above_chance(session, selection, ordering)[offset:last]
     else:
-        query = _select_members(session, asked, ordering).limit(last - offset).offset(offset) if last > offset else None
+        query = (
+            _select_members(session, selection, ordering).limit(last - offset).offset(offset) if last > offset else None
+        )
         ids = [] if query is None else [row[0] for row in session.execute(query)]
     return ids, total
 
@@ -315,8 +317,8 @@ def _rank_rows(
     session: Session, ids: Sequence[int], scope: str, ordering: Ordering, metrics: Sequence[str]
 ) -> list[Row]:
     metric = ordering.rank_metric
-    wanted = tuple(dict.fromkeys((*metrics, metric, FALLBACK)))
-    rows = _load_rows(session, ids, scope, wanted)
+    needed = tuple(dict.fromkeys((*metrics, metric, FALLBACK)))
+    rows = _load_rows(session, ids, scope, needed)
     ranks = _compute_ranks(session, rows.values(), metric, scope)
     by_fallback = _find_fallback_ranked(session, rows, metric, scope)
     if by_fallback:
@@ -353,18 +355,18 @@ def _find_fallback_ranked(session: Session, rows: dict[int, Row], metric: str, s
 
 
 def all_rows(
-    session: Session, asked: Selection, ordering: Ordering, metrics: Sequence[str] = ALL_NAMES
+    session: Session, selection: Selection, ordering: Ordering, metrics: Sequence[str] = ALL_NAMES
 ) -> Iterator[list[Row]]:
     """Yield all rows in batches of AT_ONCE, complete evaluations first. Only the ids of the rest are in memory."""
-    ids, _ = _complete_ids(session, asked, ordering, None, 0)
+    ids, _ = _complete_ids(session, selection, ordering, None, 0)
     rows: list[Row] = []
     for start in range(0, len(ids), AT_ONCE):
-        rows = _rank_rows(session, ids[start : start + AT_ONCE], asked.scope, ordering, metrics)
+        rows = _rank_rows(session, ids[start : start + AT_ONCE], selection.scope, ordering, metrics)
         if len(rows) == AT_ONCE:
             yield rows
             rows = []
     offset = 0
-    while more := incomplete_rows(session, asked, limit=AT_ONCE - len(rows), offset=offset, metrics=metrics)[0]:
+    while more := incomplete_rows(session, selection, limit=AT_ONCE - len(rows), offset=offset, metrics=metrics)[0]:
         offset += len(more)
         rows += more
         if len(rows) == AT_ONCE:
@@ -375,7 +377,7 @@ def all_rows(
 
 
 def _page_ids_by_group(
-    session: Session, asked: Selection, ordering: Ordering, groups: list[Row], first: int, last: int
+    session: Session, selection: Selection, ordering: Ordering, groups: list[Row], first: int, last: int
 ) -> list[int]:
     """Return the ids from `first` up to `last` in the order by group, reading only the groups in between."""
     on_page, skipped, passed = [], 0, 0
@@ -385,7 +387,7 @@ def _page_ids_by_group(
         elif passed < last:
             on_page.append(group)
         passed += group["evaluations"]
-    query = _select_members(session, asked, ordering, _SAME, _REPEATED.label("repeated"))
+    query = _select_members(session, selection, ordering, _SAME, _REPEATED.label("repeated"))
     if len(on_page) < len(groups):  # a long list would only mislead the planner
         query = query.where(_SAME.in_([group["asked_digest"] for group in on_page]))
     members: dict[tuple[str, int], list[int]] = {}
@@ -395,14 +397,14 @@ def _page_ids_by_group(
     return ids[first - skipped : last - skipped]
 
 
-def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) -> list[int]:
+def _ids_above_chance(session: Session, selection: Selection, ordering: Ordering) -> list[int]:
     """Return the ids of all selected sealed evaluations, sorted by a metric above chance, undefined ones last."""
-    values = _select_values(ordering.sort, asked.scope)
-    query = _select_members(session, asked, ordering, values.c.value).outerjoin(
+    values = _select_values(ordering.sort, selection.scope)
+    query = _select_members(session, selection, ordering, values.c.value).outerjoin(
         values, values.c.evaluation_id == Evaluation.id
     )
     members = [(row[0], row[1]) for row in session.execute(query)]
-    guessed = chances(session, [evaluation_id for evaluation_id, _ in members], asked.scope)
+    guessed = chances(session, [evaluation_id for evaluation_id, _ in members], selection.scope)
     sign = -1.0 if ordering.order == "desc" else 1.0
 
     def key(member: tuple[int, float | None]) -> tuple[bool, float]:
@@ -438,7 +440,7 @@ def _comparable(value: Any) -> Any:
     return value.casefold() if isinstance(value, str) else value
 
 
-def _select_members(session: Session, asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
+def _select_members(session: Session, selection: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
     """Select the sealed evaluations of a selection in the requested order: NULL last, ties by model, then id.
 
     If the metric needs two orders, evaluations without a value are sorted by FALLBACK.
@@ -447,13 +449,13 @@ def _select_members(session: Session, asked: Selection, ordering: Ordering, *col
         _join_names(_select_current(session, Evaluation.id, *columns))
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(Model, Model.id == ModelRevision.model_id)
-        .where(_SEALED, *evaluation_conditions(session, asked))
+        .where(_SEALED, *evaluation_conditions(session, selection))
     )
-    column, query = _sort_column(ordering.sort, asked.scope, base)
+    column, query = _sort_column(ordering.sort, selection.scope, base)
     direction = column.desc() if ordering.order == "desc" else column.asc()
     tie_breaks = []
     if ordering.sort in METRICS and METRICS[ordering.sort].needs_two_prompts:
-        fallback, query = _sort_column(FALLBACK, asked.scope, query)
+        fallback, query = _sort_column(FALLBACK, selection.scope, query)
         tie_breaks = [fallback.desc().nulls_last()]
     return query.order_by(direction.nulls_last(), *tie_breaks, func.lower(Model.name), Evaluation.id)
 
@@ -624,17 +626,17 @@ def doubts(session: Session, ids: Collection[int]) -> dict[int, Row]:
 
 
 def incomplete_rows(
-    session: Session, asked: Selection, *, limit: int | None, offset: int = 0, metrics: Sequence[str] = ALL_NAMES
+    session: Session, selection: Selection, *, limit: int | None, offset: int = 0, metrics: Sequence[str] = ALL_NAMES
 ) -> tuple[list[Row], int]:
     """Return a page of the evaluations that are not sealed yet, newest first, and their total number."""
     query = _select_current(session, Evaluation.id).where(
-        ~_SEALED, Evaluation.state.in_(UNFINISHED), *evaluation_conditions(session, asked)
+        ~_SEALED, Evaluation.state.in_(UNFINISHED), *evaluation_conditions(session, selection)
     )
     total = session.scalar(select(func.count()).select_from(query.subquery())) or 0
     if total == 0 or limit == 0:
         return [], total
     ids = list(session.scalars(query.order_by(Evaluation.id.desc()).limit(limit).offset(offset)))
-    rows = _load_rows(session, ids, asked.scope, metrics)
+    rows = _load_rows(session, ids, selection.scope, metrics)
     for evaluation_id, scored in _count_scored(session, ids).items():
         rows[evaluation_id]["scored"] = scored
     unknown = dict.fromkeys(("rank", "not_ranked", "ranked_by", "missing_answers")) | {"alone": False}
@@ -693,16 +695,16 @@ BY_DEFAULT: Final = Ordering()
 
 def leaderboard_page(
     session: Session,
-    asked: Selection = EVERYTHING,
+    selection: Selection = EVERYTHING,
     ordering: Ordering = BY_DEFAULT,
     *,
     limit: int | None = None,
     offset: int = 0,
 ) -> Page:
     """Return the page of at most `limit` rows from `offset` on, with every metric and the costs of providers."""
-    rows, sealed = complete_rows(session, asked, ordering, limit=limit, offset=offset)
+    rows, sealed = complete_rows(session, selection, ordering, limit=limit, offset=offset)
     left = None if limit is None else limit - len(rows)
-    more, waiting = incomplete_rows(session, asked, limit=left, offset=max(0, offset - sealed))
+    more, waiting = incomplete_rows(session, selection, limit=left, offset=max(0, offset - sealed))
     shown = rows + more
     costs = costs_of(session, [row["evaluation_id"] for row in shown])
     return Page([row | {"cost": costs.get(row["evaluation_id"])} for row in shown], sealed + waiting)

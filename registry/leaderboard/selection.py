@@ -93,65 +93,67 @@ class Selection:
         return "all" if self.subject is None else f"subject:{self.subject}"
 
 
-def evaluation_conditions(session: Session, asked: Selection) -> list[ColumnElement[bool]]:
+def evaluation_conditions(session: Session, selection: Selection) -> list[ColumnElement[bool]]:
     """Return a selection's conditions on columns of `evaluation` alone, so that counting needs no join."""
-    of_protocol = _match_values({Protocol.name: asked.protocol, Protocol.shots: asked.shots})
+    protocol_conditions = _match_values({Protocol.name: selection.protocol, Protocol.shots: selection.shots})
     conditions: list[ColumnElement[bool]] = []
-    revisions = _load_revision_ids(session, asked)
+    revisions = _load_revision_ids(session, selection)
     if revisions is not None:
         conditions.append(is_in(Evaluation.model_revision_id, revisions))
-    if of_protocol:
-        conditions.append(Evaluation.protocol_id.in_(select(Protocol.id).where(*of_protocol)))
-    if asked.variants is not None:
-        conditions.append(Evaluation.variant_set_id.in_(select(VariantSet.id).where(VariantSet.name == asked.variants)))
-    if asked.benchmark is not None:
-        versions = select(BenchmarkVersion.id).join(Benchmark).where(Benchmark.name == asked.benchmark)
+    if protocol_conditions:
+        conditions.append(Evaluation.protocol_id.in_(select(Protocol.id).where(*protocol_conditions)))
+    if selection.variants is not None:
+        conditions.append(
+            Evaluation.variant_set_id.in_(select(VariantSet.id).where(VariantSet.name == selection.variants))
+        )
+    if selection.benchmark is not None:
+        versions = select(BenchmarkVersion.id).join(Benchmark).where(Benchmark.name == selection.benchmark)
         conditions.append(Evaluation.benchmark_version_id.in_(versions))
-    if asked.subject is not None:
-        having = select(Question.benchmark_version_id).where(Question.subject == asked.subject, ~Question.few_shot)
+    if selection.subject is not None:
+        having = select(Question.benchmark_version_id).where(Question.subject == selection.subject, ~Question.few_shot)
         conditions.append(Evaluation.benchmark_version_id.in_(having))
-    if asked.sealed_from is not None:
-        conditions.append(Evaluation.sealed_at >= asked.sealed_from)
-    if asked.sealed_to is not None:
-        conditions.append(Evaluation.sealed_at <= asked.sealed_to)
-    if asked.asked is not None:
-        conditions.append(ASKED_HOW[asked.asked])
+    if selection.sealed_from is not None:
+        conditions.append(Evaluation.sealed_at >= selection.sealed_from)
+    if selection.sealed_to is not None:
+        conditions.append(Evaluation.sealed_at <= selection.sealed_to)
+    if selection.asked is not None:
+        conditions.append(ASKED_HOW[selection.asked])
     return conditions
 
 
-def _load_revision_ids(session: Session, asked: Selection) -> Sequence[int] | None:
+def _load_revision_ids(session: Session, selection: Selection) -> Sequence[int] | None:
     """Return the ids of the selected models' revisions; None if all models are selected.
 
     It is a list because PostgreSQL overestimates a subquery: it would read all evaluations to find a model's dozen.
     """
-    of_model = _match_values(
+    model_conditions = _match_values(
         {
-            Model.family: asked.family,
-            Model.licence: asked.licence,
-            ModelRevision.kind: asked.kind,
+            Model.family: selection.family,
+            Model.licence: selection.licence,
+            ModelRevision.kind: selection.kind,
         }
     )
-    if asked.model is not None:
-        of_model.append(func.lower(Model.name) == asked.model.lower())
-    if asked.q is not None:
-        of_model.append(func.lower(Model.name).contains(asked.q.lower(), autoescape=True))
-    if asked.min_parameters is not None:
-        of_model.append(Model.parameters >= asked.min_parameters)
-    if asked.max_parameters is not None:
-        of_model.append(Model.parameters <= asked.max_parameters)
-    if asked.openness is not None:
-        of_model.append(OPENNESS[asked.openness])
-    if asked.released_from is not None:
-        of_model.append(Model.released >= asked.released_from.date().isoformat())
-    if asked.released_to is not None:
-        of_model.append(Model.released <= asked.released_to.date().isoformat())
-    if not of_model:
+    if selection.model is not None:
+        model_conditions.append(func.lower(Model.name) == selection.model.lower())
+    if selection.q is not None:
+        model_conditions.append(func.lower(Model.name).contains(selection.q.lower(), autoescape=True))
+    if selection.min_parameters is not None:
+        model_conditions.append(Model.parameters >= selection.min_parameters)
+    if selection.max_parameters is not None:
+        model_conditions.append(Model.parameters <= selection.max_parameters)
+    if selection.openness is not None:
+        model_conditions.append(OPENNESS[selection.openness])
+    if selection.released_from is not None:
+        model_conditions.append(Model.released >= selection.released_from.date().isoformat())
+    if selection.released_to is not None:
+        model_conditions.append(Model.released <= selection.released_to.date().isoformat())
+    if not model_conditions:
         return None
     cached: dict[Selection, Sequence[int]] = session.info.setdefault("revisions", {})
-    if asked not in cached:
-        revisions = select(ModelRevision.id).join(Model, Model.id == ModelRevision.model_id).where(*of_model)
-        cached[asked] = session.scalars(revisions).all()
-    return cached[asked]
+    if selection not in cached:
+        revisions = select(ModelRevision.id).join(Model, Model.id == ModelRevision.model_id).where(*model_conditions)
+        cached[selection] = session.scalars(revisions).all()
+    return cached[selection]
 
 
 def _match_values(values: Mapping[Any, Any]) -> list[ColumnElement[bool]]:

@@ -53,14 +53,14 @@ def harness_overall(path: Path, results: Any, first: Mapping[str, Any]) -> float
 
 def every_eval_ever_results(path: Path) -> Path | None:
     """Return the path of the evaluation to which a file of single answers belongs; None if its name gives none."""
-    beside = path.with_name(path.name.removesuffix(".gz").replace("_samples.jsonl", ".json"))
-    return None if beside == path else beside
+    sibling = path.with_name(path.name.removesuffix(".gz").replace("_samples.jsonl", ".json"))
+    return None if sibling == path else sibling
 
 
 def every_eval_ever_overall(results: Any, first: Mapping[str, Any]) -> float | None:
     """Return the score of the result to which a record belongs; None if it is missing."""
-    found = results.get("evaluation_results") if isinstance(results, dict) else None
-    for result in found if isinstance(found, list) else []:
+    listed = results.get("evaluation_results") if isinstance(results, dict) else None
+    for result in listed if isinstance(listed, list) else []:
         if isinstance(result, dict) and result.get(RESULT) == first.get(RESULT):
             return finite(members_of(result, "score_details").get("score"))
     return None
@@ -87,8 +87,8 @@ def overall_beside(path: Path, form: str) -> float | None:
 
 def members_of(value: Any, key: str) -> Mapping[str, Any]:
     """Return the object value[key]; empty if there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    member = value.get(key) if isinstance(value, dict) else None
+    return member if isinstance(member, dict) else {}
 
 
 def finite(value: Any) -> float | None:

@@ -101,8 +101,8 @@ def texts(place: Place, document: Mapping[str, Any], key: str) -> list[str]:
 def read_description(path: Path, document: Mapping[str, Any]) -> dict[str, str]:
     """Return the known parts of a log's description as texts. Rejects text that is too long for a name."""
     place = Place(path, 1)
-    found = {key: str(value) for key, value in document.items() if value is not None}
-    for key, text in found.items():
+    texts_by_key = {key: str(value) for key, value in document.items() if value is not None}
+    for key, text in texts_by_key.items():
         if len(check_text(place, key, text)) > MAX_LABEL:
             place.reject(f"{key} {quote(text)} has {len(text):,} characters; a name has at most {MAX_LABEL}")
-    return found
+    return texts_by_key

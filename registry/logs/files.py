@@ -37,10 +37,10 @@ def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
     Values that no database stores, such as NUL and half a surrogate pair, occur in models' outputs and are allowed.
     """
     for place, raw in raw_lines(path):
-        yield place.line, _object_of(raw.decode("utf-8", "replace"))
+        yield place.line, _parse_object(raw.decode("utf-8", "replace"))
 
 
-def _object_of(text: str) -> dict[str, Any] | str:
+def _parse_object(text: str) -> dict[str, Any] | str:
     try:
         document = decode_answer(text)
     except ValueError as error:

@@ -95,13 +95,15 @@ def read_label(value: Any, options: Sequence[str], *, right: int | None = None) 
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is None or isinstance(value, bool | float):
-        return Written(shorten(value, 60) if value is not None else "", _all(None))
+        return Written(shorten(value, 60) if value is not None else "", _repeat_position(None))
     if isinstance(value, int):
-        return Written(str(value), _numbers(value, len(options)))
+        return Written(str(value), _read_number(value, len(options)))
     text = (value if isinstance(value, str) else str(value)).strip()
     if len(text) > _LONGEST:
-        return _intern_written(shorten(text, 60), _all(_option(text, tuple(options), right, exact=True)))
-    return _intern_written(shorten(text, 60), _positions(text, tuple(options), right))
+        return _intern_written(
+            shorten(text, 60), _repeat_position(_find_option(text, tuple(options), right, exact=True))
+        )
+    return _intern_written(shorten(text, 60), _read_positions(text, tuple(options), right))
 
 
 @lru_cache(maxsize=50_000)
@@ -112,16 +114,16 @@ def _intern_written(value: str, positions: tuple[int | None, ...]) -> Written:
 
 def certain(value: Any, position: int | None) -> Written:
     """Return a label whose position the log states unambiguously."""
-    return Written(shorten(value, 60), _all(position))
+    return Written(shorten(value, 60), _repeat_position(position))
 
 
 @lru_cache(maxsize=1_000)
-def _all(position: int | None) -> tuple[int | None, ...]:
+def _repeat_position(position: int | None) -> tuple[int | None, ...]:
     return (position,) * len(CONVENTIONS)
 
 
 @lru_cache(maxsize=1_000)
-def _numbers(value: int, n_options: int) -> tuple[int | None, ...]:
+def _read_number(value: int, n_options: int) -> tuple[int | None, ...]:
     return tuple(_check_range(value - convention.first_digit, n_options) for convention in CONVENTIONS)
 
 
@@ -130,25 +132,25 @@ def _check_range(index: int, n_options: int) -> int | None:
 
 
 @lru_cache(maxsize=20_000)
-def _positions(text: str, options: tuple[str, ...], right: int | None) -> tuple[int | None, ...]:
+def _read_positions(text: str, options: tuple[str, ...], right: int | None) -> tuple[int | None, ...]:
     if not text:
-        return _all(None)
+        return _repeat_position(None)
     if len(text) == 1 and text in LETTERS and text.casefold() not in _fold_options(options):
-        return _all(_check_range(LETTERS.index(text), len(options)))  # all conventions agree
+        return _repeat_position(_check_range(LETTERS.index(text), len(options)))  # all conventions agree
     found = []
     for convention in CONVENTIONS:
-        label = _label(text, convention, options)
-        words = _option(text, options, right, exact=convention.form == "exact")
+        label = _read_bare_label(text, convention, options)
+        words = _find_option(text, options, right, exact=convention.form == "exact")
         first, second = (words, label) if convention.text_first else (label, words)
         found.append(second if first is None else first)
-    return _all(found[0]) if len(set(found)) == 1 else tuple(found)
+    return _repeat_position(found[0]) if len(set(found)) == 1 else tuple(found)
 
 
-def _label(text: str, convention: Convention, options: tuple[str, ...]) -> int | None:
+def _read_bare_label(text: str, convention: Convention, options: tuple[str, ...]) -> int | None:
     n_options = len(options)
     bare = text if convention.form == "exact" else unicodedata.normalize("NFKC", text).strip()
     if convention.form in ("any", "whole"):
-        bare = _bare(bare, options)
+        bare = _strip_marks(bare, options)
     if len(bare) == 1 and (letter := bare if convention.form == "exact" else bare.upper()) in LETTERS:
         return _check_range(LETTERS.index(letter), n_options)
     if bare.isdecimal() and len(bare) < 4:
@@ -156,7 +158,7 @@ def _label(text: str, convention: Convention, options: tuple[str, ...]) -> int |
     return None
 
 
-def _bare(text: str, options: tuple[str, ...]) -> str:
+def _strip_marks(text: str, options: tuple[str, ...]) -> str:
     """Return a text without brackets, marks and a leading `Option`; only its label if its option's words follow."""
     while ("\\" in text or "<" in text) and (inside := _BOX.sub(r"\1\2", text)) != text:
         text = inside
@@ -184,11 +186,11 @@ def _fold_options(options: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_fold(option[:_LONGEST]) for option in options)
 
 
-def _option(text: str, options: tuple[str, ...], right: int | None, *, exact: bool) -> int | None:
+def _find_option(text: str, options: tuple[str, ...], right: int | None, *, exact: bool) -> int | None:
     """Return the position of the option with this text; if several are equal, of the right one, else of the first."""
     same = [position for position, option in enumerate(options) if option.strip() == text]
-    if not same and not exact and (wanted := _fold(text)):
-        same = [position for position, option in enumerate(_fold_options(options)) if option == wanted]
+    if not same and not exact and (folded := _fold(text)):
+        same = [position for position, option in enumerate(_fold_options(options)) if option == folded]
     if not same:
         return None
     return right if right in same else same[0]
@@ -213,14 +215,14 @@ def names_by_text(label: Written, options: Sequence[str], order: Sequence[int | 
 
 def are_one(labels: Sequence[Written]) -> bool:
     """Return whether labels name one option under some convention, such as `B`, `(b)` and the option's text."""
-    together = zip(*(label.positions for label in labels), strict=True)
-    return any(None not in found and len(set(found)) == 1 for found in together)
+    by_convention = zip(*(label.positions for label in labels), strict=True)
+    return any(None not in positions and len(set(positions)) == 1 for positions in by_convention)
 
 
 INVALID: Final = "[invalid]"
 """The value that a filter of lm-evaluation-harness writes if it extracted nothing."""
 _SHORTEST_TEXT: Final = 12
-"""Characters of a text that a metric may have searched for its answer; a shorter one is a label or nothing."""
+"""Fewest characters of a text in which a metric may have searched for an answer."""
 
 
 def answer_label(

@@ -42,7 +42,7 @@ class Listing:
 
 
 def instructs(text: str) -> bool:
-    """Return whether a text has a word of an instruction."""
+    """Return whether a text contains a word that marks an instruction."""
     lowered = text.lower()
     return any(cue in lowered for cue in _CUES)
 
@@ -67,7 +67,9 @@ def listing(prompt: str) -> Listing | None:
     # A question may list statements of its own, with other labels than its options.
     example = next((run for run in runs[-2::-1] if run[0][1] == best[0][1]), None)
     return Listing(
-        _question(before if example is None else before[example[-1].end() :], behind_example=example is not None),
+        _extract_question(
+            before if example is None else before[example[-1].end() :], behind_example=example is not None
+        ),
         before,
         tuple(match[1] for match in best),
         tuple((match[2] or "").strip() for match in best),
@@ -88,7 +90,7 @@ _LOOKED_AT: Final = 20
 """The number of records in whose prompts labels of options are searched."""
 
 
-def _question(text: str, *, behind_example: bool) -> str:
+def _extract_question(text: str, *, behind_example: bool) -> str:
     """Return the question before a list of options, without the instruction or the answer of an example."""
     text = text.strip()
     text = (text[:-_LONGEST_HEADING] + _HEADING.sub("", text[-_LONGEST_HEADING:])).rstrip()

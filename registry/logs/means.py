@@ -40,13 +40,13 @@ def tolerance(stated: float) -> float:
 
 def fields_of(*parts: Mapping[str, Any]) -> dict[str, str]:
     """Return the short texts and whole numbers of a record by name: one of them may be its subject or task."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for part in parts:
         for name, value in part.items():
             short = isinstance(value, str) and 0 < len(value) <= _LONGEST_VALUE and "\n" not in value
-            if (short or type(value) is int) and len(found) < _MOST_FIELDS:
-                found.setdefault(name, str(value))
-    return found
+            if (short or type(value) is int) and len(fields) < _MOST_FIELDS:
+                fields.setdefault(name, str(value))
+    return fields
 
 
 @dataclass(slots=True)
@@ -138,10 +138,10 @@ class Means:
         number: the reading under which answers are right.
         """
         near = tolerance(overall)
-        found = (mean for mean in self._means(answers, number) if abs(mean.mean - overall) <= near)
+        found = (mean for mean in self._list_means(answers, number) if abs(mean.mean - overall) <= near)
         return next((mean for mean in found if near <= EXACT or _GROUPING.search(mean.field)), None)
 
-    def _means(self, answers: int, number: int) -> Iterator[Mean]:
+    def _list_means(self, answers: int, number: int) -> Iterator[Mean]:
         for name, by_value in self._groups.items():
             groups = list((by_value or {}).values())
             if not 1 < len(groups) <= answers / 2 or sum(group.answers for group in groups) < answers:

@@ -56,7 +56,7 @@ class PromptFinder:
         Rejects a prompt without a question of the benchmark.
         """
         text = normal(prompt)
-        found = list(self._last(text))
+        found = list(self._find_last(text))
         if not found:
             place.reject(
                 f"the prompt {quote(shorten(prompt))} asks none of the {self._number} questions of the benchmark; "
@@ -67,7 +67,7 @@ class PromptFinder:
         self._taken.add(free[0][0].question_id)
         return free[0]
 
-    def _last(self, text: str) -> Iterator[tuple[KnownQuestion, str]]:
+    def _find_last(self, text: str) -> Iterator[tuple[KnownQuestion, str]]:
         """Yield the questions that begin last in a text, the longest of these only."""
         for start in range(len(text) - 1, -1, -1):
             if text[start : start + self._shortest] not in self._begins:
@@ -101,11 +101,11 @@ def find_listed_order(question: KnownQuestion, listing: str) -> tuple[int, ...] 
     texts = [normal(option) for option in question.options]
     if len(texts) > len(LETTERS):
         return None
-    orders = (_order_behind(labels, texts, listing) for labels in STYLES)
+    orders = (_read_order(labels, texts, listing) for labels in STYLES)
     return next((order for order in orders if order is not None), None)
 
 
-def _order_behind(labels: Sequence[str], texts: Sequence[str], listing: str) -> tuple[int, ...] | None:
+def _read_order(labels: Sequence[str], texts: Sequence[str], listing: str) -> tuple[int, ...] | None:
     order: list[int] = []
     at = 0
     for position in range(len(texts)):

@@ -84,20 +84,20 @@ def log_file(path: Path) -> Path | None:
 
 def read_log(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
     """Read the answers of a log. path: from `log_file`. Raises IngestError for an unknown program's log."""
-    format_, head = _log(path)
+    format_, head = _recognise(path)
     assert format_.read_log is not None
     return format_.read_log(path, head, questions)
 
 
 def log_questions(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Return the questions of a log as lines of a benchmark file. Raises IngestError if it has none."""
-    format_, head = _log(path)
+    format_, head = _recognise(path)
     if format_.questions is None:
         raise IngestError(f"{path.name}: logs of {format_.title} have no lists of options; import the benchmark itself")
     return format_.questions(path, head)
 
 
-def _log(path: Path) -> tuple[Format, Any]:
+def _recognise(path: Path) -> tuple[Format, Any]:
     """Return the format and the head of a log; the head is its parsed content, as the format's functions take it."""
     if is_archive(path):
         return FORMATS[INSPECT], inspect_archive(path)

@@ -254,10 +254,10 @@ def check_numbers(
     if not isinstance(values, list) or len(values) != n_shown:
         got = len(values) if isinstance(values, list) else quote(values)
         place.reject(f"{name}: {got} values for {n_shown} positions; give one number per position of the order")
-    return tuple(_number(place, name, value, low, high) for value in values)
+    return tuple(_check_number(place, name, value, low, high) for value in values)
 
 
-def _number(place: Place, name: str, value: Any, low: float, high: float) -> float:
+def _check_number(place: Place, name: str, value: Any, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         place.reject(f"{name}: {quote(value)} is not a number")
     try:
@@ -325,7 +325,7 @@ def with_answer_at(order: tuple[int | str, ...], question: KnownQuestion, correc
     return tuple(swapped)
 
 
-def _normal(text: str) -> str:
+def _normalise(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -349,7 +349,7 @@ class QuestionFinder:
         log_id: its id in the log; the same id means the same question again. If several questions are equal, each id
         gets the next one. Rejects an unknown question, or an id that is used for two questions.
         """
-        fitting = self._fitting(text, options)
+        fitting = self._find_fitting(text, options)
         if log_id in self._found:
             if self._found[log_id] not in fitting:
                 place.reject(f"id {quote(log_id)} is used for two different questions; ids must be unique")
@@ -364,15 +364,15 @@ class QuestionFinder:
         self._taken.add(free[0].question_id)
         return free[0]
 
-    def _fitting(self, text: str, options: Sequence[str]) -> list[KnownQuestion]:
-        asked = _normal(text)
+    def _find_fitting(self, text: str, options: Sequence[str]) -> list[KnownQuestion]:
+        asked = _normalise(text)
         same_options = self._by_options.get(_key(options), [])
-        exact = [question for question in same_options if _asks(question, asked)]
-        return exact or [question for question in same_options if _normal(question.text) in asked]
+        exact = [question for question in same_options if _is_question(question, asked)]
+        return exact or [question for question in same_options if _normalise(question.text) in asked]
 
     def _reject_unknown(self, place: Place, text: str, options: Sequence[str]) -> NoReturn:
         for question in self._questions.values():
-            if _asks(question, _normal(text)):
+            if _is_question(question, _normalise(text)):
                 place.reject(
                     f"options {quote(list(options))} are not those of question {question.external_id}: "
                     f"{quote(list(question.options))}; import the version of the benchmark that was asked"
@@ -388,9 +388,9 @@ def _key(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(text.strip() for text in options))
 
 
-def _asks(question: KnownQuestion, asked: str) -> bool:
+def _is_question(question: KnownQuestion, asked: str) -> bool:
     """Return whether a text is exactly this question, or the question together with its context."""
-    text = _normal(question.text)
+    text = _normalise(question.text)
     if question.context is None:
         return text == asked
-    return text in asked and _normal(question.context) in asked
+    return text in asked and _normalise(question.context) in asked

@@ -29,18 +29,18 @@ class Reread:
 
 
 @cache
-def _definition(name: str) -> Mapping[str, Any]:
+def _load_definition(name: str) -> Mapping[str, Any]:
     return {**PRESETS[name], "thoughts": "apart"}
 
 
-def _read(
+def _read_by_rule(
     name: str,
     output: Output,
     options: Sequence[str],
     labels: Sequence[str] = LETTERS,
     divided: Divided | None = None,
 ) -> Reading:
-    return read(_definition(name), output, labels[: len(options)], options, divided)
+    return read(_load_definition(name), output, labels[: len(options)], options, divided)
 
 
 def reread(
@@ -58,20 +58,23 @@ def reread(
     opened: whether the template had opened the thought.
     """
     output = Output(text, reasoning, "refused" if refused else "length" if cut_off else "stop", opened)
-    final = _read(FINAL, output, options, labels)
-    positions = (final.position, *(_read(name, output, options, labels, final.divided).position for name in RULES[1:]))
+    final = _read_by_rule(FINAL, output, options, labels)
+    positions = (
+        final.position,
+        *(_read_by_rule(name, output, options, labels, final.divided).position for name in RULES[1:]),
+    )
     thought = None
     if final.divided.thought:
-        said = _read("select-letter", Output(final.divided.thought), options, labels).position
-        thought = said if said != final.position else None
+        position = _read_by_rule("select-letter", Output(final.divided.thought), options, labels).position
+        thought = position if position != final.position else None
     return Reread(final.state, positions, thought)
 
 
 def read_scored(text: str, options: Sequence[str], key: int | None, score: float | None) -> int | None:
-    """Return the position that a text states, by the rule among several that agrees with its score.
+    """Return the position that a text states, by the first rule that agrees with its score.
 
-    Metrics that search a text do not record what they found. A text in which no rule reads an answer states the right
-    one if it was scored as right; if all rules contradict the score, the reading is that of `final-answer`.
+    Metrics that search a text do not record their extract. If no rule reads an answer in a text that was scored as
+    right, it states the right option; if all rules contradict the score, the reading of `final-answer` counts.
     """
     read = reread(text, options)
     final, *others = read.positions
@@ -84,4 +87,4 @@ def read_scored(text: str, options: Sequence[str], key: int | None, score: float
 
 def final_reading(text: str, options: Sequence[str]) -> int | None:
     """Return the position that the rule `final-answer` reads in a text; None for none."""
-    return _read(FINAL, Output(text), options).position
+    return _read_by_rule(FINAL, Output(text), options).position

@@ -148,14 +148,14 @@ def open_predictions(store: Store, name: str, *, checked: bool = True) -> Iterat
     or damaged, lacks a required column, or has a column that this version does not know.
     """
     # The columns of a group in a remote store are requested together, not one after the other.
-    far = store.folder is None
+    remote = store.folder is None
     try:
         with ExitStack() as stack:
             stream = stack.enter_context(store.reading(name))
-            if far and stream.size() <= AT_ONCE:
+            if remote and stream.size() <= AT_ONCE:
                 # Two requests for each group take longer than the bytes: a file of 300,000 predictions has hundreds.
                 stream = pa.BufferReader(stream.read_buffer())
-            reader = pq.ParquetFile(stream, page_checksum_verification=checked, pre_buffer=far)
+            reader = pq.ParquetFile(stream, page_checksum_verification=checked, pre_buffer=remote)
             file = stack.enter_context(reader)
             description = _read_description(file)
             number = description.get(formats.NUMBER)
@@ -288,10 +288,12 @@ def describe_file(evaluation: Evaluation) -> dict[str, Any]:
 
 def tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:
     """Yield an evaluation's predictions from the database as row groups of whole questions."""
-    asked = select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants).filter_by(evaluation_id=evaluation_id)
+    question_sizes = select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants).filter_by(
+        evaluation_id=evaluation_id
+    )
     ids: list[int] = []
     rows = 0
-    for question_id, variants in session.execute(asked.order_by(EvaluationQuestion.question_id)).all():
+    for question_id, variants in session.execute(question_sizes.order_by(EvaluationQuestion.question_id)).all():
         ids.append(question_id)
         rows += variants
         if rows >= GROUP:

@@ -105,8 +105,8 @@ def question_values_of_each(
         rows = session.execute(query, {"ids": ids}).all()
         table = np.full((len(ids), requested_ids.size, len(names)), np.nan)
         if rows and requested_ids.size:
-            of_evaluation = {evaluation_id: place for place, evaluation_id in enumerate(ids)}
-            first = np.array([of_evaluation[row[0]] for row in rows])
+            index_of_evaluation = {evaluation_id: place for place, evaluation_id in enumerate(ids)}
+            first = np.array([index_of_evaluation[row[0]] for row in rows])
             question_of_row = np.array([row[1] for row in rows])
             second = in_order[
                 np.minimum(np.searchsorted(requested_ids, question_of_row, sorter=in_order), requested_ids.size - 1)

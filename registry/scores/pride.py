@@ -79,14 +79,14 @@ def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) ->
         part = estimation[start : start + _CHUNK]
         for question_id in part:
             outcomes[question_id] = []
-        own = select(*_COLUMNS).where(
+        own_predictions = select(*_COLUMNS).where(
             Prediction.evaluation_id == evaluation_id,
             Prediction.question_id.in_(part),
             Prediction.question_shown,
             Prediction.own_options,
             first_answers(session, evaluation_id),
         )
-        for shown in session.execute(own):
+        for shown in session.execute(own_predictions):
             outcomes[shown.question_id].append(_build_outcome(by_id[shown.question_id], shown))
     return pride(list(outcomes.values()), alpha=alpha)
 
@@ -132,12 +132,12 @@ def write_question_pride(session: Session, evaluation_id: int) -> None:
     result = compute_pride(session, evaluation_id)
     if not result.priors:
         return
-    of_evaluation = (
+    questions = (
         select(Question.external_id, Question.id)
         .join(QuestionScore, QuestionScore.question_id == Question.id)
         .where(QuestionScore.evaluation_id == evaluation_id)
     )
-    ids: dict[str, int] = {row.external_id: row.id for row in session.execute(of_evaluation)}
+    ids: dict[str, int] = {row.external_id: row.id for row in session.execute(questions)}
     session.execute(
         insert(QuestionPride),
         [

@@ -108,10 +108,12 @@ def _describe_lost(session: Session, row: Any, unread: float, unfinished: float)
     ends = None if recorded or not limits or not unfinished else _count_ends(session, row["id"], min(limits))
     at_limit, cut_short = (None, None) if ends is None else (count / row["prompts"] for count in ends)
     reached = not recorded and (at_limit is None or at_limit > 0)
-    again = None
+    command = None
     if reached and limit is not None and unfinished > SAID:
-        asked = asking(dict(row) | {"question_filter": row["specification"]["questions"]}, variants=row["variants"])
-        again = f"{asked} --max-tokens {2 * limit}"
+        submission = asking(
+            dict(row) | {"question_filter": row["specification"]["questions"]}, variants=row["variants"]
+        )
+        command = f"{submission} --max-tokens {2 * limit}"
     return Lost(
         row["id"],
         row["model"],
@@ -122,7 +124,7 @@ def _describe_lost(session: Session, row: Any, unread: float, unfinished: float)
         cut_short,
         limit if reached else None,
         generation.get("max_thought_tokens") if reached else None,
-        again,
+        command,
     )
 
 

@@ -145,9 +145,9 @@ class _Site:
         self._folder = folder
         self._report = report
         self._files: dict[str, str | None] = {}
-        """Canonical address → file; None where anonymous visitors are shown nothing."""
+        """Canonical address → file; None if anonymous visitors may not see the page."""
         self._waiting: list[tuple[str, str, bytes]] = []
-        """File, media type and body of what was asked for and is not written yet."""
+        """File, media type and body of responses that are not written yet."""
 
     def write(self, proof: Mapping[str, bytes]) -> Published:
         """Write every file. proof: files from `proof_files`."""

@@ -40,9 +40,9 @@ class _Rewriter(HTMLParser):
         self.written: list[str] = []
         self._target = target
         self._open: list[tuple[str, str]] = []
-        """The open elements: the tag as it was, and what closes it: another tag's name, or nothing if left out."""
+        """The open elements: original tag name and the name that closes it, empty if the element is left out."""
         self._left_out = 0
-        """How many of the open elements are left out."""
+        """The number of open elements that are left out."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)

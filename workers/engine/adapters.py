@@ -104,7 +104,7 @@ class AdapterFiles:
         self._options = _read_options(folder / CONFIG)
         self._refuse_others()
         self.base: str | None = self._optional("base_model_name_or_path", str)
-        """The model that the adapter names as its base: of the hub, or a path on the machine that trained it."""
+        """The base model that the adapter names: a hub name, or a path on the machine that trained it."""
         self._alpha = self._number("lora_alpha", self._options.get("lora_alpha", 8))
         self._rank_stabilised = self._flag("use_rslora")
         self._magnitudes = self._flag("use_dora")

@@ -227,7 +227,7 @@ class _Tiles:
         self._cut = cut
         self._copies: list[list[int]] = []
         self._seen: dict[int, tuple[int, ...]] = {}
-        """By node the copies, from the cut on, that hold its path."""
+        """For each node, the copies whose path contains it, from the cut on."""
 
     def add(self, node: int) -> bool:
         """Add the tiles that a node sees; return whether there was space for them."""

@@ -71,7 +71,7 @@ def compare(logs: Sequence[Checked]) -> tuple[list[Compared], list[Finding]]:
     """Compare the logs within each group that shares its questions; return the comparisons and findings."""
     findings: list[Finding] = []
     compared = []
-    for group in _groups([log for log in logs if len(log.right) >= LEAST]):
+    for group in _group_logs([log for log in logs if len(log.right) >= LEAST]):
         common = set(group[0].right)
         for log in group[1:]:
             common &= log.right.keys()
@@ -81,12 +81,12 @@ def compare(logs: Sequence[Checked]) -> tuple[list[Compared], list[Finding]]:
                 findings.append(Finding(KINDS["different-questions"], log.gathered.label, detail))
         if len(common) >= LEAST:
             numbers = np.array(sorted(common))
-            _keys_differ(group, numbers, findings)
-            compared.append(_compare(group, numbers, findings))
+            _compare_keys(group, numbers, findings)
+            compared.append(_compare_group(group, numbers, findings))
     return compared, findings
 
 
-def _groups(logs: Sequence[Checked]) -> list[list[Checked]]:
+def _group_logs(logs: Sequence[Checked]) -> list[list[Checked]]:
     groups: list[list[Checked]] = []
     for log in logs:
         for group in groups:
@@ -100,17 +100,17 @@ def _groups(logs: Sequence[Checked]) -> list[list[Checked]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _by_question(log: Checked, name: str, numbers: NDArray[Any]) -> NDArray[Any]:
+def _column_by_question(log: Checked, name: str, numbers: NDArray[Any]) -> NDArray[Any]:
     """Return a column's values at the first record of each of these questions."""
     question = log.gathered.column("question")
     unique, first = np.unique(question, return_index=True)
     return log.gathered.column(name)[first[np.searchsorted(unique, numbers)]]
 
 
-def _keys_differ(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Finding]) -> None:
-    reference = _by_question(group[0], "keyed", numbers)
+def _compare_keys(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Finding]) -> None:
+    reference = _column_by_question(group[0], "keyed", numbers)
     for log in group[1:]:
-        keyed = _by_question(log, "keyed", numbers)
+        keyed = _column_by_question(log, "keyed", numbers)
         differ = numbers[(keyed != reference) & (keyed != 0) & (reference != 0)]
         if len(differ):
             question = log.gathered.column("question")
@@ -139,27 +139,27 @@ def model_of(name: str) -> str:
     return _DATED.sub("", name).casefold() if re.search(r"@|\d{4}-?\d{2}-?\d{2}|[:_-]v\d|:", name) else name.casefold()
 
 
-def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Finding]) -> Compared:
+def _compare_group(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Finding]) -> Compared:
     right = np.array([[log.right[number] for number in numbers.tolist()] for log in group], dtype=np.float64).T
     accuracies = right.mean(axis=0)
-    whole = bool(np.isin(right, (0.0, 1.0)).all())
+    zero_or_one = bool(np.isin(right, (0.0, 1.0)).all())
     labels = tuple(log.gathered.label for log in group)
     ranks: tuple[tuple[int, int], ...] = ()
-    told = None
+    distinguished = None
     values = [float(value) for value in accuracies]
-    pairs = paired([[right]], zero_or_one=whole)
+    pairs = paired([[right]], zero_or_one=zero_or_one)
     if len(group) > 2:
         samples = resample_means(right, resamples=RESAMPLES)
         comparisons = compare_all(values, samples, "higher", len(numbers), pairs)
         ranks = tuple(comparisons.rank_intervals())
-        told = comparisons.told_apart
-    chosen = [_by_question(log, "chosen", numbers) for log in group]
+        distinguished = comparisons.told_apart
+    chosen = [_column_by_question(log, "chosen", numbers) for log in group]
     models = [model_of(log.gathered.source.model) for log in group]
     shown = [] if len(group) > 12 else list(combinations(range(len(group)), 2))
-    found = []
-    for one, other in shown or _neighbours(values):
+    compared_pairs = []
+    for one, other in shown or _pair_neighbours(values):
         first, second = right[:, one] > 0.5, right[:, other] > 0.5
-        test = _test_pairs(right[:, one], right[:, other], pairs, (one, other), whole=whole)
+        test = _test_pairs(right[:, one], right[:, other], pairs, (one, other), zero_or_one=zero_or_one)
         differing = (test.only_first + test.only_second) / len(numbers)
         stated = pairs.interval(one, other, len(numbers))
         interval = None if stated is None else (stated.low, stated.high)
@@ -179,13 +179,15 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
             float((chosen[one] != chosen[other]).mean()),
             same_model,
         )
-        found.append(pair)
-        apart = (
-            bool(told[one, other]) if told is not None else interval is not None and not interval[0] <= 0 <= interval[1]
+        compared_pairs.append(pair)
+        is_distinguished = (
+            bool(distinguished[one, other])
+            if distinguished is not None
+            else interval is not None and not interval[0] <= 0 <= interval[1]
         )
-        if not apart and not same_model and len(shown) <= 3:
-            seen = "" if pair.seen is None else f"; {100 * pair.seen:.1f} points could be seen"
-            detail = f"{values[one]:.1%} and {values[other]:.1%} on {len(numbers):,} questions{seen}"
+        if not is_distinguished and not same_model and len(shown) <= 3:
+            detectable = "" if pair.seen is None else f"; {100 * pair.seen:.1f} points could be seen"
+            detail = f"{values[one]:.1%} and {values[other]:.1%} on {len(numbers):,} questions{detectable}"
             findings.append(Finding(KINDS["not-told-apart"], f"{labels[one]} / {labels[other]}", detail))
         wrong = ~first & ~second & (chosen[one] != 0)
         if same_model and pair.changed == 0 and wrong.any():
@@ -200,7 +202,7 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
         if not same_model and wrong.sum() >= 10 and 1 - pair.changed >= SAME:
             detail = f"{1 - pair.changed:.1%} of {len(numbers):,} answers are equal, {int(wrong.sum())} of them wrong"
             findings.append(Finding(KINDS["same-answers"], f"{labels[one]} / {labels[other]}", detail))
-    return Compared(labels, len(numbers), tuple(values), ranks, tuple(found))
+    return Compared(labels, len(numbers), tuple(values), ranks, tuple(compared_pairs))
 
 
 @dataclass(frozen=True)
@@ -213,14 +215,14 @@ class _Test:
 
 
 def _test_pairs(
-    first: NDArray[Any], second: NDArray[Any], pairs: Paired, places: tuple[int, int], *, whole: bool
+    first: NDArray[Any], second: NDArray[Any], pairs: Paired, places: tuple[int, int], *, zero_or_one: bool
 ) -> _Test:
     """Test whether two logs differ: McNemar's test, or the test of the mean difference if answers are shares.
 
-    Answers are shares if a question has several. whole: whether they are all right or wrong. pairs: the result of
+    Answers are shares if a question has several. zero_or_one: whether all are 0 or 1. pairs: the result of
     `paired` for all logs. places: the positions of the two logs among them.
     """
-    if whole:
+    if zero_or_one:
         exact = mcnemar((first > 0.5).tolist(), (second > 0.5).tolist())
         return _Test(exact.mid_p, exact.only_first, exact.only_second)
     difference = first - second
@@ -228,6 +230,6 @@ def _test_pairs(
     return _Test(1.0 if p_value is None else p_value, int((difference > 0).sum()), int((difference < 0).sum()))
 
 
-def _neighbours(values: Sequence[float]) -> list[tuple[int, int]]:
+def _pair_neighbours(values: Sequence[float]) -> list[tuple[int, int]]:
     ranked = sorted(range(len(values)), key=lambda at: -values[at])
     return list(pairwise(ranked))

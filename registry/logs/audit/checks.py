@@ -142,22 +142,22 @@ def check(gathered: Gathered) -> Checked:
     c = _Checker(gathered)
     source, total = gathered.source, len(gathered)
     key, right, question = gathered.column("key"), gathered.column("right"), gathered.column("question")
-    asked = source.format != QUESTIONS and total > 0
+    has_answers = source.format != QUESTIONS and total > 0
     _add_noted(c, total)
-    variants = _as_variants(gathered)
-    again = _records(c, variants=variants)
+    variants = _repeats_questions(gathered)
+    again = _check_records(c, variants=variants)
     scored = (right >= 0) & ~again
-    _questions(c, variants=variants)
+    _check_questions(c, variants=variants)
     accuracy = interval = best = chance = None
     means: dict[int, float] = {}
     keys = np.bincount(key[(key >= 0) & ~again], minlength=2)
     chosen = np.zeros(len(keys), dtype=np.int64)
-    if asked:
+    if has_answers:
         position = gathered.column("position")
         width = max(len(keys), int(position.max(initial=-1)) + 1)
         chosen = np.bincount(position[(position >= 0) & ~again], minlength=width)
         keys = np.pad(keys, (0, width - len(keys)))
-    if asked and scored.any():
+    if has_answers and scored.any():
         numbers, inverse = np.unique(question[scored], return_inverse=True)
         sums, counts = np.bincount(inverse, weights=right[scored]), np.bincount(inverse)
         per_question = sums / counts
@@ -169,21 +169,21 @@ def check(gathered: Gathered) -> Checked:
         chance = float((1 / gathered.column("n_options")[scored]).mean())
         top = int(np.argmax(keys))
         best = letter(top), float(keys[top] / scored.sum())
-        _scores(c, accuracy, interval, chance, best, len(numbers), scored)
-    _positions(c, keys, total if asked else 0, again, chance=chance)
-    benchmark = _benchmark(c)
-    orders = _orders(c) if asked else None
-    states = np.bincount(gathered.column("state"), minlength=len(STATES)) if asked else np.zeros(len(STATES), int)
-    named = {name: int(count) for name, count in zip(STATES, states, strict=True)}
-    if asked:
-        _states(c, named, total)
+        _check_scores(c, accuracy, interval, chance, best, len(numbers), scored)
+    _check_positions(c, keys, total if has_answers else 0, again, chance=chance)
+    benchmark = _check_benchmark(c)
+    orders = _check_orders(c) if has_answers else None
+    states = np.bincount(gathered.column("state"), minlength=len(STATES)) if has_answers else np.zeros(len(STATES), int)
+    states_by_name = {name: int(count) for name, count in zip(STATES, states, strict=True)}
+    if has_answers:
+        _check_states(c, states_by_name, total)
     rules = {
         name: {"answered": counts[0], "otherwise": counts[1], "right": counts[2]}
         for name, counts in gathered.rules.items()
     }
     return Checked(
         gathered=gathered,
-        answers=total if asked else 0,
+        answers=total if has_answers else 0,
         questions=len(np.unique(question)),
         accuracy=accuracy,
         interval=interval,
@@ -192,7 +192,7 @@ def check(gathered: Gathered) -> Checked:
         letter=best,
         keys=keys.tolist(),
         chosen=chosen.tolist(),
-        states=named,
+        states=states_by_name,
         rules=rules if gathered.read_again else {},
         read_again=gathered.read_again,
         benchmark=benchmark,
@@ -203,7 +203,7 @@ def check(gathered: Gathered) -> Checked:
     )
 
 
-_SHARES: Final = {
+_LEAST_SHARES: Final = {
     "answers-lost": 0.01,
     "answers-misread": 0.02,
     "rules-disagree": 0.05,
@@ -211,7 +211,7 @@ _SHARES: Final = {
     # Noted only if the reader must itself interpret the answer.
     "score-contradicts-answer": 0.01,
 }
-_AT_LEAST: Final = {
+_LEAST_COUNTS: Final = {
     "answers-lost": 2,
     "answers-misread": 2,
     "score-contradicts-answer": 2,
@@ -228,36 +228,36 @@ def _add_noted(c: _Checker, total: int) -> None:
         # If other records of the log list options, a record without them is a fault.
         name = "unusable-answer" if noted == NOT_MULTIPLE_CHOICE and total else noted
         name = NOT_MULTIPLE_CHOICE if noted == SEVERAL_RIGHT else name
-        of = g.read_again if name in _SHARES else g.prompts if KINDS[name].id.startswith("SB6") else total
-        if count < min(_AT_LEAST.get(name, 1), total) or count <= _SHARES.get(name, -1) * of:
+        of = g.read_again if name in _LEAST_SHARES else g.prompts if KINDS[name].id.startswith("SB6") else total
+        if count < min(_LEAST_COUNTS.get(name, 1), total) or count <= _LEAST_SHARES.get(name, -1) * of:
             continue
         c.add(name, g.details.get(noted, ""), count, max(of, count), g.found[noted])
     edges = ("begins", "ends") if "answer-in-prompt" not in g.counts else ("begins",)
-    for which in edges if "truncated-prompt" not in g.counts else ():
-        odd, places = g.edges[which].odd()
+    for edge in edges if "truncated-prompt" not in g.counts else ():
+        odd, places = g.edges[edge].odd()
         if odd:
-            c.add("truncated-prompt", f"it {which} otherwise than all others", odd, g.prompts, places)
+            c.add("truncated-prompt", f"it {edge} otherwise than all others", odd, g.prompts, places)
 
 
-def _as_variants(g: Gathered) -> bool:
+def _repeats_questions(g: Gathered) -> bool:
     """Return whether the log repeats its questions on purpose: at least half of them occur more than once."""
     if not len(g):
         return False
     counts = np.bincount(g.column("question"))
     counts = counts[counts > 0]
-    named = len(g.ids) == len(counts)
-    return bool((counts > 1).mean() >= 0.5) and (named or len(counts) >= FEWEST)
+    has_ids = len(g.ids) == len(counts)
+    return bool((counts > 1).mean() >= 0.5) and (has_ids or len(counts) >= FEWEST)
 
 
-def _records(c: _Checker, *, variants: bool) -> Column:
+def _check_records(c: _Checker, *, variants: bool) -> Column:
     """Check records with the same id: they are the same prompt twice, or two questions.
 
     Returns for each row whether it repeats an earlier prompt with the same answer: the two count once.
     """
     g = c.gathered
-    again = np.zeros(len(g), dtype=bool)
+    is_repeat = np.zeros(len(g), dtype=bool)
     if not len(g):
-        return again
+        return is_repeat
     ids, question = g.column("row_id"), g.column("question")
     # Variants may remove or add options, so only different texts are different questions.
     texts = np.frombuffer(g.questions.text, dtype=np.dtype("q"))[question]
@@ -267,12 +267,12 @@ def _records(c: _Checker, *, variants: bool) -> Column:
         rows = [int(np.flatnonzero(ids == name)[-1]) for name in twice[: g.most_places]]
         c.add("id-used-twice", "", len(twice), len(g.ids), [g.place(row) for row in rows])
     variant = g.column("variant")
-    asking = np.stack([ids, question, g.column("order"), variant], axis=1).astype(np.int64)
-    order = np.lexsort(asking.T[::-1])
-    same = (asking[order][1:] == asking[order][:-1]).all(axis=1)
-    if not same.any():
-        return again
-    first, second = order[:-1][same], order[1:][same]
+    prompts = np.stack([ids, question, g.column("order"), variant], axis=1).astype(np.int64)
+    order = np.lexsort(prompts.T[::-1])
+    equal = (prompts[order][1:] == prompts[order][:-1]).all(axis=1)
+    if not equal.any():
+        return is_repeat
+    first, second = order[:-1][equal], order[1:][equal]
     swap = first > second
     first[swap], second[swap] = second[swap], first[swap]
     stated = g.column("stated")
@@ -281,23 +281,23 @@ def _records(c: _Checker, *, variants: bool) -> Column:
     )
     differ |= g.column("keyed")[first] != g.column("keyed")[second]
     if variants and (variant < 0).all() and differ.any():
-        return again  # repeats without numbers: they are noise, not faults
+        return is_repeat  # repeats without numbers: they are noise, not faults
     for name, mask in (("answered-twice-differently", differ), ("answered-twice", ~differ)):
         if mask.any():
             at = np.argsort(second[mask])[: g.most_places]
             places = [f"{g.place(int(first[mask][i]))} and {g.noun} {g.places[int(second[mask][i])]}" for i in at]
             c.add(name, "", int(mask.sum()), len(g), places)
-    again[second[~differ]] = True
-    return again
+    is_repeat[second[~differ]] = True
+    return is_repeat
 
 
-def _questions(c: _Checker, *, variants: bool) -> None:
+def _check_questions(c: _Checker, *, variants: bool) -> None:
     """Check questions that have several ids or several keys."""
     g = c.gathered
     if not len(g):
         return
     question, ids, keyed = g.column("question"), g.column("row_id"), g.column("keyed")
-    known = keyed != 0
+    has_key = keyed != 0
     texts = np.frombuffer(g.questions.text, dtype=np.dtype("q"))[question] != 0
     pairs = np.unique(np.stack([question, ids], axis=1)[texts], axis=0)
     several = np.flatnonzero(np.bincount(pairs[:, 0]) > 1) if len(pairs) else np.zeros(0, int)
@@ -307,25 +307,27 @@ def _questions(c: _Checker, *, variants: bool) -> None:
             "",
             len(several),
             len(np.unique(question)),
-            [_rows(g, q) for q in several[: g.most_places]],
+            [_find_places(g, q) for q in several[: g.most_places]],
         )
-    keys = np.unique(np.stack([question, keyed], axis=1)[known & texts], axis=0)
+    keys = np.unique(np.stack([question, keyed], axis=1)[has_key & texts], axis=0)
     contradictory = np.flatnonzero(np.bincount(keys[:, 0]) > 1) if len(keys) else np.zeros(0, int)
     if len(contradictory) and g.questions.first_told("contradictions", contradictory.tobytes()):
-        places = [_rows(g, q) for q in contradictory[: g.most_places]]
+        places = [_find_places(g, q) for q in contradictory[: g.most_places]]
         c.add("contradictory-keys", "", len(contradictory), len(np.unique(question)), places)
     unique = np.unique(question)
-    near = find_near_pairs(g.questions, unique) if g.questions.first_told("near", unique.tobytes()) else []
-    if near:
-        places = [f"{_row(g, one)} and {_row(g, other)}" for one, other in near[: g.most_places]]
-        c.add("near-duplicate-questions", "", len(near), len(np.unique(question)), places)
+    near_pairs = find_near_pairs(g.questions, unique) if g.questions.first_told("near", unique.tobytes()) else []
+    if near_pairs:
+        places = [
+            f"{_find_place(g, first)} and {_find_place(g, second)}" for first, second in near_pairs[: g.most_places]
+        ]
+        c.add("near-duplicate-questions", "", len(near_pairs), len(np.unique(question)), places)
 
 
-def _row(g: Gathered, question: int) -> str:
+def _find_place(g: Gathered, question: int) -> str:
     return g.place(int(np.flatnonzero(g.column("question") == question)[0]))
 
 
-def _rows(g: Gathered, question: int) -> str:
+def _find_places(g: Gathered, question: int) -> str:
     rows = np.flatnonzero(g.column("question") == question)
     ids = g.column("row_id")[rows]
     firsts = rows[np.sort(np.unique(ids, return_index=True)[1])]
@@ -346,33 +348,33 @@ def find_near_pairs(questions: Questions, numbers: Column) -> list[tuple[int, in
     which distinguish near texts.
     """
     buckets: dict[tuple[int, int], list[int]] = {}
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for number in numbers.tolist():
         sketch = questions.sketches[number]
         if sketch is None:
             continue
-        seen: set[int] = set()
+        compared: set[int] = set()
         for smallest in sketch[1][:3].tolist():
             bucket = buckets.setdefault((sketch[0], smallest), [])
             for other in bucket:
-                if other not in seen:
-                    seen.add(other)
+                if other not in compared:
+                    compared.add(other)
                     theirs = questions.sketches[other]
                     assert theirs is not None
-                    if _similar(sketch[1], theirs[1]) and _similar(sketch[2], theirs[2]):
-                        found.append((other, number))
+                    if _are_similar(sketch[1], theirs[1]) and _are_similar(sketch[2], theirs[2]):
+                        pairs.append((other, number))
             if len(bucket) < 50:
                 bucket.append(number)
-    return found
+    return pairs
 
 
-def _similar(one: NDArray[np.uint32], other: NDArray[np.uint32]) -> bool:
-    union = np.union1d(one, other)[: max(len(one), len(other))]
-    both = np.intersect1d(np.intersect1d(one, union), np.intersect1d(other, union))
-    return len(both) >= SIMILAR * len(union)
+def _are_similar(first: NDArray[np.uint32], second: NDArray[np.uint32]) -> bool:
+    union = np.union1d(first, second)[: max(len(first), len(second))]
+    common = np.intersect1d(np.intersect1d(first, union), np.intersect1d(second, union))
+    return len(common) >= SIMILAR * len(union)
 
 
-def _scores(
+def _check_scores(
     c: _Checker,
     accuracy: float,
     interval: tuple[float, float],
@@ -383,22 +385,22 @@ def _scores(
 ) -> None:
     g, source = c.gathered, c.gathered.source
     stated, right = g.column("stated"), g.column("right")
-    written = ~np.isnan(stated) & scored
+    has_score = ~np.isnan(stated) & scored
     # If two options are equal, a comparison of texts accepts both, and a reference by text does not show which is
     # meant.
-    wrong = written & (np.abs(stated - right) > 0.5 + 1e-6) & ~g.column("repeated").astype(bool)
-    c.rows("score-contradicts-answer", "", wrong, int(written.sum()))
+    wrong = has_score & (np.abs(stated - right) > 0.5 + 1e-6) & ~g.column("repeated").astype(bool)
+    c.rows("score-contradicts-answer", "", wrong, int(has_score.sum()))
     left_out = ("unusable-answer", "unreadable-file", "failed-samples")
     if source.stated is not None and not any(g.counts[name] for name in left_out):
         differences = [abs(source.stated - accuracy)]
-        if written.any():
-            differences.append(abs(source.stated - float(stated[written].mean())))
-        near = tolerance(source.stated)
-        contradicts = len(differences) == 1 or min(differences) > near or wrong.any()
-        if differences[0] > near and contradicts and not _is_mean_over_a_field(g, scored, source.stated):
+        if has_score.any():
+            differences.append(abs(source.stated - float(stated[has_score].mean())))
+        allowed = tolerance(source.stated)
+        contradicts = len(differences) == 1 or min(differences) > allowed or wrong.any()
+        if differences[0] > allowed and contradicts and not _is_mean_over_a_field(g, scored, source.stated):
             detail = f"stated {source.stated:.2%}, its {int(scored.sum())} answers give {accuracy:.2%}"
-            whole = float(right[right >= 0].mean())
-            if (right >= 0).sum() > scored.sum() and abs(source.stated - whole) <= near:
+            with_repeats = float(right[right >= 0].mean())
+            if (right >= 0).sum() > scored.sum() and abs(source.stated - with_repeats) <= allowed:
                 detail += f"; it counts {plural(int((right >= 0).sum() - scored.sum()), 'repeated answer')} twice"
             c.add("stated-accuracy-differs", detail)
     guessing = compare_with_guessing(chance, accuracy, questions, *interval)
@@ -407,7 +409,7 @@ def _scores(
     elif questions >= LEAST and best[1] >= accuracy:
         c.add("one-letter-does-better", f"always {best[0]}: {best[1]:.1%}, the log {accuracy:.1%}")
     form = FORMATS.get(source.format)
-    if source.stated is None and not written.any() and form is not None and form.scores:
+    if source.stated is None and not has_score.any() and form is not None and form.scores:
         c.add("no-scores", form.scores)
     if questions < FEW:
         c.add(
@@ -419,20 +421,20 @@ def _is_mean_over_a_field(g: Gathered, scored: Column, overall: float) -> bool:
     """Return whether an overall score is a mean over the values of a field that all records have."""
     means, right, stated = Means(), g.column("right"), g.column("stated")
     for row in np.flatnonzero(scored).tolist():
-        own = float(stated[row])
-        means.add(g.fields.of(row), None if math.isnan(own) else own, bool(right[row]))
+        score = float(stated[row])
+        means.add(g.fields.of(row), None if math.isnan(score) else score, bool(right[row]))
     return means.find(overall, int(scored.sum())) is not None
 
 
-def _positions(c: _Checker, keys: Column, answers: int, again: Column, *, chance: float | None) -> None:
+def _check_positions(c: _Checker, keys: Column, answers: int, again: Column, *, chance: float | None) -> None:
     from scipy.stats import binomtest, chi2
 
     g = c.gathered
     n_options, key = g.column("n_options"), g.column("key")
-    known = (key >= 0) & ~again
-    total = int(known.sum())
+    has_key = (key >= 0) & ~again
+    total = int(has_key.sum())
     if total >= LEAST:
-        widths = np.bincount(n_options[known], minlength=len(keys) + 1)
+        widths = np.bincount(n_options[has_key], minlength=len(keys) + 1)
         expected = np.array([sum(widths[n] / n for n in range(at + 1, len(widths)) if n) for at in range(len(keys))])
         usable = expected > 0
         if int((keys > 0).sum()) == 1:
@@ -447,23 +449,22 @@ def _positions(c: _Checker, keys: Column, answers: int, again: Column, *, chance
     if answers < LEAST or chance is None:
         return
     position = g.column("position")
-    both = known & (position >= 0)
-    if not both.any():
+    answered = has_key & (position >= 0)
+    if not answered.any():
         return
-    found: list[tuple[float, int]] = []
+    shifts: list[tuple[float, int]] = []
     for at in range(len(keys)):
-        only_chosen = int(((position == at) & (key != at) & both).sum())
-        only_key = int(((position != at) & (key == at) & both).sum())
-        difference = (only_chosen - only_key) / int(both.sum())
+        only_chosen = int(((position == at) & (key != at) & answered).sum())
+        only_key = int(((position != at) & (key == at) & answered).sum())
+        difference = (only_chosen - only_key) / int(answered.sum())
         if abs(difference) >= 0.1 and binomtest(only_chosen, only_chosen + only_key).pvalue * len(keys) < CLEARLY:
-            found.append((abs(difference), at))
-    if found:
-        at = max(found)[1]
-        of = int(both.sum())
-        detail = (
-            f"{letter(at)} is chosen in {(position[both] == at).mean():.0%} and right in {(key[both] == at).mean():.0%}"
-        )
-        c.add("answers-uneven", detail, int((position[both] == at).sum()), of)
+            shifts.append((abs(difference), at))
+    if shifts:
+        at = max(shifts)[1]
+        of = int(answered.sum())
+        chosen, right = (position[answered] == at).mean(), (key[answered] == at).mean()
+        detail = f"{letter(at)} is chosen in {chosen:.0%} and right in {right:.0%}"
+        c.add("answers-uneven", detail, int((position[answered] == at).sum()), of)
 
 
 _STATE_FINDINGS: Final[tuple[tuple[str, str, float], ...]] = (
@@ -474,7 +475,7 @@ _STATE_FINDINGS: Final[tuple[tuple[str, str, float], ...]] = (
 )
 
 
-def _states(c: _Checker, states: dict[str, int], total: int) -> None:
+def _check_states(c: _Checker, states: dict[str, int], total: int) -> None:
     g = c.gathered
     lost = g.counts["answers-lost"]
     for state, name, least in _STATE_FINDINGS:
@@ -484,49 +485,55 @@ def _states(c: _Checker, states: dict[str, int], total: int) -> None:
             c.add(name, f"{count / total:.1%} of the answers", count, total, [g.place(int(row)) for row in rows])
 
 
-def _benchmark(c: _Checker) -> Benchmark | None:
+def _check_benchmark(c: _Checker) -> Benchmark | None:
     g = c.gathered
     numbers, first = (
         np.unique(g.column("question"), return_index=True) if len(g) else (np.zeros(0, int), np.zeros(0, int))
     )
     digests = np.frombuffer(g.questions.known, dtype=np.uint64)[numbers] if len(numbers) else np.zeros(0, np.uint64)
-    found = benchmark_of(digests, numbers, g.column("keyed")[first])
-    if found is None:
+    benchmark = benchmark_of(digests, numbers, g.column("keyed")[first])
+    if benchmark is None:
         return None
-    if found.other_keys:
-        places = [_row(g, number) for number in found.other_keys[: g.most_places]]
-        c.add("key-differs-from-benchmark", f"published as {found.name}", len(found.other_keys), found.matched, places)
-    whole = found.count_expected(g.source.task)
+    if benchmark.other_keys:
+        places = [_find_place(g, number) for number in benchmark.other_keys[: g.most_places]]
+        c.add(
+            "key-differs-from-benchmark",
+            f"published as {benchmark.name}",
+            len(benchmark.other_keys),
+            benchmark.matched,
+            places,
+        )
+    expected = benchmark.count_expected(g.source.task)
     # A log with as many ids as the benchmark is no subset: its questions repeat, or are read otherwise than published.
-    if max(found.matched, len(g.ids)) < whole and not g.source.declared:
-        c.add("undeclared-subset", f"of the questions of {found.name}", found.matched, whole)
-    return found
+    if max(benchmark.matched, len(g.ids)) < expected and not g.source.declared:
+        c.add("undeclared-subset", f"of the questions of {benchmark.name}", benchmark.matched, expected)
+    return benchmark
 
 
 MOST_ORDERED: Final = 200_000
 """The most answers used for metrics over orders; if there are more, the first questions' are used and counted."""
 
 
-def _orders(c: _Checker) -> Orders | None:
+def _check_orders(c: _Checker) -> Orders | None:
     """Compute robustness metrics if questions have several orders, and the noise if prompts were repeated."""
     g = c.gathered
     question, order = g.column("question"), g.column("order")
-    if not len(g) or not _as_variants(g):
+    if not len(g) or not _repeats_questions(g):
         return None
     keyed, chosen, variant = g.column("keyed"), g.column("chosen"), g.column("variant")
     # A wrong option may have the text of the right one.
     chosen = np.where((chosen == keyed) & (g.column("right") == 0), -1, chosen)
     rows = np.lexsort((np.arange(len(g)), variant, question))
     outcomes: list[list[VariantOutcome]] = []
-    most = answers = repeated = 0
-    for group in _groups(rows, question):
+    most_orders = answers = repeated = 0
+    for group in _group_by_question(rows, question):
         if keyed[group[0]] == 0:
             continue
         if answers > MOST_ORDERED:
             break
         answers += len(group)
         kinds = {int(value): number for number, value in enumerate(dict.fromkeys(order[group].tolist()))}
-        most = max(most, len(kinds))
+        most_orders = max(most_orders, len(kinds))
         repeated = math.gcd(repeated, *(len(list(run)) for _, run in groupby(order[group].tolist())))
         options = {0: None, int(keyed[group[0]]): 0}
         outcomes.append(
@@ -548,20 +555,20 @@ def _orders(c: _Checker) -> Orders | None:
     outcomes = [as_asked(question_, max(repeated, 1), sampled, recorded=True) for question_ in outcomes]
     tested = [question_ for question_ in outcomes if len({outcome.order for outcome in question_}) > 1]
     metrics = {name: METRICS[name].over_questions(tested)[0] for name in OVER_ORDERS} if tested else {}
-    repeats = _repeat_noise(outcomes)
+    repeats = _compute_repeat_noise(outcomes)
     if tested and (metrics["fluctuation_rate"] or 0) > 0 and _exceeds_repeats(outcomes):
         detail = (
-            f"of {len(tested):,} questions, right in every one of up to {most} orders "
+            f"of {len(tested):,} questions, right in every one of up to {most_orders} orders "
             f"{metrics['worst_accuracy']:.1%}, on average {metrics['average_accuracy']:.1%}; "
             f"{metrics['fluctuation_rate']:.1%} of the questions change"
         )
         c.add("order-changes-answers", detail)
     if repeats:
         c.add("repeats-differ", f"{repeats:.1%} of the pairs of repeats differ")
-    return Orders(len(tested), most, metrics, repeats)
+    return Orders(len(tested), most_orders, metrics, repeats)
 
 
-def _groups(rows: Column, question: Column) -> Iterator[Column]:
+def _group_by_question(rows: Column, question: Column) -> Iterator[Column]:
     edges = np.flatnonzero(np.diff(question[rows])) + 1
     yield from (group for group in np.split(rows, edges) if len(group) > 1)
 
@@ -579,7 +586,7 @@ def _exceeds_repeats(outcomes: Sequence[Sequence[VariantOutcome]]) -> bool:
     return float(np.mean(excess)) > ABOVE * error
 
 
-def _repeat_noise(outcomes: Sequence[Sequence[VariantOutcome]]) -> float | None:
+def _compute_repeat_noise(outcomes: Sequence[Sequence[VariantOutcome]]) -> float | None:
     """Return the share of pairs of answers to the same prompt that differ; None if no prompt was repeated."""
     shares = []
     for question in outcomes:

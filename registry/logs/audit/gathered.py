@@ -57,20 +57,20 @@ LONGEST_TEXT: Final = 1 << 20
 
 
 @lru_cache(maxsize=50_000)
-def _content(text: str) -> int:
+def _digest_text(text: str) -> int:
     return digest(normal(text))
 
 
 @lru_cache(maxsize=20_000)
-def _contents(options: tuple[str, ...]) -> tuple[tuple[int, ...], int, int, str | None]:
+def _digest_options(options: tuple[str, ...]) -> tuple[tuple[int, ...], int, int, str | None]:
     """Return (digest of each option, of the set of options, of their order, the problem with them or None)."""
-    found = tuple(map(_content, options))
+    digests = tuple(map(_digest_text, options))
     problem = None
     if not all(map(str.strip, options)):
         problem = "empty-question-or-option"
     elif len({text.strip() for text in options}) < len(options):
         problem = "repeated-options"
-    return found, hash(tuple(sorted(found))), hash(found), problem
+    return digests, hash(tuple(sorted(digests))), hash(digests), problem
 
 
 @dataclass
@@ -88,9 +88,9 @@ class Questions:
 
     told: set[tuple[str, int]] = field(default_factory=set)
 
-    def first_told(self, what: str, which: bytes) -> bool:
+    def first_told(self, finding: str, subject: bytes) -> bool:
         """Return whether a finding has not been reported yet: facts about questions are reported once for all logs."""
-        key = what, hash(which)
+        key = finding, hash(subject)
         if key in self.told:
             return False
         self.told.add(key)
@@ -98,41 +98,45 @@ class Questions:
 
     def of(self, seen: Seen, options: int) -> int:
         """Return the number of a record's question; it is the same for equal texts and options in any order."""
-        text = _content(seen.text) if seen.text is not None else digest(seen.question_id)
+        text = _digest_text(seen.text) if seen.text is not None else digest(seen.question_id)
         key = text, options if seen.texts else 0
-        found = self.index.get(key)
-        if found is None:
-            found = self.index[key] = len(self.text)
+        number = self.index.get(key)
+        if number is None:
+            number = self.index[key] = len(self.text)
             self.text.append(text if seen.text is not None else 0)
-            options_shown = _contents(seen.options)[0]
+            options_shown = _digest_options(seen.options)[0]
             self.known.append(
                 compute_short_digest(seen.text, options_shown) if seen.text is not None and seen.texts else 0
             )
-            sketched = seen.text is not None and found < SKETCHED
-            self.sketches.append(_sketch(seen.text or "", seen.options) if sketched else None)
-        return found
+            sketched = seen.text is not None and number < SKETCHED
+            self.sketches.append(_build_sketch(seen.text or "", seen.options) if sketched else None)
+        return number
 
 
 _WORD: Final = re.compile(r"[^\W_]+")
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
-def _sketch(text: str, options: tuple[str, ...]) -> Sketch | None:
-    words = _words(text)
+def _build_sketch(text: str, options: tuple[str, ...]) -> Sketch | None:
+    words = _split_words(text)
     if len(words) < 8:
         return None
-    telling = [word for word in words if any(map(str.isdigit, word)) or word in _NEGATIONS]
-    among = _words(" ".join(sorted(options)))
-    asked = _words(text.rpartition("\n")[2]) if "\n" in text else words
-    return crc32(" ".join(telling).encode()), _smallest(words + among), _smallest(asked + among)
+    distinguishing = [word for word in words if any(map(str.isdigit, word)) or word in _NEGATIONS]
+    option_words = _split_words(" ".join(sorted(options)))
+    last_line = _split_words(text.rpartition("\n")[2]) if "\n" in text else words
+    return (
+        crc32(" ".join(distinguishing).encode()),
+        _digest_triples(words + option_words),
+        _digest_triples(last_line + option_words),
+    )
 
 
-def _smallest(words: Sequence[str]) -> NDArray[np.uint32]:
-    threes = {crc32(" ".join(words[at : at + 3]).encode()) for at in range(len(words) - 2)}
-    return np.array(sorted(threes)[:SKETCH], dtype=np.uint32)
+def _digest_triples(words: Sequence[str]) -> NDArray[np.uint32]:
+    triples = {crc32(" ".join(words[at : at + 3]).encode()) for at in range(len(words) - 2)}
+    return np.array(sorted(triples)[:SKETCH], dtype=np.uint32)
 
 
 _NEGATIONS: Final = frozenset(
@@ -188,7 +192,7 @@ def _check_numbers(seen: Seen | Unusable) -> Seen | Unusable:
     shown = len(seen.options)
     if shown > MAX_OPTIONS:
         return Unusable(seen.place, f"it shows {shown:,} options, and a question has {MAX_OPTIONS:,} at most")
-    if (reason := _too_long(seen)) is not None:
+    if (reason := _describe_excess(seen)) is not None:
         return Unusable(seen.place, reason)
     for name, value in (("position", seen.position), ("key", seen.key)):
         if value is not None and (type(value) is not int or not 0 <= value < shown):
@@ -198,7 +202,7 @@ def _check_numbers(seen: Seen | Unusable) -> Seen | Unusable:
     return seen
 
 
-def _too_long(seen: Seen) -> str | None:
+def _describe_excess(seen: Seen) -> str | None:
     """Return the reason why a record's texts take too long to read; None if they are short enough."""
     for name, text in (("output", seen.output), ("reasoning", seen.reasoning), ("prompt", seen.prompt)):
         if text is not None and len(text) > LONGEST_TEXT:
@@ -233,15 +237,15 @@ class Gathered:
         self.read_again = 0
         self.texts = 0
         self.scored = 0
-        """Answers that come from log-likelihoods, which no repeat changes."""
+        """Number of answers from log-likelihoods, which are the same in every repeat."""
         self.rules: dict[str, list[int]] = {name: [0, 0, 0] for name in RULES}
-        """By rule: texts in which it reads an answer, of these other than recorded, and right ones."""
-        self._every = 1
+        """For each rule: answers read in texts, answers that differ from the recorded ones, right answers."""
+        self._reread_every = 1
         self._opened = False
         self._labels: Sequence[str] = LETTERS
         self.fields = Fields()
         self.apart = ""
-        """What tells it from other logs of the same model and task: where it lies."""
+        """A path or number that distinguishes the log from others of the same model and task."""
 
     @property
     def label(self) -> str:
@@ -254,7 +258,7 @@ class Gathered:
 
     def read(self) -> "Gathered":
         """Read the log to its end and return it."""
-        records = self._records()
+        records = self._read_records()
         first = list(islice(records, BEGINNING))
         texts = [record.output for record in first if isinstance(record, Seen) and record.output]
         closing = sum(closes_only(text, load_markers()) for text in texts)
@@ -271,7 +275,7 @@ class Gathered:
             self.note(DAMAGED, self.source.path.name, remark)
         return self
 
-    def _records(self) -> Iterator[Seen | Unusable]:
+    def _read_records(self) -> Iterator[Seen | Unusable]:
         """Yield the records; if a reader fails at damaged content or takes too long, end with an Unusable record."""
         name = self.source.path.name
         end = time.monotonic() + self.seconds
@@ -301,8 +305,8 @@ class Gathered:
             self.details.setdefault(name, detail)
 
     def _add(self, seen: Seen) -> None:
-        options, whole, order, problem = _contents(seen.options)
-        question = self.questions.of(seen, whole)
+        options, options_set, order, problem = _digest_options(seen.options)
+        question = self.questions.of(seen, options_set)
         noun, _, number = seen.place.rpartition(" ")
         self.noun = self.noun or noun
         if not number.isdecimal() or noun != self.noun:
@@ -323,7 +327,7 @@ class Gathered:
             len(options),
             correct,
             -1 if seen.variant is None else seen.variant,
-            self._state(seen),
+            self._read_state(seen),
             float("nan") if seen.stated is None else seen.stated,
             len(set(options)) < len(options),
         )
@@ -334,32 +338,32 @@ class Gathered:
         if seen.texts and problem is None and seen.text is not None and not seen.text.strip():
             problem = "empty-question-or-option"
         if (seen.texts and problem) or seen.problems or seen.prompt:
-            self._look(seen, problem if seen.texts else None)
+            self._note_problems(seen, problem if seen.texts else None)
 
-    def _look(self, seen: Seen, problem: str | None) -> None:
-        where = f"{seen.place} ({seen.question_id})"
-        if problem is not None and (self.source.part == "" or self.questions.first_told(problem, where.encode())):
-            self.note(problem, where, "")
+    def _note_problems(self, seen: Seen, problem: str | None) -> None:
+        place = f"{seen.place} ({seen.question_id})"
+        if problem is not None and (self.source.part == "" or self.questions.first_told(problem, place.encode())):
+            self.note(problem, place, "")
         for name, detail in seen.problems:
-            self.note(name, where, detail)
+            self.note(name, place, detail)
         if seen.prompt:
             self.prompts += 1
-            self.edges["begins"].add(beginning(seen.prompt), where)
+            self.edges["begins"].add(beginning(seen.prompt), place)
             if not seen.scored:
-                self.edges["ends"].add(ending(seen.prompt), where)
+                self.edges["ends"].add(ending(seen.prompt), place)
             for name, detail in problems(seen):
-                self.note(name, where, detail)
+                self.note(name, place, detail)
 
-    def _state(self, seen: Seen) -> int:
+    def _read_state(self, seen: Seen) -> int:
         """Return the state of an answer, reading a sample of the texts again by other rules."""
         if seen.output is None:
             return STATES.index("refused" if seen.refused else "answered" if seen.position is not None else "unread")
         self.texts += 1
         answered = seen.position is not None
-        if answered and self.texts % self._every:
+        if answered and self.texts % self._reread_every:
             return STATES.index("answered")
         opened = self._opened or (seen.prompt is not None and opens_thought(seen.prompt, load_markers()))
-        read = reread(
+        reread_text = reread(
             seen.output,
             seen.options,
             reasoning=seen.reasoning,
@@ -368,18 +372,20 @@ class Gathered:
             opened=opened,
             labels=self._labels,
         )
-        if not seen.texts and read.positions[0] is None:
-            return STATES.index("answered" if answered else read.state if read.state != "answered" else "unread")
+        if not seen.texts and reread_text.positions[0] is None:
+            return STATES.index(
+                "answered" if answered else reread_text.state if reread_text.state != "answered" else "unread"
+            )
         self.read_again += 1
         if self.read_again % REREAD == 0:
-            self._every *= 2
-        self._compare(seen, read.positions, read.thought)
+            self._reread_every *= 2
+        self._compare_rules(seen, reread_text.positions, reread_text.thought)
         if answered:
             return STATES.index("answered")
-        return STATES.index("unread" if read.state == "answered" else read.state)
+        return STATES.index("unread" if reread_text.state == "answered" else reread_text.state)
 
-    def _compare(self, seen: Seen, positions: tuple[int | None, ...], thought: int | None) -> None:
-        where = f"{seen.place} ({seen.question_id})"
+    def _compare_rules(self, seen: Seen, positions: tuple[int | None, ...], thought: int | None) -> None:
+        place = f"{seen.place} ({seen.question_id})"
         for name, position in zip(RULES, positions, strict=True):
             counts = self.rules[name]
             counts[0] += position is not None
@@ -387,14 +393,14 @@ class Gathered:
             counts[2] += position is not None and position == seen.key
         final = positions[0]
         if final is not None and seen.position is None:
-            self.note("answers-lost", where, f"reads as {letter(final)}, recorded as no answer")
+            self.note("answers-lost", place, f"reads as {letter(final)}, recorded as no answer")
         elif final is not None and final != seen.position:
             name = "thought-read" if thought == seen.position and thought is not None else "answers-misread"
-            self.note(name, where, f"reads as {letter(final)}, recorded as {letter(seen.position or 0)}")
+            self.note(name, place, f"reads as {letter(final)}, recorded as {letter(seen.position or 0)}")
         elif final is None and seen.position is not None and thought == seen.position:
-            self.note("thought-read", where, f"{letter(seen.position)} is in the thought alone")
+            self.note("thought-read", place, f"{letter(seen.position)} is in the thought alone")
         if final is not None and positions[1] not in (None, final):
-            self.note("rules-disagree", where, "")
+            self.note("rules-disagree", place, "")
 
     def column(self, name: str) -> Column:
         """Return one of the columns."""

@@ -27,15 +27,15 @@ def annotations(report: Report, workspace: Path) -> Iterator[str]:
         path = paths.get(finding.log)
         lines = [found[1] for place in finding.places if (found := _LINE.match(place))] if path is not None else []
         for line in lines or [""]:
-            yield _command(finding, "" if path is None else _relative(path, workspace), line)
+            yield _format_command(finding, "" if path is None else _relative_path(path, workspace), line)
 
 
-def _relative(path: Path, workspace: Path) -> str:
+def _relative_path(path: Path, workspace: Path) -> str:
     whole = path.resolve()
     return (whole.relative_to(workspace) if whole.is_relative_to(workspace) else path).as_posix()
 
 
-def _command(finding: Finding, path: str, line: str) -> str:
+def _format_command(finding: Finding, path: str, line: str) -> str:
     counted = f"{finding.count:,} of {finding.of:,}" if finding.of else ""
     text = ": ".join(part for part in (finding.log, counted, finding.detail) if part)
     facts = {"file": path, "line": line, "title": f"{finding.kind.id} {finding.kind.name}"}
@@ -62,7 +62,7 @@ def summary(report: Report) -> str:
     for log in report.logs:
         interval = "–" if log.interval is None else f"{log.interval[0]:.1%} to {log.interval[1]:.1%}"
         cells = (log.gathered.label, f"{log.answers:,}", percent(log.accuracy), interval, percent(log.stated))
-        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+        lines.append(f"| {' | '.join(map(_format_cell, cells))} |")
     if report.findings:
         lines += ["", "| Finding | Log | Detail | Remedy |", "|---|---|---|---|"]
     for finding in report.findings:
@@ -72,10 +72,10 @@ def summary(report: Report) -> str:
             finding.detail or "; ".join(finding.places),
             finding.kind.remedy,
         )
-        lines.append(f"| {' | '.join(map(_cell, found))} |")
+        lines.append(f"| {' | '.join(map(_format_cell, found))} |")
     return "\n".join(lines) + "\n\n"
 
 
-def _cell(text: str) -> str:
+def _format_cell(text: str) -> str:
     """Return a text as one line for a cell of a Markdown table, with markup escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(text.split()))

@@ -53,31 +53,33 @@ class Benchmark:
 
     def count_expected(self, task: str) -> int:
         """Return how many questions a task of this name should have: all of the subjects that it names, else all."""
-        name = _plain(task)
-        named = [subject for subject in map(_plain, self.subjects) if subject in name]
+        name = _normalise(task)
+        named = [subject for subject in map(_normalise, self.subjects) if subject in name]
         longest = {subject for subject in named if not any(subject in other for other in named if other != subject)}
-        return sum(count for subject, count in self.subjects.items() if _plain(subject) in longest) or self.questions
+        return (
+            sum(count for subject, count in self.subjects.items() if _normalise(subject) in longest) or self.questions
+        )
 
     def document(self) -> dict[str, Any]:
         """Return the JSON document."""
         return {"name": self.name, "questions": self.questions, "matched": self.matched}
 
 
-def _plain(name: str) -> str:
+def _normalise(name: str) -> str:
     return name.casefold().replace(" ", "_").replace("-", "_")
 
 
 @cache
 def _load_known() -> list[tuple[str, Mapping[str, int], _Digests, _Digests]]:
     """Return (name, subjects, sorted digests of questions with keys, digests of questions alone) of each benchmark."""
-    whole = np.fromfile(HERE / "known.bin", dtype=">u8").astype(np.uint64)
-    found, start = [], 0
+    digests = np.fromfile(HERE / "known.bin", dtype=">u8").astype(np.uint64)
+    benchmarks, start = [], 0
     for entry in read_toml(HERE / "known.toml")["benchmark"]:
         end = start + entry["questions"]
-        part = whole[start:end]
-        found.append((entry["name"], entry["subjects"], part, part >> np.uint64(16)))
+        part = digests[start:end]
+        benchmarks.append((entry["name"], entry["subjects"], part, part >> np.uint64(16)))
         start = end
-    return found
+    return benchmarks
 
 
 def benchmark_of(digests: _Digests, numbers: NDArray[Any], keyed: NDArray[Any]) -> Benchmark | None:

@@ -37,10 +37,10 @@ _WIDTH = 280
 
 def page_of(report: Report) -> str:
     """Return the report as an HTML page."""
-    return "\n".join(_page(report))
+    return "\n".join(_render_page(report))
 
 
-def _page(report: Report) -> Iterator[str]:
+def _render_page(report: Report) -> Iterator[str]:
     yield '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>Audit of logs</title>'
     yield f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n<body>'
     yield "<h1>Audit of logs</h1>"
@@ -52,23 +52,23 @@ def _page(report: Report) -> Iterator[str]:
     if not report.findings:
         yield "<p>None.</p>"
     for finding in report.findings:
-        yield from _finding(finding)
+        yield from _render_finding(finding)
     if logs:
         yield "<h2>Logs</h2>"
-        yield from _table(logs)
+        yield from _render_table(logs)
     for group in report.compared:
-        yield from _compare_logs(group)
+        yield from _render_comparison(group)
     yield "<h2>Positions</h2>"
     for log in logs:
         if sum(log.keys) or sum(log.chosen):
             yield f'<section><h3>{escape(log.gathered.label)}</h3><div class="bars">'
-            yield _bars("The right option stands at", log.keys)
-            yield _bars("The model chooses", log.chosen)
+            yield _render_bars("The right option stands at", log.keys)
+            yield _render_bars("The model chooses", log.chosen)
             yield "</div></section>"
     yield "</body>\n</html>\n"
 
 
-def _table(logs: Sequence[Checked]) -> Iterator[str]:
+def _render_table(logs: Sequence[Checked]) -> Iterator[str]:
     yield '<div class="table"><table><thead><tr><th>Log</th><th>Answers</th><th>Accuracy</th><th>95 % interval</th>'
     yield "<th>Stated</th><th>Guessing</th><th>Read</th><th>Accuracy from 0 to 100 %</th></tr></thead><tbody>"
     for log in logs:
@@ -84,23 +84,23 @@ def _table(logs: Sequence[Checked]) -> Iterator[str]:
         )
         written = escape(log.gathered.source.format)
         yield f"<tr><td>{escape(log.gathered.label)}<br><span class=quiet>{written}</span></td>"
-        yield "".join(f'<td class="n">{cell}</td>' for cell in cells) + f"<td>{_span(log)}</td></tr>"
+        yield "".join(f'<td class="n">{cell}</td>' for cell in cells) + f"<td>{_render_span(log)}</td></tr>"
     yield "</tbody></table><p class=quiet>Dot: accuracy, with its interval. Light span: from worst to best order, "
     yield "where several were asked. Tick: guessing. Grey: answers that could not be read.</p></div>"
 
 
-def _span(log: Checked) -> str:
+def _render_span(log: Checked) -> str:
     if log.accuracy is None or log.interval is None:
         return ""
     x = float(_WIDTH)
     marks = [f'<line x1="0" x2="{_WIDTH}" y1="12" y2="12" stroke="var(--line)"/>']
-    said = f"Accuracy {log.accuracy:.1%}, interval {log.interval[0]:.1%} to {log.interval[1]:.1%}."
+    description = f"Accuracy {log.accuracy:.1%}, interval {log.interval[0]:.1%} to {log.interval[1]:.1%}."
     unread = 1 - log.states["answered"] / log.answers
     if unread > 0:
         marks.append(
             f'<rect x="{x * (1 - unread):.1f}" y="6" width="{x * unread:.1f}" height="12" fill="var(--line)"/>'
         )
-        said += f" {unread:.1%} could not be read."
+        description += f" {unread:.1%} could not be read."
     metrics = {} if log.orders is None else log.orders.metrics
     worst, best = metrics.get("worst_accuracy"), metrics.get("best_accuracy")
     if worst is not None and best is not None:
@@ -108,7 +108,7 @@ def _span(log: Checked) -> str:
             f'<rect x="{x * worst:.1f}" y="7" width="{x * (best - worst):.1f}" height="10" fill="var(--lost)" '
             'opacity=".35"/>'
         )
-        said += f" Worst order {worst:.1%}, best order {best:.1%}."
+        description += f" Worst order {worst:.1%}, best order {best:.1%}."
     low, high = log.interval
     marks.append(
         f'<line x1="{x * low:.1f}" x2="{x * high:.1f}" y1="12" y2="12" stroke="var(--mass)" stroke-width="4"/>'
@@ -117,14 +117,14 @@ def _span(log: Checked) -> str:
     if log.chance is not None:
         at = f"{x * log.chance:.1f}"
         marks.append(f'<line x1="{at}" x2="{at}" y1="2" y2="22" stroke="var(--quiet)" stroke-dasharray="2 2"/>')
-        said += f" Guessing {log.chance:.1%}."
+        description += f" Guessing {log.chance:.1%}."
     return (
-        f'<svg role="img" aria-label="{said}" width="{_WIDTH}" height="24" viewBox="0 0 {_WIDTH} 24">'
-        f"<title>{said}</title>{''.join(marks)}</svg>"
+        f'<svg role="img" aria-label="{description}" width="{_WIDTH}" height="24" viewBox="0 0 {_WIDTH} 24">'
+        f"<title>{description}</title>{''.join(marks)}</svg>"
     )
 
 
-def _bars(caption: str, counts: Sequence[int]) -> str:
+def _render_bars(caption: str, counts: Sequence[int]) -> str:
     total = sum(counts)
     if not total:
         return ""
@@ -144,7 +144,7 @@ def _bars(caption: str, counts: Sequence[int]) -> str:
     )
 
 
-def _compare_logs(group: Compared) -> Iterator[str]:
+def _render_comparison(group: Compared) -> Iterator[str]:
     yield f"<h2>{len(group.logs)} logs over the same {group.questions:,} questions</h2>"
     yield '<div class="table"><table><thead><tr><th>Log</th><th>Accuracy</th><th>Rank, 95 % for all at once</th></tr>'
     yield "</thead><tbody>"
@@ -168,7 +168,7 @@ def _compare_logs(group: Compared) -> Iterator[str]:
         yield "</tbody></table></div>"
 
 
-def _finding(finding: Finding) -> Iterator[str]:
+def _render_finding(finding: Finding) -> Iterator[str]:
     kind = finding.kind
     yield f'<section class="{kind.severity}"><h3>{kind.id} {kind.name} <span class=quiet>{kind.severity}</span></h3>'
     counted = f"{finding.count:,} of {finding.of:,}" if finding.of else ""

@@ -74,10 +74,10 @@ def _count_named(instruction: str) -> int:
 def problems(seen: Seen) -> Iterator[tuple[str, str]]:
     """Yield the findings about one prompt, as (name, detail)."""
     prompt = seen.prompt or ""
-    own = [part for part in (seen.text, *seen.options) if part and len(part) > 1]
+    own_texts = [part for part in (seen.text, *seen.options) if part and len(part) > 1]
     if (match := _DOUBLED.search(prompt)) is not None:
         yield "doubled-begin-token", " ".join(match[0].split())
-    if (match := _UNFILLED.search(prompt)) is not None and not any(match[0] in part for part in own):
+    if (match := _UNFILLED.search(prompt)) is not None and not any(match[0] in part for part in own_texts):
         yield "unfilled-template", match[0][:40]
     flat = " ".join(prompt.split())
     text = " ".join((seen.text or "").split())
@@ -88,10 +88,10 @@ def problems(seen: Seen) -> Iterator[tuple[str, str]]:
             yield "truncated-prompt", "the question is not all there"
     elif lists and (missing := [option for option in seen.options if " ".join(option.split()) not in flat]):
         yield "truncated-prompt", f"{len(missing)} of {len(seen.options)} options are not there"
-    elif len(text) >= _SHORTEST and flat.count(text) > 1 and _as_example(seen, flat, text, lists=lists):
+    elif len(text) >= _SHORTEST and flat.count(text) > 1 and _is_example(seen, flat, text, lists=lists):
         yield "question-among-examples", "the question stands there twice"
     if lists:
-        yield from _labels(seen, prompt, own)
+        yield from _check_labels(seen, prompt, own_texts)
         if not seen.scored and seen.key is not None:
             shown = listing(prompt)
             ending = None if shown is None else _ENDING.search(shown.after)
@@ -99,7 +99,7 @@ def problems(seen: Seen) -> Iterator[tuple[str, str]]:
                 yield "answer-in-prompt", f"it ends with {ending[0].strip()!r}"
 
 
-def _as_example(seen: Seen, flat: str, text: str, *, lists: bool) -> bool:
+def _is_example(seen: Seen, flat: str, text: str, *, lists: bool) -> bool:
     """Return whether options or an answer are between a question's first and last place in a prompt.
 
     Then the first place is an example, not a mere repetition.
@@ -139,7 +139,7 @@ def _behind(label: str) -> re.Pattern[str]:
     return re.compile(rf"{label}(?<![^\s(\[*]{label})[.):\]*]+\s*")
 
 
-def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]]:
+def _check_labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]]:
     around = prompt
     for part in sorted(own, key=len, reverse=True):
         around = around.replace(part, " ")

@@ -29,22 +29,22 @@ def files_of(path: Path) -> list[Path]:
         if not path.exists():
             raise no_such_file(path)
         return [path]
-    found: list[Path] = []
+    files: list[Path] = []
 
     def note_unreadable(error: OSError) -> None:
-        found.append(Path(error.filename))
+        files.append(Path(error.filename))
 
     for folder, folders, names in os.walk(path, onerror=note_unreadable):
         folders.sort()
         if STATE_FILE in names:
-            found.append(Path(folder, STATE_FILE))
+            files.append(Path(folder, STATE_FILE))
             continue
-        found += [Path(folder, name) for name in sorted(names) if name.endswith(SUFFIXES)]
-        if len(found) > MOST_FILES:
+        files += [Path(folder, name) for name in sorted(names) if name.endswith(SUFFIXES)]
+        if len(files) > MOST_FILES:
             raise IngestError(f"{path}: holds more than {MOST_FILES:,} files; audit its folders one by one")
-    if not found:
+    if not files:
         raise IngestError(f"{path}: holds no log; logs end in {', '.join(SUFFIXES)}")
-    return found
+    return files
 
 
 def sources_of(path: Path, known: Known) -> list[Source]:
@@ -79,14 +79,14 @@ _UNREADABLE: Final = 100
 """If this many lines at the beginning of a file are damaged, it is not a file of lines."""
 
 
-def _keys(form: str) -> str:
+def _list_keys(form: str) -> str:
     return f"{', '.join(sorted(FORMATS[form].keys))} ({FORMATS[form].title})"
 
 
-_LINES: Final = [_keys(name) for name, format_ in FORMATS.items() if format_.layout == "lines"]
+_LINES: Final = [_list_keys(name) for name, format_ in FORMATS.items() if format_.layout == "lines"]
 READ_FORMATS: Final = (
-    f"give JSON Lines with the keys {', or '.join(_LINES)}; JSON with {_keys(HELM)}, {_keys(INSPECT)} or "
+    f"give JSON Lines with the keys {', or '.join(_LINES)}; JSON with {_list_keys(HELM)}, {_list_keys(INSPECT)} or "
     "predictions numbered from 0 (OpenCompass); an archive .eval (Inspect); Parquet with the columns "
-    f"{_keys(LIGHTEVAL)}; or CSV whose first column is question_id"
+    f"{_list_keys(LIGHTEVAL)}; or CSV whose first column is question_id"
 )
 """How each format is recognised, for the message about a file of another format."""

@@ -60,9 +60,11 @@ class Report:
 
     def text(self, width: int = WIDTH) -> str:
         """Return a summary in lines of at most `width` characters, with unprintable characters replaced."""
-        return "\n".join("".join(c if c.isprintable() else "\ufffd" for c in line) for line in self._lines(width))
+        return "\n".join(
+            "".join(c if c.isprintable() else "\ufffd" for c in line) for line in self._format_lines(width)
+        )
 
-    def _lines(self, width: int) -> Iterator[str]:
+    def _format_lines(self, width: int) -> Iterator[str]:
         counts = ", ".join(plural(self.count(severity), severity) for severity in SEVERITIES)
         answers = plural(sum(log.answers for log in self.logs), "answer")
         yield f"{plural(len(self.logs), 'log')}, {answers}: {counts}"
@@ -73,33 +75,33 @@ class Report:
             for name, findings in seen.items():
                 graver = [finding for finding in findings if finding.severity == severity]
                 if graver:
-                    yield from _finding(name, graver, width)
+                    yield from _format_finding(name, graver, width)
         if len(self.logs) <= DETAILED:
             for log in self.logs:
-                yield from self._log(log, width)
+                yield from self._format_log(log, width)
         else:
-            yield from self._table(width)
+            yield from self._format_table(width)
         for group in self.compared:
-            yield from _ranking(group, width)
+            yield from _format_ranking(group, width)
 
-    def _table(self, width: int) -> Iterator[str]:
+    def _format_table(self, width: int) -> Iterator[str]:
         room = width - 47
         yield ""
         yield f"{'log':{room}} {'answers':>8} accuracy  95 % interval  stated  read"
         names = cut_apart([log.gathered.label for log in self.logs], room)
         for name, log in zip(names, self.logs[:SHOWN_LOGS], strict=False):
-            known = log.accuracy is not None and log.interval is not None
-            accuracy = f"{log.accuracy:7.1%}" if known else "      –"
+            has_accuracy = log.accuracy is not None and log.interval is not None
+            accuracy = f"{log.accuracy:7.1%}" if has_accuracy else "      –"
             interval = f"{log.interval[0]:.0%} to {log.interval[1]:.0%}" if log.interval is not None else "–"
             stated = "–" if log.stated is None else f"{log.stated:.1%}"
-            read = f"{log.states['answered'] / log.answers:.0%}" if log.answers else "–"
-            yield f"{name:{room}} {log.answers:8,} {accuracy}  {interval:>13}  {stated:>6}  {read:>4}"
+            read_share = f"{log.states['answered'] / log.answers:.0%}" if log.answers else "–"
+            yield f"{name:{room}} {log.answers:8,} {accuracy}  {interval:>13}  {stated:>6}  {read_share:>4}"
         if len(self.logs) > SHOWN_LOGS:
             yield f"… and {len(self.logs) - SHOWN_LOGS} more; --json and --html have all of them"
 
-    def _log(self, log: Checked, width: int) -> Iterator[str]:
+    def _format_log(self, log: Checked, width: int) -> Iterator[str]:
         yield ""
-        yield _cut(f"{log.gathered.label}", width)
+        yield _shorten_end(f"{log.gathered.label}", width)
         if log.gathered.source.format == QUESTIONS:
             yield f"  {plural(log.questions, 'question')} without answers: only the questions were checked"
             return
@@ -111,26 +113,26 @@ class Report:
         parts.append(f"guessing {log.chance:.1%}")
         if log.letter is not None:
             parts.append(f"always {log.letter[0]} {log.letter[1]:.1%}")
-        yield _cut("  ".join(parts), width)
+        yield _shorten_end("  ".join(parts), width)
         total = max(1, log.answers)
         states = ", ".join(f"{name} {count / total:.1%}" for name, count in log.states.items() if count)
-        yield _cut(f"  {plural(log.answers, 'answer')} to {plural(log.questions, 'question')}: {states}", width)
+        yield _shorten_end(f"  {plural(log.answers, 'answer')} to {plural(log.questions, 'question')}: {states}", width)
         if log.rules:
             flips = ", ".join(
                 f"{name} {counts['otherwise'] / max(1, log.read_again):.1%}" for name, counts in log.rules.items()
             )
-            yield _cut(f"  other rules differ: {flips}", width)
+            yield _shorten_end(f"  other rules differ: {flips}", width)
         if sum(log.chosen):
-            both = f"  chosen {_spread(log.chosen)}", f"keys {_spread(log.keys)}"
-            whole = "   ".join(both)
-            yield from [whole] if len(whole) <= width else (both[0], f"    {both[1]}")
+            halves = f"  chosen {_format_shares(log.chosen)}", f"keys {_format_shares(log.keys)}"
+            line = "   ".join(halves)
+            yield from [line] if len(line) <= width else (halves[0], f"    {halves[1]}")
         if log.orders is not None and log.orders.metrics:
-            found = {name: percent(value) for name, value in log.orders.metrics.items()}
+            values = {name: percent(value) for name, value in log.orders.metrics.items()}
             yield (
-                f"  up to {log.orders.orders} orders: average accuracy {found['average_accuracy']}, "
-                f"right in two {found['right_twice_across_orders']}, order loss {found['order_loss']}"
+                f"  up to {log.orders.orders} orders: average accuracy {values['average_accuracy']}, "
+                f"right in two {values['right_twice_across_orders']}, order loss {values['order_loss']}"
             )
-            yield f"    worst accuracy {found['worst_accuracy']}, fluctuation rate {found['fluctuation_rate']}"
+            yield f"    worst accuracy {values['worst_accuracy']}, fluctuation rate {values['fluctuation_rate']}"
 
 
 def percent(value: float | None) -> str:
@@ -138,16 +140,16 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
 
-def _spread(counts: Sequence[int]) -> str:
+def _format_shares(counts: Sequence[int]) -> str:
     total = max(1, sum(counts))
     return " ".join(f"{letter(at)} {count / total:.0%}" for at, count in enumerate(counts[:11]))
 
 
-def _cut(line: str, width: int) -> str:
+def _shorten_end(line: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def _middle_cut(name: str, width: int) -> str:
+def _shorten_middle(name: str, width: int) -> str:
     """Shorten a name in the middle: its end often distinguishes it."""
     return name if len(name) <= width else f"{name[: width - width // 2 - 1]}…{name[-(width // 2) :]}"
 
@@ -157,27 +159,27 @@ def cut_apart(names: Sequence[str], width: int) -> list[str]:
 
     Names that would be cut to the same text keep the part in which they differ.
     """
-    cut = [_middle_cut(name, width) for name in names]
+    cut = [_shorten_middle(name, width) for name in names]
     groups: dict[str, set[str]] = {}
     for name, short in zip(names, cut, strict=True):
         groups.setdefault(short, set()).add(name)
     return [
-        short if len(groups[short]) == 1 else _cut_from(name, _common([*groups[short]]) - width // 4, width)
+        short if len(groups[short]) == 1 else _shorten_start(name, _common_length([*groups[short]]) - width // 4, width)
         for name, short in zip(names, cut, strict=True)
     ]
 
 
-def _common(names: Sequence[str]) -> int:
+def _common_length(names: Sequence[str]) -> int:
     """Return the length of the names' longest common beginning."""
     different = (at for at, each in enumerate(zip(*names, strict=False)) if len(set(each)) > 1)
     return next(different, min(map(len, names)))
 
 
-def _cut_from(name: str, start: int, width: int) -> str:
-    return _cut(name if start <= 0 else f"…{name[start:]}", width)
+def _shorten_start(name: str, start: int, width: int) -> str:
+    return _shorten_end(name if start <= 0 else f"…{name[start:]}", width)
 
 
-def _ranking(group: Compared, width: int) -> Iterator[str]:
+def _format_ranking(group: Compared, width: int) -> Iterator[str]:
     yield ""
     yield f"{len(group.logs)} logs over the same {group.questions:,} questions"
     ranked = sorted(range(len(group.logs)), key=lambda at: -group.accuracies[at])
@@ -191,20 +193,22 @@ def _ranking(group: Compared, width: int) -> Iterator[str]:
     for pair in group.pairs:
         between = "" if pair.interval is None else f" [{100 * pair.interval[0]:+.1f}, {100 * pair.interval[1]:+.1f}]"
         seen = "" if pair.seen is None else f"; {100 * pair.seen:.1f} points could be seen"
-        yield _cut(f"  difference {100 * pair.difference:+.1f} points{between}, {_p_value(pair.p_value)}{seen}", width)
+        yield _shorten_end(
+            f"  difference {100 * pair.difference:+.1f} points{between}, {_format_p_value(pair.p_value)}{seen}", width
+        )
         yield f"  only the first right {pair.only_first}, only the second {pair.only_second}"
 
 
-def _p_value(value: float) -> str:
+def _format_p_value(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def _finding(name: str, findings: Sequence[Finding], width: int) -> Iterator[str]:
+def _format_finding(name: str, findings: Sequence[Finding], width: int) -> Iterator[str]:
     kind = KINDS[name]
     yield ""
     severity = findings[0].severity
     logs = "" if len(findings) == 1 else f" in {len(findings)} logs"
-    yield _cut(f"{severity.upper()} {kind.id} {name}{logs}", width)
+    yield _shorten_end(f"{severity.upper()} {kind.id} {name}{logs}", width)
     for finding in findings[:3]:
         counted = f"{finding.count:,} of {finding.of:,}" if finding.of else ""
         yield from _wrap(": ".join(part for part in (finding.log, counted, finding.detail) if part), width, "  ")
@@ -240,13 +244,13 @@ def audit(
     """
     known: Known = {}
     questions = Questions()
-    read: list[Gathered] = []
+    gathered_logs: list[Gathered] = []
     unread: list[tuple[Path, str]] = []
     files: list[tuple[Path, bool]] = []
     for path in map(Path, paths):
         files += [(file, not path.is_dir()) for file in files_of(path)]
-    files.sort(key=lambda item: not _asks(item[0]))
-    for file, named in files:
+    files.sort(key=lambda item: not _contains_questions(item[0]))
+    for file, is_named in files:
         tell(str(file))
         try:
             with as_written(file.name, AGAIN), reading(file):
@@ -254,37 +258,37 @@ def audit(
         except IngestError as error:
             unread.append((file, str(error)))
             continue
-        if not sources and named:
+        if not sources and is_named:
             message = f"{file}: is in no format that is read; {READ_FORMATS}"
             raise IngestError(message)
         for source in sources:
             gathered = Gathered(source, questions, places, seconds).read()
             if len(gathered) or gathered.counts:
-                read.append(gathered)
-    if not read and not unread:
+                gathered_logs.append(gathered)
+    if not gathered_logs and not unread:
         listed = ", ".join(map(str, paths))
         message = f"{listed}: holds no log; {READ_FORMATS}"
         raise IngestError(message)
-    _tell_apart(read)
-    found = [check(gathered) for gathered in read]
-    compared, between = compare([log for log in found if log.gathered.source.format != QUESTIONS])
-    findings = [finding for log in found for finding in log.findings] + between
-    said = {remark for gathered in read for remark in gathered.source.remarks}
+    _distinguish_labels(gathered_logs)
+    checked = [check(gathered) for gathered in gathered_logs]
+    compared, between = compare([log for log in checked if log.gathered.source.format != QUESTIONS])
+    findings = [finding for log in checked for finding in log.findings] + between
+    remarks = {remark for gathered in gathered_logs for remark in gathered.source.remarks}
     findings += [
         Finding(KINDS["unreadable-file"], file.name, reason.removeprefix(f"{file.name}: ").removesuffix(f"; {AGAIN}"))
         for file, reason in unread
-        if reason not in said
+        if reason not in remarks
     ]
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.kind.id))
-    return Report(found, findings, compared)
+    return Report(checked, findings, compared)
 
 
-def _tell_apart(logs: Sequence[Gathered]) -> None:
+def _distinguish_labels(logs: Sequence[Gathered]) -> None:
     """Add paths or numbers to the labels of logs with the same model and task, so that labels differ."""
-    same: dict[str, list[Gathered]] = {}
+    logs_by_label: dict[str, list[Gathered]] = {}
     for log in logs:
-        same.setdefault(log.label, []).append(log)
-    for group in same.values():
+        logs_by_label.setdefault(log.label, []).append(log)
+    for group in logs_by_label.values():
         parts = [log.source.path.parts for log in group]
         start = next((at for at, each in enumerate(zip(*parts, strict=False)) if len(set(each)) > 1), 0)
         for number, log in enumerate(group, start=1):
@@ -292,7 +296,7 @@ def _tell_apart(logs: Sequence[Gathered]) -> None:
                 log.apart = "/".join(parts[number - 1][start:]) if len(set(parts)) == len(parts) else str(number)
 
 
-def _asks(file: Path) -> bool:
+def _contains_questions(file: Path) -> bool:
     """Return whether a file contains only questions, so that it is read before the logs that need them."""
     if not file.name.endswith((".jsonl", ".jsonl.gz")):
         return False

@@ -78,15 +78,15 @@ def read_consistency(
         else:
             continue
         question = find_question(place, questions, line["question_id"])
-        order = _order(place, question, line)
+        order = _match_order(place, question, line)
         if by_content:
-            ordinal = _divergent(place, question, str(line["variant_type"]), order)
+            ordinal = _find_divergent_ordinal(place, question, str(line["variant_type"]), order)
             named = f"{line['variant_type']}:{index}"
             before = seen.setdefault((question.external_id, ordinal), named)
             if before != named:
                 place.reject(
                     f"question {question.external_id}: {named} shows what {before} shows, variant {ordinal} of "
-                    f"divergent; keep one with --select, such as {_without_repeats(path, questions, first_ordinal)}"
+                    f"divergent; keep one with --select, such as {_drop_repeats(path, questions, first_ordinal)}"
                 )
         position = check_position(place, line["chosen"], len(order))
         correct = line.get("correct")
@@ -95,7 +95,7 @@ def read_consistency(
         yield Recorded(place, question, ordinal, order, True, position, text=text, key=stated_key)
 
 
-def _without_repeats(
+def _drop_repeats(
     path: Path, questions: Mapping[str, KnownQuestion], selected: Mapping[tuple[str, int | None], int]
 ) -> str:
     """Return the selection without the indices whose variants an earlier index shows, too."""
@@ -104,7 +104,7 @@ def _without_repeats(
         type_, index = str(line["variant_type"]), check_variant(place, line["variant_index"])
         if (type_, index) in selected or (type_, None) in selected:
             question = find_question(place, questions, line["question_id"])
-            ordinal = _divergent(place, question, type_, _order(place, question, line))
+            ordinal = _find_divergent_ordinal(place, question, type_, _match_order(place, question, line))
             shown_by.setdefault((type_, index), set()).add((question.external_id, ordinal))
     seen: set[tuple[str, int]] = set()
     kept: dict[str, list[int]] = {}
@@ -119,7 +119,7 @@ def _without_repeats(
     )
 
 
-def _divergent(place: Place, question: KnownQuestion, type_: str, order: tuple[int | str, ...]) -> int:
+def _find_divergent_ordinal(place: Place, question: KnownQuestion, type_: str, order: tuple[int | str, ...]) -> int:
     """Return the ordinal of `divergent` that shows these items: original, shuffled, then each type for each distractor.
 
     The type's name decides only if the items do not: for shuffled items, and for questions of three or fewer options,
@@ -145,7 +145,7 @@ def _divergent(place: Place, question: KnownQuestion, type_: str, order: tuple[i
     return 2 + (2 * shape + shuffled) * len(distractors) + distractors.index(distractor)
 
 
-def _order(place: Place, question: KnownQuestion, line: Mapping[str, Any]) -> tuple[int | str, ...]:
+def _match_order(place: Place, question: KnownQuestion, line: Mapping[str, Any]) -> tuple[int | str, ...]:
     texts = line["options"]
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         place.reject(f"options {quote(texts)} is not a list of the texts shown")
@@ -169,10 +169,10 @@ def _first_ordinals(path: Path, selection: Sequence[tuple[str, int | None]]) -> 
             index = check_variant(place, line.get("variant_index"))
             highest[line["variant_type"]] = max(highest.get(line["variant_type"], 0), index)
     types = sorted(highest, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
-    wanted = selection or tuple((name, None) for name in types)
+    types_and_indices = selection or tuple((name, None) for name in types)
     ordinals: dict[tuple[str, int | None], int] = {}
     following = 0
-    for type_, selected in wanted:
+    for type_, selected in types_and_indices:
         if type_ not in highest:
             raise UsageError(f"--select {type_!r}: {path.name} has the variant types {', '.join(types) or 'none'}")
         ordinals[type_, selected] = following
@@ -183,7 +183,7 @@ def _first_ordinals(path: Path, selection: Sequence[tuple[str, int | None]]) -> 
 # Records as written, for an audit
 
 
-def _cat(path: Path, _first_line: Mapping[str, Any], _known: Known) -> list[Source]:
+def _list_sources(path: Path, _first_line: Mapping[str, Any], _known: Known) -> list[Source]:
     types: dict[str, int] = {}
 
     def record(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
@@ -221,7 +221,7 @@ FORMAT: Final = Format(
         "correct": 0,
         "chosen": 1,
     },
-    _cat,
+    _list_sources,
     program="IBM/cat's layout",
     recognised="`question_id`, `variant_type`, `variant_index`, `options`, `chosen`",
     becomes="All variant types, or those of `--select`; import as `--variants imported` or `divergent`",

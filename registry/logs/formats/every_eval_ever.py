@@ -71,13 +71,13 @@ def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> 
             )
         if record["interaction_type"] != "single_turn":
             place.reject(f"interaction_type {quote(record['interaction_type'])}: only single_turn can be imported")
-        if record.get("error") or _counted_again(record, first_results):
+        if record.get("error") or _is_repeat(record, first_results):
             continue
-        sample = _sample(place.describe(), record)
+        sample = _read_sample(place.describe(), record)
         if isinstance(sample, Unusable):
             place.reject(f"{sample.detail}; only multiple-choice questions with one right option can be imported")
-        question, order, right = _question(place, record, sample, finder, questions)
-        variant = _variant(place, record, counts.get(question.question_id, 0))
+        question, order, right = _find_question(place, record, sample, finder, questions)
+        variant = _read_variant(place, record, counts.get(question.question_id, 0))
         counts[question.question_id] = counts.get(question.question_id, 0) + 1
         yield _read_record(place, record, sample, question, variant, order, right)
 
@@ -86,25 +86,25 @@ FirstResults = dict[tuple[str, str], str]
 """(sample, number of its prompt) → the first result in which the prompt counts."""
 
 
-def _counted_again(record: Mapping[str, Any], first: FirstResults) -> bool:
+def _is_repeat(record: Mapping[str, Any], first: FirstResults) -> bool:
     """Return whether a record repeats an earlier prompt, which counts in another result, too."""
-    metadata = _metadata(record)
+    metadata = _read_metadata(record)
     key = str(record.get("sample_id")), str(metadata.get("variant", metadata.get("epoch")))
     result = str(record.get(RESULT))
     return first.setdefault(key, result) != result
 
 
-def _metadata(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_metadata(record: Mapping[str, Any]) -> Mapping[str, Any]:
     found = record.get("metadata")
     return found if isinstance(found, dict) else {}
 
 
-def _fields(record: Mapping[str, Any]) -> dict[str, str]:
-    return fields_of(_metadata(record), {name: record.get(name) for name in ("evaluation_name", RESULT)})
+def _read_fields(record: Mapping[str, Any]) -> dict[str, str]:
+    return fields_of(_read_metadata(record), {name: record.get(name) for name in ("evaluation_name", RESULT)})
 
 
-def _variant(place: Place, record: Mapping[str, Any], following: int) -> int:
-    metadata = _metadata(record)
+def _read_variant(place: Place, record: Mapping[str, Any], following: int) -> int:
+    metadata = _read_metadata(record)
     for key, first in (("variant", 0), ("epoch", 1)):
         if key in metadata:
             text = str(metadata[key])
@@ -114,7 +114,7 @@ def _variant(place: Place, record: Mapping[str, Any], following: int) -> int:
     return following
 
 
-def _question(
+def _find_question(
     place: Place,
     record: Mapping[str, Any],
     sample: "_Sample",
@@ -123,7 +123,7 @@ def _question(
 ) -> tuple[KnownQuestion, tuple[int | str, ...], Written | None]:
     """Return the question, its options in the order shown, and the log's key."""
     name = str(record["sample_id"])
-    own = _own_order(place, record, questions.get(name), sample.options)
+    own = _read_own_order(place, record, questions.get(name), sample.options)
     if own is not None:
         return questions[name], own, None
     question = finder.find(place, name, sample.question, sample.options)
@@ -132,11 +132,11 @@ def _question(
     return question, matched, sample.key
 
 
-def _own_order(
+def _read_own_order(
     place: Place, record: Mapping[str, Any], question: KnownQuestion | None, choices: Sequence[str]
 ) -> tuple[int | str, ...] | None:
     """Return the order that our own record states if it fits this question and these choices; else None."""
-    stated = _metadata(record).get("order")
+    stated = _read_metadata(record).get("order")
     if question is None or not isinstance(stated, str):
         return None
     try:
@@ -164,7 +164,7 @@ def _read_record(
     order: tuple[int | str, ...],
     key: Written | None,
 ) -> Recorded:
-    stated = _metadata(record).get("label_probabilities")
+    stated = _read_metadata(record).get("label_probabilities")
     weights = None
     if isinstance(stated, str):
         try:
@@ -203,7 +203,7 @@ class _Sample:
     fields: Mapping[str, str]
 
 
-def _sample(place: str, record: Mapping[str, Any]) -> _Sample | Unusable:
+def _read_sample(place: str, record: Mapping[str, Any]) -> _Sample | Unusable:
     """Read a record; return the problem if it lacks something or contradicts itself."""
     asked, output = object_of(record.get("input")), object_of(record.get("output"))
     question, choices = prompt_text(asked.get("raw")), asked.get("choices")
@@ -234,7 +234,7 @@ def _sample(place: str, record: Mapping[str, Any]) -> _Sample | Unusable:
         answer_label(written[0] if named is None else named, options, key, stated),
         "" if text is None and reasoning else text,
         reasoning or None,
-        _fields(record),
+        _read_fields(record),
     )
 
 
@@ -251,7 +251,7 @@ def read_extracted_answer(record: Mapping[str, Any]) -> str | int | None:
 # Records as written, for an audit
 
 
-def _every_eval_ever(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
+def _list_sources(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
     remarks: list[str] = []
     beside = every_eval_ever_results(path)
     whole = {} if beside is None else results_beside(beside, remarks)
@@ -266,20 +266,20 @@ def _every_eval_ever(path: Path, first: Mapping[str, Any], _known: Known) -> lis
             EVERY_EVAL_EVER,
             str(first.get("model_id") or "model"),
             str(first.get("evaluation_name") or path.stem),
-            records_of(path, partial(_every_eval_ever_record, first={})),
+            records_of(path, partial(_build_seen, first={})),
             stated,
             remarks=remarks,
         )
     ]
 
 
-def _every_eval_ever_record(place: str, record: Mapping[str, Any], first: FirstResults) -> Iterator[Seen | Unusable]:
+def _build_seen(place: str, record: Mapping[str, Any], first: FirstResults) -> Iterator[Seen | Unusable]:
     if record.get("error"):
         yield Unusable(place, shorten(record["error"]), "failed-samples")
         return
-    if _counted_again(record, first):
+    if _is_repeat(record, first):
         return
-    sample = _sample(place, record)
+    sample = _read_sample(place, record)
     if isinstance(sample, Unusable):
         yield sample
         return
@@ -317,7 +317,7 @@ FORMAT: Final = Format(
         "input": {"raw": "…", "reference": ["…"], "choices": ["…", "…"]},
         "evaluation": {"is_correct": True},
     },
-    _every_eval_ever,
+    _list_sources,
     program="Every Eval Ever 0.3.0, a `…_samples.jsonl`",
     recognised="`schema_version`, `sample_id`, `interaction_type`",
     becomes="The variants that its metadata names, else those of one prompt in the order of the file",

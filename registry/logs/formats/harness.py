@@ -72,12 +72,12 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
             continue
         question = finder.find(place, line)
         _require_one_filter(place, line, once)
-        yield from _recorded(place, line, question)
+        yield from _build_recorded(place, line, question)
 
 
-def _recorded(place: Place, line: Mapping[str, Any], question: KnownQuestion) -> Iterator[Recorded]:
+def _build_recorded(place: Place, line: Mapping[str, Any], question: KnownQuestion) -> Iterator[Recorded]:
     """Yield a sample's answers to its question; rejects a sample of another kind of task."""
-    sample = _sample(place.describe(), line)
+    sample = _read_sample(place.describe(), line)
     if sample is None:
         return
     if isinstance(sample, Unusable):
@@ -85,7 +85,7 @@ def _recorded(place: Place, line: Mapping[str, Any], question: KnownQuestion) ->
     if sample.likelihoods is None and not texts_written(line):
         response = quote(line.get("filtered_resps", line.get("resps")))
         place.reject(f"response {response} is neither a text nor log-likelihoods; write the samples with --log_samples")
-    order = _order(place, question, line["doc"], sample)
+    order = _match_order(place, question, line["doc"], sample)
     key = None if SCORE_KEYS & line["doc"].keys() or _names_nothing(sample.key) else sample.key
     whole = partial(Recorded, place, question, stated=sample.stated, key=key, fields=sample.fields)
     if sample.likelihoods is None:
@@ -126,7 +126,7 @@ SCORE_KEYS = frozenset({"prompt_id", "always_same_option"})
 """A document of a SCORE task has one of these keys: the number of the prompt, or the right option's new position."""
 
 
-def _score_variant(doc: Mapping[str, Any], n_options: int) -> int | str | None:
+def _read_score_variant(doc: Mapping[str, Any], n_options: int) -> int | str | None:
     """Return the variant of a document of a SCORE task, or the problem with it; None for a position beyond its options.
 
     Prompt k is variant k + 1 of `wording`, whose variant 0 uses the protocol's own words; the letter of a position is
@@ -160,12 +160,12 @@ def texts_written(line: Mapping[str, Any]) -> list[str]:
 
 def read_extracted(line: Mapping[str, Any], texts: Sequence[str]) -> list[Any]:
     """Return the extracted answers of a sample: one for all texts, or one for each."""
-    found = only(line.get("filtered_resps", list(texts)))
-    answers = found if isinstance(found, list) and len(found) == len(texts) > 1 else [found]
+    extracted = only(line.get("filtered_resps", list(texts)))
+    answers = extracted if isinstance(extracted, list) and len(extracted) == len(texts) > 1 else [extracted]
     return [None if answer == INVALID else answer for answer in answers]
 
 
-def _key(line: Mapping[str, Any], options: Sequence[str]) -> Written | str | None:
+def _read_key(line: Mapping[str, Any], options: Sequence[str]) -> Written | str | None:
     """Return the target of a sample as a label, or the problem if it names several options; None without a target.
 
     A list may name one option in several forms. A text that names no option is a continuation of the prompt.
@@ -201,7 +201,7 @@ def target_label(target: Any, line: Mapping[str, Any], options: Sequence[str]) -
         if index is not None and index in key.positions:
             return certain(target, index)
     if set(key.positions) == {None}:
-        scored = [said.strip() for said in continuations(line)]
+        scored = [text.strip() for text in continuations(line)]
         if len(scored) == len(options) and scored.count(target.strip()) == 1:
             return certain(target, scored.index(target.strip()))
     return key
@@ -211,8 +211,8 @@ def continuations(line: Mapping[str, Any]) -> list[str]:
     """Return the continuations that were scored, one for each request."""
     calls = line.get("arguments")
     calls = list(calls.values()) if isinstance(calls, dict) else calls if isinstance(calls, list) else []
-    found = [call.get("arg_1") if isinstance(call, dict) else call[-1] if call else None for call in calls]
-    return [said for said in found if isinstance(said, str)]
+    candidates = [call.get("arg_1") if isinstance(call, dict) else call[-1] if call else None for call in calls]
+    return [text for text in candidates if isinstance(text, str)]
 
 
 _LABEL: Final = re.compile(r"\W{0,3}(?:[A-Za-z]|\d{1,2})\W{0,3}")
@@ -224,7 +224,7 @@ INVALID: Final = "[invalid]"
 _LEAD: Final = "the best answer is "
 
 
-def _best_answer(text: str) -> str:
+def _extract_best_answer(text: str) -> str:
     """Return the word after the last "the best answer is", its letters and digits in capitals; else the whole text."""
     lowered = text.lower()
     if _LEAD.rstrip() not in lowered:
@@ -250,7 +250,7 @@ class _Finder:
         doc, number = line["doc"], line["doc_id"]
         if not isinstance(doc, dict):
             place.reject(f"doc {quote(doc)} is not an object")
-        choices = _choices(doc)
+        choices = _read_choices(doc)
         for key in ("id", "question_id", "ind"):
             named = self._questions.get(str(doc.get(key)))
             # Ids of another numbering may be the same, so the options decide.
@@ -262,12 +262,12 @@ class _Finder:
             place.reject(f"question {quote(asked)} is not in the benchmark; check --benchmark")
         fitting = [question for question in found if choices and match_options(question, choices) is not None]
         if len(found) == 1 or fitting:
-            return self._one_of(str(number), fitting or found)
+            return self._take_equal(str(number), fitting or found)
         if not isinstance(number, int) or number not in self._by_ordinal:
             place.reject(f"doc_id {quote(number)} matches no question of the benchmark; check --benchmark")
         return self._by_ordinal[number]
 
-    def _one_of(self, doc_id: str, equal: Sequence[KnownQuestion]) -> KnownQuestion:
+    def _take_equal(self, doc_id: str, equal: Sequence[KnownQuestion]) -> KnownQuestion:
         """Return a document's question among several equal ones: each document takes the next."""
         if len(equal) == 1:
             return equal[0]
@@ -284,7 +284,7 @@ _TEXTS: Final = ("question", "query", "question_stem", "Question")
 _CHOICES: Final = ("choices", "options", "endings", "mc1_targets", "Choices")
 
 
-def _choices(doc: Mapping[str, Any]) -> tuple[str, ...]:
+def _read_choices(doc: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the options that a document lists, in any of the forms of tasks; none if it lists none."""
     if "option1" in doc and "option2" in doc:
         return str(doc["option1"]), str(doc["option2"])
@@ -298,9 +298,9 @@ def _choices(doc: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], sample: "_Sample") -> tuple[int, ...]:
+def _match_order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], sample: "_Sample") -> tuple[int, ...]:
     """Return the question's options in the order shown; in its own order if the sample has no option texts."""
-    stated = _rotation(doc).get("order")
+    stated = _read_rotation(doc).get("order")
     order: tuple[int, ...] | None
     if stated is not None:
         order = match_permuted(question, sample.options, check_permutation(place, stated, len(sample.options)))
@@ -313,16 +313,16 @@ def _order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], sample
     return order
 
 
-def _rotation(doc: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_rotation(doc: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return our question, variant and order in a document; empty unless `shuffleboard orders` wrote its task."""
-    found = doc.get(METADATA)
-    return found if isinstance(found, dict) else {}
+    rotation = doc.get(METADATA)
+    return rotation if isinstance(rotation, dict) else {}
 
 
 # Records as written, for an audit
 
 
-_GIVEN: Final = (
+_CONTEXTS: Final = (
     *("passage", "flores_passage", "article", "context", "support", "premise", "hypothesis"),
     *("sentence1", "sentence2"),
 )
@@ -332,8 +332,8 @@ _SHORTEST_QUESTION: Final = 12
 """A question shorter than this that the prompt does not contain is a code, such as COPA's `cause`."""
 
 
-def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
-    filters = _filters(path, first)
+def _list_sources(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
+    filters = _list_filters(path, first)
     task, _ = task_and_date(path)
     # In files that do not name filters, each filter of a task wrote all samples again, in the task's order.
     unnamed = 1 if "filter" in first else _count_unnamed_filters(path)
@@ -354,7 +354,7 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
             HARNESS,
             model,
             task,
-            _harness_records(path, name, unnamed=unnamed > 1),
+            _read_records(path, name, unnamed=unnamed > 1),
             harness_overall(path, results, {**first, "filter": name}),
             declared,
             part=name if len(filters) > 1 else "",
@@ -364,7 +364,7 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
     ]
 
 
-def _filters(path: Path, first: Mapping[str, Any]) -> list[str]:
+def _list_filters(path: Path, first: Mapping[str, Any]) -> list[str]:
     """Return the names of the filters in a file, in order of appearance."""
     name = str(first.get("filter", "none"))
     if name == "none":
@@ -383,7 +383,7 @@ def _count_unnamed_filters(path: Path) -> int:
     return times.pop() if len(times) == 1 and len(ids) == len(counts) else 1
 
 
-def _harness_records(path: Path, filter_: str, *, unnamed: bool) -> Iterator[Seen | Unusable]:
+def _read_records(path: Path, filter_: str, *, unnamed: bool) -> Iterator[Seen | Unusable]:
     seen: Counter[str] = Counter()
 
     def record(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
@@ -392,21 +392,21 @@ def _harness_records(path: Path, filter_: str, *, unnamed: bool) -> Iterator[See
             seen[str(line.get("doc_id"))] += 1
             name = f"filter {seen[str(line.get('doc_id'))]}"
         if name == filter_:
-            yield from _seen(place, line)
+            yield from _build_seen(place, line)
 
     return records_of(path, record)
 
 
-def _seen(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+def _build_seen(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
     """Yield a sample's answers as records of an audit."""
-    sample = _sample(place, line)
+    sample = _read_sample(place, line)
     if sample is None:
         return
     if isinstance(sample, Unusable):
         yield sample
         return
     position = None if sample.likelihoods is None else sample.likelihoods.index(max(sample.likelihoods))
-    name = str(_rotation(object_of(line.get("doc"))).get("question", line.get("doc_id")))
+    name = str(_read_rotation(object_of(line.get("doc"))).get("question", line.get("doc_id")))
     for variant, (text, label) in zip(sample.variants, sample.answers, strict=True):
         yield Seen(
             place,
@@ -447,7 +447,7 @@ class _Sample:
     fields: Mapping[str, str]
 
 
-def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
+def _read_sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
     """Read a sample; return None if a SCORE task moved the right option beyond the options."""
     doc = object_of(line.get("doc"))
     calls = line.get("arguments")
@@ -456,13 +456,13 @@ def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
         (call.get("arg_0"), call.get("arg_1")) if isinstance(call, dict) else (*call, None, None)[:2] for call in calls
     ]
     prompt = prompt_text(pairs[0][0]) if pairs else None
-    question = _harness_question(doc, prompt or "")
+    question = _read_question(doc, prompt or "")
     responses = line.get("filtered_resps", line.get("resps"))
     responses = responses if isinstance(responses, list) else [responses]
     found = [likelihood_of(item) for item in responses]
     numbers = tuple(value for value in found if value is not None)
     scored = len(found) > 1 and len(numbers) == len(found)
-    options = _choices(doc)
+    options = _read_choices(doc)
     texts = bool(options)
     listed = listing(prompt) if prompt and not options else None
     if listed is not None:
@@ -472,26 +472,26 @@ def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
         options = options if len(options) == len(numbers) else tuple(LETTERS[: len(numbers)])
     if len(options) < 2:
         return Unusable(place, "lists no options", NOT_MULTIPLE_CHOICE)
-    key = _key(line, options)
+    key = _read_key(line, options)
     if isinstance(key, str):
         return Unusable(place, key, SEVERAL_RIGHT)
     if scored and len(numbers) != len(options):
         return Unusable(place, f"{len(numbers)} continuations were scored for {len(options)} options")
     if scored and any(map(math.isnan, numbers)):
         return Unusable(place, f"{sum(map(math.isnan, numbers))} of its log-likelihoods are no numbers")
-    variant = _rotation(doc).get("variant")
+    variant = _read_rotation(doc).get("variant")
     variants = [variant if isinstance(variant, int) and 0 <= variant <= MAX_VARIANT else None]
     _, stated = score_of_sample(line)
     answers: list[tuple[str | None, Written | None]] = [(None, None)]
     if SCORE_KEYS & doc.keys():
-        number = _score_variant(doc, len(options))
+        number = _read_score_variant(doc, len(options))
         if number is None:
             return None
         text = only(responses)
         if isinstance(number, str) or not isinstance(text, str):
             problem = number if isinstance(number, str) else f"response {quote(text)} is not a text"
             return Unusable(place, problem)
-        best = _best_answer(text)
+        best = _extract_best_answer(text)
         position = LETTERS.index(best) if len(best) == 1 and best in LETTERS[: len(options)] else None
         variants, answers = [number], [(text, certain(best, position))]
     elif not scored:
@@ -516,13 +516,13 @@ def _sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | None":
     )
 
 
-def _harness_question(doc: Mapping[str, Any], prompt: str) -> str | None:
+def _read_question(doc: Mapping[str, Any], prompt: str) -> str | None:
     """Return a document's question, preceded by the texts that it is about."""
-    asked = next((doc[key] for key in _ASKED if isinstance(doc.get(key), str)), None)
-    if asked is not None and len(asked) < _SHORTEST_QUESTION and asked not in prompt.split():
-        asked = None
-    given = [doc[key] for key in _GIVEN if isinstance(doc.get(key), str) and doc[key]]
-    return "\n".join(given if asked is None else [*given, asked]) or None
+    question = next((doc[key] for key in _ASKED if isinstance(doc.get(key), str)), None)
+    if question is not None and len(question) < _SHORTEST_QUESTION and question not in prompt.split():
+        question = None
+    contexts = [doc[key] for key in _CONTEXTS if isinstance(doc.get(key), str) and doc[key]]
+    return "\n".join(contexts if question is None else [*contexts, question]) or None
 
 
 FORMAT: Final = Format(
@@ -537,7 +537,7 @@ FORMAT: Final = Format(
         "resps": [[["-1.2", "False"]], [["-0.3", "True"]]],
         "acc": 1.0,
     },
-    _harness,
+    _list_sources,
     program="lm-evaluation-harness, samples written with `--log_samples`",
     recognised="`doc_id`, `doc`, `target`",
     becomes=(

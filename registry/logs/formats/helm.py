@@ -88,7 +88,7 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
     stats = per_instance(path.with_name("per_instance_stats.json"))
     recorded: list[Recorded] = []
     left_out = shots = 0
-    for requests in _answers(path, document, method):
+    for requests in _group_answers(path, document, method):
         if requests[0][1]["instance"].get("perturbation") is not None:
             left_out += 1
             continue
@@ -96,7 +96,7 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
         if answer.contradiction is not None:
             requests[0][0].reject(answer.contradiction)
         shots = max(shots, answer.shots)
-        recorded.append(_recorded(requests[0][0], answer, finder))
+        recorded.append(_build_recorded(requests[0][0], answer, finder))
     remarks = (
         [f"{left_out} perturbed instances are left out: their texts differ from the benchmark's"] if left_out else []
     )
@@ -104,7 +104,9 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
         remarks.append(
             f"no per_instance_stats.json next to {path.name}: single answers are not compared with their scores"
         )
-    about = read_description(path, {"run": _run_name(path), "model": specification.get("model"), "adapter": method})
+    about = read_description(
+        path, {"run": _read_run_name(path), "model": specification.get("model"), "adapter": method}
+    )
     stated = helm_overall(path, helm_splits(document))
     return Log(HELM, recorded, about, METRIC, stated, shots, remarks)
 
@@ -143,32 +145,32 @@ def _read_answer(requests: Sequence[Request], specification: Mapping[str, Any], 
     place, first = requests[0]
     instance = first["instance"]
     texts, correct = references(place, instance)
-    name, variant = instance_id(place, instance), _trial(place, first)
+    name, variant = instance_id(place, instance), _read_trial(place, first)
     stated = stats.get((name, variant), {})
     answer = partial(
         _Answer,
         name,
-        _text(place, instance),
+        _read_text(place, instance),
         tuple(texts),
         correct,
         variant,
         stated.get(METRIC),
-        _shots(place, first),
+        _count_shots(place, first),
         fields_of({key: instance.get(key) for key in ("split", "sub_split")}),
     )
     if specification["method"] == JOINT:
-        return _joint(place, first, specification, texts, correct, stated.get(METRIC), answer)
-    return _separate(requests, specification["method"], texts, stated.get("predicted_index"), answer)
+        return _read_joint(place, first, specification, texts, correct, stated.get(METRIC), answer)
+    return _read_separate(requests, specification["method"], texts, stated.get("predicted_index"), answer)
 
 
-def _recorded(place: Place, answer: _Answer, finder: QuestionFinder) -> Recorded:
+def _build_recorded(place: Place, answer: _Answer, finder: QuestionFinder) -> Recorded:
     """Return an answer with its question; reject an instance that the benchmark lacks."""
     question = finder.find(place, answer.name, answer.question, answer.options)
     return Recorded(
         place,
         question,
         answer.variant,
-        _order(question, answer.options, answer.correct),
+        _match_order(question, answer.options, answer.correct),
         True,
         answer.position,
         logprobs=answer.logprobs,
@@ -185,7 +187,7 @@ def _recorded(place: Place, answer: _Answer, finder: QuestionFinder) -> Recorded
 def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yield the questions of a run as lines of a benchmark file: unperturbed instances, each once."""
     seen: set[str] = set()
-    for requests in _trials(path, document):
+    for requests in _group_trials(path, document):
         place, first = requests[0]
         instance = first["instance"]
         name = instance_id(place, instance)
@@ -199,7 +201,7 @@ def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Pl
             {
                 "id": name,
                 "subject": subject if isinstance(subject, str) else None,
-                "question": _text(place, instance),
+                "question": _read_text(place, instance),
                 "options": texts,
                 "answer": correct,
                 "split": instance.get("split"),
@@ -207,15 +209,17 @@ def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Pl
         )
 
 
-def _answers(
+def _group_answers(
     path: Path, document: Mapping[str, Any], method: Any, damaged: list[Unusable] | None = None
 ) -> Iterator[list[Request]]:
     """Yield the requests of each answer. In a joint run each request is one answer, even if it occurs twice."""
-    for requests in _trials(path, document, damaged):
+    for requests in _group_trials(path, document, damaged):
         yield from [[request] for request in requests] if method == JOINT else [requests]
 
 
-def _trials(path: Path, document: Mapping[str, Any], damaged: list[Unusable] | None = None) -> Iterator[list[Request]]:
+def _group_trials(
+    path: Path, document: Mapping[str, Any], damaged: list[Unusable] | None = None
+) -> Iterator[list[Request]]:
     """Yield the requests of each instance in each training trial and perturbation, in file order.
 
     damaged: a list for requests that cannot be read; None: raise an error for the first of them.
@@ -227,7 +231,7 @@ def _trials(path: Path, document: Mapping[str, Any], damaged: list[Unusable] | N
             if not isinstance(request, dict):
                 place.reject(f"{quote(request)} is not an object; the log is damaged, or of another version")
             instance = members(place, request, "instance", dict)
-            key = (instance_id(place, instance), _trial(place, request), str(instance.get("perturbation")))
+            key = (instance_id(place, instance), _read_trial(place, request), str(instance.get("perturbation")))
         except IngestError as error:
             if damaged is None:
                 raise
@@ -242,15 +246,15 @@ def instance_id(place: Place, instance: Mapping[str, Any]) -> str:
     return members(place, instance, "id", str)
 
 
-def _trial(place: Place, request: Mapping[str, Any]) -> int:
+def _read_trial(place: Place, request: Mapping[str, Any]) -> int:
     return check_variant(place, members(place, request, "train_trial_index", int))
 
 
-def _shots(place: Place, request: Mapping[str, Any]) -> int:
+def _count_shots(place: Place, request: Mapping[str, Any]) -> int:
     return members(place, request, "num_train_instances", int) if request.get("num_train_instances") else 0
 
 
-def _text(place: Place, instance: Mapping[str, Any]) -> str:
+def _read_text(place: Place, instance: Mapping[str, Any]) -> str:
     return members(place, members(place, instance, "input", dict), "text", str)
 
 
@@ -271,13 +275,13 @@ def references(place: Place, instance: Mapping[str, Any]) -> tuple[list[str], in
     return texts, correct[0]
 
 
-def _order(question: KnownQuestion, texts: Sequence[str], correct: int) -> tuple[int | str, ...]:
+def _match_order(question: KnownQuestion, texts: Sequence[str], correct: int) -> tuple[int | str, ...]:
     matched = match_options(question, texts)
     assert matched is not None  # the finder compared them
     return with_answer_at(matched, question, correct)
 
 
-def _completion(place: Place, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _find_completion(place: Place, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the most probable completion; None if the model refused to give one."""
     result = request.get("result")
     if not isinstance(result, dict):
@@ -285,17 +289,17 @@ def _completion(place: Place, request: Mapping[str, Any]) -> Mapping[str, Any] |
     completions = list(objects(place, result, "completions"))
     if not completions:
         return None
-    return max(completions, key=lambda completion: _logprob(place, completion))
+    return max(completions, key=lambda completion: _read_logprob(place, completion))
 
 
-def _logprob(place: Place, document: Mapping[str, Any]) -> float:
+def _read_logprob(place: Place, document: Mapping[str, Any]) -> float:
     value = document.get("logprob")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         place.reject(f"logprob {quote(value)} is not a finite number; the log is damaged")
     return min(0.0, float(value))
 
 
-def _joint(
+def _read_joint(
     place: Place,
     request: Mapping[str, Any],
     specification: Mapping[str, Any],
@@ -309,7 +313,7 @@ def _joint(
     if list(mapping.values()) != list(texts):
         place.reject(f"output_mapping {quote(mapping)} does not name the references in their order; the log is damaged")
     labels = list(mapping)
-    completion = _completion(place, request)
+    completion = _find_completion(place, request)
     if completion is None:
         return answer()
     text = members(place, completion, "text", str)
@@ -321,13 +325,13 @@ def _joint(
         # HELM compares a text that is no label with the right option's text, so the score shows how it was read.
         answer=None if position is not None or stated is None else read_label(written, texts),
         excuse=EQUAL_OPTIONS if equal else None,
-        logprobs=_label_logprobs(place, completion, labels),
+        logprobs=_read_label_logprobs(place, completion, labels),
         text=text,
-        reasoning=_thinking(place, completion),
+        reasoning=_read_thinking(place, completion),
     )
 
 
-def _thinking(place: Place, completion: Mapping[str, Any]) -> str | None:
+def _read_thinking(place: Place, completion: Mapping[str, Any]) -> str | None:
     """Return the thought that a completion stores apart from its text; None if it has none."""
     thinking = completion.get("thinking")
     text = thinking.get("text") if isinstance(thinking, dict) else None
@@ -375,7 +379,9 @@ def _require_quick(place: Place, pattern: re.Pattern[str], text: str) -> None:
         length *= 2
 
 
-def _label_logprobs(place: Place, completion: Mapping[str, Any], labels: Sequence[str]) -> tuple[float, ...] | None:
+def _read_label_logprobs(
+    place: Place, completion: Mapping[str, Any], labels: Sequence[str]
+) -> tuple[float, ...] | None:
     """Return log-probabilities of labels from the first token's alternatives, which HELM wrote until version 0.5.
 
     None unless every label is among them: a missing label is unknown, not improbable.
@@ -388,10 +394,10 @@ def _label_logprobs(place: Place, completion: Mapping[str, Any], labels: Sequenc
     blank = written[: len(written) - len(written.lstrip())]
     if not all(isinstance(top.get(blank + label), int | float) for label in labels):
         return None
-    return tuple(_logprob(place, {"logprob": top[blank + label]}) for label in labels)
+    return tuple(_read_logprob(place, {"logprob": top[blank + label]}) for label in labels)
 
 
-def _separate(
+def _read_separate(
     requests: Sequence[Request],
     method: str,
     texts: Sequence[str],
@@ -409,7 +415,7 @@ def _separate(
         mode = members(request_place, request, "request_mode", str)
         if not 0 <= index < len(texts):
             request_place.reject(f"reference_index {index} is outside 0 … {len(texts) - 1}; the log is damaged")
-        spans[index, mode] = _span(request_place, request, texts[index])
+        spans[index, mode] = _measure_reference(request_place, request, texts[index])
     modes = ("original", "calibration") if method == CALIBRATED else ("original",)
     for index in range(len(texts)):
         for mode in modes:
@@ -445,13 +451,13 @@ def _separate(
     )
 
 
-def _span(place: Place, request: Mapping[str, Any], reference: str) -> tuple[float, int] | None:
+def _measure_reference(place: Place, request: Mapping[str, Any], reference: str) -> tuple[float, int] | None:
     """Return (log-likelihood, number of tokens) of the reference at the end of the echoed prompt.
 
     HELM counts the tokens with the model's tokenizer; here the last tokens that spell the reference are taken. Returns
     None if no tokens do, such as tokens that are parts of a character.
     """
-    completion = _completion(place, request)
+    completion = _find_completion(place, request)
     if completion is None:
         return None
     tokens = list(objects(place, completion, "tokens"))
@@ -459,7 +465,7 @@ def _span(place: Place, request: Mapping[str, Any], reference: str) -> tuple[flo
     for length, token in enumerate(reversed(tokens), start=1):
         spelt = members(place, token, "text", str) + spelt
         if spelt.strip() == reference.strip():
-            return sum(_logprob(place, token) for token in tokens[-length:]), length
+            return sum(_read_logprob(place, token) for token in tokens[-length:]), length
         if len(spelt.strip()) > len(reference.strip()):
             return None
     return None
@@ -480,21 +486,21 @@ def per_instance(path: Path) -> Stats:
             name = members(place, stat, "name", dict)
             if stat.get("count") and isinstance(stat.get("mean"), int | float) and name.get("perturbation") is None:
                 means[str(name.get("name"))] = float(stat["mean"])
-        stats[members(place, item, "instance_id", str), _trial(place, item)] = means
+        stats[members(place, item, "instance_id", str), _read_trial(place, item)] = means
     return stats
 
 
 def helm_splits(document: Mapping[str, Any]) -> Counter[str]:
     """Count the unperturbed instances, in each training trial, by split; empty if one is damaged."""
-    found: dict[tuple[str, str], str] = {}
+    splits: dict[tuple[str, str], str] = {}
     requests = document["request_states"]
     for request in requests if isinstance(requests, list) else []:
         whole = request if isinstance(request, dict) else {}
         instance = whole["instance"] if isinstance(whole.get("instance"), dict) else {}
         if instance.get("perturbation") is None:
             key = str(instance.get("id")), str(whole.get("train_trial_index"))
-            found.setdefault(key, str(instance.get("split")))
-    return Counter(found.values())
+            splits.setdefault(key, str(instance.get("split")))
+    return Counter(splits.values())
 
 
 def helm_overall(path: Path, splits: Mapping[str, int]) -> float | None:
@@ -519,7 +525,7 @@ def helm_overall(path: Path, splits: Mapping[str, int]) -> float | None:
     return sum(means[split] * count for split, count in splits.items()) / sum(splits.values())
 
 
-def _run_name(path: Path) -> str | None:
+def _read_run_name(path: Path) -> str | None:
     specification = path.with_name("run_spec.json")
     if not specification.is_file():
         return None
@@ -530,7 +536,7 @@ def _run_name(path: Path) -> str | None:
 # Records as written, for an audit
 
 
-def _helm(path: Path, document: Mapping[str, Any], _known: Known) -> list[Source]:
+def _list_sources(path: Path, document: Mapping[str, Any], _known: Known) -> list[Source]:
     about = object_of(document["adapter_spec"])
     remarks: list[str] = []
     run = results_beside(path.with_name("run_spec.json"), remarks).get("name") or path.parent.name
@@ -538,7 +544,7 @@ def _helm(path: Path, document: Mapping[str, Any], _known: Known) -> list[Source
 
     def records() -> Iterator[Seen | Unusable]:
         stats: Stats = read_beside(lambda: per_instance(path.with_name("per_instance_stats.json")), {}, remarks)
-        yield from _records(path, document, stats)
+        yield from _read_records(path, document, stats)
 
     return [
         Source(
@@ -554,24 +560,24 @@ def _helm(path: Path, document: Mapping[str, Any], _known: Known) -> list[Source
     ]
 
 
-def _records(path: Path, document: Mapping[str, Any], stats: Stats) -> Iterator[Seen | Unusable]:
+def _read_records(path: Path, document: Mapping[str, Any], stats: Stats) -> Iterator[Seen | Unusable]:
     specification = object_of(document["adapter_spec"])
     if specification.get("method") not in METHODS:
         yield Unusable("adapter_spec", f"method {shorten(specification.get('method'), 40)}", NOT_MULTIPLE_CHOICE)
         return
     damaged: list[Unusable] = []
-    answers = list(_answers(path, document, specification["method"], damaged))
+    answers = list(_group_answers(path, document, specification["method"], damaged))
     yield from damaged
     for requests in answers:
         if requests[0][1]["instance"].get("perturbation") is None:
-            yield from record_of(requests[0][0].name, partial(_seen, requests, specification, stats))
+            yield from record_of(requests[0][0].name, partial(_build_seen, requests, specification, stats))
 
 
-def _seen(requests: Sequence[Request], specification: Mapping[str, Any], stats: Stats) -> Iterator[Seen]:
+def _build_seen(requests: Sequence[Request], specification: Mapping[str, Any], stats: Stats) -> Iterator[Seen]:
     place, first = requests[0]
     answer = _read_answer(requests, specification, stats)
     prompt = object_of(first.get("request")).get("prompt")
-    reason = object_of((_completion(place, first) or {}).get("finish_reason")).get("reason")
+    reason = object_of((_find_completion(place, first) or {}).get("finish_reason")).get("reason")
     problems = []
     if first.get("prompt_truncated") is True:
         problems.append(("truncated-prompt", "HELM says that it truncated it"))
@@ -603,7 +609,7 @@ FORMAT: Final = Format(
     "document",
     frozenset({"adapter_spec", "request_states"}),
     {"adapter_spec": {"method": "multiple_choice_joint"}, "request_states": []},
-    _helm,
+    _list_sources,
     program="HELM, a run folder or its `scenario_state.json`",
     recognised="`adapter_spec`, `request_states`",
     becomes=(

@@ -62,10 +62,10 @@ Samples = Iterable[tuple[Item, dict[str, Any]]]
 def inspect_document(path: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Samples]:
     """Return (header, samples) of a log that is one JSON document; samples after a damaged one remain readable."""
     samples = members(Item(path, "document"), document, "samples", list)
-    return document, map(partial(_sample, path), range(1, len(samples) + 1), samples)
+    return document, map(partial(_place_sample, path), range(1, len(samples) + 1), samples)
 
 
-def _sample(path: Path, number: int, sample: Any) -> tuple[Item, dict[str, Any]]:
+def _place_sample(path: Path, number: int, sample: Any) -> tuple[Item, dict[str, Any]]:
     place = Item(path, f"sample {number}")
     if not isinstance(sample, dict):
         place.reject(f"{quote(sample)} is not an object; fetch the log again")
@@ -117,7 +117,7 @@ def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions:
             failed += 1
             continue
         allowance.take(len(sample.text or ""), records=1)
-        recorded.append(_recorded(place, sample, finder))
+        recorded.append(_build_recorded(place, sample, finder))
     if not recorded:
         raise IngestError(f"{path.name}: contains no finished sample; import the log of a finished run")
     remarks = [f"{failed} samples ended with an error or were cancelled, and are left out"] if failed else []
@@ -128,7 +128,7 @@ def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions:
     packages = description.get("packages")
     if isinstance(packages, dict):
         about["inspect_ai"] = packages.get("inspect_ai")
-    return Log(INSPECT, recorded, read_description(path, about), METRIC, _overall(header), None, remarks, failed)
+    return Log(INSPECT, recorded, read_description(path, about), METRIC, _read_overall(header), None, remarks, failed)
 
 
 def epochs_of(header: Mapping[str, Any]) -> int:
@@ -146,11 +146,11 @@ def inspect_questions(_path: Path, head: tuple[Mapping[str, Any], Samples]) -> I
     """
     seen: set[str] = set()
     for place, sample in head[1]:
-        name = _id(place, sample)
+        name = _read_id(place, sample)
         if name in seen:
             continue
         seen.add(name)
-        choices = _choices(place, sample)
+        choices = _read_choices(place, sample)
         order = _read_stated_order(place, sample, len(choices))
         metadata = sample.get("metadata")
         subject = metadata.get("subject") if isinstance(metadata, dict) else None
@@ -159,33 +159,33 @@ def inspect_questions(_path: Path, head: tuple[Mapping[str, Any], Samples]) -> I
             {
                 "id": name,
                 "subject": subject if isinstance(subject, str) else None,
-                "question": _input(place, sample),
+                "question": _read_input(place, sample),
                 "options": [choices[order.index(option)] for option in range(len(choices))],
-                "answer": order[_target(place, sample, len(choices))],
+                "answer": order[_read_target(place, sample, len(choices))],
             },
         )
 
 
 def inspect_overall(header: Mapping[str, Any]) -> float | None:
     """Return the accuracy that the log states for `choice()`, or else for its first scorer."""
-    found = _overall(header)
-    return found if found is not None else _overall(header, scorer=None)
+    overall = _read_overall(header)
+    return overall if overall is not None else _read_overall(header, scorer=None)
 
 
-def _id(place: Place, sample: Mapping[str, Any]) -> str:
+def _read_id(place: Place, sample: Mapping[str, Any]) -> str:
     value = _read_permutation(sample).get("question", sample.get("id"))
     if isinstance(value, bool) or not isinstance(value, int | str):
         place.reject(f"id {quote(value)} is neither text nor a whole number; the log is damaged")
     return str(value)
 
 
-def _choices(place: Place, sample: Mapping[str, Any]) -> list[str]:
+def _read_choices(place: Place, sample: Mapping[str, Any]) -> list[str]:
     if not sample.get("choices"):
         place.reject("has no choices; only multiple-choice tasks can be imported")
     return texts(place, sample, "choices")
 
 
-def _input(place: Place, sample: Mapping[str, Any]) -> str:
+def _read_input(place: Place, sample: Mapping[str, Any]) -> str:
     """Return the question: the sample's input, or its last user message."""
     value = sample.get("input")
     if isinstance(value, str):
@@ -201,9 +201,9 @@ def _input(place: Place, sample: Mapping[str, Any]) -> str:
     return content
 
 
-def _label_of(place: Place, name: str, value: Any, choices: Sequence[str]) -> Written:
+def _read_named_label(place: Place, name: str, value: Any, choices: Sequence[str]) -> Written:
     """Return the target or the answer of a sample as a label; reject a letter or number beyond its choices."""
-    named = [_index(part) for part in value.split(",")] if isinstance(value, str) else [None]
+    named = [_parse_label(part) for part in value.split(",")] if isinstance(value, str) else [None]
     if len(choices) > len(LETTERS) and len(named) == 1 and named[0] in range(len(choices)):
         return certain(value, named[0])
     label = read_label(value, choices)
@@ -213,12 +213,12 @@ def _label_of(place: Place, name: str, value: Any, choices: Sequence[str]) -> Wr
     return label
 
 
-def _target(place: Place, sample: Mapping[str, Any], n_choices: int) -> int:
+def _read_target(place: Place, sample: Mapping[str, Any], n_choices: int) -> int:
     value = sample.get("target")
     targets = value if isinstance(value, list) else [value]
     if len(targets) != 1 or not isinstance(targets[0], str):
         place.reject(f"target {quote(value)} is not one letter; a question has one right option")
-    index = _index(targets[0])
+    index = _parse_label(targets[0])
     if index is None or index >= n_choices:
         place.reject(
             f"target {quote(value)} is not one letter of its {n_choices} choices; a question has one right option"
@@ -226,7 +226,7 @@ def _target(place: Place, sample: Mapping[str, Any], n_choices: int) -> int:
     return index
 
 
-def _index(letter: str) -> int | None:
+def _parse_label(letter: str) -> int | None:
     """Return the position of a label as Inspect writes it: A to Z, then 1, 2, …."""
     text = letter.strip().upper()
     if len(text) == 1 and text in LETTERS:
@@ -234,7 +234,7 @@ def _index(letter: str) -> int | None:
     return len(LETTERS) + int(text) - 1 if _NUMBER.fullmatch(text) else None
 
 
-def _label(index: int) -> str:
+def _label_at(index: int) -> str:
     return LETTERS[index] if index < len(LETTERS) else str(index - len(LETTERS) + 1)
 
 
@@ -267,7 +267,7 @@ FAILED: Final = "failed-samples"
 """Code of the problem that a sample ended with an error or was cancelled."""
 
 
-def _problem(place: Item, sample: Mapping[str, Any]) -> Unusable | None:
+def _find_problem(place: Item, sample: Mapping[str, Any]) -> Unusable | None:
     """Return the problem if a sample has no answer that can be scored; None if it may have one."""
     error = sample.get("error")
     if error is not None:
@@ -288,14 +288,14 @@ def _read_sample(place: Item, sample: dict[str, Any], epochs: int, *, any_scorer
 
     any_scorer: whether another scorer is read as if it were `choice()`.
     """
-    problem = _problem(place, sample)
+    problem = _find_problem(place, sample)
     if problem is not None:
         return problem
-    choices = _choices(place, sample)
+    choices = _read_choices(place, sample)
     stated_order = _read_stated_order(place, sample, len(choices))
-    key = _key(place, sample, choices)
-    score = _score(place, sample, any_scorer=any_scorer)
-    stated = _value(place, score)
+    key = _read_key(place, sample, choices)
+    score = _find_score(place, sample, any_scorer=any_scorer)
+    stated = _read_value(place, score)
     output = members(place, sample, "output", dict)
     answer: Written | None = None
     if not _is_shuffled(score):
@@ -306,35 +306,35 @@ def _read_sample(place: Item, sample: dict[str, Any], epochs: int, *, any_scorer
         answer = _read_named_answer(place, score, choices, right) if named else read_label(None, choices)
         position = answer.positions[0] if len(set(answer.positions)) == 1 else None
     else:
-        chosen = _answer(place, score, len(choices))
+        chosen = _read_answer(place, score, len(choices))
         shown = _read_shown_order(place, score, choices, chosen)
         position = None if chosen is None else shown.index(chosen)
-        key = certain(sample.get("target"), shown.index(_target(place, sample, len(choices))))
+        key = certain(sample.get("target"), shown.index(_read_target(place, sample, len(choices))))
         # The completion was rewritten to the dataset's order; the model's event has the original.
         output = _last_output(sample)
-        text = _completion(sample, output)
-    reasoning = _reasoning(sample, output)
+        text = _read_completion(sample, output)
+    reasoning = _read_reasoning(sample, output)
     if reasoning and not isinstance(text, str):
         text = ""
     return _Sample(
-        _id(place, sample),
-        _input(place, sample),
+        _read_id(place, sample),
+        _read_input(place, sample),
         tuple(choices),
         tuple(stated_order),
         shown,
-        _variant(place, sample, epochs),
+        _read_variant(place, sample, epochs),
         key,
         answer,
         position,
         stated,
-        _label_logprobs(output, position, len(choices)),
+        _read_label_logprobs(output, position, len(choices)),
         text if isinstance(text, str) and (text or reasoning) else None,
         reasoning,
         fields_of(object_of(sample.get("metadata"))),
     )
 
 
-def _recorded(place: Place, sample: _Sample, finder: QuestionFinder) -> Recorded:
+def _build_recorded(place: Place, sample: _Sample, finder: QuestionFinder) -> Recorded:
     """Return a sample's answer with its question; reject a sample that the benchmark lacks."""
     question = finder.find(place, sample.name, sample.question, sample.choices)
     # Our extension records the positions of equal texts.
@@ -357,11 +357,11 @@ def _recorded(place: Place, sample: _Sample, finder: QuestionFinder) -> Recorded
     )
 
 
-def _key(place: Place, sample: Mapping[str, Any], choices: Sequence[str]) -> Written:
+def _read_key(place: Place, sample: Mapping[str, Any], choices: Sequence[str]) -> Written:
     """Return the target of a sample as a label; reject several targets, and a target that names no choice."""
     value = sample.get("target")
     targets = value if isinstance(value, list) else [value]
-    label = _label_of(place, "target", targets[0], choices) if len(targets) == 1 else None
+    label = _read_named_label(place, "target", targets[0], choices) if len(targets) == 1 else None
     if label is None or set(label.positions) == {None}:
         place.reject(f"target {quote(value)} is not one of its {len(choices)} choices; a question has one right option")
     return label
@@ -370,11 +370,11 @@ def _key(place: Place, sample: Mapping[str, Any], choices: Sequence[str]) -> Wri
 def _read_named_answer(place: Place, score: Mapping[str, Any], choices: Sequence[str], right: int | None) -> Written:
     """Return the answer that a score names as a label; among equal choices it means the one at `right`."""
     value = score["answer"]
-    label = _label_of(place, "answer", value, choices)
+    label = _read_named_label(place, "answer", value, choices)
     return label if right is None else read_label(value, choices, right=right)
 
 
-def _variant(place: Place, sample: Mapping[str, Any], epochs: int) -> int:
+def _read_variant(place: Place, sample: Mapping[str, Any], epochs: int) -> int:
     """Return the variant of a sample: its epoch, or the repeat of the order that our extension showed."""
     epoch = members(place, sample, "epoch", int)
     if not 1 <= epoch <= MAX_VARIANT + 1:
@@ -399,11 +399,11 @@ def _read_stated_order(place: Place, sample: Mapping[str, Any], n_choices: int) 
 def _read_permutation(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the metadata that our Inspect extension wrote into a sample; empty if there is none."""
     metadata = sample.get("metadata")
-    found = metadata.get(METADATA) if isinstance(metadata, dict) else None
-    return found if isinstance(found, dict) else {}
+    permutation = metadata.get(METADATA) if isinstance(metadata, dict) else None
+    return permutation if isinstance(permutation, dict) else {}
 
 
-def _score(place: Place, sample: Mapping[str, Any], *, any_scorer: bool) -> Mapping[str, Any]:
+def _find_score(place: Place, sample: Mapping[str, Any], *, any_scorer: bool) -> Mapping[str, Any]:
     scores = object_of(sample.get("scores"))
     found = scores.get(SCORER)
     if any_scorer and SCORER not in scores:
@@ -414,18 +414,18 @@ def _score(place: Place, sample: Mapping[str, Any], *, any_scorer: bool) -> Mapp
     return found
 
 
-def _answer(place: Place, score: Mapping[str, Any], n_choices: int) -> int | None:
+def _read_answer(place: Place, score: Mapping[str, Any], n_choices: int) -> int | None:
     """Return the index of the choice that a score names; None for no valid answer, and for several choices."""
     value = score.get("answer")
     if value is None or value == "":
         return None
-    named = [_index(part) for part in str(value).split(",")]
+    named = [_parse_label(part) for part in str(value).split(",")]
     if any(index is None or index >= n_choices for index in named):
         place.reject(f"answer {quote(value)} does not name one of its {n_choices} choices; the log is damaged")
     return named[0] if len(named) == 1 else None
 
 
-def _value(place: Place, score: Mapping[str, Any]) -> float:
+def _read_value(place: Place, score: Mapping[str, Any]) -> float:
     value = score.get("value")
     number = _VALUES.get(value) if isinstance(value, str) else value
     if not isinstance(number, int | float) or not math.isfinite(number):
@@ -450,7 +450,7 @@ def _read_shown_order(
     order: list[int] = []
     at = 0
     for position in range(len(choices)):
-        lead = f"{_label(position)}) "
+        lead = f"{_label_at(position)}) "
         start = at + len(lead)
         fitting = [
             index
@@ -466,7 +466,7 @@ def _read_shown_order(
             place.reject("the shuffled choices of its explanation are not those of the sample; the log is damaged")
         order.append(best)
         at = start + len(choices[best]) + 1
-    position_answered = _index(letters) if letters else None
+    position_answered = _parse_label(letters) if letters else None
     if (position_answered is None) != (answer is None) or at < len(listing):
         place.reject(
             f"shuffled answer {quote(letters)} and answer {quote(score.get('answer'))} differ; the log is damaged"
@@ -494,19 +494,19 @@ def _last_output(sample: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _reasoning(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
+def _read_reasoning(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
     """Return the reasoning in an output's message, in order; a redacted block is replaced by its summary, if any."""
-    message = _choice(output).get("message")
+    message = _first_choice(output).get("message")
     content = message.get("content") if isinstance(message, dict) else None
-    found = []
+    texts = []
     for block in content if isinstance(content, list) else []:
         if isinstance(block, dict) and block.get("type") == "reasoning":
             text = block.get("summary") if block.get("redacted") else block.get("reasoning")
-            found.append(_resolve_attachment(sample, text))
-    return "\n\n".join(text for text in found if text) or None
+            texts.append(_resolve_attachment(sample, text))
+    return "\n\n".join(text for text in texts if text) or None
 
 
-def _choice(output: Mapping[str, Any]) -> Mapping[str, Any]:
+def _first_choice(output: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the first choice of an output; empty if it has none."""
     choices = output.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
@@ -522,12 +522,12 @@ def _resolve_attachment(sample: Mapping[str, Any], text: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _completion(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
+def _read_completion(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
     """Return the text of an event's output, which may be an attachment of the sample."""
     return _resolve_attachment(sample, output.get("completion"))
 
 
-def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: int) -> tuple[float, ...] | None:
+def _read_label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: int) -> tuple[float, ...] | None:
     """Return the labels' log-probabilities at the last token that is the answer's letter; None if the log lacks any.
 
     They are conditioned on all text before that letter. A label that is not among the token's alternatives is unknown,
@@ -535,22 +535,22 @@ def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: 
     """
     if position is None:
         return None
-    logprobs = _choice(output).get("logprobs")
+    logprobs = _first_choice(output).get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     for token in reversed(content if isinstance(content, list) else []):
         text = token.get("token") if isinstance(token, dict) else None
-        if not isinstance(text, str) or text.strip() != _label(position):
+        if not isinstance(text, str) or text.strip() != _label_at(position):
             continue
         blank = text[: len(text) - len(text.lstrip())]
         top = {entry.get("token"): entry.get("logprob") for entry in token.get("top_logprobs") or []}
-        values = [top.get(blank + _label(index)) for index in range(n_choices)]
+        values = [top.get(blank + _label_at(index)) for index in range(n_choices)]
         if any(not isinstance(value, int | float) or not math.isfinite(value) for value in values):
             return None
         return tuple(min(0.0, float(value)) for value in values if value is not None)
     return None
 
 
-def _overall(header: Mapping[str, Any], scorer: str | None = SCORER) -> float | None:
+def _read_overall(header: Mapping[str, Any], scorer: str | None = SCORER) -> float | None:
     """Return the accuracy that the log states as a mean over samples and epochs, or over groups of them; else None."""
     results = header.get("results")
     scores = results.get("scores") if isinstance(results, dict) else None
@@ -572,7 +572,7 @@ def _overall(header: Mapping[str, Any], scorer: str | None = SCORER) -> float | 
 # Records as written, for an audit
 
 
-def _inspect(path: Path, head: tuple[Mapping[str, Any], Samples], _known: Known) -> list[Source]:
+def _list_sources(path: Path, head: tuple[Mapping[str, Any], Samples], _known: Known) -> list[Source]:
     header, samples = head
     about = object_of(header.get("eval"))
     dataset, config = object_of(about.get("dataset")), object_of(about.get("config"))
@@ -585,14 +585,14 @@ def _inspect(path: Path, head: tuple[Mapping[str, Any], Samples], _known: Known)
             INSPECT,
             str(about.get("model") or "model"),
             str(about.get("task") or path.stem),
-            _inspect_records(path.name, samples, epochs_of(header)),
+            _read_records(path.name, samples, epochs_of(header)),
             inspect_overall(header),
             declared,
         )
     ]
 
 
-def _inspect_records(file: str, samples: Any, epochs: int) -> Iterator[Seen | Unusable]:
+def _read_records(file: str, samples: Any, epochs: int) -> Iterator[Seen | Unusable]:
     each = iter(samples)
     while True:
         try:
@@ -603,17 +603,17 @@ def _inspect_records(file: str, samples: Any, epochs: int) -> Iterator[Seen | Un
             place, _, reason = str(error).removeprefix(f"{file} ").partition(": ")
             yield Unusable(place, reason, DAMAGED)
             continue
-        yield from record_of(place.name, partial(_seen, place, sample, epochs))
+        yield from record_of(place.name, partial(_build_seen, place, sample, epochs))
 
 
-def _seen(place: Item, raw: dict[str, Any], epochs: int) -> Iterator[Seen | Unusable]:
+def _build_seen(place: Item, raw: dict[str, Any], epochs: int) -> Iterator[Seen | Unusable]:
     """Yield a sample as a record of an audit."""
     sample = _read_sample(place, raw, epochs, any_scorer=True)
     if isinstance(sample, Unusable):
         yield sample
         return
     output = members(place, raw, "output", dict)
-    completion, stopped = output.get("completion"), _choice(output).get("stop_reason")
+    completion, stopped = output.get("completion"), _first_choice(output).get("stop_reason")
     messages = raw.get("messages")
     messages = messages if isinstance(messages, list) and messages else raw.get("input")
     if isinstance(messages, list) and isinstance(messages[-1], dict) and messages[-1].get("role") == "assistant":
@@ -644,7 +644,7 @@ FORMAT: Final = Format(
     "document",
     frozenset({"eval", "status", "version"}),
     {"version": 2, "status": "success", "eval": {"task": "…", "model": "…"}, "samples": []},
-    _inspect,
+    _list_sources,
     program="Inspect AI, `.eval` archives and `.json` logs",
     recognised="`eval`, `status`, `version`",
     becomes="A variant for each epoch, in the order that was shown, with the generated text",

@@ -76,7 +76,7 @@ def read_lighteval(path: Path, _head: None, questions: Mapping[str, KnownQuestio
         doc = members(place, row, "doc", dict)
         task = doc.get("task_name") or task
         shots = max(shots, len(doc.get("fewshot_samples") or []))
-        answers = _recorded(place, row, finder)
+        answers = _build_recorded(place, row, finder)
         metrics.update(row.get("metric") or ())
         allowance.take(sum(len(answer.text or "") for answer, _ in answers), records=len(answers))
         doubts += [(len(recorded) + at, doubt) for at, (_, doubt) in enumerate(answers) if doubt is not None]
@@ -87,7 +87,7 @@ def read_lighteval(path: Path, _head: None, questions: Mapping[str, KnownQuestio
         for at, position in doubts:
             recorded[at] = replace(recorded[at], position=position, answer=None)
     metric, _ = metric_of(dict.fromkeys(sorted(metrics), 0.0))
-    about, stated = _results(path, task, metric)
+    about, stated = _read_results(path, task, metric)
     remarks = []
     if not metric:
         remarks.append(
@@ -102,7 +102,7 @@ def metric_of(scores: Mapping[str, Any]) -> tuple[str, float | None]:
     names = [name for name in scores if "stderr" not in name and "norm" not in name]
     known = [name for metric in _METRICS for name in names if name.split(":")[0].split("@")[0] == metric]
     named = next(iter(known or (names if len(names) == 1 else [])), "")
-    return named, _number(scores.get(named))
+    return named, _read_number(scores.get(named))
 
 
 def answer_of(
@@ -215,18 +215,18 @@ def _read_row(place: str, row: Mapping[str, Any]) -> _Row | Unusable:
         tuple(zip(raw, scored, (text_of(thought) for thought in thoughts), strict=True)),
         metric,
         stated,
-        _fields(doc),
+        _read_fields(doc),
     )
 
 
-def _recorded(place: Place, raw: Mapping[str, Any], finder: PromptFinder) -> list[tuple[Recorded, int | None]]:
+def _build_recorded(place: Place, raw: Mapping[str, Any], finder: PromptFinder) -> list[tuple[Recorded, int | None]]:
     """Return a row's answers with their question, and for each the text's position if it contradicts the score."""
     row = _read_row(place.describe(), raw)
     if isinstance(row, Unusable):
         place.reject(f"{row.detail}; a question has several options, and one of them is right")
     question, following = finder.find(place, row.query)
     choices = row.choices[: len(question.options)] if row.shared else row.choices
-    order = _order(place, question, choices, following)
+    order = _match_order(place, question, choices, following)
     answers = row.answers([question.options[item] for item in order])
     if isinstance(answers, str):
         place.reject(f"{answers}; import the details of a finished run of this benchmark")
@@ -251,7 +251,7 @@ def _recorded(place: Place, raw: Mapping[str, Any], finder: PromptFinder) -> lis
     ]
 
 
-def _fields(doc: Mapping[str, Any]) -> dict[str, str]:
+def _read_fields(doc: Mapping[str, Any]) -> dict[str, str]:
     """Return the fields that a task added to a document, which some versions write as JSON."""
     specific = doc.get("specific")
     if isinstance(specific, str):
@@ -262,9 +262,9 @@ def _fields(doc: Mapping[str, Any]) -> dict[str, str]:
     return fields_of(object_of(specific))
 
 
-def _order(place: Place, question: KnownQuestion, choices: Sequence[str], following: str) -> tuple[int, ...]:
+def _match_order(place: Place, question: KnownQuestion, choices: Sequence[str], following: str) -> tuple[int, ...]:
     """Return the options as shown: the choices, or if these are labels, the texts behind them in the query."""
-    labels = [_plain_label(choice) for choice in choices] == list(range(len(question.options)))
+    labels = [_parse_plain_label(choice) for choice in choices] == list(range(len(question.options)))
     listed = find_listed_order(question, following) if labels else None
     if listed is not None and not choices[0].isdecimal():
         return listed  # the options may be letters, too
@@ -284,7 +284,7 @@ def _order(place: Place, question: KnownQuestion, choices: Sequence[str], follow
     return listed
 
 
-def _plain_label(choice: str) -> int | None:
+def _parse_plain_label(choice: str) -> int | None:
     """Return the position of a choice that is a letter, such as `A` or `(A)`, or a whole number from 0."""
     letter = choice.strip("()[].: ").upper()
     if len(letter) == 1 and letter in LETTERS:
@@ -292,13 +292,13 @@ def _plain_label(choice: str) -> int | None:
     return int(choice) if choice.isdecimal() and len(choice) < _LONGEST_NUMBER else None
 
 
-def _number(value: Any) -> float | None:
+def _read_number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
 
 
-def _results(path: Path, task: Any, metric: str) -> tuple[dict[str, str], float | None]:
+def _read_results(path: Path, task: Any, metric: str) -> tuple[dict[str, str], float | None]:
     """Return (task and model, the task's overall score) from `results/MODEL/results_DATE.json`, if it exists."""
     about: dict[str, Any] = {"task": task}
     date = path.parent.name
@@ -314,13 +314,13 @@ def _results(path: Path, task: Any, metric: str) -> tuple[dict[str, str], float 
         about["model"] = general.get("model_name")
     results = document.get("results") if isinstance(document, dict) else None
     scores = results.get(task) if isinstance(results, dict) else None
-    return read_description(path, about), _number(scores.get(metric)) if isinstance(scores, dict) else None
+    return read_description(path, about), _read_number(scores.get(metric)) if isinstance(scores, dict) else None
 
 
 # Records as written, for an audit
 
 
-def _lighteval(path: Path, _head: None, _known: Known) -> list[Source]:
+def _list_sources(path: Path, _head: None, _known: Known) -> list[Source]:
     from registry.files.parquet import parquet_columns, parquet_rows  # loads pyarrow
 
     columns = parquet_columns(path)
@@ -341,22 +341,22 @@ def _lighteval(path: Path, _head: None, _known: Known) -> list[Source]:
         model = str(about.get("model_name") or relative)
         declared = about.get("max_samples") is not None
     stated = metric_of(scores)[1]
-    records = _lighteval_records(parquet_rows(path))
+    records = _read_records(parquet_rows(path))
     return [Source(path, LIGHTEVAL, model, task, records, stated, declared, remarks=remarks)]
 
 
-def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusable]:
+def _read_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusable]:
     for number, row in enumerate(rows, start=1):
-        yield from record_of(f"row {number}", partial(_lighteval_record, f"row {number}", number, row))
+        yield from record_of(f"row {number}", partial(_build_seen, f"row {number}", number, row))
 
 
-def _lighteval_record(place: str, number: int, raw: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+def _build_seen(place: str, number: int, raw: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
     row = _read_row(place, raw)
     if isinstance(row, Unusable):
         yield row
         return
     shown = listing(row.query)
-    labelled = all(_plain_label(choice) is not None and not choice.isdecimal() for choice in row.choices)
+    labelled = all(_parse_plain_label(choice) is not None and not choice.isdecimal() for choice in row.choices)
     options = shown.options if labelled and shown is not None else row.choices
     if len(options) != len(row.choices) and not row.shared:
         name = "truncated-prompt" if len(options) < len(row.choices) else "unusable-answer"
@@ -380,13 +380,13 @@ def _lighteval_record(place: str, number: int, raw: Mapping[str, Any]) -> Iterat
         yield Seen(
             place,
             str(doc.get("id") if doc.get("id") is not None else number),
-            _asked(row.query, str(doc.get("instruction") or ""), shown),
+            _extract_question(row.query, str(doc.get("instruction") or ""), shown),
             options,
             row.gold,
             answer.position,
             None if len(answers) < 2 else variant,
             answer.stated,
-            _prompt(row.query, doc, response),
+            _build_prompt(row.query, doc, response),
             answer.text,
             answer.thought,
             scored=bool(row.likelihoods),
@@ -396,7 +396,7 @@ def _lighteval_record(place: str, number: int, raw: Mapping[str, Any]) -> Iterat
         )
 
 
-def _asked(query: str, instruction: str, shown: Listing | None) -> str:
+def _extract_question(query: str, instruction: str, shown: Listing | None) -> str:
     """Return the question of a query, without its instruction and options."""
     if shown is None or (instruction.strip() and query.startswith(instruction)):
         text = (query if shown is None else shown.before).removeprefix(instruction)
@@ -406,16 +406,16 @@ def _asked(query: str, instruction: str, shown: Listing | None) -> str:
     return re.sub(r"\b(?:Answer|Options|Choices):$", "", text).rstrip()
 
 
-def _prompt(query: str, doc: Mapping[str, Any], response: Mapping[str, Any]) -> str:
+def _build_prompt(query: str, doc: Mapping[str, Any], response: Mapping[str, Any]) -> str:
     """Return the prompt that was sent, or a prompt joined from its parts if the row lacks it."""
     instruction = str(doc.get("instruction") or "")
     shots = [object_of(shot) for shot in doc.get("fewshot_samples") or ()]
-    examples = [f"{shot.get('query', '')} {_example_answer(shot)}".removeprefix(instruction) for shot in shots]
+    examples = [f"{shot.get('query', '')} {_format_example_answer(shot)}".removeprefix(instruction) for shot in shots]
     parts = (instruction.strip(), *examples, query.removeprefix(instruction))
     return text_of(response.get("input")) or "\n\n".join(part for part in parts if part)
 
 
-def _example_answer(shot: Mapping[str, Any]) -> str:
+def _format_example_answer(shot: Mapping[str, Any]) -> str:
     choices, gold = texts_of(shot.get("choices")), only(shot.get("gold_index"))
     return choices[gold].strip() if isinstance(gold, int) and 0 <= gold < len(choices) else ""
 
@@ -430,7 +430,7 @@ FORMAT: Final = Format(
         "model_response": {"logprobs": [-1.2, -0.3]},
         "metric": {"acc": 1},
     },
-    _lighteval,
+    _list_sources,
     program="lighteval, the Parquet file of a task written with `--save-details`",
     recognised="columns `doc`, `metric`, `model_response`",
     becomes="Variant 0, with log-probabilities if choices were scored, else a variant for each text",

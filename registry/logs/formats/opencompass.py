@@ -45,7 +45,7 @@ from registry.logs.values import number_of, object_of, text_of
 
 METRIC: Final = "accuracy"
 LABEL: Final = "label: "
-_OF_THE_ANSWER: Final = ("origin_prompt", "prompt", "prediction", "predictions", "pred", "gold", "answer", "correct")
+_NOT_A_GROUP: Final = ("origin_prompt", "prompt", "prediction", "predictions", "pred", "gold", "answer", "correct")
 """Members of a prediction or its details that cannot name a group of questions."""
 NO_PROBABILITIES: Final = (
     "perplexities are means over whole prompts and not probabilities of the options, so that no probabilities are "
@@ -70,7 +70,7 @@ def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping
         read = _read_prediction(prediction, details.get(str(number)))
         perplexities |= read.perplexities
         allowance.take(len(read.text or ""), records=1)
-        recorded.append(_recorded(place, read, finder))
+        recorded.append(_build_recorded(place, read, finder))
     about = read_description(path, {"model": path.parent.name, "dataset": path.stem})
     remarks = [NO_PROBABILITIES] if perplexities else []
     return Log(OPENCOMPASS, recorded, about, METRIC, stated, None, remarks)
@@ -137,11 +137,11 @@ def _read_prediction(prediction: Mapping[str, Any], detail: Any) -> _Prediction:
         bool(found),
         stated if stated is not None and 0 <= stated <= 1 else None,
         object_of(written.get("rollout")).get("finish_reason") == "length",
-        _fields(prediction, detail),
+        _read_fields(prediction, detail),
     )
 
 
-def _recorded(place: Place, read: _Prediction, finder: PromptFinder) -> Recorded:
+def _build_recorded(place: Place, read: _Prediction, finder: PromptFinder) -> Recorded:
     """Return a prediction's answer with its question, whose options are in the order that the prompt lists."""
     if not read.labels and not isinstance(read.text, str):
         place.reject(f"prediction {quote(read.text)} is not text; the log is damaged, or of another version")
@@ -150,7 +150,7 @@ def _recorded(place: Place, read: _Prediction, finder: PromptFinder) -> Recorded
             "is a generated text, and no results next to the predictions (results/MODEL/DATASET.json) say which letter "
             "the evaluator read from it; run OpenCompass with --dump-eval-details, and import within its folder"
         )
-    prompts = [_prompt(place, prompt) for prompt in read.prompts]
+    prompts = [_join_prompt(place, prompt) for prompt in read.prompts]
     question, following = finder.find(place, prompts[0])
     order = find_listed_order(question, following)
     listed = order is not None
@@ -180,7 +180,7 @@ def _recorded(place: Place, read: _Prediction, finder: PromptFinder) -> Recorded
         order,
         True,
         answer.positions[0] if read.labels else None,
-        logprobs=_logprobs(place, read, len(order), listed=listed),
+        logprobs=_read_logprobs(place, read, len(order), listed=listed),
         text=optional_text(place, read.text) or None,
         stated=read.stated,
         answer=None if read.labels else answer,
@@ -189,7 +189,7 @@ def _recorded(place: Place, read: _Prediction, finder: PromptFinder) -> Recorded
     )
 
 
-def _logprobs(place: Place, read: _Prediction, n_options: int, *, listed: bool) -> tuple[float, ...] | None:
+def _read_logprobs(place: Place, read: _Prediction, n_options: int, *, listed: bool) -> tuple[float, ...] | None:
     """Return the labels' log-likelihoods by position; None unless each position has one."""
     if len(read.likelihoods) != n_options:
         return None
@@ -201,9 +201,9 @@ def _logprobs(place: Place, read: _Prediction, n_options: int, *, listed: bool) 
     return tuple(by_position[at] for at in range(n_options)) if len(by_position) == n_options else None
 
 
-def _fields(prediction: Mapping[str, Any], detail: Any) -> dict[str, str]:
+def _read_fields(prediction: Mapping[str, Any], detail: Any) -> dict[str, str]:
     found = fields_of(prediction, object_of(detail))
-    return {name: value for name, value in found.items() if name not in _OF_THE_ANSWER}
+    return {name: value for name, value in found.items() if name not in _NOT_A_GROUP}
 
 
 def find_written(prediction: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -212,13 +212,13 @@ def find_written(prediction: Mapping[str, Any]) -> Mapping[str, Any]:
     return nested if isinstance(nested, dict) else prediction
 
 
-def _prompt(place: Place, value: Any) -> str:
+def _join_prompt(place: Place, value: Any) -> str:
     """Return the text of a prompt, which is one text or a list of turns."""
     if isinstance(value, str):
         return value
     turns = value if isinstance(value, list) else []
-    said = [turn.get("prompt", turn.get("content")) for turn in turns if isinstance(turn, dict)]
-    parts = [text for text in said if isinstance(text, str)]
+    contents = [turn.get("prompt", turn.get("content")) for turn in turns if isinstance(turn, dict)]
+    parts = [text for text in contents if isinstance(text, str)]
     if not parts or len(parts) < len(turns):
         place.reject(f"prompt {quote(value)} is neither a text nor a list of turns; the file is damaged")
     return "\n".join(parts)
@@ -245,23 +245,23 @@ def opencompass_results(path: Path) -> tuple[Mapping[str, Any], float | None]:
 # Records as written, for an audit
 
 
-def _opencompass(path: Path, document: Mapping[str, Any], _known: Known) -> list[Source]:
+def _list_sources(path: Path, document: Mapping[str, Any], _known: Known) -> list[Source]:
     remarks: list[str] = []
     nothing: tuple[Mapping[str, Any], float | None] = ({}, None)
     details, stated = read_beside(lambda: opencompass_results(path), nothing, remarks)
-    records = _opencompass_records(document, details)
+    records = _read_records(document, details)
     return [Source(path, OPENCOMPASS, path.parent.name, path.stem, records, stated, remarks=remarks)]
 
 
-def _opencompass_records(document: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+def _read_records(document: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
     for name, value in document.items():
-        yield from record_of(f"prediction {name}", partial(_opencompass_record, name, value, details))
+        yield from record_of(f"prediction {name}", partial(_build_seen, name, value, details))
 
 
-def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+def _build_seen(name: str, value: Any, details: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
     read, place = _read_prediction(object_of(value), details.get(name)), f"prediction {name}"
     prompts = [prompt_text(prompt) for prompt in read.prompts]
-    prompt = _common(prompts)
+    prompt = _common_beginning(prompts)
     shown = listing(prompt)
     if shown is not None:
         options, text = shown.options, shown.question
@@ -301,7 +301,7 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
     )
 
 
-def _common(texts: Sequence[str]) -> str:
+def _common_beginning(texts: Sequence[str]) -> str:
     """Return the longest common beginning of some texts."""
     first, last = min(texts), max(texts)
     alike, end = 0, len(first)
@@ -320,7 +320,7 @@ FORMAT: Final = Format(
     "document",
     frozenset({"0"}),
     {"0": {"origin_prompt": "…", "prediction": "B", "gold": "C"}},
-    _opencompass,
+    _list_sources,
     program="OpenCompass, a file in a run's `predictions/MODEL/`",
     recognised='predictions numbered from `"0"`',
     becomes="Variant 0, with the text if one was generated; probabilities only from log-likelihood runs",

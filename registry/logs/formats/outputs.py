@@ -92,7 +92,7 @@ def _read_stated_answer(place: Place, line: Mapping[str, Any], order: tuple[int 
 # Records as written, for an audit
 
 
-def _contract(path: Path, _first_line: Mapping[str, Any], known: Known) -> list[Source]:
+def _list_sources(path: Path, _first_line: Mapping[str, Any], known: Known) -> list[Source]:
     def record(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
         name, order = str(line.get("question_id")), line.get("order")
         if not isinstance(order, list) or not order:
@@ -134,6 +134,6 @@ FORMAT: Final = Format(
     "lines",
     frozenset({"order", "question_id", "variant"}),
     {"question_id": "q1", "variant": 0, "order": [2, 0, 1], "position": 1},
-    _contract,
+    _list_sources,
     read_lines=read_contract,
 )

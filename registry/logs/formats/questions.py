@@ -11,7 +11,7 @@ from registry.logs.record import Known, Seen, Source, Unusable
 from registry.logs.values import texts_of
 
 
-def _questions(path: Path, _first_line: Mapping[str, Any], known: Known) -> list[Source]:
+def _list_sources(path: Path, _first_line: Mapping[str, Any], known: Known) -> list[Source]:
     def record(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
         if line.get("split") == "fewshot":
             return
@@ -32,5 +32,5 @@ FORMAT: Final = Format(
     "lines",
     frozenset({"answer", "id", "options", "question"}),
     {"id": "q1", "question": "…", "options": ["…", "…"], "answer": 0},
-    _questions,
+    _list_sources,
 )

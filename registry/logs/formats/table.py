@@ -46,7 +46,7 @@ def read_table(path: Path, questions: Mapping[str, KnownQuestion], columns: Sequ
     """
     lines = read_cells(path)
     heading = [name.strip() for name in next(lines)[1]]
-    columns = _columns(path, heading, columns)
+    columns = _choose_columns(path, heading, columns)
     places = {name: heading.index(name) for name in columns}
     rows: list[tuple[int, KnownQuestion, Written | None]] = []
     labels: dict[str, list[Written]] = {name: [] for name in columns}
@@ -55,14 +55,14 @@ def read_table(path: Path, questions: Mapping[str, KnownQuestion], columns: Sequ
         if len(cells) != len(heading):
             place.reject(f"{len(cells)} cells under {len(heading)} headings; give each column one cell")
         question = find_question(place, questions, cells[0])
-        key = None if keyed is None or not cells[keyed].strip() else _label(place, KEY, question, cells[keyed])
+        key = None if keyed is None or not cells[keyed].strip() else _read_cell(place, KEY, question, cells[keyed])
         rows.append((place.line, question, key))
         for name, at in places.items():
-            labels[name].append(_label(place, name, question, cells[at]))
+            labels[name].append(_read_cell(place, name, question, cells[at]))
     return Table(path, rows, labels)
 
 
-def _columns(path: Path, heading: Sequence[str], asked: Sequence[str]) -> list[str]:
+def _choose_columns(path: Path, heading: Sequence[str], requested: Sequence[str]) -> list[str]:
     """Return the columns to read, in the order of the file."""
     for number, name in enumerate(heading, start=1):
         if not name:
@@ -70,11 +70,11 @@ def _columns(path: Path, heading: Sequence[str], asked: Sequence[str]) -> list[s
         if name in heading[: number - 1]:
             raise IngestError(f"{path.name} line 1: column {quote(name)} is there twice; give each model one column")
     models = [name for name in heading if name not in ABOUT_THE_QUESTION]
-    missing = [name for name in asked if name not in models]
+    missing = [name for name in requested if name not in models]
     if missing or not models:
-        what = f"--column {missing[0]!r} is not in {path.name}" if missing else f"{path.name} has no model's column"
-        raise UsageError(f"{what}; it has one column per model: {shorten(', '.join(models), 400) or 'none'}")
-    return [name for name in models if not asked or name in asked]
+        problem = f"--column {missing[0]!r} is not in {path.name}" if missing else f"{path.name} has no model's column"
+        raise UsageError(f"{problem}; it has one column per model: {shorten(', '.join(models), 400) or 'none'}")
+    return [name for name in models if not requested or name in requested]
 
 
 def is_table_of_columns(path: Path) -> bool:
@@ -85,7 +85,7 @@ def is_table_of_columns(path: Path) -> bool:
     return heading[0] == "question_id"
 
 
-def _label(place: Place, column: str, question: KnownQuestion, cell: str) -> Written:
+def _read_cell(place: Place, column: str, question: KnownQuestion, cell: str) -> Written:
     label = read_label(cell, question.options)
     beyond = len(label.value) == 1 and label.value.upper() in LETTERS
     if set(label.positions) == {None} and label.value and not beyond:
@@ -99,7 +99,7 @@ def _label(place: Place, column: str, question: KnownQuestion, cell: str) -> Wri
 # Records as written, for an audit
 
 
-def _table(path: Path, _head: None, known: Known) -> list[Source]:
+def _list_sources(path: Path, _head: None, known: Known) -> list[Source]:
     """Return a log for each model's column of letters; the key is in `correct`, else in a file of questions."""
     lines = read_cells(path)
     heading = [name.strip() for name in next(lines, (None, [""]))[1]]
@@ -123,7 +123,7 @@ def _table(path: Path, _head: None, known: Known) -> list[Source]:
         for column, at in places.items():
             columns[column].append(sys.intern(cells[at].strip()))
     task = path.name.split(".")[0]
-    width = _width(rows, columns.values())
+    width = _count_options(rows, columns.values())
     return [
         Source(path, TABLE, name, task, _column(name, rows, column, width), part=name)
         for name, column in columns.items()
@@ -141,7 +141,7 @@ class _Row(NamedTuple):
     key: int | None
 
 
-def _width(rows: Sequence[_Row], columns: Iterable[Sequence[str]]) -> int:
+def _count_options(rows: Sequence[_Row], columns: Iterable[Sequence[str]]) -> int:
     """Return the number of options that the labels of a table without option texts can name: at least four."""
     values = {row.correct for row in rows}.union(*columns)
     letters = [LETTERS.find(unicodedata.normalize("NFKC", value).upper()) for value in values if len(value) == 1]
@@ -180,7 +180,7 @@ FORMAT: Final = Format(
     "table",
     frozenset({"question_id"}),
     {"question_id": "q1", "correct": "A", "my-model": "B"},
-    _table,
+    _list_sources,
     program="Table of letters",
     recognised="`.csv`, `.tsv` or `.xlsx` whose heading begins with `question_id`",
     becomes="An evaluation for each column, on the original order",

@@ -28,7 +28,7 @@ MOST_LISTED: Final = 100
 _MOST_READINGS: Final = 10_000
 _HALF: Final = 0.5
 _READ_AGAIN: Final = 50
-"""Texts of a log that are read to tell conventions apart."""
+"""Number of texts that are read to choose between conventions."""
 _ALL: Final = range(len(CONVENTIONS))
 
 
@@ -118,16 +118,16 @@ class Agreement:
             # Most answers are read the same under all conventions.
             position = recorded.shown_position if positions is None else positions[0]
             if recorded.answer is not None:
-                self.by_text += _by_text(recorded.answer, question.options, order)
+                self.by_text += _score_by_text(recorded.answer, question.options, order)
             correct = position is not None and order[position] == question.answer
             self.right_alike += correct
             self.unread_alike += position is None
             self.means.add(recorded.fields, recorded.stated, correct)
             if _contradicts(recorded, correct=correct):
-                self._contradict(recorded, position, _ALL)
+                self._note_contradiction(recorded, position, _ALL)
             return
         if positions not in self._readings and len(self._readings) < _MOST_READINGS:
-            self._readings[positions] = self._contradiction(recorded, positions[0])
+            self._readings[positions] = self._build_contradiction(recorded, positions[0])
         right = {number: at is not None and order[at] == question.answer for number, at in enumerate(positions)}
         self.means.add(recorded.fields, recorded.stated, right)
         for number, position in enumerate(positions):
@@ -135,7 +135,7 @@ class Agreement:
             self.right[number] += correct
             self.unread[number] += position is None
             if _contradicts(recorded, correct=correct):
-                self._contradict(recorded, position, (number,))
+                self._note_contradiction(recorded, position, (number,))
 
     def add_repeat(self, recorded: Recorded) -> None:
         """Count a repeated answer: it is not among the others, but the log's scores may include it."""
@@ -148,13 +148,13 @@ class Agreement:
         """Return the share of answers that are right under a convention."""
         return (self.right_alike + self.right[number]) / self.lines
 
-    def _contradict(self, recorded: Recorded, position: int | None, numbers: Iterable[int]) -> None:
+    def _note_contradiction(self, recorded: Recorded, position: int | None, numbers: Iterable[int]) -> None:
         for number in numbers:
             self.contradicted[number] += 1
             if len(self.contradictions[number]) < MOST_LISTED:
-                self.contradictions[number].append(self._contradiction(recorded, position))
+                self.contradictions[number].append(self._build_contradiction(recorded, position))
 
-    def _contradiction(self, recorded: Recorded, position: int | None) -> Contradiction:
+    def _build_contradiction(self, recorded: Recorded, position: int | None) -> Contradiction:
         text = None if recorded.text is None else shorten(recorded.text, 60)
         shown = text if recorded.answer is None else recorded.answer.value
         read = None if position is None else letter(position)
@@ -192,12 +192,12 @@ class Agreement:
         fewest = min(self.other_keys)
         if fewest == 0:
             return [number for number in _ALL if not self.other_keys[number]]
-        found = self.keys[self.other_keys.index(fewest)]
-        named = "; ".join(item.describe() for item in found[:NAMED])
+        other_keys = self.keys[self.other_keys.index(fewest)]
+        listed = "; ".join(item.describe() for item in other_keys[:NAMED])
         raise ContradictionError(
-            f"{self.file}: its key is not the benchmark's in {fewest:,} of {plural(self.keyed, 'answer')}: {named}"
+            f"{self.file}: its key is not the benchmark's in {fewest:,} of {plural(self.keyed, 'answer')}: {listed}"
             "; nothing is imported. Import the version of the benchmark that was asked",
-            {"keys": [asdict(item) for item in found]},
+            {"keys": [asdict(item) for item in other_keys]},
         )
 
     def choose(self, overall: float | None, *, ignore: bool) -> int:
@@ -257,7 +257,7 @@ class Agreement:
         if overall is not None:
             raise ContradictionError(
                 f"{self.file}: it states {overall:.4f}, and {plural(self.lines, 'answer')} as we read them give "
-                f"{ours:.4f}{self._with_repeats(number, overall)}; {remedy}",
+                f"{ours:.4f}{self._remark_repeats(number, overall)}; {remedy}",
                 {"contradictions": [], "stated": overall, "recomputed": ours},
             )
         stated = self.stated / self.compared
@@ -272,7 +272,7 @@ class Agreement:
             },
         )
 
-    def _with_repeats(self, number: int, overall: float) -> str:
+    def _remark_repeats(self, number: int, overall: float) -> str:
         """Return a remark if the answers reproduce the overall score once repeated ones count again, else ""."""
         right = self.right_alike + self.right[number] + self.repeated_right[number]
         if not self.repeated or abs(right / (self.lines + self.repeated) - overall) > tolerance(overall):
@@ -309,15 +309,19 @@ def likeliest(records: Sequence[Seen]) -> tuple[int, int]:
     if not varied:
         return 0, 0
     texts = [
-        sum(_by_text(label, seen.options) for seen in records if (label := getattr(seen, name)) is not None) > 0
+        sum(_score_by_text(label, seen.options) for seen in records if (label := getattr(seen, name)) is not None) > 0
         for name in ("keyed", "answer")
     ]
-    keys = _distinct([seen.keyed.positions if seen.keyed else (seen.key,) * len(_ALL) for seen in varied])
-    answers = _distinct([seen.answer.positions if seen.answer else (seen.position,) * len(_ALL) for seen in varied])
+    keys = _distinct_columns([seen.keyed.positions if seen.keyed else (seen.key,) * len(_ALL) for seen in varied])
+    answers = _distinct_columns(
+        [seen.answer.positions if seen.answer else (seen.position,) * len(_ALL) for seen in varied]
+    )
     scores = [None if seen.stated is None else seen.stated > _HALF for seen in varied]
-    # The text of an answer that is a letter, and an option's text too, states which of both is meant.
-    said = [final_reading(seen.output, seen.options) if seen.output else None for seen in varied[:_READ_AGAIN]]
-    said += [None] * (len(varied) - len(said))
+    # If an answer's letter is also an option's text, the answer's full text decides which is meant.
+    stated_positions = [
+        final_reading(seen.output, seen.options) if seen.output else None for seen in varied[:_READ_AGAIN]
+    ]
+    stated_positions += [None] * (len(varied) - len(stated_positions))
 
     def rank(pair: tuple[int, int]) -> tuple[int, int, bool, int, int, bool, int, int, int]:
         key, answer = keys[pair[0]], answers[pair[1]]
@@ -328,29 +332,29 @@ def likeliest(records: Sequence[Seen]) -> tuple[int, int]:
         same = CONVENTIONS[pair[0]].first_digit == CONVENTIONS[pair[1]].first_digit
         # An answer such as 2 means the option "2" if other answers are options' texts.
         labels = sum(text and not CONVENTIONS[at].text_first for text, at in zip(texts, pair, strict=True))
-        whole = pair[1] == WHOLE and any(score is not None for score in scores)
-        unlike = sum(None not in (at, text) and at != text for at, text in zip(answer, said, strict=True))
-        return key.count(None), contradicted, whole, unlike, answer.count(None), not same, labels, *pair
+        reads_texts = pair[1] == WHOLE and any(score is not None for score in scores)
+        unlike = sum(None not in (at, text) and at != text for at, text in zip(answer, stated_positions, strict=True))
+        return key.count(None), contradicted, reads_texts, unlike, answer.count(None), not same, labels, *pair
 
     return min(product(keys, answers), key=rank)
 
 
-def _by_text(label: Written, options: Sequence[str], order: Sequence[int | str] | None = None) -> int:
+def _score_by_text(label: Written, options: Sequence[str], order: Sequence[int | str] | None = None) -> int:
     """Return 1 if a label is an option's text under every convention, −1 if it is another label, 0 if unsure."""
-    found = names_by_text(label, options, order)
-    return 0 if found is None else 1 if found else -1
+    is_text = names_by_text(label, options, order)
+    return 0 if is_text is None else 1 if is_text else -1
 
 
 def _varies(label: Written | None) -> bool:
     return label is not None and len(set(label.positions)) > 1
 
 
-def _distinct(rows: Sequence[tuple[int | None, ...]]) -> dict[int, tuple[int | None, ...]]:
+def _distinct_columns(rows: Sequence[tuple[int | None, ...]]) -> dict[int, tuple[int | None, ...]]:
     """Return the distinct columns, each by the number of the first convention that has it."""
-    found: dict[tuple[int | None, ...], int] = {}
+    numbers: dict[tuple[int | None, ...], int] = {}
     for number, column in enumerate(zip(*rows, strict=True)):
-        found.setdefault(column, number)
-    return {number: column for column, number in found.items()}
+        numbers.setdefault(column, number)
+    return {number: column for column, number in numbers.items()}
 
 
 def settle_labels(reader: Reader, number: int) -> Reader:

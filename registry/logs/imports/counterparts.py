@@ -19,7 +19,7 @@ def with_counterparts(reader: Reader, definition: VariantSetDefinition) -> Reade
         return reader
 
     def read() -> Iterator[Recorded]:
-        given: set[tuple[int, int]] | None = None
+        present: set[tuple[int, int]] | None = None
         known: dict[int, dict[int, int]] = {}
         for recorded in reader():
             yield recorded
@@ -28,14 +28,14 @@ def with_counterparts(reader: Reader, definition: VariantSetDefinition) -> Reade
                 continue
             question = recorded.question
             if question.question_id not in known:
-                known[question.question_id] = _counterparts(definition, question)
+                known[question.question_id] = _find_counterparts(definition, question)
             ordinal = known[question.question_id].get(recorded.variant)
             if ordinal is None:
                 continue
-            if given is None:
-                given = {(other.question.question_id, other.variant) for other in reader()}
-            if (question.question_id, ordinal) not in given:
-                given.add((question.question_id, ordinal))
+            if present is None:
+                present = {(other.question.question_id, other.variant) for other in reader()}
+            if (question.question_id, ordinal) not in present:
+                present.add((question.question_id, ordinal))
                 yield replace(
                     recorded,
                     variant=ordinal,
@@ -52,7 +52,7 @@ def with_counterparts(reader: Reader, definition: VariantSetDefinition) -> Reade
     return read
 
 
-def _counterparts(definition: VariantSetDefinition, question: KnownQuestion) -> dict[int, int]:
+def _find_counterparts(definition: VariantSetDefinition, question: KnownQuestion) -> dict[int, int]:
     """Map each variant that shows the question to the ordinal of the same variant without the question."""
     try:
         variants = definition.variants(QuestionShape(question.external_id, len(question.options), question.answer))

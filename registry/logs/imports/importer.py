@@ -146,23 +146,23 @@ def import_outputs(
     definition = parse_variants(request.variants) if isinstance(request.variants, str) else request.variants
     with read_session(engine) as session:
         _require_ready(session, request.model)
-        questions = _questions(session, find_version(session, request.benchmark).id)
+        questions = _load_questions(session, find_version(session, request.benchmark).id)
     with as_written(request.path.name, _AGAIN):
         if file is None:
             log = None
-            format_, reader = _reader(request, definition, questions)
+            format_, reader = _recognise_reader(request, definition, questions)
         else:
-            log = _log(request, questions)
+            log = _read_whole_log(request, questions)
             format_, reader = log.format, lambda: iter(log.recorded)
         digest = sha256_file(request.path)
         checked, reader = _check_first(reader, definition, request.path.name, tell)
         overall = overall_beside(request.path, format_) if log is None else log.overall
-        _decide(checked, overall, ignore=request.ignore_stated)
-        comparison = _comparison(log, overall, checked, request)
-    definition = _with_inserted(definition, checked.inserted)
+        _choose_convention(checked, overall, ignore=request.ignore_stated)
+        comparison = _build_comparison(log, overall, checked, request)
+    definition = _name_inserted(definition, checked.inserted)
     answers = _Answers(definition, questions, checked, request.protocol or _assume_protocol(format_, checked))
     answers.require_whole(request.path.name)
-    fingerprint = _fingerprint(format_, digest)
+    fingerprint = _build_fingerprint(format_, digest)
     if request.select or request.column:
         fingerprint |= {"select": request.select, "column": request.column}
     if log is not None:
@@ -202,16 +202,16 @@ def import_columns(
     tell = report or (lambda _what, _done, _total: None)
     definition = parse_variants(variants)
     with read_session(engine) as session:
-        questions = _questions(session, find_version(session, benchmark).id)
+        questions = _load_questions(session, find_version(session, benchmark).id)
     digest = sha256_file(path)
     with as_written(path.name, _AGAIN):
         table = read_table(path, questions, columns)
     columns = list(table.labels)
     with read_session(engine) as session:
-        models = _models_of_columns(session, columns, path.name)
+        models = _name_models(session, columns, path.name)
     # All columns have the same prompts.
     checked, _ = _check_first(lambda: table.recorded(columns[0]), definition, path.name, tell)
-    conventions = {column: _column_convention(table, column, path.name) for column in columns}
+    conventions = {column: _choose_column_convention(table, column, path.name) for column in columns}
     answers = _Answers(definition, questions, checked, protocol or _assume_protocol(COLUMNS, checked))
     answers.require_whole(path.name)
     total = checked.lines * len(models)
@@ -229,7 +229,7 @@ def import_columns(
                     request,
                     answers,
                     settle_labels(checked.prompts.once(partial(table.recorded, column)), conventions[column]),
-                    _fingerprint(COLUMNS, digest) | {"select": None, "column": column},
+                    _build_fingerprint(COLUMNS, digest) | {"select": None, "column": column},
                     lambda what, done, _, before=before: tell(what, before + done, total),  # type: ignore[misc]
                 )
             )
@@ -251,13 +251,13 @@ def _assume_protocol(format_: str, checked: Checked) -> str:
     return str(RECORDED["format"])
 
 
-def _models_of_columns(session: Session, columns: Sequence[str], file: str) -> list[str]:
+def _name_models(session: Session, columns: Sequence[str], file: str) -> list[str]:
     """Return the model name for each column.
 
     A column OWNER/NAME is the registered model of the hub, else NAME, or OWNER-NAME if another column has that name.
     Raises IngestError for a heading that cannot be a name, and for two columns of one model.
     """
-    found: list[str] = []
+    names: list[str] = []
     for column in columns:
         name = column
         if is_hub_name(column):
@@ -265,17 +265,17 @@ def _models_of_columns(session: Session, columns: Sequence[str], file: str) -> l
                 name = find_of_hub(session, column).model.name
             except NotFoundError:
                 owner, _, name = column.partition("/")
-                if name.lower() in {other.lower() for other in (*found, *columns)}:
+                if name.lower() in {other.lower() for other in (*names, *columns)}:
                     name = f"{owner}-{name}"
         try:
             known = model_named(session, check_name("model", name))
         except UsageError as error:
             raise IngestError(f"{file} line 1: column {column!r}: {error}") from None
         name = name if known is None else known.name
-        if name in found:
-            raise IngestError(f"{file} line 1: columns {columns[found.index(name)]!r} and {column!r} are both {name}")
-        found.append(name)
-    return found
+        if name in names:
+            raise IngestError(f"{file} line 1: columns {columns[names.index(name)]!r} and {column!r} are both {name}")
+        names.append(name)
+    return names
 
 
 def _require_ready(session: Session, model: str) -> None:
@@ -284,7 +284,7 @@ def _require_ready(session: Session, model: str) -> None:
         raise QueueError(f"model {model} is not ready: {revision.error or 'its files are not hashed yet'}")
 
 
-def _fingerprint(format_: str, digest: str) -> dict[str, object]:
+def _build_fingerprint(format_: str, digest: str) -> dict[str, object]:
     return {
         "engine": "replay",
         "code": code_identity(),
@@ -315,7 +315,7 @@ def _store(
     return evaluation
 
 
-def _questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:
+def _load_questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:
     of_version = (Question.benchmark_version_id == version_id, ~Question.few_shot)
     texts: dict[int, list[str]] = {}
     options = (
@@ -337,7 +337,7 @@ def _questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:
     }
 
 
-def _reader(
+def _recognise_reader(
     request: ImportRequest, definition: VariantSetDefinition, questions: Mapping[str, KnownQuestion]
 ) -> tuple[str, Reader]:
     """Recognise a file's format; return its name and a function that reads the file from its start."""
@@ -367,13 +367,15 @@ def _reader(
     return form, partial(read_lines_of, path, questions)
 
 
-def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
+def _read_whole_log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
     if request.select or request.column:
         raise UsageError("--select is for IBM/cat's layout and --column for tables; this file is neither")
     return read_log(request.path, questions)
 
 
-def _comparison(log: Log | None, overall: float | None, checked: Checked, request: ImportRequest) -> Comparison | None:
+def _build_comparison(
+    log: Log | None, overall: float | None, checked: Checked, request: ImportRequest
+) -> Comparison | None:
     """Compare the log's scores with ours; return None if the file states none."""
     agreement, number = checked.agreement, checked.convention
     if log is None and not agreement.compared:
@@ -398,7 +400,7 @@ def _comparison(log: Log | None, overall: float | None, checked: Checked, reques
     )
 
 
-def _compare(recorded: Recorded, checked: Checked) -> None:
+def _compare_answer(recorded: Recorded, checked: Checked) -> None:
     """Compare an answer with its score and its key, and record a score that differs by a known rule of the format."""
     checked.agreement.add(recorded)
     if recorded.excuse is None or recorded.stated is None:
@@ -416,15 +418,15 @@ def _compare(recorded: Recorded, checked: Checked) -> None:
 def _check_first(reader: Reader, definition: VariantSetDefinition, file: str, tell: Report) -> tuple[Checked, Reader]:
     """Read a file once; return the results, and a reader with counterparts and with equal options as keyed."""
     whole = with_counterparts(lambda: map(order_by_key, reader()), definition)
-    return _check(whole, definition, file, tell), whole
+    return _check_lines(whole, definition, file, tell), whole
 
 
-def _decide(checked: Checked, overall: float | None, *, ignore: bool) -> None:
+def _choose_convention(checked: Checked, overall: float | None, *, ignore: bool) -> None:
     """Choose the convention that reproduces the log's scores. Raises ContradictionError if none does."""
     checked.convention = checked.agreement.choose(overall, ignore=ignore)
 
 
-def _column_convention(table: Table, model: str, file: str) -> int:
+def _choose_column_convention(table: Table, model: str, file: str) -> int:
     agreement, prompts = Agreement(f"{file} column {model}"), Prompts()
     for recorded in table.recorded(model):
         if prompts.add(recorded):
@@ -432,7 +434,7 @@ def _column_convention(table: Table, model: str, file: str) -> int:
     return agreement.choose(None, ignore=False)
 
 
-def _check(reader: Reader, definition: VariantSetDefinition, file: str, tell: Report) -> Checked:
+def _check_lines(reader: Reader, definition: VariantSetDefinition, file: str, tell: Report) -> Checked:
     """Read the whole file once; raise IngestError for the first invalid line."""
     checked = Checked(agreement=Agreement(file))
     known = number_inserted(definition.kind)
@@ -444,7 +446,7 @@ def _check(reader: Reader, definition: VariantSetDefinition, file: str, tell: Re
         if not checked.prompts.add(recorded):
             checked.agreement.add_repeat(recorded)
             continue
-        _compare(recorded, checked)
+        _compare_answer(recorded, checked)
         names = {item for item in recorded.order if isinstance(item, str)}
         checked.inserted |= names
         if definition.kind != "imported":
@@ -480,16 +482,16 @@ def _expect_variants(
     place: Place, definition: VariantSetDefinition, question: KnownQuestion
 ) -> dict[int, VariantShown]:
     try:
-        return {variant.ordinal: variant for variant in _variants(definition, question)}
+        return {variant.ordinal: variant for variant in _list_variants(definition, question)}
     except VariantError as error:
         place.reject(str(error))
 
 
-def _variants(definition: VariantSetDefinition, question: KnownQuestion) -> list[VariantShown]:
-    return definition.variants(_shape(question))
+def _list_variants(definition: VariantSetDefinition, question: KnownQuestion) -> list[VariantShown]:
+    return definition.variants(_build_shape(question))
 
 
-def _shape(question: KnownQuestion) -> QuestionShape:
+def _build_shape(question: KnownQuestion) -> QuestionShape:
     return QuestionShape(question.external_id, len(question.options), question.answer)
 
 
@@ -517,7 +519,7 @@ def _check_variant(
     return variant if variant.order == order else replace(variant, order=order)
 
 
-def _with_inserted(definition: VariantSetDefinition, names: set[str]) -> VariantSetDefinition:
+def _name_inserted(definition: VariantSetDefinition, names: set[str]) -> VariantSetDefinition:
     if definition.kind != "imported":
         return definition
     return replace(definition, parameters={**definition.parameters, "inserted": "+".join(sorted(names))})
@@ -544,7 +546,7 @@ class _Answers:
         if (found := self._keys.get(question.question_id)) is None:
             if not self.definition.orders_recorded:
                 self._keys.clear()  # they can be rebuilt
-            found = PromptKeys(self.definition, _shape(question), lists_options=lists_options)
+            found = PromptKeys(self.definition, _build_shape(question), lists_options=lists_options)
             self._keys[question.question_id] = found
         return found
 
@@ -595,7 +597,7 @@ def _store_evaluation(
     variant_set = store_variant_set(session, definition)
     if definition.kind != "imported":
         shapes = {len(question.options): question for question in questions.values()}
-        names = {n: definition.names(_shape(question)) for n, question in shapes.items()}
+        names = {n: definition.names(_build_shape(question)) for n, question in shapes.items()}
         store_variants(session, variant_set, names)
     evaluation = Evaluation(
         specification=specification,
@@ -643,7 +645,7 @@ def _expect_ordinals(definition: VariantSetDefinition, question: KnownQuestion, 
     if definition.kind == "imported":
         return checked.prompts.variants(question.question_id)
     try:
-        return {variant.ordinal for variant in _variants(definition, question)}
+        return {variant.ordinal for variant in _list_variants(definition, question)}
     except VariantError:
         return set()
 
@@ -651,7 +653,7 @@ def _expect_ordinals(definition: VariantSetDefinition, question: KnownQuestion, 
 def _name_variant(definition: VariantSetDefinition, question: KnownQuestion, ordinal: int) -> str:
     if definition.kind == "imported":
         return ""
-    return f", {definition.names(_shape(question)).get(ordinal, '')}".rstrip(", ")
+    return f", {definition.names(_build_shape(question)).get(ordinal, '')}".rstrip(", ")
 
 
 def _store_rows(
@@ -672,7 +674,7 @@ def _store_rows(
     recorded = reader()
     while batch := list(islice(recorded, BATCH)):
         rows = [
-            _row(
+            _build_row(
                 evaluation.id,
                 item,
                 answers.keys(item.question, lists_options=evaluation.lists_options),
@@ -697,7 +699,7 @@ def _store_rows(
         tell("storing", done, checked.lines)
 
 
-def _row(
+def _build_row(
     evaluation_id: int,
     recorded: Recorded,
     keys: PromptKeys,

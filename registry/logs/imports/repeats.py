@@ -25,7 +25,7 @@ class Prompts:
         Raises IngestError if it is repeated with another answer or score.
         """
         of_question = self.answers.setdefault(recorded.question.question_id, {})
-        number = _number(recorded)
+        number = _hash_answer(recorded)
         before = of_question.get(recorded.variant)
         if before is None:
             of_question[recorded.variant] = number
@@ -60,7 +60,7 @@ class Prompts:
         return read
 
 
-def _number(recorded: Recorded) -> int:
+def _hash_answer(recorded: Recorded) -> int:
     """Return a hash of the answer, its score and the order shown."""
     answer = recorded.position if recorded.answer is None else recorded.answer.positions
     key = None if recorded.key is None else recorded.key.positions
