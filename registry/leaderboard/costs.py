@@ -14,7 +14,7 @@ from registry.tables.providers import ProviderCall
 
 
 def cost_document(session: Session, evaluation_id: int, settings: Settings) -> dict[str, Any] | None:
-    """Return an evaluation's costs for JSON, with the names under which its model answered; None without a provider."""
+    """Return an evaluation's costs for JSON, with the model names that its provider reported; None without costs."""
     rows = rows_of(session, select(evaluation_costs).where(evaluation_costs.c.evaluation_id == evaluation_id))
     if not rows:
         return None

@@ -64,7 +64,7 @@ TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
 SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
 """The keys by which the leaderboard can be sorted."""
 FALLBACK: Final = "accuracy"
-"""The metric for ranks if the chosen one needs two orders and a group's questions have only one."""
+"""The metric that ranks a group with one order if the chosen metric needs two."""
 AT_ONCE: Final = 2000
 """Rows per batch when all rows are read: about 20 MB, and few statements."""
 GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
@@ -610,7 +610,7 @@ def _load_rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequen
 
 
 def doubts(session: Session, ids: Collection[int]) -> dict[int, Row]:
-    """Return for each evaluation whether several engines scored it, and whether it copies results withdrawn since."""
+    """Return for each evaluation whether several engines scored it, and whether it copies results withdrawn later."""
     changed = type_coerce(EngineFingerprint.document, JSON)["served_model_changed"].as_string()
     mixed = (
         select(Shard.evaluation_id)

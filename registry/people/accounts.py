@@ -232,7 +232,7 @@ def sign_in(session: Session, name: str, password: str) -> Account:
 
 
 def signed_in_from(session: Session, name: str, days: int) -> set[str]:
-    """Return the addresses from which an account signed in during the last days."""
+    """Return the addresses from which an account signed in during the last `days` days."""
     query = (
         select(AuditEvent.address)
         .join(Account, Account.id == AuditEvent.account_id)

@@ -28,7 +28,7 @@ from registry.files.toml import read_toml
 from registry.people.accounts import ROLES
 
 VERIFIED: Final = {"email": "email_verified", "phone_number": "phone_number_verified"}
-"""Claims that people can edit at their provider, each with the claim that says whether the provider has verified it."""
+"""Claims that people can edit at their provider, each with the claim that marks it as verified."""
 
 
 class _Rule(BaseModel):

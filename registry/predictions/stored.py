@@ -11,7 +11,7 @@ from registry.tables import Archive, Evaluation
 
 
 def filter_archived(session: Session, evaluation_ids: Iterable[int]) -> list[int]:
-    """Return the archived evaluations among these, sorted by id."""
+    """Return the ids of the evaluations that are archived, among these, sorted."""
     ids = set(evaluation_ids)
     query = select(Archive.evaluation_id).where(is_in(Archive.evaluation_id, ids), Archive.state == "archived")
     return list(session.scalars(query.order_by(Archive.evaluation_id))) if ids else []

@@ -114,7 +114,7 @@ def waits(session: Session, evaluation_id: int) -> bool:
 
 
 def list_known(session: Session) -> tuple[frozenset[str], datetime]:
-    """Return the provider's ids of all batches that have one, and the database's time before the query."""
+    """Return the ids that providers gave to our batches, and the database's time before the query."""
     now = session.scalars(select(database_now())).one()
     ids = session.scalars(select(ProviderBatch.remote_id).where(ProviderBatch.remote_id.is_not(None)))
     return frozenset(name for name in ids if name is not None), now

@@ -36,7 +36,7 @@ class Full:
 
     @classmethod
     def of(cls, row: Budget, most: float) -> "Full | None":
-        """Return `row` as a full budget; None if it covers a call that can cost `most`."""
+        """Return the budget as Full; None if it covers a call that can cost `most`."""
         full = row.spent + most > row.amount
         return cls(row.kind, row.subject, row.spent, row.amount, most) if full else None
 
@@ -125,7 +125,7 @@ def _match_subject(kind: str, subject: str) -> ColumnElement[bool]:
 
 
 def subjects_of(session: Session, evaluation_id: int) -> tuple[Subject, ...]:
-    """Return the subjects of all budgets to which an evaluation's costs count, whether a budget is set or not."""
+    """Return the subjects whose budgets include an evaluation's costs, whether a budget is set or not."""
     evaluation = session.get_one(Evaluation, evaluation_id)
     submissions = session.scalars(
         select(SubmissionEvaluation.submission_id).where(SubmissionEvaluation.evaluation_id == evaluation_id)
@@ -185,7 +185,7 @@ def replace_hold(session: Session, subjects: Sequence[Subject], was_held: float,
 
 
 def full_budget(session: Session, evaluation_id: int) -> Full | None:
-    """Return a budget that does not cover its last refused call, or the evaluation's dearest call; None if all do."""
+    """Return a budget that does not cover the call it refused last, or the evaluation's dearest; None if all do."""
     dearest = session.scalar(
         select(func.max(ProviderCall.cost_limit)).where(ProviderCall.evaluation_id == evaluation_id)
     )

@@ -35,7 +35,7 @@ _AMBIGUOUS: Final = frozenset('%\\"<>^`{|}')
 
 
 class Endpoint(BaseModel):
-    """One table of the file.
+    """An endpoint, as one table of the file describes it.
 
     url_prefix: scheme, host, port and beginning of the path; a location below it belongs to this endpoint. key_env,
     key_file: the environment variable or file with the key, if there is one. allow_http: allow plain HTTP to other

@@ -22,7 +22,7 @@ from registry.tables import EvaluationQuestion, Question
 Clusters = NDArray[np.intp]
 
 COMMON: Final = 0.5
-"""If more than this share of the questions have the same context, it is an instruction, not a passage: no cluster."""
+"""A context of more than this share of the questions is an instruction, not a passage, and makes no cluster."""
 AT_ONCE: Final = 10_000
 """Questions read with one statement."""
 

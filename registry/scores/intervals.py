@@ -33,7 +33,7 @@ METHOD: Final = "bias-corrected percentile bootstrap over questions"
 OF_A_SAMPLE: Final = f"{METHOD}, finite population"
 """Method for a sample of questions: `sampling_factor` moves resampled values towards the estimate."""
 NONE: Final = "none"
-"""Method of a metric without an interval, which would not reach its coverage."""
+"""Method of a metric for which no interval is stated, because it would not reach its coverage."""
 
 ORDER_LOSS: Final = "order_loss"
 CHANCE_LOSS: Final = "chance_loss"

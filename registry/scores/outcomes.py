@@ -1,4 +1,4 @@
-"""Stored answers in the form that metrics read, judged by the answer keys that a caller passes."""
+"""Stored answers in the form that metrics take, scored by the answer keys that a caller passes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -112,7 +112,7 @@ def answers_in_runs(session: Session, evaluation: Evaluation, question_ids: Sequ
 
 
 def runs_over(answers: Iterable[RunAnswer]) -> tuple[Runs, int]:
-    """Compute the runs that some answers form; return them and the number of questions answered."""
+    """Group answers into runs; return the runs and the number of questions answered."""
     hits: dict[int, list[int]] = {}
     unchanged: dict[int, bool] = {}
     tested: set[int] = set()

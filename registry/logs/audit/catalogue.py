@@ -458,7 +458,7 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """Return the severity of its kind."""
+        """Return the severity of the finding's kind."""
         return self.kind.severity
 
     def document(self) -> dict[str, object]:

@@ -403,7 +403,7 @@ class Gathered:
             self.note("rules-disagree", place, "")
 
     def column(self, name: str) -> Column:
-        """Return one of the columns."""
+        """Return a column as an array, with a row for each answer."""
         code = _COLUMNS[name]
         return np.frombuffer(self.columns[name], dtype=np.dtype(code)) if len(self.places) else np.zeros(0, code)
 
