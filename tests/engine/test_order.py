@@ -47,6 +47,10 @@ def test_a_model_that_reads_from_left_to_right_is_not_refused(kind: str, dtype: 
     check_order(random_model(kind, dtype), VOCABULARY)
 
 
+def test_a_configuration_may_state_several_end_tokens() -> None:
+    check_order(random_model("llama", eos_token_id=[2, 5]), VOCABULARY)
+
+
 def test_weights_that_are_not_numbers_are_named() -> None:
     model = random_model("llama")
     with torch.no_grad():

@@ -29,7 +29,7 @@ from transformers import (
 
 from workers.engine.batching import is_alone, length_dependent, why_equal_lengths
 from workers.engine.chat import encode_rendered, split_special
-from workers.engine.loading import LoadedModel
+from workers.engine.loading import LoadedModel, gather_tokens
 from workers.engine.reading import Reading
 from workers.errors import EngineError, InterruptedScoringError
 
@@ -145,10 +145,7 @@ def _end_tokens(loaded: LoadedModel) -> list[int]:
         loaded.model.config.get_text_config().eos_token_id,
         loaded.tokenizer.eos_token_id,
     )
-    ends: set[int] = set()
-    for tokens in known:
-        ends |= set(tokens) if isinstance(tokens, (list, tuple)) else {tokens}
-    return sorted(token for token in ends if token is not None)
+    return sorted(gather_tokens(known))
 
 
 def generate_counted(

@@ -1,5 +1,6 @@
 """Loads a causal language model from a local folder of safetensors. It never runs remote code or reads pickles."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -150,7 +151,7 @@ def check_order(model: Any, vocabulary: int | None = None) -> None:
     config = model.config.get_text_config()
     sizes = [size for size in (vocabulary, getattr(config, "vocab_size", None)) if size]
     known = range(min(sizes, default=0))
-    special = {getattr(config, f"{name}_token_id", None) for name in ("bos", "eos", "pad")}
+    special = gather_tokens(getattr(config, f"{name}_token_id", None) for name in ("bos", "eos", "pad"))
     tokens = [token for token in known[:: max(1, len(known) // ORDER_TOKENS)] if token not in special][:ORDER_TOKENS]
     if len(tokens) < FEWEST_TOKENS:
         return
@@ -171,6 +172,14 @@ def check_order(model: Any, vocabulary: int | None = None) -> None:
             "in view; use a model that writes text from left to right",
             of_all=True,
         )
+
+
+def gather_tokens(stated: Iterable[Any]) -> set[int]:
+    """Return the tokens that a configuration states: each is None, one token or, as many end tokens are, a list."""
+    found: set[int] = set()
+    for tokens in stated:
+        found |= set(tokens) if isinstance(tokens, (list, tuple)) else {tokens} - {None}
+    return found
 
 
 def _quantise_int8(model: Any) -> None:
