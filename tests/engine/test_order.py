@@ -47,6 +47,11 @@ def test_a_model_that_reads_from_left_to_right_is_not_refused(kind: str, dtype: 
     check_order(random_model(kind, dtype), VOCABULARY)
 
 
+def test_a_model_that_needs_more_than_a_text_is_refused() -> None:
+    with pytest.raises(PermanentError, match="type xmod cannot read a text alone .Input language unknown"):
+        check_order(encoder("xmod"), VOCABULARY)
+
+
 def test_a_configuration_may_state_several_end_tokens() -> None:
     check_order(random_model("llama", eos_token_id=[2, 5]), VOCABULARY)
 

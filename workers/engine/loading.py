@@ -157,8 +157,14 @@ def check_order(model: Any, vocabulary: int | None = None) -> None:
         return
     texts = torch.tensor([tokens[:-1], [*tokens[:-2], tokens[-1]]], device=model.device)
     begin_text(model)
-    with torch.no_grad():
-        logits = model(input_ids=texts, use_cache=False).logits[:, :-1].double()
+    try:
+        with torch.no_grad():
+            logits = model(input_ids=texts, use_cache=False).logits[:, :-1].double()
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise PermanentError(
+            f"models of type {config.model_type} cannot read a text alone ({reason}); use another model", of_all=True
+        ) from error
     if not logits.isfinite().all():
         broken = [name for name, weights in model.named_parameters() if not weights.isfinite().all()]
         if broken:
