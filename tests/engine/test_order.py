@@ -48,7 +48,7 @@ def test_a_model_that_reads_from_left_to_right_is_not_refused(kind: str, dtype: 
 
 
 def test_a_model_that_needs_more_than_a_text_is_refused() -> None:
-    with pytest.raises(PermanentError, match="type xmod cannot read a text alone .Input language unknown"):
+    with pytest.raises(PermanentError, match=r"type xmod cannot read a text alone \(Input language unknown"):
         check_order(encoder("xmod"), VOCABULARY)
 
 
