@@ -119,13 +119,13 @@ class Source:
 
     def rows(self, number: int, kind: Kind, evaluation_id: int) -> Rows:
         """Return the predictions of an evaluation. The next call reuses the list and its rows, so use them before."""
-        rows = self._made(profile_of(number, kind), kind)
+        rows = self._make_rows(profile_of(number, kind), kind)
         for row in rows:
             row["evaluation_id"] = evaluation_id
         return rows
 
     @cache  # noqa: B019 - there is one source, as long as the process
-    def _made(self, profile: int, kind: Kind) -> Rows:
+    def _make_rows(self, profile: int, kind: Kind) -> Rows:
         seed = int(sha256_text(f"{kind.benchmark} {kind.variants} {profile}")[:12], 16)
         rows = make_rows(self.asked[kind.benchmark], kind.orders, np.random.default_rng(seed), 1.0 + profile)
         gc.freeze()  # otherwise every collection visits a million rows that stay

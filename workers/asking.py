@@ -231,14 +231,14 @@ class LocalModel:
     def close(self) -> None:
         """Do nothing: only memory is used."""
 
-    def _text(self, prompt: Prompt, told: Mapping[str, Any] | None = None) -> str:
+    def _text(self, prompt: Prompt, arguments: Mapping[str, Any] | None = None) -> str:
         from workers.engine import render_chat
 
         turns = turns_of(prompt)
         if turns is None:
             return prompt.text
         opened = turns.pop()["content"] if turns[-1]["role"] == "assistant" else ""
-        return render_chat(self._loaded, turns, open_with=opened, told=told or {})
+        return render_chat(self._loaded, turns, open_with=opened, arguments=arguments or {})
 
 
 class VllmModel(LocalModel):

@@ -28,7 +28,7 @@ class Drafts:
         self._waiting: list[tuple[drafts.Key, Mapping[str, Any]]] = []
         self._stored = time.monotonic()
 
-    def known(self) -> dict[drafts.Key, Written]:
+    def load(self) -> dict[drafts.Key, Written]:
         """Return the answers stored by earlier workers, by question and variant."""
         with read_session(self._engine) as session:
             found = drafts.load_drafts(session, self._claim, self._fingerprint)

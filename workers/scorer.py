@@ -263,7 +263,7 @@ class TransformersScorer:
         if drafts is None:
             written, naive, computed = self._model.write(prompts, seeds, definition, should_stop)
             return replace_nul(written), naive, computed
-        known = drafts.known()
+        known = drafts.load()
         found = {
             place: known[key]
             for place, item in enumerate(prompts)

@@ -51,14 +51,14 @@ def marks_thoughts(special: str, markers: Markers) -> bool:
 
 def template_arguments(thinking: Thinking) -> dict[str, Any]:
     """Return the arguments of a chat template: templates use one of two names for the switch, and ignore the other."""
-    told: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if thinking.thinking != "default":
-        told |= dict.fromkeys(("enable_thinking", "thinking"), thinking.thinking == "on")
+        arguments |= dict.fromkeys(("enable_thinking", "thinking"), thinking.thinking == "on")
     if isinstance(thinking.effort, str):
-        told["reasoning_effort"] = thinking.effort
+        arguments["reasoning_effort"] = thinking.effort
     elif thinking.effort is not None:
-        told["thinking_budget"] = thinking.effort
-    return told
+        arguments["thinking_budget"] = thinking.effort
+    return arguments
 
 
 def tokens_of_thought(text: str, divided: Divided, tokens: int, decoded: Callable[[int], str]) -> int:

@@ -180,8 +180,8 @@ def submit_command(
     with write_session(engine) as session:
         found = plan(session)
         ids = [evaluation.id for evaluation, _ in found]
-        told = [(evaluation.id, evaluation.prompts, new, evaluation.state) for evaluation, new in found]
-    for evaluation_id, prompts, new, state in told:
+        submitted = [(evaluation.id, evaluation.prompts, new, evaluation.state) for evaluation, new in found]
+    for evaluation_id, prompts, new, state in submitted:
         known = f"evaluation {evaluation_id} already has this specification"
         if new:
             note(f"evaluation {evaluation_id}: {plural(prompts, 'prompt')} queued")

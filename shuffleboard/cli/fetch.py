@@ -247,8 +247,8 @@ def list_available(word: str | None, language: str | None, licence: str | None) 
     found = [recipe for recipe in load_shipped_recipes().values() if _fits(recipe, word, language, licence)]
     if not found:
         asked = {"word": word, "--language": language, "--licence": licence}
-        told = ", ".join(f"{name} {value!r}" for name, value in asked.items() if value is not None)
-        raise NotFoundError(f"no benchmark that can be fetched has {told}; leave it out to see all")
+        conditions = ", ".join(f"{name} {value!r}" for name, value in asked.items() if value is not None)
+        raise NotFoundError(f"no benchmark that can be fetched has {conditions}; leave it out to see all")
     with read_session(engine_of(settings_of())) as session:
         here = set(session.scalars(select(Benchmark.name)))
     if print_document({"benchmarks": [_describe(recipe, here) for recipe in found]}):

@@ -331,21 +331,23 @@ def letter_of(line: dict[str, Any]) -> str:
     return str(line["answer_attribution"][0]["extracted_value"])
 
 
-def asked(line: dict[str, Any], **more: Any) -> dict[str, Any]:
+def change_input(line: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"input": line["input"] | more}
 
 
 EVER: dict[str, Callable[[Lines, Log], Lines]] = {
     "the reference is a text": each(
-        lambda line: asked(line, reference=[line["input"]["choices"][LETTERS.index(line["input"]["reference"][0])]])
+        lambda line: change_input(
+            line, reference=[line["input"]["choices"][LETTERS.index(line["input"]["reference"][0])]]
+        )
     ),
-    "the reference is in no list": each(lambda line: asked(line, reference=line["input"]["reference"][0])),
+    "the reference is in no list": each(lambda line: change_input(line, reference=line["input"]["reference"][0])),
     "numbers from 0": each(lambda line: extracted(LETTERS.index(letter_of(line)))),
     "two references of one option": each(
-        lambda line: asked(line, reference=[line["input"]["reference"][0], f"({line['input']['reference'][0]})"])
+        lambda line: change_input(line, reference=[line["input"]["reference"][0], f"({line['input']['reference'][0]})"])
     ),
-    "no reference": each(lambda line: asked(line, reference=[])),
-    "references of two options": some(lambda line: asked(line, reference=["A", "B"])),
+    "no reference": each(lambda line: change_input(line, reference=[])),
+    "references of two options": some(lambda line: change_input(line, reference=["A", "B"])),
     "small letters": each(lambda line: extracted(letter_of(line).lower())),
     "digits from 0": each(lambda line: extracted(str(LETTERS.index(letter_of(line))))),
     "nothing extracted": some(
@@ -374,7 +376,8 @@ EVER: dict[str, Callable[[Lines, Log], Lines]] = {
     ],
     "an unanswered prompt": some(lambda _: {"error": "no connection"}, COUNT),
     "another key in one": some(
-        lambda line: asked(line, reference=["ABCDE"[(LETTERS.index(line["input"]["reference"][0]) + 1) % 5]]), COUNT
+        lambda line: change_input(line, reference=["ABCDE"[(LETTERS.index(line["input"]["reference"][0]) + 1) % 5]]),
+        COUNT,
     ),
     "another score in one": some(
         lambda line: {"evaluation": {"score": 1 - line["evaluation"]["score"], "is_correct": None}}, COUNT

@@ -141,12 +141,14 @@ class Container:
         deadline = time.monotonic() + within_s
         while not condition():
             if self._process.poll() is not None:
-                raise DeployError(f"{self.service} ended with status {self._process.returncode}\n{self._said()}")
+                raise DeployError(
+                    f"{self.service} ended with status {self._process.returncode}\n{self._read_log_end()}"
+                )
             if time.monotonic() > deadline:
-                raise DeployError(f"{self.service} {otherwise} after {within_s:.0f} s\n{self._said()}")
+                raise DeployError(f"{self.service} {otherwise} after {within_s:.0f} s\n{self._read_log_end()}")
             time.sleep(1)
 
-    def _said(self) -> str:
+    def _read_log_end(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")[-4000:]
 
     def _processes(self) -> list[int]:
@@ -168,7 +170,7 @@ class Container:
         """Return the number of the container's first process, to which an engine would send signals."""
         found = self._processes()
         if not found:
-            raise DeployError(f"{self.service} runs no process\n{self._said()}")
+            raise DeployError(f"{self.service} runs no process\n{self._read_log_end()}")
         return found[0]
 
     def confinement(self) -> str:
@@ -192,7 +194,7 @@ class Container:
             status = self._process.wait(within_s)
         except subprocess.TimeoutExpired:
             raise DeployError(
-                f"{self.service} did not end within {within_s:.0f} s of SIGTERM\n{self._said()}"
+                f"{self.service} did not end within {within_s:.0f} s of SIGTERM\n{self._read_log_end()}"
             ) from None
         return status, time.monotonic() - begun
 

@@ -223,7 +223,7 @@ def real_model(session: "Session") -> None:
 def asked_twice(session: "Session") -> None:
     """Store the benchmark `capitals` and another model's answers to it under the two protocols that a page compares."""
     capitals(session)
-    _answered(session, "capitals", (("symbols", 0), ("symbols", 5)))
+    _store_right_answers(session, "capitals", (("symbols", 0), ("symbols", 5)))
 
 
 # Setups: later events
@@ -242,7 +242,7 @@ def work_done(session: "Session") -> None:
 
 def nonsenseqa_answered(session: "Session") -> None:
     """Store another model's answers to `nonsenseqa`, all right, under the two protocols that pages compare."""
-    _answered(session, "nonsenseqa", (("select-letter", 5), ("match-dash", 5)))
+    _store_right_answers(session, "nonsenseqa", (("select-letter", 5), ("match-dash", 5)))
 
 
 def queued(session: "Session") -> None:
@@ -358,7 +358,7 @@ def files_of_the_measured_run(session: "Session") -> None:
     (session.folder / "mmlu_test.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
 
 
-def _answered(session: "Session", benchmark: str, protocols: Sequence[tuple[str, int]]) -> None:
+def _store_right_answers(session: "Session", benchmark: str, protocols: Sequence[tuple[str, int]]) -> None:
     """Store right answers of the model `their-model` under `answer-moving` to every question of a benchmark."""
     with write_session(session.engine) as transaction:
         add_revision(transaction, "their-model", RevisionRequest("external"))

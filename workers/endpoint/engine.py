@@ -322,7 +322,7 @@ class EndpointEngine:
             sum(one.computed for one in asked),
         )
 
-    def answered(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered:
+    def request_answer(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered:
         """Return the streamed answer of a service of the OpenAI protocol."""
         url = f"{self._location}/{service}"
         taken, reply = self._client.stream(url, {"model": self._model, **document}, Answered, stop=stop)
@@ -332,9 +332,11 @@ class EndpointEngine:
             choice.reasoning = [self._client.without_key("".join(choice.reasoning))]
         return taken
 
-    def beside(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any] | None:
+    def request_native(
+        self, service: str, document: Mapping[str, Any], stop: threading.Event
+    ) -> Mapping[str, Any] | None:
         """Return the answer of a service outside the OpenAI protocol; None if the endpoint does not have it."""
-        return _ask_beside(self._client, self._location, self._model, service, document, stop)
+        return _request_native(self._client, self._location, self._model, service, document, stop)
 
     @property
     def openai_parameters_only(self) -> bool:
@@ -451,8 +453,8 @@ def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles
 def _read_shown(client: EndpointClient, location: str, model: str, software: str | None) -> Shown | None:
     """Return which settings of thinking change a server's rendering; None if it does not show its rendering."""
 
-    def render_greeting(**told: Any) -> str | None:
-        return render_conversation(partial(_ask_beside, client, location, model), software, [HELLO], told)
+    def render_greeting(**arguments: Any) -> str | None:
+        return render_conversation(partial(_request_native, client, location, model), software, [HELLO], arguments)
 
     plain = render_greeting()
     if plain is None:
@@ -466,7 +468,7 @@ def _read_shown(client: EndpointClient, location: str, model: str, software: str
     )
 
 
-def _ask_beside(
+def _request_native(
     client: EndpointClient,
     location: str,
     model: str,

@@ -73,11 +73,13 @@ class Server(Protocol):
         """Return whether requests may have only parameters of the OpenAI protocol."""
         ...
 
-    def answered(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered:
+    def request_answer(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered:
         """Return the streamed answer of a service in the OpenAI protocol."""
         ...
 
-    def beside(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any] | None:
+    def request_native(
+        self, service: str, document: Mapping[str, Any], stop: threading.Event
+    ) -> Mapping[str, Any] | None:
         """Return the answer of a service outside that protocol; None if the server lacks it or it is not covered."""
         ...
 
@@ -90,7 +92,7 @@ class Writing:
         self._generation: Mapping[str, Any] = definition["generation"]
         self._markers = markers_of(definition)
         self._thinking = thinking_of(self._generation)
-        self._told = template_arguments(self._thinking)
+        self._template_arguments = template_arguments(self._thinking)
         self._lock = threading.Lock()
         self._family: Family | None = None
         self._tried = False
@@ -143,8 +145,8 @@ class Writing:
         if first.messages is None:
             answered = self._ask("completions", {"prompt": first.text, **document}, stop)
         else:
-            if self._told and not self._server.openai_parameters_only:
-                document["chat_template_kwargs"] = self._told
+            if self._template_arguments and not self._server.openai_parameters_only:
+                document["chat_template_kwargs"] = self._template_arguments
             if isinstance(self._thinking.effort, str):
                 document["reasoning_effort"] = self._thinking.effort
             answered = self._ask("chat/completions", {"messages": first.messages, **document}, stop)
@@ -202,7 +204,7 @@ class Writing:
     def _ask(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered | None:
         """Return the answer; None if the server refuses the prompt for its content."""
         try:
-            return self._server.answered(service, document, stop)
+            return self._server.request_answer(service, document, stop)
         except RefusedError as error:
             if error.code in _FILTERS:
                 return None
@@ -236,7 +238,7 @@ class Writing:
         counted = None
         if self._server.software in (VLLM, SGLANG, LLAMA_CPP):
             part = text[text.rfind(answer or "") :] if of_answer else thought
-            counted = self._server.beside("tokenize", {name: part, "add_special_tokens": False}, stop)
+            counted = self._server.request_native("tokenize", {name: part, "add_special_tokens": False}, stop)
         tokens = None if counted is None else counted.get("tokens")
         if not isinstance(tokens, list):
             return written
@@ -277,7 +279,10 @@ class Writing:
     def _render(self, prompt: EndpointPrompt, stop: threading.Event) -> str | None:
         assert prompt.messages is not None
         return render_conversation(
-            partial(self._server.beside, stop=stop), self._server.software, prompt.messages, self._told
+            partial(self._server.request_native, stop=stop),
+            self._server.software,
+            prompt.messages,
+            self._template_arguments,
         )
 
 
@@ -285,15 +290,15 @@ def render_conversation(
     beside: Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None],
     software: str | None,
     messages: Sequence[Mapping[str, str]],
-    told: Mapping[str, Any],
+    arguments: Mapping[str, Any],
 ) -> str | None:
     """Return a conversation as a server renders it; None if the server does not show that.
 
-    told: further arguments of the server's template.
+    arguments: further arguments of the server's template.
     """
     document: dict[str, Any] = {"messages": list(messages)}
-    if told:
-        document["chat_template_kwargs"] = dict(told)
+    if arguments:
+        document["chat_template_kwargs"] = dict(arguments)
     if software == LLAMA_CPP:
         shown = beside("apply-template", document)
         return _text(shown, "prompt")

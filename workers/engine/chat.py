@@ -40,11 +40,11 @@ def render_chat(
     messages: Sequence[Mapping[str, str]],
     *,
     open_with: str,
-    told: Mapping[str, Any] = MappingProxyType({}),
+    arguments: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Return the conversation in the model's form, ending with an assistant's turn that begins with `open_with`.
 
-    told: further arguments of the template, such as `enable_thinking`.
+    arguments: further arguments of the template, such as `enable_thinking`.
 
     messages: `role` (system, user or assistant) and `content` of each turn; at least one turn. If the template has no
     system role, or leaves its content out, the system's turn is put at the beginning of the first user's turn. The text
@@ -62,7 +62,7 @@ def render_chat(
                 chat_template=_SAME_DAY + tokenizer.get_chat_template(),
                 tokenize=False,
                 add_generation_prompt=True,
-                **told,
+                **arguments,
             )
         except SecurityError as error:
             raise PermanentError(
