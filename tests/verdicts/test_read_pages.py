@@ -163,7 +163,7 @@ def write(document: dict[str, Any], raw: Raw) -> Iterator[str]:
     if metrics["order_loss"] is not None:
         # If some orders were asked more often: right once in these, and its difference to all orders.
         once = metrics["right_twice_same_order"] + metrics["chance_loss"]
-        yield from (share(once), points(abs(metrics["average_accuracy"] - once)))
+        yield from (share(once), points(metrics["average_accuracy"] - once))
     for metric, value in metrics.items():
         if value is not None:
             yield value_text(metric, value)
@@ -255,7 +255,7 @@ def check_flips(page: Tag, raw: Raw) -> set[str]:
     """Check the questions by how many of their answers are right; return the shares among them."""
     rows, found = find_table(page, "Questions by how many of their"), set()
     if rows:
-        rights = [raw.right(index) for index in range(len(raw.asked))]
+        rights = [right for index in range(len(raw.asked)) if len(right := raw.right(index)) > 1]
         assert sum(int(row[3][0].replace(",", "")) for row in rows) == len(rights)
         assert rows[0][3][0] == f"{sum(not any(right) for right in rights):,}"
         assert rows[-1][3][0] == f"{sum(map(all, rights)):,}"
