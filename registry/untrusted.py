@@ -27,8 +27,10 @@ MEMORY: Final = 128 << 20
 """Most bytes of memory for a parsed document and its text: a line, a request's body or an entry of an archive."""
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
-# Signs that a document is worth checking: 19 digits in a row, or an escape that may stand for a character above.
-_SUSPECT: Final = re.compile(r"[0-9]{19}|\\u(?:0000|[dD][89a-fA-F])|[\x00\ud800-\udfff]")
+# Signs that a document is worth checking: 19 digits in a row, or an escape that may stand for a character above. The
+# runs of digits are passed over once each, because escapes of other scripts consist of little else.
+_SHORT_NUMBERS: Final = re.compile(r"(?:[^0-9]*+[0-9]{1,18}+(?![0-9]))*+[^0-9]*+")
+_SUSPECT_ESCAPE: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 
 # Bytes of memory for each of these characters outside of strings, in Python 3.11: an object with a key, a list, a key
 # with its slot, a value with its slot.
@@ -140,9 +142,16 @@ def decode(
             raise RefusedError("a number has thousands of digits; give a smaller number") from None
         raise
     # Counting these characters shows that most documents need no check.
-    if text.count("[") + text.count("{") > MAX_DEPTH or text.count(",") >= items or _SUSPECT.search(text):
+    if text.count("[") + text.count("{") > MAX_DEPTH or text.count(",") >= items or _is_suspect(text):
         check(document, items=items, infinite=constants)
     return document
+
+
+def _is_suspect(text: str) -> bool:
+    """Return whether a JSON text may have a number of 19 digits, NUL, or a lone surrogate."""
+    if _SUSPECT_ESCAPE.search(text) or not _SHORT_NUMBERS.fullmatch(text):
+        return True
+    return "\x00" in text if text.isascii() else _UNSTORABLE.search(text) is not None
 
 
 def decode_answer(content: bytes | str, memory: int = MEMORY) -> Any:

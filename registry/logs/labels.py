@@ -160,8 +160,7 @@ def _read_bare_label(text: str, convention: Convention, options: tuple[str, ...]
 
 def _strip_marks(text: str, options: tuple[str, ...]) -> str:
     """Return a text without brackets, marks and a leading `Option`; only its label if its option's words follow."""
-    while ("\\" in text or "<" in text) and (inside := _BOX.sub(r"\1\2", text)) != text:
-        text = inside
+    text = _unbox(text)
     bare = " ".join(text.split()).strip(_MARKS + "\\")
     if (lead := _LEAD.match(bare)) is not None:
         bare = bare[lead.end() :].strip(_MARKS)
@@ -169,12 +168,20 @@ def _strip_marks(text: str, options: tuple[str, ...]) -> str:
     if labelled is None:
         return bare
     rest, own = _fold(bare[labelled.end() :]), LETTERS.find(labelled[1].upper())
-    folded = _fold_options(options)
-    its_own = own >= 0 and folded[own : own + 1] == (rest,)
+    # The text was taken out of its boxes, and so is each option.
+    folded, unboxed = _fold_options(options), _fold_options(tuple(map(_unbox, options)))
+    its_own = own >= 0 and rest in (*folded[own : own + 1], *unboxed[own : own + 1])
     # "A. Oslo", with Oslo as option B, names two options; "A - Oslo" is a label only before its own option.
-    if its_own or (not labelled["weak"] and (own < 0 or rest not in folded)):
+    if its_own or (not labelled["weak"] and (own < 0 or rest not in (*folded, *unboxed))):
         return labelled[1]
     return bare
+
+
+def _unbox(text: str) -> str:
+    """Return a text without boxes, fonts of LaTeX and tags of answers around its parts."""
+    while ("\\" in text or "<" in text) and (inside := _BOX.sub(r"\1\2", text)) != text:
+        text = inside
+    return text
 
 
 def _fold(text: str) -> str:
