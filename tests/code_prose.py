@@ -197,11 +197,11 @@ class Name:
 
 def python_files(folders: Iterable[str]) -> list[Path]:
     """Return the Python files under some folders or files of the project, in order."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for folder in folders:
         path = ROOT / folder
-        found += [path] if path.is_file() else sorted(path.rglob("*.py"))
-    return [path for path in found if "vendor" not in path.parts]
+        paths += [path] if path.is_file() else sorted(path.rglob("*.py"))
+    return [path for path in paths if "vendor" not in path.parts]
 
 
 @cache
@@ -292,14 +292,14 @@ def rates(prose: list[Prose], names: list[Name]) -> dict[str, float]:
     """Return occurrences per 10,000 words of each pattern, and the shares of odd first lines and names."""
     texts = [one.words for one in prose]
     words = max(sum(map(count_words, texts)), 1)
-    found = {
+    frequencies = {
         name: 10_000 * sum(len(re.findall(pattern, text, re.IGNORECASE)) for text in texts) / words
         for name, (pattern, _) in WORDS.items()
     }
     functions = [one for one in prose if one.kind == "function"]
     return {
         "words": words,
-        **found,
+        **frequencies,
         "first": sum(map(is_odd_first_line, functions)) / max(len(functions), 1),
         "names": sum(map(is_odd_name, names)) / max(len(names), 1),
     }
@@ -346,8 +346,8 @@ def _list_places(pattern: str, folders: list[str]) -> None:
 def _print_rates(rows: Iterable[tuple[str, dict[str, float]]]) -> None:
     print(f"{'per 10,000 words':34}{'words':>8}" + "".join(f"{name:>12.11}" for name in CEILINGS))
     print(f"{'at most':42}" + "".join(f"{most:12.3g}" for most in CEILINGS.values()))
-    for title, found in rows:
-        print(f"{title:34}{found['words']:8.0f}" + "".join(f"{found[name]:12.3g}" for name in CEILINGS))
+    for title, measured in rows:
+        print(f"{title:34}{measured['words']:8.0f}" + "".join(f"{measured[name]:12.3g}" for name in CEILINGS))
 
 
 def main(arguments: list[str]) -> int:
@@ -361,9 +361,9 @@ def main(arguments: list[str]) -> int:
         )
         _print_rates((room, measure([room])) for room in sorted(counted))
         return 0
-    found = {package: measure([package]) for package in PACKAGES}
-    _print_rates([*found.items(), ("all", measure(PACKAGES))])
-    problems = [f"{package}: {name}" for package, one in found.items() for name in list_exceeded(one)]
+    by_package = {package: measure([package]) for package in PACKAGES}
+    _print_rates([*by_package.items(), ("all", measure(PACKAGES))])
+    problems = [f"{package}: {name}" for package, one in by_package.items() for name in list_exceeded(one)]
     problems += [f"{test}: more than {TEST_NAME_WORDS} words" for test in list_long_tests()]
     print("\n".join(f"over the ceiling: {problem}" for problem in problems))
     return 1 if problems else 0

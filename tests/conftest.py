@@ -260,15 +260,15 @@ def certificates_read_once() -> Iterator[None]:
     """Read the environment's certificates once for all clients, since each client would read them again."""
     from httpx2._transports import default
 
-    make, known = default.create_ssl_context, dict[object, ssl.SSLContext]()
+    make, contexts = default.create_ssl_context, dict[object, ssl.SSLContext]()
 
     def make_once(verify: Any, cert: Any, trust_env: bool) -> ssl.SSLContext:
         if verify is not True or cert is not None:
             return make(verify, cert, trust_env)
         key = trust_env, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-        if key not in known:
-            known[key] = make(verify, cert, trust_env)
-        return known[key]
+        if key not in contexts:
+            contexts[key] = make(verify, cert, trust_env)
+        return contexts[key]
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(default, "create_ssl_context", make_once)
@@ -335,8 +335,8 @@ def lasting_postgresql(
 ) -> Iterator[Callable[[], str]]:
     """Yield a function that returns the URL of a new PostgreSQL database with the schema at head, for many tests."""
     make = contextmanager(_postgresql_database)
-    with ExitStack() as made:
-        yield lambda: made.enter_context(make(postgres_server, postgresql_template))
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(make(postgres_server, postgresql_template))
 
 
 def _close_engine(url: str) -> None:
@@ -395,8 +395,8 @@ def sqlite_database(sqlite_template: Path, tmp_path: Path) -> Iterator[str]:
 def lasting_sqlite(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
     """Yield a function that returns the URL of a new SQLite database with the schema at head, for many tests."""
     make = contextmanager(_sqlite_database)
-    with ExitStack() as made:
-        yield lambda: made.enter_context(make(tmp_path_factory.mktemp("lasting"), sqlite_template))
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(make(tmp_path_factory.mktemp("lasting"), sqlite_template))
 
 
 @pytest.fixture(scope="session")
@@ -421,10 +421,10 @@ def filled_once(
             _checkpoint(folder / "test.db")
 
         folder = made_once(name, make)
-        url = made.enter_context(copies(tmp_path_factory.mktemp(name), folder / "test.db"))
+        url = stack.enter_context(copies(tmp_path_factory.mktemp(name), folder / "test.db"))
         return url, pickle.loads((folder / "returned").read_bytes())
 
-    with ExitStack() as made:
+    with ExitStack() as stack:
         yield filled
 
 
@@ -494,9 +494,9 @@ class FilledDatabases:
             returned = fill(get_engine(url), self._folders())
             _close_engine(url)
             self._filled[fill] = url, returned
-        url, known = self._filled[fill]
+        url, outcome = self._filled[fill]
         with self._copies(url, folder) as copied:
-            yield copied, cast("T", known)
+            yield copied, cast("T", outcome)
 
 
 def copies_on_sqlite(url: str, folder: Path) -> Iterator[str]:

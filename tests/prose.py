@@ -89,8 +89,8 @@ def sentences(text: str) -> list[str]:
 def documents(folder: Path = ROOT) -> list[Path]:
     """Return the pages of the reading path, in order."""
     docs = folder / "docs"
-    found = [path for path in docs.rglob("*.md") if path.relative_to(docs).parts[0] not in RECORDS]
-    return [folder / "README.md", folder / "CONTRIBUTING.md", *sorted(found)]
+    pages = [path for path in docs.rglob("*.md") if path.relative_to(docs).parts[0] not in RECORDS]
+    return [folder / "README.md", folder / "CONTRIBUTING.md", *sorted(pages)]
 
 
 def is_generated(page: str) -> bool:
@@ -175,9 +175,9 @@ def read_command(words: tuple[str, ...], command: click.Command) -> Iterator[Tex
     if isinstance(command, click.Group):
         with click.Context(command) as context:
             for name in command.list_commands(context):
-                found = command.get_command(context, name)
-                assert found is not None
-                yield from read_command((*words, name), found)
+                subcommand = command.get_command(context, name)
+                assert subcommand is not None
+                yield from read_command((*words, name), subcommand)
 
 
 def read_module(path: Path) -> Iterator[Text]:
@@ -205,16 +205,16 @@ def read_module(path: Path) -> Iterator[Text]:
 
 def texts() -> list[Text]:
     """Return all texts that are checked."""
-    found: list[Text] = []
+    collected: list[Text] = []
     for page in documents():
-        found += read_document(page)
+        collected += read_document(page)
     for template in sorted((ROOT / "web" / "templates").rglob("*.html")):
-        found += read_template(template)
-    found += read_command((), cli)
+        collected += read_template(template)
+    collected += read_command((), cli)
     for package in PACKAGES:
         for module in sorted((ROOT / package).rglob("*.py")):
-            found += read_module(module)
-    return found
+            collected += read_module(module)
+    return collected
 
 
 # Counts and findings
@@ -244,20 +244,20 @@ def habits(text: Text) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    found = texts()
+    sources = texts()
     groups = {
-        name: [text for text in found if text.group == name] for name in dict.fromkeys(one.group for one in found)
+        name: [text for text in sources if text.group == name] for name in dict.fromkeys(one.group for one in sources)
     }
     click.echo(f"{'per 10,000 words':18}" + "".join(f"{name:>9}" for name in ("words", *COUNTED, "long")))
     for name, members in groups.items():
         click.echo(f"{name:18}" + "".join(f"{value:9.0f}" for value in rates(members).values()))
     if "--long" in arguments:
-        for text in found:
+        for text in sources:
             for sentence in too_long(text):
                 click.echo(f"{text.place}: {count_words(sentence)} words: {sentence}")
     if "--counts" in arguments:
         return 0
-    problems = [line for text in found for line in habits(text)]
+    problems = [line for text in sources for line in habits(text)]
     of_path = rates(groups["documents"])
     problems += [
         f"documents: “{k}” {of_path[k]:.0f} times, {v} or more wanted" for k, v in AT_LEAST.items() if of_path[k] < v
@@ -268,7 +268,7 @@ def main(arguments: list[str]) -> int:
         for name, members in groups.items()
         if name in ("generated pages", "command help") and (of_group := rates(members))["what"] > AT_MOST["what"]
     ]
-    if (long := sum(len(list(too_long(text))) for text in found)) > LONG_AT_MOST:
+    if (long := sum(len(list(too_long(text))) for text in sources)) > LONG_AT_MOST:
         problems.append(
             f"{long} sentences of more than {LONG_WORDS} words, {LONG_AT_MOST} at most: list them with --long"
         )

@@ -48,23 +48,23 @@ class Filled:
 
 def _lines(*, weights: bool) -> list[dict[str, Any]]:
     """Return answers in the three cyclic orders of the three questions, a different one each time."""
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     for question in ODD:
         for variant in range(3):
             line: dict[str, Any] = {
                 "question_id": question["id"],
                 "variant": variant,
                 "order": [(position + variant) % 3 for position in range(3)],
-                "text": TEXTS[len(found)],
+                "text": TEXTS[len(lines)],
             }
-            if len(found) == 4:
+            if len(lines) == 4:
                 line["position"] = None
             elif weights:
                 line["probabilities"] = [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [1 / 3, 0.5, 1 / 6]][variant]
             else:
                 line["position"] = 0
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 def fill(url: str, folder: Path) -> Filled:
@@ -88,8 +88,11 @@ def fill(url: str, folder: Path) -> Filled:
             values = {"visibility": visibility}
             session.execute(update(BenchmarkVersion).where(BenchmarkVersion.id == version.id).values(values))
     with_weights, without = file("weights.jsonl", _lines(weights=True)), file("letters.jsonl", _lines(weights=False))
-    asked = [("m", "odd", with_weights), ("n", "odd", without), ("m", "club", without), ("n", "secret", without)]
-    ids = [import_outputs(engine, ImportRequest(path, model, benchmark, "cyclic")) for model, benchmark, path in asked]
+    evaluations = [("m", "odd", with_weights), ("n", "odd", without), ("m", "club", without), ("n", "secret", without)]
+    ids = [
+        import_outputs(engine, ImportRequest(path, model, benchmark, "cyclic"))
+        for model, benchmark, path in evaluations
+    ]
     return Filled(url, engine, *ids)
 
 
@@ -130,5 +133,5 @@ def postgresql_filled(lasting_postgresql: Callable[[], str], tmp_path_factory: p
 @pytest.fixture(params=["sqlite", "postgresql"])
 def filled(request: pytest.FixtureRequest) -> Filled:
     """Return the registry on each engine in turn, for tests that only read."""
-    made: Filled = request.getfixturevalue(f"{request.param}_filled")
-    return made
+    population: Filled = request.getfixturevalue(f"{request.param}_filled")
+    return population

@@ -57,8 +57,8 @@ def ask_all(folder: Path, home: Path, questions: int, *, texts: int | None = Non
                 variants, limit = ("choice-only", questions) if preset in SCORED else ("original", texts or questions)
                 room = PRESETS[preset].get("generation", {}).get("max_tokens", 0)
                 protocol = with_room(session, preset, MOST_TOKENS) if room > MOST_TOKENS else preset
-                asked = EvaluationRequest("SmolLM2", benchmark, variants, protocol, limit=limit)
-                ids[benchmark, preset] = submit(session, asked)[0].id
+                fields = EvaluationRequest("SmolLM2", benchmark, variants, protocol, limit=limit)
+                ids[benchmark, preset] = submit(session, fields)[0].id
     loop = WorkerLoop(engine, Settings(home=home, poll_seconds=0.1), TransformersScorer(home, "cpu"), ["cpu"])
     loop.start()
     try:
@@ -80,30 +80,30 @@ def compute_witnessed(
 
     Returns the values by evaluation and question. python: an interpreter with the harness.
     """
-    asked: list[list[tuple[str, int, Prompt]]] = []
+    listings: list[list[tuple[str, int, Prompt]]] = []
     with read_session(get_engine(url)) as session:
         for evaluation_id in evaluation_ids:
             evaluation = find_evaluation(session, evaluation_id)
             questions = select_questions(session, evaluation.benchmark_version, limit=evaluation.questions)
             prompts = prompts_of(session, evaluation, questions)
-            asked.append([(item.question.external_id, item.question.answer, item.prompt) for item in prompts])
+            listings.append([(item.question.external_id, item.question.answer, item.prompt) for item in prompts])
     lines = [
         json.dumps({"prompt": prompt.text, "continuations": prompt.continuations})
-        for listed in asked
+        for listed in listings
         for _, _, prompt in listed
     ]
     command = [python, ROOT / "tests" / "peer" / "harness_scores.py", folder]
     done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True)
     logprobs = iter(json.loads(line)["logprobs"] for line in done.stdout.splitlines())
-    found = []
-    for listed in asked:
+    per_evaluation = []
+    for listed in listings:
         of_evaluation = {}
         for external_id, answer, _ in listed[::2]:  # each question's prompt, then the prompt without the question
             values = npsq(next(logprobs), next(logprobs))
             chosen = values.index(max(values))
             of_evaluation[external_id] = {"npsq_correct": values[answer], "npsq_accuracy": float(chosen == answer)}
-        found.append(of_evaluation)
-    return found
+        per_evaluation.append(of_evaluation)
+    return per_evaluation
 
 
 def load(url: str, evaluation_id: int) -> dict[str, dict[str, float]]:

@@ -87,13 +87,13 @@ def test_unmerged_and_merged_are_two_revisions_of_the_same_files(registry: Regis
 
 def test_an_adapter_of_the_hub_waits_for_a_worker(registry: Registry) -> None:
     engine, _ = registry
-    asked = RevisionRequest("huggingface", "owner/base", "main", adapter="owner/lora@v2", merged=True)
+    request = RevisionRequest("huggingface", "owner/base", "main", adapter="owner/lora@v2", merged=True)
     with write_session(engine) as session:
-        row, new = add_revision(session, "of-the-hub", asked)
+        row, new = add_revision(session, "of-the-hub", request)
         assert (new, row.state, row.adapter, row.adapter_merged) == (True, "registered", "owner/lora@v2", True)
-        assert request_of(row) == asked.checked()
-        assert add_revision(session, "of-the-hub", asked) == (row, False)
-        assert add_revision(session, "of-the-hub", replace(asked, merged=None))[0].number == 2
+        assert request_of(row) == request.checked()
+        assert add_revision(session, "of-the-hub", request) == (row, False)
+        assert add_revision(session, "of-the-hub", replace(request, merged=None))[0].number == 2
         session.rollback()
 
 

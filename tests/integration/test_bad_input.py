@@ -26,11 +26,11 @@ GOOD = question(0)
 def engine(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
     """Return a database with a benchmark and a model, to which a failing command could add something."""
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
-    made = get_engine(database)
-    with write_session(made) as session:
+    created = get_engine(database)
+    with write_session(created) as session:
         add_benchmark(session, tmp_path, [question(0), question(1)], "there")
         add_model(session)
-    return made
+    return created
 
 
 def refuse(command: Iterable[object], status: int, *parts: str, **settings: object) -> str:
@@ -191,12 +191,12 @@ def test_a_file_that_is_no_benchmark_is_refused_and_nothing_is_stored(
 def model_folder(**changes: bytes | None) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
         files = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": whole_weights()} | changes
-        made = folder / "model"
-        made.mkdir()
+        model = folder / "model"
+        model.mkdir()
         for name, content in files.items():
             if content is not None:
-                (made / name).write_bytes(content)
-        return made
+                (model / name).write_bytes(content)
+        return model
 
     return make
 

@@ -228,8 +228,8 @@ def test_celery_runs_a_worker_and_shows_what_it_scores(
         gate.touch()
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
         eventually(lambda: len(show("SUCCESS")) >= SHARDS, "flower has seen the end")
-        told = [(f"({shard},)", repr(of), "scorer@here") for (shard,) in shard_rows(engine, "id")]
-        assert [task for task in show("SUCCESS") if task[1] != "{}"] == told
+        expected = [(f"({shard},)", repr(of), "scorer@here") for (shard,) in shard_rows(engine, "id")]
+        assert [task for task in show("SUCCESS") if task[1] != "{}"] == expected
         assert f"kwargs={of}" in events.said.read_text()
         assert terminate(worker) == 0
     assert_whole(engine, evaluation_id)
@@ -311,9 +311,9 @@ def test_as_many_hints_are_missing_as_the_broker_holds_too_few(
     for _ in range(waiting):
         broker.rpush("cpu", "message")
     shards = [(number, "cpu") for number in range(queued)] + [(99, "gpu")]
-    found = missing_hints(Settings(**settings), shards)
-    assert [queue for _, queue in found].count("cpu") == missing
-    assert (99, "gpu") in found
+    hints = missing_hints(Settings(**settings), shards)
+    assert [queue for _, queue in hints].count("cpu") == missing
+    assert (99, "gpu") in hints
 
 
 def test_no_hint_is_missing_while_the_broker_is_down() -> None:

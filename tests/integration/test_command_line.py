@@ -42,8 +42,8 @@ def test_the_whole_path_with_a_worker_of_its_own(
         on_gpus = shuffleboard_json("models", "add", "Tiny-on-GPUs", "--kind", "huggingface", "--location", tiny_folder)
     assert on_gpus["dtype"] == "bfloat16"
 
-    asked = ("--model", "Tiny", "--benchmark", "mmlu", "--variants", "cyclic", "--limit", LIMIT)
-    estimated = shuffleboard_json("evaluations", "estimate", *asked)
+    options = ("--model", "Tiny", "--benchmark", "mmlu", "--variants", "cyclic", "--limit", LIMIT)
+    estimated = shuffleboard_json("evaluations", "estimate", *options)
     (estimate,) = estimated["estimates"]
     (engine,) = estimated["engines"]
     assert (engine["model"], engine["engine"], engine["because"]) == ("Tiny", "token trie", None)
@@ -52,7 +52,7 @@ def test_the_whole_path_with_a_worker_of_its_own(
     assert (estimate["prompts"], estimate["prompts_sampled"], estimate["seconds"]) == (LIMIT * 4, LIMIT * 4, None)
     assert estimate["tokens_shared"] < estimate["tokens_naive"]
 
-    submit = (*asked, "--wait")
+    submit = (*options, "--wait")
     submitted = shuffleboard("evaluations", "submit", *submit)
     evaluation_id = json.loads(submitted.stdout)["evaluation"]
     assert "no worker is running: starting one" in submitted.stderr
@@ -64,7 +64,7 @@ def test_the_whole_path_with_a_worker_of_its_own(
     shown = shuffleboard_json("evaluations", "show", evaluation_id)
     assert (shown["state"], shown["prompts_done"], shown["failures"]) == ("complete", LIMIT * 4, 0)
     assert shown["tokens_naive"] == estimate["tokens_naive"]
-    (again_estimated,) = shuffleboard_json("evaluations", "estimate", *asked, "--replicate")["estimates"]
+    (again_estimated,) = shuffleboard_json("evaluations", "estimate", *options, "--replicate")["estimates"]
     assert again_estimated["seconds"] > 0
     assert shuffleboard_json("evaluations", "list")["evaluations"][0]["evaluation_id"] == evaluation_id
 
@@ -228,16 +228,16 @@ def test_the_prompt_shown_beforehand_is_the_one_that_is_asked(database: str, eva
     with read_session(engine) as session:
         evaluation = find_evaluation(session, evaluation_id)
         questions = select_questions(session, evaluation.benchmark_version)
-        asked = {
+        prompts = {
             (one.question.external_id, one.variant.ordinal): one.prompt
             for one in prompts_of(session, evaluation, questions)
         }
-    first, last = min(asked), max(asked)
+    first, last = min(prompts), max(prompts)
     command = ("protocols", "prompt", "symbols", "--benchmark", "bench", "--variants", "cyclic")
     shown = shuffleboard_json(*command, "--question", last[0], "--variant", last[1])
-    assert (shown["prompt"], shown["digest"]) == (asked[last].text, asked[last].digest)
-    assert shown["continuations"] == list(asked[last].continuations)
-    assert shuffleboard(*command).stdout == f"{asked[first].text}\n"
+    assert (shown["prompt"], shown["digest"]) == (prompts[last].text, prompts[last].digest)
+    assert shown["continuations"] == list(prompts[last].continuations)
+    assert shuffleboard(*command).stdout == f"{prompts[first].text}\n"
 
 
 @pytest.mark.one_engine
@@ -293,9 +293,9 @@ def modules_after(*statements: str) -> list[set[str]]:
     outcome = subprocess.run(
         [sys.executable, "-c", LOADED, json.dumps(statements)], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    found = [set(line.split()[1:]) for line in outcome.stdout.splitlines() if line.startswith("loaded ")]
-    assert len(found) == len(statements), outcome.stderr
-    return found
+    modules = [set(line.split()[1:]) for line in outcome.stdout.splitlines() if line.startswith("loaded ")]
+    assert len(modules) == len(statements), outcome.stderr
+    return modules
 
 
 HEAVY = {

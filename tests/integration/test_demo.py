@@ -76,11 +76,11 @@ def few_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few_questions")
 def test_recorded_answers_are_imported_once_and_lead_to_their_pages(tmp_path: Path) -> None:
-    said = shuffleboard("demo", "--recorded", "--exit", home=tmp_path / "home").stdout
-    words = " ".join(said.split())
+    output = shuffleboard("demo", "--recorded", "--exit", home=tmp_path / "home").stdout
+    words = " ".join(output.split())
     assert "Mistral-7B-Instruct on MedQA: " in words
     assert f"26 more models were asked {FEW} questions of MMLU-Pro once each" in words
-    check_links(said, tmp_path / "home")
+    check_links(output, tmp_path / "home")
 
 
 @pytest.mark.long
@@ -93,14 +93,14 @@ def test_recorded_answers_tell_the_story_without_torch(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "shuffleboard.cli", "demo", "--recorded", "--exit"]
     environment = {"PYTHONPATH": f"{refused}:{Path(__file__).parents[2]}", "SHUFFLEBOARD_HOME": str(home)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True, timeout=600)
-    said = " ".join(done.stdout.split())
+    output = " ".join(done.stdout.split())
     (shown,) = (block.text for block in blocks(DOCS / "installation.md") if block.text.startswith("Mistral-7B"))
-    assert " ".join(shown.partition("…")[0].split()) in said
-    assert "changing the order costs 7.0 points of that (4.2 to 9.9)." in said
-    assert "Right on 30.6 % (28.1 to 33.2 %) of the questions as printed." in said
-    assert "Right in every one of 8 to 12 orders: 4.3 % (3.2 to 5.5 %)." in said
-    assert "26 more models were asked 502 questions of MMLU-Pro once each: from 66.1 %" in said
-    assert "shuffleboard evaluations import answers.csv --benchmark mmlu-pro-sample" in said
+    assert " ".join(shown.partition("…")[0].split()) in output
+    assert "changing the order costs 7.0 points of that (4.2 to 9.9)." in output
+    assert "Right on 30.6 % (28.1 to 33.2 %) of the questions as printed." in output
+    assert "Right in every one of 8 to 12 orders: 4.3 % (3.2 to 5.5 %)." in output
+    assert "26 more models were asked 502 questions of MMLU-Pro once each: from 66.1 %" in output
+    assert "shuffleboard evaluations import answers.csv --benchmark mmlu-pro-sample" in output
     check_links(done.stdout, home)
 
 

@@ -106,8 +106,8 @@ def test_a_label_beyond_the_list_is_unknown(server: str, tmp_path: Path) -> None
     few = open_endpoint(server, MODEL, None, settings)
     logprobs = few.score(symbols_prompts()[:4]).logprobs
     few.close()
-    known = [value is not None for values in logprobs for value in values]
-    assert 0 < sum(known) < len(known)
+    listed = [value is not None for values in logprobs for value in values]
+    assert 0 < sum(listed) < len(listed)
 
 
 def test_this_server_does_not_repeat_prompts_and_that_is_said(engine: EndpointEngine) -> None:
@@ -117,11 +117,11 @@ def test_this_server_does_not_repeat_prompts_and_that_is_said(engine: EndpointEn
 
 def test_texts_are_written_by_both_services(engine: EndpointEngine) -> None:
     generation = {"sampling": "greedy", "seed": 0, "max_tokens": 8, "stop": ["\n"]}
-    asked = "What is the capital of France? Answer in one word."
+    question = "What is the capital of France? Answer in one word."
     plain, chat = engine.generate(
         [
             EndpointPrompt("France: Paris\nItaly: Rome\nFrance:", "a"),
-            EndpointPrompt(asked, "b", [{"role": "user", "content": asked}]),
+            EndpointPrompt(question, "b", [{"role": "user", "content": question}]),
         ],
         {"generation": generation},
     ).written
@@ -185,8 +185,8 @@ def test_a_request_that_cannot_be_right_is_refused(environment: str, changes: di
 
 def test_two_names_or_two_addresses_are_two_models(environment: str, sqlite_database: str) -> None:
     with write_session(get_engine(sqlite_database)) as session:
-        asked = [("tiny", environment), ("big", environment), ("tiny", environment + "/other"), ("tiny", environment)]
-        rows = [add_revision(session, "smol", RevisionRequest("openai", url, name)) for name, url in asked]
+        models = [("tiny", environment), ("big", environment), ("tiny", environment + "/other"), ("tiny", environment)]
+        rows = [add_revision(session, "smol", RevisionRequest("openai", url, name)) for name, url in models]
         assert [(row.number, new) for row, new in rows] == [(1, True), (2, True), (3, True), (1, False)]
         identities = [model_identity(row) for row, _ in rows[:3]]
         assert identities[0]["weights_digest"] is None

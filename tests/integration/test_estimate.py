@@ -91,13 +91,13 @@ def test_tokens_are_those_of_the_prompts_that_a_worker_is_given(engine: Engine, 
         submit(session, EvaluationRequest(model="fake", benchmark="bench", variants="cyclic", shard_prompts=4))
     while True:
         with write_session(engine) as session:
-            held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
-        if held is None:
+            claim = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+        if claim is None:
             break
         scorer = FakeScorer(
-            before_prompt=lambda item, shard=held.shard_id: shown.setdefault(shard, []).append(item.prompt.text)
+            before_prompt=lambda item, shard=claim.shard_id: shown.setdefault(shard, []).append(item.prompt.text)
         )
-        scorer.score(engine, held, lambda: False)
+        scorer.score(engine, claim, lambda: False)
     assert len(shown) == 3
     assert row["tokens_naive"] == sum(len(text) for texts in shown.values() for text in texts)
     assert row["tokens_shared"] == sum(
@@ -107,14 +107,14 @@ def test_tokens_are_those_of_the_prompts_that_a_worker_is_given(engine: Engine, 
 
 def test_a_sample_stands_for_many_prompts(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(engine, tmp_path, questions=40)
-    whole = estimate(engine, shard_prompts=8)["estimates"][0]
+    complete = estimate(engine, shard_prompts=8)["estimates"][0]
     monkeypatch.setattr(estimating, "SAMPLE_PROMPTS", 40)
     (row,) = estimate(engine, shard_prompts=8)["estimates"]
-    assert whole["prompts_sampled"] == row["prompts_left"] == 160
+    assert complete["prompts_sampled"] == row["prompts_left"] == 160
     assert row["prompts_sampled"] == 40
     # The questions differ only in their numbers of one or two digits.
-    assert row["tokens_naive"] == pytest.approx(whole["tokens_naive"], rel=0.02)
-    assert row["tokens_shared"] == pytest.approx(whole["tokens_shared"], rel=0.02)
+    assert row["tokens_naive"] == pytest.approx(complete["tokens_naive"], rel=0.02)
+    assert row["tokens_shared"] == pytest.approx(complete["tokens_shared"], rel=0.02)
 
 
 def test_a_shard_larger_than_the_sample_is_cut(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,11 +127,11 @@ def test_a_shard_larger_than_the_sample_is_cut(engine: Engine, tmp_path: Path, m
 
 def score_first_shard(engine: Engine, tokens: int, seconds: float, queues: str = "cpu") -> None:
     with write_session(engine) as session:
-        held = claims.claim(session, "worker-1", queues=[queues], lease_seconds=60)
-    assert held is not None
-    found = FakeScorer().score(engine, held, lambda: False)
+        claim = claims.claim(session, "worker-1", queues=[queues], lease_seconds=60)
+    assert claim is not None
+    scores = FakeScorer().score(engine, claim, lambda: False)
     with write_session(engine) as session:
-        claims.finish(session, held, claims.ShardResult(found.rows, found.fingerprint, 2 * tokens, tokens, seconds))
+        claims.finish(session, claim, claims.ShardResult(scores.rows, scores.fingerprint, 2 * tokens, tokens, seconds))
 
 
 def test_seconds_come_from_the_models_finished_shards_on_that_device(engine: Engine, tmp_path: Path) -> None:
@@ -220,9 +220,9 @@ def test_the_command_says_what_it_knows_and_why_not_more(sqlite_database: str, a
     assert (row["prompts"], row["seconds"]) == (12, None)
     assert row["reason"] == "tests/fake: the model's files are not on this machine"
     assert shuffleboard_json("evaluations", "list", database_url=sqlite_database)["evaluations"] == []
-    told = shuffleboard("evaluations", "estimate", *asked, database_url=sqlite_database)
-    assert "unknown: tests/fake: the model's files are not on this machine" in told.stderr
-    assert "12" in told.stdout
+    outcome = shuffleboard("evaluations", "estimate", *asked, database_url=sqlite_database)
+    assert "unknown: tests/fake: the model's files are not on this machine" in outcome.stderr
+    assert "12" in outcome.stdout
 
 
 @pytest.mark.parametrize(

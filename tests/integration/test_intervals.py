@@ -52,7 +52,7 @@ def list_stated(registry, evaluation_id):
 
 
 def test_a_sealed_metric_says_how_its_interval_was_made(registries):
-    found = []
+    rounded = []
     for each in registries:
         each.model("m")
         evaluation_id = evaluate(each)
@@ -80,8 +80,10 @@ def test_a_sealed_metric_says_how_its_interval_was_made(registries):
         for metric in NEVER:
             assert rows["all", metric][3] == NONE
         assert {metric for scope, metric in rows if scope == "all"} == STORED
-        found.append({key: [None if item is None else round(item, 9) for item in row[:3]] for key, row in rows.items()})
-    assert found[0] == found[1]
+        rounded.append(
+            {key: [None if item is None else round(item, 9) for item in row[:3]] for key, row in rows.items()}
+        )
+    assert rounded[0] == rounded[1]
 
 
 def test_neither_a_sealed_value_nor_its_interval_is_ever_changed(registry):
@@ -107,18 +109,18 @@ def test_values_of_questions_are_read_of_several_evaluations_as_of_each(registry
             }
             for evaluation_id in ids
         }
-        asked = sorted(stored[ids[0]], reverse=True)[:30]
-        asked[3:3] = [asked[-1] + 10**6, 0]  # no questions
+        question_ids = sorted(stored[ids[0]], reverse=True)[:30]
+        question_ids[3:3] = [question_ids[-1] + 10**6, 0]  # no questions
         for rows in (1, 70, 20_000):
             monkeypatch.setattr(intervals, "ROWS_READ", rows)
-            found = dict(intervals.question_values_of_each(session, [*ids, 10**6], asked, names))
-            assert list(found) == [*ids, 10**6]
-            for evaluation_id, values in found.items():
+            by_evaluation = dict(intervals.question_values_of_each(session, [*ids, 10**6], question_ids, names))
+            assert list(by_evaluation) == [*ids, 10**6]
+            for evaluation_id, values in by_evaluation.items():
                 nothing = (None,) * len(names)
-                expected = [stored.get(evaluation_id, {}).get(question_id, nothing) for question_id in asked]
+                expected = [stored.get(evaluation_id, {}).get(question_id, nothing) for question_id in question_ids]
                 for place, name in enumerate(names):
                     column = np.array([row[place] for row in expected], dtype=np.float64)
                     assert np.array_equal(values[name], column, equal_nan=True)
-        assert not np.isnan(found[ids[0]]["worst_accuracy"]).all()
-        assert found[ids[0]]["accuracy"][3:5] == pytest.approx([np.nan] * 2, nan_ok=True)
+        assert not np.isnan(by_evaluation[ids[0]]["worst_accuracy"]).all()
+        assert by_evaluation[ids[0]]["accuracy"][3:5] == pytest.approx([np.nan] * 2, nan_ok=True)
         assert dict(intervals.question_values_of_each(session, ids, [], names))[ids[0]]["accuracy"].size == 0

@@ -27,11 +27,11 @@ def waiting(sqlite_database: str, tmp_path: Path) -> tuple[int, str]:
 
 def score_one(engine: Engine, *, seconds: float) -> None:
     with write_session(engine) as session:
-        held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
-    assert held is not None
-    found = FakeScorer().score(engine, held, lambda: False)
+        claim = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+    assert claim is not None
+    scores = FakeScorer().score(engine, claim, lambda: False)
     with write_session(engine) as session:
-        claims.finish(session, held, claims.ShardResult(found.rows, found.fingerprint, 200, 50, seconds))
+        claims.finish(session, claim, claims.ShardResult(scores.rows, scores.fingerprint, 200, 50, seconds))
 
 
 def progress(**changes: Any) -> Progress:
@@ -100,14 +100,14 @@ def test_progress_counts_the_workers_of_the_last_minute_that_live(engine: Engine
         session.add(Worker(id="worker-1", host="here", pid=1, device="cpu", versions={}, queues=["cpu"]))
     score_one(engine, seconds=2.0)
     with read_session(engine) as session:
-        found = progress_of(session, evaluation_id)
-    assert (found.workers, found.prompts_per_second, found.seconds_left) == (1, 2.0, 4.0)
+        shown = progress_of(session, evaluation_id)
+    assert (shown.workers, shown.prompts_per_second, shown.seconds_left) == (1, 2.0, 4.0)
     with write_session(engine) as session:
         worker = session.get_one(Worker, "worker-1")
         worker.stopped_at = worker.started_at
     with read_session(engine) as session:
-        found = progress_of(session, evaluation_id)
-    assert (found.workers, found.seconds_left, found.no_worker) == (0, None, True)
+        shown = progress_of(session, evaluation_id)
+    assert (shown.workers, shown.seconds_left, shown.no_worker) == (0, None, True)
 
 
 def test_a_parked_shards_error_comes_before_that_of_a_retried_one(engine: Engine, tmp_path: Path) -> None:
@@ -115,16 +115,16 @@ def test_a_parked_shards_error_comes_before_that_of_a_retried_one(engine: Engine
     with write_session(engine) as session:
         session.add(Worker(id="worker-1", host="here", pid=1, device="cpu", versions={}))
         for shard_error, times in (("tried again", 1), ("given up", claims.MAX_FAILURES)):
-            held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
-            assert held is not None
+            claim = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+            assert claim is not None
             for time in range(times):
                 if time:
                     session.connection().exec_driver_sql(
-                        f"UPDATE shard SET not_before = NULL WHERE id = {held.shard_id}"
+                        f"UPDATE shard SET not_before = NULL WHERE id = {claim.shard_id}"
                     )
-                    held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
-                    assert held is not None
-                claims.fail(session, held, shard_error)
+                    claim = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+                    assert claim is not None
+                claims.fail(session, claim, shard_error)
     with read_session(engine) as session:
         assert progress_of(session, evaluation_id).error == "given up"
 
@@ -136,8 +136,8 @@ def test_list_and_show_say_that_nobody_scores(waiting: tuple[int, str]) -> None:
     evaluation_id, url = waiting
     (row,) = shuffleboard_json("evaluations", "list", database_url=url)["evaluations"]
     assert row["no_worker"] is True
-    told = shuffleboard("evaluations", "list", database_url=url).stderr
-    assert f"no live worker: start one with 'shuffleboard worker'; evaluation {evaluation_id} waits" in told
+    message = shuffleboard("evaluations", "list", database_url=url).stderr
+    assert f"no live worker: start one with 'shuffleboard worker'; evaluation {evaluation_id} waits" in message
     assert shuffleboard_json("evaluations", "show", evaluation_id, database_url=url)["no_worker"] is True
     assert "no live worker" in shuffleboard("evaluations", "show", evaluation_id, database_url=url).stderr
 
@@ -149,13 +149,13 @@ def test_watching_ends_when_the_evaluation_is_complete(
     seen = []
 
     def look_then_score(session: Session, ids: list[int]) -> dict[int, Progress]:
-        found = progress_of_several(session, ids)
-        seen.append(found[evaluation_id].state)
+        by_evaluation = progress_of_several(session, ids)
+        seen.append(by_evaluation[evaluation_id].state)
         loop = WorkerLoop(get_engine(url), Settings(), FakeScorer(), ["cpu"])
         loop.start()
         loop.run(until_idle=True)
         loop.stop()
-        return found
+        return by_evaluation
 
     monkeypatch.setattr("registry.queue.progress.progress_of_several", look_then_score)
     watched = shuffleboard("evaluations", "show", evaluation_id, "--watch", database_url=url)

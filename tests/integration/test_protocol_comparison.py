@@ -48,12 +48,12 @@ def right_but_once(question: str, variant: int, order: tuple[int, ...]) -> int:
 @pytest.fixture
 def registry(database: str, tmp_path: Path) -> Registry:
     """Return a registry on each engine in turn, with two models and two benchmarks of four questions."""
-    made = Registry(database, tmp_path)
+    created = Registry(database, tmp_path)
     for model in ("m", "n"):
-        made.model(model)
+        created.model(model)
     for name in ("one", "two"):
-        made.benchmark(name, four_options(QUESTIONS, context=name))
-    return made
+        created.benchmark(name, four_options(QUESTIONS, context=name))
+    return created
 
 
 def answered(

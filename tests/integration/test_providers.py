@@ -96,8 +96,8 @@ class Registry:
     def submit(self, questions: int, *, protocol: str = "first-letter", **request: Any) -> int:
         with write_session(self.engine) as session:
             add_benchmark(session, self.folder, [question(number) for number in range(questions)], f"b{questions}")
-            asked = EvaluationRequest("hosted", f"b{questions}", "original", protocol, **request)
-            return submit(session, asked)[0].id
+            fields = EvaluationRequest("hosted", f"b{questions}", "original", protocol, **request)
+            return submit(session, fields)[0].id
 
     def start(self, trip: str | None = None) -> Any:
         """Start a worker in a new process."""
@@ -267,16 +267,16 @@ def test_a_budget_pauses_work_and_is_never_exceeded(opened: Open) -> None:
         assert (progress.state, [wait.kind for wait in progress.waits]) == ("paused", ["budget"])
         assert f"of {amount:.4f} is spent, and the next answer can cost" in str(progress.error)
     assert 0 < registry.provider.charged <= 20 * COST
-    asked = len(registry.provider.ledger)
+    requests = len(registry.provider.ledger)
     with write_session(registry.engine) as session:
         row = session.get_one(Budget, ("evaluation", str(evaluation_id)))
-        assert (row.spent, row.held) == (pytest.approx(asked * COST), pytest.approx(0, abs=1e-12))
+        assert (row.spent, row.held) == (pytest.approx(requests * COST), pytest.approx(0, abs=1e-12))
         set_budget(session, "evaluation", str(evaluation_id), 60 * COST)
         move(session, evaluation_id, "resume")
     registry.work()
     assert registry.state(evaluation_id) == ("complete", None)
     assert set(registry.provider.ledger.values()) == {1}
-    assert asked < len(registry.provider.ledger) == 40
+    assert requests < len(registry.provider.ledger) == 40
 
 
 @pytest.mark.long_on("sqlite")
@@ -298,8 +298,8 @@ def test_a_worker_killed_in_any_state_loses_no_answer_and_no_cost(opened: Open) 
     assert len(calls) == len(answered) + len(lost)
     # Only calls that were under way when a worker died were repeated, and bounds of their cost are known.
     assert sum(provider.ledger.values()) - 30 <= len(lost) <= 5 * 4
-    known, unresolved = sum(call.cost or 0 for call in calls), sum(call.cost_limit or 0 for call in lost)
-    assert known - 1e-12 <= provider.charged <= known + unresolved
+    cost, unresolved = sum(call.cost or 0 for call in calls), sum(call.cost_limit or 0 for call in lost)
+    assert cost - 1e-12 <= provider.charged <= cost + unresolved
 
 
 @pytest.mark.long
@@ -328,15 +328,15 @@ def test_two_workers_share_a_limit_and_ask_nothing_twice(opened: Open) -> None:
 def test_cost_is_estimated_before_and_shown_after(opened: Open) -> None:
     registry = opened("openai", share=6, renamed_after=5)
     evaluation_id = registry.submit(8)
-    asked = ("evaluations", "estimate", "--model", "hosted", "--benchmark", "b8", "--variants", "original")
+    command = ("evaluations", "estimate", "--model", "hosted", "--benchmark", "b8", "--variants", "original")
     settings = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
-    before = shuffleboard_json(*asked, "--protocol", "first-letter", **settings)
+    before = shuffleboard_json(*command, "--protocol", "first-letter", **settings)
     assert before["cost"] is None
     assert before["cost_limit"] > 8 * COST
     assert before["currency"] == "USD"
     assert "no answer of the model under this protocol" in before["estimates"][0]["reason"]
     registry.work()
-    again = shuffleboard_json(*asked, "--protocol", "first-letter", "--replicate", **settings)
+    again = shuffleboard_json(*command, "--protocol", "first-letter", "--replicate", **settings)
     assert again["cost"] == pytest.approx(8 * COST)
     assert again["tokens_naive"] == 8 * (PROMPT_TOKENS + WRITTEN_TOKENS)
     shown = shuffleboard_json("evaluations", "show", str(evaluation_id), **settings)["cost"]
@@ -366,8 +366,8 @@ def test_budgets_are_set_listed_and_removed(opened: Open) -> None:
     registry = opened("openai")
     evaluation_id = str(registry.submit(1))
     settings = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
-    made = shuffleboard_json("budgets", "set", "evaluation", evaluation_id, "0.5", **settings)
-    assert (made["amount"], made["spent"], made["left"]) == (0.5, 0.0, 0.5)
+    budget = shuffleboard_json("budgets", "set", "evaluation", evaluation_id, "0.5", **settings)
+    assert (budget["amount"], budget["spent"], budget["left"]) == (0.5, 0.0, 0.5)
     assert len(shuffleboard_json("budgets", "list", **settings)["budgets"]) == 1
     assert shuffleboard_json("budgets", "remove", "evaluation", evaluation_id, **settings) == {"removed": True}
     for kind, subject in (("evaluation", "77"), ("account", "nobody"), ("submission", "x")):
@@ -434,8 +434,8 @@ def test_batches_are_asked_once_for_half_the_price(opened: Open, kind: str) -> N
     assert sent["model"] == MODEL
     assert "temperature" in sent
     settings = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
-    asked = ("evaluations", "estimate", "--model", "hosted", "--benchmark", "b24", "--variants", "original")
-    estimate = shuffleboard_json(*asked, "--protocol", "first-letter", "--replicate", **settings)
+    command = ("evaluations", "estimate", "--model", "hosted", "--benchmark", "b24", "--variants", "original")
+    estimate = shuffleboard_json(*command, "--protocol", "first-letter", "--replicate", **settings)
     assert estimate["cost"] == pytest.approx(0.5 * 24 * COST)
 
 
@@ -695,12 +695,12 @@ def test_a_budget_is_set_before_anything_is_queued(opened: Open) -> None:
     registry = opened("openai")
     add_suite(registry)
     environment = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
-    asked = ("evaluations", "submit", "--model", "hosted", "--board", "letters")
-    refused = shuffleboard(*asked, "--budget", "nan", status=2, **environment)
+    command = ("evaluations", "submit", "--model", "hosted", "--board", "letters")
+    refused = shuffleboard(*command, "--budget", "nan", status=2, **environment)
     assert "--budget nan: give an amount from 0 to 1e+12" in refused.stderr
     with read_session(registry.engine) as session:
         assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
-    [evaluation_id] = shuffleboard_json(*asked, "--budget", "0.25", **environment)["evaluations"]
+    [evaluation_id] = shuffleboard_json(*command, "--budget", "0.25", **environment)["evaluations"]
     with read_session(registry.engine) as session:
         assert session.get_one(Budget, ("evaluation", str(evaluation_id))).amount == 0.25
 

@@ -195,10 +195,10 @@ def test_measured_and_printed_numbers_stand_apart(database: str, tmp_path: Path)
     evaluation_id = import_outputs(registry.engine, ImportRequest(path, "GPT4o", "MedQA", "original-inverse"))
     query = "SELECT * FROM measured_and_published WHERE model = 'GPT4o' AND benchmark = 'MedQA' AND metric = 'accuracy'"
     with read_session(registry.engine) as session:
-        found = {row["origin"]: dict(row) for row in session.execute(text(query)).mappings()}
+        by_origin = {row["origin"]: dict(row) for row in session.execute(text(query)).mappings()}
         both = session.execute(text("SELECT origin, evaluation_id, n FROM measured_and_published")).all()
-    assert found.keys() == {"measured", "printed in Cavalin et al., Table 1"}
-    ours, theirs = found["measured"], found["printed in Cavalin et al., Table 1"]
+    assert by_origin.keys() == {"measured", "printed in Cavalin et al., Table 1"}
+    ours, theirs = by_origin["measured"], by_origin["printed in Cavalin et al., Table 1"]
     assert (ours["evaluation_id"], ours["value"], ours["n"]) == (evaluation_id, 0.5, 2)
     assert (theirs["value"], theirs["protocol"], theirs["variants"]) == (0.85, "full divergent set", None)
     for row in both:

@@ -32,11 +32,11 @@ EXPIRED = -1.0
 
 @pytest.fixture
 def engine(database: str) -> Engine:
-    made = get_engine(database)
-    with write_session(made) as session:
+    created = get_engine(database)
+    with write_session(created) as session:
         for name in WORKERS:
             session.add(Worker(id=name, host="here", pid=1, device="fake", versions={}))
-    return made
+    return created
 
 
 def claim(engine: Engine, worker: str = "worker-1", *, lease: float = LONG, **options: Any) -> claims.Claim | None:
@@ -104,8 +104,8 @@ def test_nothing_queued_is_nothing_to_claim(engine: Engine) -> None:
 def test_a_claim_starts_the_evaluation_and_names_its_model(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path)
     assert state(engine, evaluation_id) == "queued"
-    held = take(engine)
-    assert (held.evaluation_id, held.fence) == (evaluation_id, 1)
+    claimed = take(engine)
+    assert (claimed.evaluation_id, claimed.fence) == (evaluation_id, 1)
     assert state(engine, evaluation_id) == "running"
     assert shards(engine, "state", "worker_id", "fence") == [("leased", "worker-1", 1)]
 
@@ -117,8 +117,8 @@ def test_concurrent_claimers_never_get_the_same_shard(engine: Engine, tmp_path: 
 
     def claim_all(worker: str) -> None:
         together.wait()
-        while (held := claim(engine, worker)) is not None:
-            got[worker].append(held.shard_id)
+        while (claim_of_worker := claim(engine, worker)) is not None:
+            got[worker].append(claim_of_worker.shard_id)
 
     threads = [threading.Thread(target=claim_all, args=(worker,)) for worker in WORKERS]
     for thread in threads:
@@ -137,12 +137,12 @@ def test_a_claimer_passes_by_a_shard_that_another_is_just_claiming(postgresql_da
         session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in WORKERS)
     first = take(engine)
     with write_session(engine) as one, write_session(engine) as other:
-        held = claims.claim(one, "worker-1", queues=["cpu"], lease_seconds=LONG)
+        claimed = claims.claim(one, "worker-1", queues=["cpu"], lease_seconds=LONG)
         other.execute(text("SET LOCAL lock_timeout = '5s'"))  # waiting would end in an error
         also = claims.claim(other, "worker-2", queues=["cpu"], lease_seconds=LONG)
-    assert held is not None
+    assert claimed is not None
     assert also is not None
-    assert len({first.shard_id, held.shard_id, also.shard_id}) == 3
+    assert len({first.shard_id, claimed.shard_id, also.shard_id}) == 3
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_the_best_shard_is_claimed_first(
     ]
     with read_session(engine) as session:
         revisions = [session.get_one(Evaluation, evaluation_id).model_revision_id for evaluation_id in ids]
-    held = take(engine, loaded_model_revision_id=None if loaded is None else revisions[loaded])
-    assert held.evaluation_id == ids[expected]
+    claimed = take(engine, loaded_model_revision_id=None if loaded is None else revisions[loaded])
+    assert claimed.evaluation_id == ids[expected]
 
 
 def test_a_worker_claims_from_its_own_queues_only(engine: Engine, tmp_path: Path) -> None:
@@ -176,10 +176,10 @@ def test_a_worker_claims_from_its_own_queues_only(engine: Engine, tmp_path: Path
 def test_no_more_workers_than_were_asked_for_are_at_an_evaluation(engine: Engine, tmp_path: Path) -> None:
     capped = queue_evaluation(engine, tmp_path, shards=3, max_workers=1, priority=5)
     other = queue_evaluation(engine, tmp_path, shards=1, model="other")
-    held = take(engine)
+    claimed = take(engine)
     assert take(engine, "worker-2").evaluation_id == other
     assert claim(engine, "worker-2") is None
-    finish(engine, held)
+    finish(engine, claimed)
     assert take(engine, "worker-2").evaluation_id == capped  # whichever is first; then the other one waits
     assert claim(engine) is None
     assert take(engine, "worker-2").evaluation_id == capped
@@ -206,12 +206,12 @@ def test_two_concurrent_requests_do_not_both_join_an_evaluation_for_one(
 
 def test_finishing_stores_the_shards_predictions_once(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path)
-    held = take(engine)
-    assert finish(engine, held)
+    claimed = take(engine)
+    assert finish(engine, claimed)
     stored = predictions(engine, evaluation_id)
     assert sorted(stored) == [("q0", variant) for variant in range(4)]
     assert shards(engine, "state", "lease_until", "error") == [("done", None, None)]
-    assert not finish(engine, held)  # the claim has ended, so a second time fails
+    assert not finish(engine, claimed)  # the claim has ended, so a second time fails
     assert predictions(engine, evaluation_id) == stored
 
 
@@ -235,24 +235,24 @@ def test_a_stale_claim_stores_nothing_and_counts_nothing(engine: Engine, tmp_pat
 
 def test_too_few_results_are_a_bug_that_rolls_everything_back(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path)
-    held = take(engine)
-    result = result_of(engine, held)
+    claimed = take(engine)
+    result = result_of(engine, claimed)
     short = claims.ShardResult(result.rows[:-1], result.fingerprint, 1, 1, 1.0)
     before = table_counts(engine)
     with pytest.raises(AssertionError, match="4 prompts, but 3 results"), write_session(engine) as session:
-        claims.finish(session, held, short)
+        claims.finish(session, claimed, short)
     assert table_counts(engine) == before
     assert shards(engine, "state") == ["leased"]
 
 
 def test_a_prediction_that_already_exists_rolls_everything_back(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path)
-    held = take(engine)
-    result = result_of(engine, held)
+    claimed = take(engine)
+    result = result_of(engine, claimed)
     doubled = claims.ShardResult([*result.rows[:-1], result.rows[0]], result.fingerprint, 1, 1, 1.0)
     before = table_counts(engine)
     with pytest.raises(IntegrityError, match=r"(?i)unique"), write_session(engine) as session:
-        claims.finish(session, held, doubled)
+        claims.finish(session, claimed, doubled)
     assert table_counts(engine) == before
     assert shards(engine, "state") == ["leased"]
 
@@ -262,10 +262,10 @@ def test_a_prediction_that_already_exists_rolls_everything_back(engine: Engine, 
 
 def test_a_heartbeat_extends_the_lease(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path)
-    held = take(engine, lease=1.0)
+    claimed = take(engine, lease=1.0)
     before = shards(engine, "lease_until")[0]
     with write_session(engine) as session:
-        assert claims.heartbeat(session, held, LONG)
+        assert claims.heartbeat(session, claimed, LONG)
     assert (shards(engine, "lease_until")[0] - before).total_seconds() > LONG / 2
     assert reconcile(engine) == []
 
@@ -290,8 +290,8 @@ def test_a_lease_that_lasts_is_left_alone(engine: Engine, tmp_path: Path) -> Non
 def test_a_shard_is_parked_at_its_tenth_crash_without_the_others(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
     for crash in range(1, claims.MAX_CRASHES + 1):
-        held = take(engine, lease=EXPIRED)
-        assert held.fence == crash
+        claimed = take(engine, lease=EXPIRED)
+        assert claimed.fence == crash
         reconcile(engine)
     assert shards(engine, "state", "crashes", "failures") == [("failed", claims.MAX_CRASHES, 0), ("queued", 0, 0)]
     assert "died 10 times" in shards(engine, "error")[0]
@@ -350,9 +350,9 @@ def test_what_cannot_be_claimed_is_not_hinted_at(engine: Engine, tmp_path: Path)
 
 def test_a_hand_back_counts_nothing(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path)
-    held = take(engine)
+    claimed = take(engine)
     with write_session(engine) as session:
-        assert claims.hand_back(session, held)
+        assert claims.hand_back(session, claimed)
     assert shards(engine, "state", "failures", "crashes", "lease_until") == [("queued", 0, 0, None)]
     assert take(engine, "worker-2").fence == 2
 
@@ -379,7 +379,7 @@ def test_what_was_finished_under_a_claim_is_told_from_what_was_not(engine: Engin
 
     def list_finished() -> list[bool]:
         with read_session(engine) as session:
-            return [claims.is_finished(session, held) for held in (slow, quick)]
+            return [claims.is_finished(session, claimed) for claimed in (slow, quick)]
 
     assert list_finished() == [False, False]
     finish(engine, quick)
@@ -432,11 +432,11 @@ def test_after_the_third_failure_the_shard_is_parked_and_the_evaluation_fails(en
 
 def test_nothing_of_a_paused_evaluation_is_begun_but_what_is_held_finishes(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
-    held = take(engine)
+    claimed = take(engine)
     assert move_to(engine, evaluation_id, "pause") == "paused"
     assert claim(engine, "worker-2") is None
     assert reconcile(engine) == []
-    assert finish(engine, held)
+    assert finish(engine, claimed)
     assert state(engine, evaluation_id) == "paused"
     assert move_to(engine, evaluation_id, "resume") == "queued"
     assert take(engine).fence == 1
@@ -445,11 +445,11 @@ def test_nothing_of_a_paused_evaluation_is_begun_but_what_is_held_finishes(engin
 def test_cancelling_discards_work_in_progress_and_keeps_what_is_stored(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=3)
     assert finish(engine, take(engine))
-    held = take(engine)
+    claimed = take(engine)
     assert move_to(engine, evaluation_id, "cancel") == "cancelled"
     with write_session(engine) as session:
-        assert not claims.heartbeat(session, held, LONG)
-    assert not finish(engine, held)
+        assert not claims.heartbeat(session, claimed, LONG)
+    assert not finish(engine, claimed)
     assert claim(engine) is None
     assert shards(engine, "state") == ["done", "cancelled", "cancelled"]
     assert len(predictions(engine, evaluation_id)) == 4
@@ -492,11 +492,11 @@ def test_retrying_an_evaluation_that_waits_queues_its_parked_shards_as_well(engi
 def test_retrying_ends_a_failed_shards_wait_and_leaves_running_ones_alone(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
     fail(engine, take(engine))
-    held = take(engine)
+    claimed = take(engine)
     assert claim(engine) is None
     assert move_to(engine, evaluation_id, "retry") == "running"
     assert shards(engine, "state", "failures") == [("queued", 0), ("leased", 0)]
-    assert finish(engine, held)
+    assert finish(engine, claimed)
     assert finish(engine, take(engine))
 
 
@@ -622,22 +622,22 @@ def test_the_same_specification_submitted_at_once_is_one_evaluation(engine: Engi
 
 def test_the_prompts_of_a_shard_are_its_questions_under_every_variant(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path, shards=2, variants="original-inverse")
-    held = take(engine)
+    claimed = take(engine)
     with read_session(engine) as session:
-        shown = [(item.question.external_id, item.variant.name) for item in shard_prompts(session, held.shard_id)]
+        shown = [(item.question.external_id, item.variant.name) for item in shard_prompts(session, claimed.shard_id)]
     assert shown == [("q0", "original"), ("q0", "inverse")]
 
 
 @pytest.mark.parametrize("worker_beats", [False, True])
 def test_nothing_waits_longer_after_the_clock_is_set_back(engine: Engine, tmp_path: Path, worker_beats: bool) -> None:
     queue_evaluation(engine, tmp_path, shards=3)
-    held = take(engine, lease=60)
+    claimed = take(engine, lease=60)
     other = take(engine, "worker-2", lease=60)
     fail(engine, other)  # waits for some seconds
     hour = 3600  # a clock that is set back leaves all stored times ahead of it
     with write_session(engine) as session:
         session.execute(update(Worker).values(last_seen=database_now(hour)))
-        session.execute(update(Shard).where(Shard.id == held.shard_id).values(lease_until=database_now(hour + 60)))
+        session.execute(update(Shard).where(Shard.id == claimed.shard_id).values(lease_until=database_now(hour + 60)))
         session.execute(update(Shard).where(Shard.id == other.shard_id).values(not_before=database_now(hour + 5)))
         reserve(session, "endpoint", Limits(requests_per_minute=60), 1)
         session.execute(update(RateLimit).values(requests_free_at=database_now(hour)))
@@ -650,13 +650,13 @@ def test_nothing_waits_longer_after_the_clock_is_set_back(engine: Engine, tmp_pa
         assert session.scalars(select(Shard.id).where(Shard.not_before > later)).all() == []
         assert session.scalars(select(Worker.id).where(Worker.last_seen > database_now(1))).all() == []
         assert reserve(session, "endpoint", Limits(requests_per_minute=60), 1) < 10
-        assert session.scalars(select(Shard.state).where(Shard.id == held.shard_id)).one() == "leased"
-    assert finish(engine, held)
+        assert session.scalars(select(Shard.state).where(Shard.id == claimed.shard_id)).one() == "leased"
+    assert finish(engine, claimed)
 
 
 def test_two_processes_that_notice_the_clock_move_times_once(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path, shards=1)
-    held = take(engine, lease=60)
+    claimed = take(engine, lease=60)
     with write_session(engine) as session:
         session.execute(update(Worker).values(last_seen=database_now(3600)))
         session.execute(update(Shard).values(lease_until=database_now(3660)))
@@ -670,4 +670,4 @@ def test_two_processes_that_notice_the_clock_move_times_once(engine: Engine, tmp
     assert min(moved) == 0
     assert sum(moved) == pytest.approx(3600, abs=5)
     reconcile(engine)
-    assert finish(engine, held)
+    assert finish(engine, claimed)

@@ -45,9 +45,9 @@ def arrivals(limits: Limits, sizes: Sequence[int], seed: int, threads: int = 16)
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_minute_exceeds_its_limit_and_little_of_it_is_unused(seed: int) -> None:
-    found = arrivals(Limits(requests_per_minute=600), [1] * 1000, seed)
-    assert most_in_a_window(found, [1] * 1000) <= 600
-    assert max(found) <= 1.1 * 1000 / 600 * 60
+    times = arrivals(Limits(requests_per_minute=600), [1] * 1000, seed)
+    assert most_in_a_window(times, [1] * 1000) <= 600
+    assert max(times) <= 1.1 * 1000 / 600 * 60
 
 
 @pytest.mark.parametrize("limit", [1, 7])

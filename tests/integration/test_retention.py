@@ -25,24 +25,24 @@ DAYS = 30
 
 @pytest.fixture
 def engine(database: str) -> Engine:
-    made = get_engine(database)
-    with write_session(made) as session:
+    created = get_engine(database)
+    with write_session(created) as session:
         session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in ("one", "idle"))
-    return made
+    return created
 
 
 def score(engine: Engine, *, text: str | None = None) -> None:
     """Score the next shard, with a text for each of its prompts."""
     with write_session(engine) as session:
-        held = claims.claim(session, "one", queues=["cpu"], lease_seconds=3600)
-    assert held is not None
-    result = FakeScorer().score(engine, held, lambda: False)
+        claim = claims.claim(session, "one", queues=["cpu"], lease_seconds=3600)
+    assert claim is not None
+    result = FakeScorer().score(engine, claim, lambda: False)
     if text is not None:
         keys = ("evaluation_id", "question_id", "variant")
         written = [{**{key: row[key] for key in keys}, "text": text} for row in result.rows]
         result = replace(result, generations=written)
     with write_session(engine) as session:
-        assert claims.finish(session, held, result)
+        assert claims.finish(session, claim, result)
 
 
 def give_up(engine: Engine, evaluation_id: int, how: str) -> None:

@@ -74,10 +74,10 @@ def pointers(engine: Engine, evaluation_id: int) -> list[tuple[int, int]]:
 def test_full_after_cyclic_scores_20_of_24_orders(scored_cyclic: Path) -> None:
     engine = get_engine(f"sqlite:///{scored_cyclic / 'shuffleboard.db'}")
     full = evaluate(engine, scored_cyclic, replace(REQUEST, variants="full"))
-    found = pointers(engine, full)
-    assert len(found) == 2 * 4
-    assert {evaluation for evaluation, _ in found} == {1}
-    assert sorted(variant for _, variant in found) == [0, 0, 1, 1, 2, 2, 3, 3]
+    reused = pointers(engine, full)
+    assert len(reused) == 2 * 4
+    assert {evaluation for evaluation, _ in reused} == {1}
+    assert sorted(variant for _, variant in reused) == [0, 0, 1, 1, 2, 2, 3, 3]
     with read_session(engine) as session:
         for shown, copied in session.execute(
             select(Prediction.shown, Prediction.label_logprobs).where(

@@ -30,12 +30,12 @@ pytestmark = pytest.mark.long
 
 def test_prompts_of_three_protocols_alone_and_together(smollm2_folder: Path) -> None:
     engine = TrieEngine(load_model(smollm2_folder, device="cpu"), canonical=True)
-    asked = same_bits.question_prompts(Random(3), 5, orders=2)
-    assert {item.whole for item in asked} == {True, False}
-    everything = same_bits.score(engine, asked)
-    few = sorted(range(len(asked)), key=lambda place: len(asked[place].prompt.text))[::3]
-    assert same_bits.alone(engine, [asked[place] for place in few]) == [everything[place] for place in few]
-    assert not same_bits.compare(engine, asked, everything, same_bits.shards(Random(2), asked)).other
+    prompts = same_bits.question_prompts(Random(3), 5, orders=2)
+    assert {item.whole for item in prompts} == {True, False}
+    everything = same_bits.score(engine, prompts)
+    few = sorted(range(len(prompts)), key=lambda place: len(prompts[place].prompt.text))[::3]
+    assert same_bits.alone(engine, [prompts[place] for place in few]) == [everything[place] for place in few]
+    assert not same_bits.compare(engine, prompts, everything, same_bits.shards(Random(2), prompts)).other
 
 
 def evaluate(engine: Engine, home: Path, request: EvaluationRequest, budget_tokens: int) -> int:
@@ -72,10 +72,10 @@ def test_an_evaluation_in_other_shards_and_on_other_threads(smollm2_folder: Path
     torch.set_num_threads(2)
     # A replicate scores again: nothing is copied.
     other = evaluate(engine, tmp_path, replace(request, shard_prompts=2, new_replicate=True), 200)
-    here, there = predictions(engine, one), predictions(engine, other)
-    assert len(here) == 4
-    assert {key: row["label_logprobs"] for key, row in here.items()} == {
-        key: row["label_logprobs"] for key, row in there.items()
+    expected, actual = predictions(engine, one), predictions(engine, other)
+    assert len(expected) == 4
+    assert {key: row["label_logprobs"] for key, row in expected.items()} == {
+        key: row["label_logprobs"] for key, row in actual.items()
     }
     (first,), (second,) = fingerprints(engine, one), fingerprints(engine, other)
     assert (first["threads"], second["threads"]) == (1, 2)

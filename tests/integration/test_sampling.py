@@ -40,8 +40,8 @@ def engine(database: str) -> Engine:
 
 def score(engine: Engine) -> None:
     """Score and seal all queued evaluations."""
-    while (held := take(engine)) is not None:
-        assert finish(engine, held)
+    while (claimed := take(engine)) is not None:
+        assert finish(engine, claimed)
     with write_session(engine) as session:
         for evaluation_id in claims.ready_to_seal(session):
             assert seal(session, evaluation_id)
@@ -60,8 +60,8 @@ def ask(engine: Engine, evaluation_id: int) -> set[str]:
 
 def queue(engine: Engine, **request: object) -> int:
     with write_session(engine) as session:
-        given = {"model": "fake", "benchmark": "sampled", "variants": "original"} | request
-        return submit(session, EvaluationRequest(**given))[0].id  # type: ignore[arg-type]
+        fields = {"model": "fake", "benchmark": "sampled", "variants": "original"} | request
+        return submit(session, EvaluationRequest(**fields))[0].id  # type: ignore[arg-type]
 
 
 def smallest(seed: int, number: int, of: range) -> set[str]:
@@ -89,9 +89,9 @@ def test_samples_are_those_with_the_smallest_hashes_and_contain_each_other(engin
 def test_the_sample_is_part_of_the_specification_unless_it_is_everything(engine: Engine, tmp_path: Path) -> None:
     first = queue_sampled(engine, tmp_path)
     assert queue(engine, sample=60) == first
-    whole = queue(engine)
-    assert queue(engine, sample=160, seed=5) == whole
-    others = [first, whole, queue(engine, sample=60, seed=1), queue(engine, sample=61), queue(engine, limit=60)]
+    complete = queue(engine)
+    assert queue(engine, sample=160, seed=5) == complete
+    others = [first, complete, queue(engine, sample=60, seed=1), queue(engine, sample=61), queue(engine, limit=60)]
     with read_session(engine) as session:
         rows = [find_evaluation(session, number) for number in others]
         assert len({row.asked_digest for row in rows}) == len({row.specification_digest for row in rows}) == len(others)
@@ -154,14 +154,14 @@ def test_samples_rank_among_those_of_the_same_sample_alone(database: str, engine
     queue_sampled(engine, tmp_path, variants="cyclic")
     with write_session(engine) as session:
         add_model(session, "other")
-    for model, given in (("other", {"sample": 60}), ("other", {"sample": 60, "seed": 1}), ("other", {}), ("fake", {})):
-        queue(engine, model=model, variants="cyclic", **given)
+    for model, sample in (("other", {"sample": 60}), ("other", {"sample": 60, "seed": 1}), ("other", {}), ("fake", {})):
+        queue(engine, model=model, variants="cyclic", **sample)
     score(engine)
     rows = shuffleboard_json("leaderboard", "--benchmark", "sampled", database_url=database)["rows"]
     groups: dict[tuple[int, int | None], list[int]] = {}
     for row in rows:
         groups.setdefault((row["questions"], row["sample_seed"]), []).append(row["rank"])
-    assert {key: sorted(found) for key, found in groups.items()} == {
+    assert {key: sorted(ranks) for key, ranks in groups.items()} == {
         (60, 0): [1, 1],
         (60, 1): [None],  # alone
         (160, None): [1, 1],
@@ -174,12 +174,12 @@ def test_samples_rank_among_those_of_the_same_sample_alone(database: str, engine
 def test_two_evaluations_of_one_sample_are_compared_for_all_questions(engine: Engine, tmp_path: Path) -> None:
     one = queue_sampled(engine, tmp_path, variants="cyclic", sample=120)
     other = queue(engine, sample=120)
-    whole = queue(engine, variants="cyclic")
+    complete = queue(engine, variants="cyclic")
     score(engine)
     with read_session(engine) as session:
         sampled = compare_evaluations(session, one, other)["metrics"]["accuracy"]
         several = compare_several(session, [one, other], "accuracy")["differences"][0][1]
-        partly = compare_evaluations(session, whole, other)["metrics"]["accuracy"]
+        partly = compare_evaluations(session, complete, other)["metrics"]["accuracy"]
     assert sampled["interval"] == pytest.approx(several["interval"])
     assert sampled["interval"] == pytest.approx(partly["interval"])
     # All answers agree, so the length is that of the adjusted error alone.
@@ -245,8 +245,8 @@ def test_a_sampled_suites_board_has_intervals_for_all_questions(database: str, e
     board = shuffleboard_json("leaderboard", "--board", "orders-sample-130", database_url=database)
     rows = {row["model"]: row["values"] for row in board["rows"]}
     assert rows.keys() == {"fake", "other"}
-    whole = shuffleboard_json("leaderboard", "--board", "whole", database_url=database)
-    assert [row["model"] for row in whole["rows"]] == ["other"]
+    complete = shuffleboard_json("leaderboard", "--board", "whole", database_url=database)
+    assert [row["model"] for row in complete["rows"]] == ["other"]
     for values in rows.values():
         low, high = values["accuracy@cyclic"]["interval"]
         share = values["accuracy@cyclic"]["value"]

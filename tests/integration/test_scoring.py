@@ -224,16 +224,16 @@ def test_scores_do_not_depend_on_the_batch(scored: Scored, loaded: LoadedModel) 
 
 
 def test_scoring_stops_between_batches_when_asked(loaded: LoadedModel) -> None:
-    asked: list[bool] = []
+    replies: list[bool] = []
 
     def should_stop() -> bool:
-        asked.append(len(asked) > 0)
-        return asked[-1]
+        replies.append(len(replies) > 0)
+        return replies[-1]
 
     prompts = [ScoringPrompt(f"Number {number}. Answer:", (" A", " B")) for number in range(3)]
     with pytest.raises(InterruptedScoringError):
         score_batched(loaded, prompts, batch_tokens=1, should_stop=should_stop)
-    assert asked == [False, True]
+    assert replies == [False, True]
 
 
 def test_a_prompt_longer_than_the_model_s_context_is_refused(loaded: LoadedModel) -> None:

@@ -34,16 +34,16 @@ def engine(database: str) -> Engine:
 
 def sizes(engine: Engine, evaluation_id: int, rate: float, seconds: float) -> Sizes:
     """Return the sizes for a worker with this measured rate, in prompts per second."""
-    found = Sizes(seconds, "A100")
-    found.note(evaluation_id, prompts=round(rate * 10), tokens_computed=1, elapsed_s=10.0)
-    return found
+    sizes_of_worker = Sizes(seconds, "A100")
+    sizes_of_worker.note(evaluation_id, prompts=round(rate * 10), tokens_computed=1, elapsed_s=10.0)
+    return sizes_of_worker
 
 
 def take(engine: Engine, wanted: Sizes | None, worker: str = "one") -> claims.Claim:
     with write_session(engine) as session:
-        found = claims.claim(session, worker, queues=["cpu"], lease_seconds=60.0, sizes=wanted)
-    assert found is not None
-    return found
+        claim = claims.claim(session, worker, queues=["cpu"], lease_seconds=60.0, sizes=wanted)
+    assert claim is not None
+    return claim
 
 
 def finish(engine: Engine, held: claims.Claim, elapsed_s: float | None = None) -> None:
@@ -76,14 +76,14 @@ def test_what_takes_too_long_is_cut_between_questions_and_the_rest_queued(engine
 def test_shards_get_small_at_the_end_of_a_shared_evaluation(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=40)
     wanted = sizes(engine, evaluation_id, rate=8.0, seconds=10.0)
-    held = [take(engine, None, "two")]
+    shards = [take(engine, None, "two")]
     while prompts(engine, "queued"):
-        held.append(take(engine, wanted))
+        shards.append(take(engine, wanted))
     sizes_in_order = prompts(engine, "leased")[1:]
     assert sizes_in_order[0] == 36  # a quarter of 156 is left to each of two, twice
     assert sizes_in_order == sorted(sizes_in_order, reverse=True)
     assert sizes_in_order[-1] <= 10
-    for one in held:
+    for one in shards:
         finish(engine, one)
     with read_session(engine) as session:
         assert claims.ready_to_seal(session) == [evaluation_id]
@@ -107,9 +107,9 @@ def test_a_worker_without_a_model_helps_the_model_with_most_work_left(engine: En
     )
     took = {"one": 0.1, "slow": 4.0}
     for order in (("one", "slow"), ("slow", "one")):  # the first takes the larger evaluation, the second the other one
-        held = [take(engine, None, worker) for worker in order]
-        assert [one.evaluation_id for one in held] == [large, small]
-        for one in held:
+        claimed = [take(engine, None, worker) for worker in order]
+        assert [one.evaluation_id for one in claimed] == [large, small]
+        for one in claimed:
             finish(engine, one, elapsed_s=took[one.worker_id])
     assert [take(engine, None, worker).evaluation_id for worker in ("one", "slow")] == [large, small]
     assert take(engine, None, "two").evaluation_id == small
@@ -120,8 +120,8 @@ def test_a_shard_that_failed_is_neither_joined_nor_added_to(engine: Engine, tmp_
     wanted = sizes(engine, evaluation_id, rate=8.0, seconds=10.0)
     first, second = take(engine, None), take(engine, None, "two")
     with write_session(engine) as session:
-        for held in (first, second):
-            assert claims.fail(session, held, "out of luck")
+        for shard in (first, second):
+            assert claims.fail(session, shard, "out of luck")
         session.execute(update(Shard).values(not_before=database_now(-1)))
     assert [take(engine, wanted).shard_id for _ in range(2)] == [first.shard_id, second.shard_id]
     assert prompts(engine, "leased") == [EACH, EACH]

@@ -34,11 +34,11 @@ def test_a_thinking_models_text_is_read_the_same_on_a_server(
     if opening:
         loaded.tokenizer.chat_template += OPENING
     (tmp_path / "template.jinja").write_text(loaded.tokenizer.chat_template)
-    here, _, _ = ask(LocalModel(loaded, open_engine(loaded)), definition, prompts)
-    ours = readings(definition, prompts, here)
-    assert {one.output.opened for one in here} == {opening}
+    local, _, _ = ask(LocalModel(loaded, open_engine(loaded)), definition, prompts)
+    ours = readings(definition, prompts, local)
+    assert {one.output.opened for one in local} == {opening}
     assert sum(one.state == "answered" for one in ours) >= len(ours) / 2
-    for one, written in zip(ours, here, strict=True):
+    for one, written in zip(ours, local, strict=True):
         assert one.state in ("answered", "unfinished")
         assert written.thought_tokens is not None
         if one.state == "answered":
@@ -52,11 +52,11 @@ def test_a_thinking_models_text_is_read_the_same_on_a_server(
         endpoints.write_text(f'[served]\nurl_prefix = "{url.removesuffix("/v1")}"\n')
         settings = Settings(endpoints=str(endpoints), endpoint_in_flight=1, endpoint_read_seconds=600)
         model = EndpointModel(open_endpoint(url, MODEL, None, settings))
-        there, _, _ = ask(model, definition, prompts)
+        served, _, _ = ask(model, definition, prompts)
         forced, _, _ = ask(model, protocol(max_thought_tokens=12, at_limit="answer"), prompts[:3])
         model.close()
-    theirs = readings(definition, prompts, there)
-    assert compare(ours, here, theirs, there) >= 0.8 * len(prompts)
+    theirs = readings(definition, prompts, served)
+    assert compare(ours, local, theirs, served) >= 0.8 * len(prompts)
     assert [one.output.forced for one in forced] == [True] * 3
     # A model this small may think again after its thought was closed.
     assert {one.state for one in readings(definition, prompts[:3], forced)} <= {"answered", "unfinished"}

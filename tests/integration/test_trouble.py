@@ -151,12 +151,12 @@ def test_a_claim_whose_answer_was_lost_is_handed_back(
     claim, lost = claims.claim, []
 
     def claim_and_lose_the_answer(session: Any, *arguments: Any, **options: Any) -> claims.Claim | None:
-        found = claim(session, *arguments, **options)
+        claimed = claim(session, *arguments, **options)
         if not lost:
             lost.append(1)
             session.commit()
             raise OperationalError("COMMIT", None, Exception("server closed the connection unexpectedly"))
-        return found
+        return claimed
 
     monkeypatch.setattr(claims, "claim", claim_and_lose_the_answer)
     with capture_logs(), working(engine, FakeScorer()) as loop:
@@ -395,15 +395,15 @@ def test_a_shard_may_stall_for_ten_times_its_expected_duration(sqlite_database: 
     with write_session(engine) as session:
         session.add(Worker(id="worker", host="here", pid=1, device="fake", versions={}))
         session.flush()
-        held = claims.claim(session, "worker", queues=["cpu"], lease_seconds=60)
-        assert held is not None
+        claim = claims.claim(session, "worker", queues=["cpu"], lease_seconds=60)
+        assert claim is not None
         first, *others = session.scalars(select(Shard.id).order_by(Shard.id))
-        assert held.shard_id == first
+        assert claim.shard_id == first
         for took_s, expected_s in (((), 600), ((20.0,), 200), ((20.0, 0.1), 200), ((1e6, 0.1), 600), ((0.1, 0.1), 2)):
             for shard_id, elapsed_s in zip(others, took_s, strict=False):
                 done = update(Shard).where(Shard.id == shard_id).values(state="done", elapsed_s=elapsed_s)
                 session.execute(done)
-            assert stalls.patience(session, settings, held) == expected_s
+            assert stalls.patience(session, settings, claim) == expected_s
         assert stalls.patience(session, settings, None) == 600  # while its model is loaded
 
 

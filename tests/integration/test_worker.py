@@ -160,16 +160,16 @@ def test_a_shard_that_takes_longer_than_its_lease_keeps_it(engine: Engine, tmp_p
 
 def test_a_worker_whose_shard_is_taken_away_stops_scoring_it(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, variants="full")
-    asked: list[int] = []
+    scored: list[int] = []
 
     def cancel_meanwhile(item: ShardPrompt) -> None:
-        asked.append(item.variant.ordinal)
-        if len(asked) == 1:
+        scored.append(item.variant.ordinal)
+        if len(scored) == 1:
             with write_session(engine) as session:
                 move(session, evaluation_id, "cancel")
 
     run(engine, FakeScorer(seconds_per_prompt=1.0, before_prompt=cancel_meanwhile), lease_seconds=SHORT_LEASE)
-    assert len(asked) < 24
+    assert len(scored) < 24
     assert predictions(engine, evaluation_id) == {}
     assert state(engine, evaluation_id) == "cancelled"
 
@@ -179,11 +179,11 @@ def test_an_evaluation_whose_worker_died_before_sealing_is_sealed_by_the_next(en
     with write_session(engine) as session:
         session.add(Worker(id="dead", host="here", pid=1, device="fake", versions={}))
     with write_session(engine) as session:
-        held = claims.claim(session, "dead", queues=["cpu"], lease_seconds=60)
-    assert held is not None
-    result = FakeScorer().score(engine, held, lambda: False)
+        claim = claims.claim(session, "dead", queues=["cpu"], lease_seconds=60)
+    assert claim is not None
+    result = FakeScorer().score(engine, claim, lambda: False)
     with write_session(engine) as session:
-        claims.finish(session, held, result)
+        claims.finish(session, claim, result)
     assert state(engine, evaluation_id) == "running"
     run(engine)
     assert state(engine, evaluation_id) == "complete"

@@ -64,17 +64,17 @@ class Registry:
 
     def submit_here(self, folder: Path, variants: str, *, max_tokens: int, **request: Any) -> int:
         """Submit the first question for the model in a folder, which samples."""
-        given = {
+        protocol = {
             "name": "short",
             "base": "select-letter",
             "generation": {"sampling": "given", "max_tokens": max_tokens},
         }
         revision = RevisionRequest("huggingface", str(folder), dtype="float32").checked()
         with write_session(self.engine) as session:
-            import_protocol(session, custom_definition(given, "here"))
+            import_protocol(session, custom_definition(protocol, "here"))
             add_revision(session, "here", revision, files=inspect_files(revision, self.settings))
-            asked = EvaluationRequest("here", "bench", variants, "short", limit=1, **request)
-            return submit(session, asked)[0].id
+            fields = EvaluationRequest("here", "bench", variants, "short", limit=1, **request)
+            return submit(session, fields)[0].id
 
     def work(self) -> None:
         """Run a worker until nothing is left."""
@@ -161,9 +161,9 @@ def test_labels_that_a_server_does_not_list_stay_unknown(opened: Open) -> None:
 
     registry = opened(answer)
     evaluation_id = registry.ask("symbols")
-    (whole, _), (partial, _) = registry.stored(evaluation_id)
-    assert (whole.chosen_position, whole.label_logprobs) == (1, [-3.0, -0.5, -1.5, -4.0])
-    assert sum(whole.label_probabilities or ()) == pytest.approx(1)
+    (complete, _), (partial, _) = registry.stored(evaluation_id)
+    assert (complete.chosen_position, complete.label_logprobs) == (1, [-3.0, -0.5, -1.5, -4.0])
+    assert sum(complete.label_probabilities or ()) == pytest.approx(1)
     assert (partial.chosen_position, partial.correct, partial.tied) == (2, True, False)
     nothing = (partial.label_logprobs, partial.label_probabilities, partial.label_mass, partial.brier_score)
     assert nothing == (None, None, None, None)
@@ -177,10 +177,10 @@ def test_a_written_answer_is_stored_with_the_rule_that_found_it(opened: Open) ->
 
     registry = opened(answer)
     evaluation_id = registry.ask("select-letter")
-    (found, text), (nothing, cut) = registry.stored(evaluation_id)
+    (scored, text), (nothing, cut) = registry.stored(evaluation_id)
     assert text is not None
     assert cut is not None
-    assert (found.chosen_position, found.correct, found.extraction_rule) == (1, True, "answer-is")
+    assert (scored.chosen_position, scored.correct, scored.extraction_rule) == (1, True, "answer-is")
     assert (text.extracted, text.tokens, text.finished) == ("B", 5, True)
     assert (nothing.chosen_position, nothing.correct, nothing.extraction_rule) == (None, False, None)
     assert (cut.text, cut.extracted, cut.finished) == ("I cannot say\N{REPLACEMENT CHARACTER}", None, False)
@@ -244,7 +244,7 @@ def test_a_replicate_draws_anew_and_the_same_prompt_the_same(opened: Open) -> No
     registry = opened(lambda _: writing("The answer is A"))
     registry.ask("select-letter")
     registry.ask("select-letter", new_replicate=True)
-    seeds = [asked.document["seed"] for asked in registry.server.asked if "completions" in asked.path]
+    seeds = [request.document["seed"] for request in registry.server.asked if "completions" in request.path]
     assert len(seeds) == len(set(seeds)) == 4
 
 
@@ -278,7 +278,7 @@ def test_repeats_are_refused_where_the_same_prompt_gives_the_same_answer(
 
 
 def test_after_a_kill_only_unfinished_thoughts_are_requested_again(opened: Open, tmp_path: Path) -> None:
-    asked: Counter[int] = Counter()
+    requests: Counter[int] = Counter()
     at_once = 2
 
     def thinking(seed: int) -> Iterator[bytes]:
@@ -289,7 +289,7 @@ def test_after_a_kill_only_unfinished_thoughts_are_requested_again(opened: Open,
         yield from events({"choices": [{"index": 0, "text": text, "finish_reason": "stop"}]})
 
     def answer(one: Asked) -> Answer:
-        asked[one.document["seed"]] += 1
+        requests[one.document["seed"]] += 1
         return stream(thinking(one.document["seed"]))
 
     registry = opened(answer)
@@ -310,8 +310,8 @@ def test_after_a_kill_only_unfinished_thoughts_are_requested_again(opened: Open,
         process.join(PATIENCE_S)
         assert process.exitcode == (0 if trip is None else -signal.SIGKILL), (tmp_path / "log").read_text()
         registry.end_leases()
-    assert len(asked) == 24
-    assert sum(asked.values()) - 24 <= at_once * len(trips)
+    assert len(requests) == 24
+    assert sum(requests.values()) - 24 <= at_once * len(trips)
     with read_session(registry.engine) as session:
         assert session.get_one(Evaluation, evaluation_id).state == "complete"
         assert verify_evaluation(session, evaluation_id)["problems"] == []
@@ -345,8 +345,8 @@ def test_a_local_model_does_not_rewrite_thoughts_stored_before_a_kill(
             with read_session(registry.engine) as session:
                 assert len(session.scalars(select(Draft.variant)).all()) == kept
     # Stored answers were not requested again; when all are stored, no request is sent.
-    said = re.findall(r"answers_kept\W.*?kept\W+(\d+).*?left\W+(\d+)", log.read_text())
-    assert said == [("3", "9"), ("7", "5"), ("12", "0")]
+    counts = re.findall(r"answers_kept\W.*?kept\W+(\d+).*?left\W+(\d+)", log.read_text())
+    assert counts == [("3", "9"), ("7", "5"), ("12", "0")]
     with read_session(registry.engine) as session:
         assert session.get_one(Evaluation, evaluation_id).state == "complete"
         assert verify_evaluation(session, evaluation_id)["problems"] == []
@@ -367,13 +367,15 @@ def test_what_cannot_be_honoured_of_thoughts_is_refused_when_it_is_submitted(ope
 def test_a_conversation_is_sent_as_turns(opened: Open) -> None:
     registry = opened(lambda _: writing_in_chat("The answer is A"))
     evaluation_id = registry.ask("select-chat")
-    asked = [one.document["messages"] for one in registry.server.asked if one.path.endswith("/chat/completions")]
-    for system, user in asked:
+    conversations = [
+        one.document["messages"] for one in registry.server.asked if one.path.endswith("/chat/completions")
+    ]
+    for system, user in conversations:
         assert (system["role"], user["role"]) == ("system", "user")
         assert system["content"].startswith("Answer the multiple choice question.")
     # Two requests run at once, so either may be first.
     beginning = "Question: Which is number 1?\nOptions:\nA. option 1.0\n"
-    assert [user["content"].startswith(beginning) for _, user in asked].count(True) == 1
+    assert [user["content"].startswith(beginning) for _, user in conversations].count(True) == 1
     assert [row.chosen_position for row, _ in registry.stored(evaluation_id)] == [0, 0]
 
 

@@ -14,10 +14,10 @@ from tests.support.fake_scorer import FakeScorer
 
 def with_two_workers(database: str) -> Engine:
     """Return the database's engine, after registering the workers w1 and w2."""
-    made = get_engine(database)
-    with write_session(made) as session:
+    created = get_engine(database)
+    with write_session(created) as session:
         session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in ("w1", "w2"))
-    return made
+    return created
 
 
 def take(engine: Engine, worker: str = "w1") -> claims.Claim | None:
@@ -35,8 +35,8 @@ def finish(engine: Engine, held: claims.Claim, scorer: FakeScorer | None = None)
 
 def score_all(engine: Engine, evaluation_id: int, scorer: FakeScorer | None = None) -> None:
     """Score and seal all queued work."""
-    while (held := take(engine)) is not None:
-        assert finish(engine, held, scorer)
+    while (claim := take(engine)) is not None:
+        assert finish(engine, claim, scorer)
     with write_session(engine) as session:
         assert claims.ready_to_seal(session) == [evaluation_id]
         assert seal(session, evaluation_id)
@@ -46,24 +46,24 @@ def score_in_trouble(engine: Engine, evaluation_id: int, scorer: FakeScorer | No
     """Score and seal all queued work despite failures, lost workers, and shards that finish in another order."""
     turns = 0
     with patch.object(claims, "BACK_OFF_SECONDS", 0.0):
-        while (held := take(engine)) is not None:
+        while (claim := take(engine)) is not None:
             turns += 1
             if turns % 4 == 1:
                 with write_session(engine) as session:
-                    assert claims.fail(session, held, "out of memory")
+                    assert claims.fail(session, claim, "out of memory")
             elif turns % 4 == 2:  # its lease expires, and another worker takes the shard
                 with write_session(engine) as session:
-                    session.get_one(Shard, held.shard_id).state = "queued"
-                    session.get_one(Shard, held.shard_id).lease_until = None
+                    session.get_one(Shard, claim.shard_id).state = "queued"
+                    session.get_one(Shard, claim.shard_id).lease_until = None
                 other = take(engine, "w2")
                 assert other is not None
                 assert finish(engine, other, scorer)
-                assert not finish(engine, held, scorer)
+                assert not finish(engine, claim, scorer)
             elif (other := take(engine, "w2")) is not None:  # the later shard is finished first
                 assert finish(engine, other, scorer)
-                assert finish(engine, held, scorer)
+                assert finish(engine, claim, scorer)
             else:
-                assert finish(engine, held, scorer)
+                assert finish(engine, claim, scorer)
     with write_session(engine) as session:
         assert seal(session, evaluation_id)
 

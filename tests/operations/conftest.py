@@ -62,10 +62,10 @@ def fill(engine: Engine, folder: Path) -> None:
             submit(session, EvaluationRequest(model="fake", benchmark="bench", variants=variants, shard_prompts=8))
     for _ in range(2):
         with write_session(engine) as session:
-            held = claims.claim(session, "worker", queues=["cpu"], lease_seconds=3600)
-    assert held is not None
+            claim = claims.claim(session, "worker", queues=["cpu"], lease_seconds=3600)
+    assert claim is not None
     with write_session(engine) as session:
-        claims.fail(session, held, "MemoryError: a made-up failure")
+        claims.fail(session, claim, "MemoryError: a made-up failure")
         _add_people(session, population.evaluation)
         _add_money(session, population.evaluation)
         _add_rules(session, population.evaluation)
@@ -105,7 +105,7 @@ def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped
 
 
 def _add_money(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]
-    asked = session.scalars(select(EvaluationQuestion).filter_by(evaluation_id=evaluation_id)).first()
+    question = session.scalars(select(EvaluationQuestion).filter_by(evaluation_id=evaluation_id)).first()
     batch = {
         "tag": "0a1b",
         "requests": 1,
@@ -119,12 +119,12 @@ def _add_money(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-
         [
             RateLimit(key="env:EXAMPLE_API_KEY", requests_free_at=LATER, tokens_free_at=LATER),
             Budget(kind="account", subject="ann", amount=12.5, spent=0.1, held=0.0),
-            ProviderCall(evaluation_id=evaluation_id, question_id=asked.question_id, variant=0, **call),
-            ProviderBatch(evaluation_id=evaluation_id, shard_id=asked.shard_id, **batch),
-            Exclusion(scope="host:ä", shard_id=asked.shard_id, lasting=True, error="too large"),
+            ProviderCall(evaluation_id=evaluation_id, question_id=question.question_id, variant=0, **call),
+            ProviderBatch(evaluation_id=evaluation_id, shard_id=question.shard_id, **batch),
+            Exclusion(scope="host:ä", shard_id=question.shard_id, lasting=True, error="too large"),
             Draft(
                 evaluation_id=evaluation_id,
-                question_id=asked.question_id,
+                question_id=question.question_id,
                 variant=0,
                 fingerprint="ab" * 32,
                 written={"text": "ä"},
@@ -190,5 +190,5 @@ def postgresql_filled(
 @pytest.fixture(params=("sqlite", "postgresql"))
 def filled(request: pytest.FixtureRequest) -> Engine:
     """Return a filled registry on each engine in turn."""
-    found: Engine = request.getfixturevalue(f"{request.param}_filled")
-    return found
+    engine: Engine = request.getfixturevalue(f"{request.param}_filled")
+    return engine

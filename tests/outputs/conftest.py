@@ -52,9 +52,9 @@ def four_options(count: int, **more: Any) -> list[dict[str, Any]]:
 @pytest.fixture
 def registry(database: str, tmp_path: Path) -> Registry:
     """Return an empty registry on each engine in turn, with the external model "m"."""
-    made = Registry(database, tmp_path)
-    made.model("m")
-    return made
+    registry_of_test = Registry(database, tmp_path)
+    registry_of_test.model("m")
+    return registry_of_test
 
 
 @pytest.fixture

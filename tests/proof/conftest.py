@@ -21,22 +21,22 @@ def sqlite_proof(filled_sqlite: FilledDatabases, tmp_path: Path) -> Iterator[tup
     """Yield a filled registry on SQLite for one test."""
     folder = tmp_path / "proof"
     folder.mkdir()
-    with filled_sqlite.copy(populate, folder) as (url, found):
-        yield get_engine(url), found
+    with filled_sqlite.copy(populate, folder) as (url, population):
+        yield get_engine(url), population
 
 
 @pytest.fixture
 def postgresql_proof(filled_postgresql: FilledDatabases, tmp_path: Path) -> Iterator[tuple[Engine, Population]]:
     """Yield a filled registry on PostgreSQL for one test."""
-    with filled_postgresql.copy(populate, tmp_path) as (url, found):
-        yield get_engine(url), found
+    with filled_postgresql.copy(populate, tmp_path) as (url, population):
+        yield get_engine(url), population
 
 
 @pytest.fixture(params=("sqlite", "postgresql"))
 def proof(request: pytest.FixtureRequest) -> tuple[Engine, Population]:
     """Return the filled registry, on SQLite and on PostgreSQL in turn."""
-    found: tuple[Engine, Population] = request.getfixturevalue(f"{request.param}_proof")
-    return found
+    copied: tuple[Engine, Population] = request.getfixturevalue(f"{request.param}_proof")
+    return copied
 
 
 @pytest.fixture(scope="session")

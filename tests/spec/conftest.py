@@ -33,33 +33,33 @@ class Engines:
 
     def answers(self, tables: Sequence[Sequence[Case]]) -> list[list[Answers]]:
         """Return the values of each database by table, before sealing and, if the table is complete, after it."""
-        found: list[list[Answers]] = [[] for _ in tables]
+        per_table: list[list[Answers]] = [[] for _ in tables]
         for name, engine in (("sqlite", self.sqlite), ("postgresql", self.postgresql)):
             with Session(engine) as session:
                 stored = [store(session, cases) for cases in tables]
-                for said, evaluation_id in zip(found, stored, strict=True):
+                for answers_of_table, evaluation_id in zip(per_table, stored, strict=True):
                     assert find_changed_statistics(session, evaluation_id) == []
-                    said.extend(database_answers(session, evaluation_id, name))
-                for said, evaluation_id, cases in zip(found, stored, tables, strict=True):
+                    answers_of_table.extend(database_answers(session, evaluation_id, name))
+                for answers_of_table, evaluation_id, cases in zip(per_table, stored, tables, strict=True):
                     if all(len(case.prompts) == case.expected for case in cases):
-                        said.extend(_seal_and_answer(session, evaluation_id, name))
+                        answers_of_table.extend(_seal_and_answer(session, evaluation_id, name))
                 session.rollback()
-        return found
+        return per_table
 
     def disagreements(self, tables: Sequence[Sequence[Case]]) -> list[object]:
         """Return every value in which Python, SQLite and PostgreSQL differ, after the question in which they differ."""
-        found = self._disagreements(tables)
-        if not found:
+        differences = self._disagreements(tables)
+        if not differences:
             return []
         alone = ([case] for cases in tables for case in cases)
         smallest = next((cases for cases in alone if self._disagreements([cases])), None)
-        return [smallest or tables, *found]
+        return [smallest or tables, *differences]
 
     def _disagreements(self, tables: Sequence[Sequence[Case]]) -> list[str]:
         return [
             line
-            for cases, said in zip(tables, self.answers(tables), strict=True)
-            for other in said
+            for cases, computed in zip(tables, self.answers(tables), strict=True)
+            for other in computed
             for line in disagreements(python_answers(cases), other)
         ]
 
@@ -83,11 +83,11 @@ def engines(
     shutil.copyfile(sqlite_template, path)
     name = f"shuffleboard_spec_{uuid.uuid4().hex}"
     services.copy_database(postgres_server.url, name, postgresql_template)
-    found = Engines(make_engine(f"sqlite:///{path}"), make_engine(postgres_server.database_url(name)))
-    for engine in (found.sqlite, found.postgresql):
+    both = Engines(make_engine(f"sqlite:///{path}"), make_engine(postgres_server.database_url(name)))
+    for engine in (both.sqlite, both.postgresql):
         add_common_rows(engine)
-    yield found
-    for engine in (found.sqlite, found.postgresql):
+    yield both
+    for engine in (both.sqlite, both.postgresql):
         engine.dispose()
     services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -117,21 +117,21 @@ class Specification:
             for name, value in array_answers(cases).items():
                 if not same(reference.over_questions["all"][name][0], value):
                     wrong.append(f"plain arrays: {name} is {value}, not {reference.over_questions['all'][name][0]}")
-        for said in (reference, *self.engines.answers([cases])[0]):
-            over = said.over_questions.get(scope, {})
+        for computed in (reference, *self.engines.answers([cases])[0]):
+            over = computed.over_questions.get(scope, {})
             for name, value in (expected or {}).items():
-                found = over[name][0] if name in over else None
-                if not same(value, found):
-                    wrong.append(f"{said.engine}: {name} is {found}, not {value}")
+                computed_value = over[name][0] if name in over else None
+                if not same(value, computed_value):
+                    wrong.append(f"{computed.engine}: {name} is {computed_value}, not {value}")
             for name, n in (counts or {}).items():
                 if over[name][1] != n:
-                    wrong.append(f"{said.engine}: {name} is over {over[name][1]} questions, not {n}")
+                    wrong.append(f"{computed.engine}: {name} is over {over[name][1]} questions, not {n}")
             for question, values in (per_question or {}).items():
                 for name, value in values.items():
-                    if not same(value, said.per_question[question][name]):
-                        found = said.per_question[question][name]
-                        wrong.append(f"{said.engine}: {name} of {question} is {found}, not {value}")
-            wrong += disagreements(reference, said)
+                    if not same(value, computed.per_question[question][name]):
+                        computed_value = computed.per_question[question][name]
+                        wrong.append(f"{computed.engine}: {name} of {question} is {computed_value}, not {value}")
+            wrong += disagreements(reference, computed)
         assert wrong == []
 
 

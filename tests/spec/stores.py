@@ -186,14 +186,14 @@ def database_answers(session: Session, evaluation_id: int, engine: str) -> list[
     per_question = question_rows(session, evaluation_id)
     return [
         Answers(
-            said,
+            source,
             {
-                scope: {name: (found[name], int(reported[scope][f"{name}_n"])) for name in METRICS}
-                for scope, found in over.items()
+                scope: {name: (scope_values[name], int(reported[scope][f"{name}_n"])) for name in METRICS}
+                for scope, scope_values in over.items()
             },
             per_question,
         )
-        for said, over in ((engine, reported), (f"{engine}, views", viewed))
+        for source, over in ((engine, reported), (f"{engine}, views", viewed))
     ]
 
 
@@ -212,11 +212,11 @@ def _rows(session: Session, view: str, evaluation_id: int, key: str) -> dict[Any
 
 def load_kept_metrics(session: Session, evaluation_id: int) -> dict[str, dict[str, tuple[float | None, int]]]:
     """Return scope → metric → (value, n) as stored by sealing."""
-    found: dict[str, dict[str, tuple[float | None, int]]] = {}
+    by_question: dict[str, dict[str, tuple[float | None, int]]] = {}
     query = select(EvaluationMetric).where(EvaluationMetric.evaluation_id == evaluation_id)
     for row in session.scalars(query):
-        found.setdefault(row.scope, {})[row.metric] = (row.value, row.n)
-    return found
+        by_question.setdefault(row.scope, {})[row.metric] = (row.value, row.n)
+    return by_question
 
 
 def find_changed_statistics(session: Session, evaluation_id: int) -> list[str]:

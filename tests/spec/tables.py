@@ -96,18 +96,18 @@ class Case:
 
     def scopes(self) -> set[str]:
         """Return the scopes that contain the question."""
-        found = {"all"}
+        names = {"all"}
         if not self.refers_to_options:
-            found.add("without-references")
+            names.add("without-references")
         if not self.sorted_numeric:
-            found.add("without-sorted-numbers")
+            names.add("without-sorted-numbers")
         if not self.refers_to_options and not self.sorted_numeric:
-            found.add("unflagged")
+            names.add("unflagged")
         if self.subject is not None:
-            found.add(f"subject:{self.subject}")
+            names.add(f"subject:{self.subject}")
         if self.subject in PROBLEM_SOLVING:
-            found.add("category:problem-solving")
-        return found
+            names.add("category:problem-solving")
+        return names
 
     def outcomes(self) -> list[VariantOutcome]:
         """Return the prompts in the form that the metric functions take."""
@@ -150,11 +150,11 @@ def read_table(table: str) -> list[Case]:
     lines = [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
     header, rows = lines[0], lines[1:]
     assert set(header) <= COLUMNS, f"unknown columns: {set(header) - COLUMNS}"
-    found: dict[str, list[dict[str, str]]] = {}
+    by_question: dict[str, list[dict[str, str]]] = {}
     for row in rows:
         cells = dict(zip(header, row, strict=True))
-        found.setdefault(cells["question"], []).append(cells)
-    return [_case(question, cells) for question, cells in found.items()]
+        by_question.setdefault(cells["question"], []).append(cells)
+    return [_case(question, cells) for question, cells in by_question.items()]
 
 
 def _case(question: str, rows: Sequence[dict[str, str]]) -> Case:
@@ -344,19 +344,19 @@ def same(one: Any, other: Any) -> bool:
 
 def disagreements(reference: Answers, other: Answers) -> list[str]:
     """Return, as text, every value in which two engines differ."""
-    found = []
+    differences = []
     if reference.over_questions.keys() != other.over_questions.keys():
-        found.append(f"{other.engine} has scopes {sorted(other.over_questions)}")
+        differences.append(f"{other.engine} has scopes {sorted(other.over_questions)}")
     for scope in reference.over_questions.keys() & other.over_questions.keys():
         for name, (value, n) in reference.over_questions[scope].items():
             theirs = other.over_questions[scope][name]
             if not same(value, theirs[0]) or n != theirs[1]:
-                found.append(f"{name} over {scope}: {reference.engine} {(value, n)}, {other.engine} {theirs}")
+                differences.append(f"{name} over {scope}: {reference.engine} {(value, n)}, {other.engine} {theirs}")
     if reference.per_question.keys() != other.per_question.keys():
-        found.append(f"{other.engine} has questions {sorted(other.per_question)}")
+        differences.append(f"{other.engine} has questions {sorted(other.per_question)}")
     for question in reference.per_question.keys() & other.per_question.keys():
         for name, value in reference.per_question[question].items():
             if not same(value, other.per_question[question][name]):
                 theirs = other.per_question[question][name]
-                found.append(f"{name} of {question}: {reference.engine} {value}, {other.engine} {theirs}")
-    return sorted(found)
+                differences.append(f"{name} of {question}: {reference.engine} {value}, {other.engine} {theirs}")
+    return sorted(differences)

@@ -103,9 +103,9 @@ def test_what_stands_in_backticks_exists():
     for entry in ENTRIES.values():
         texts += [entry.needs, entry.differs or "", entry.example.arithmetic]
     ids = {outcomes[0].question for data in DATASETS for outcomes in data.questions}
-    known = {*ENTRIES, *VARIANT_KINDS, *ids, "0:<id>"}
+    entries = {*ENTRIES, *VARIANT_KINDS, *ids, "0:<id>"}
     words = {word for text in texts for word in re.findall(r"`([^`]+)`", text)}
-    assert all(word in known or word.partition(":")[0] in VARIANT_KINDS for word in words)
+    assert all(word in entries or word.partition(":")[0] in VARIANT_KINDS for word in words)
 
 
 def test_every_data_set_serves_an_example():
@@ -115,8 +115,8 @@ def test_every_data_set_serves_an_example():
 
 
 def test_what_a_formula_is_for_follows_from_the_definition():
-    said = {name: METRICS[name].formula_is_for for name in ("accuracy", "pride_accuracy", "cora", "accuracy_range")}
-    assert said == {
+    kinds = {name: METRICS[name].formula_is_for for name in ("accuracy", "pride_accuracy", "cora", "accuracy_range")}
+    assert kinds == {
         "accuracy": "each question",
         "pride_accuracy": "each question",
         "cora": "the whole benchmark",

@@ -62,12 +62,12 @@ def test_an_incomplete_question_changes_no_metric_over_orders(engines):
     complete = hits(q1="1101", q2="1111", q3="0-10")
     added = [omit_prompts(case, 3) for case in hits(q4="0000", q5="1111", q6="----")]
     alone, together = engines.answers([complete, [*complete, *added]])
-    before = {said.engine: said.over_questions["all"] for said in (python_answers(complete), *alone)}
-    for said in (python_answers([*complete, *added]), *together):
+    before = {answers.engine: answers.over_questions["all"] for answers in (python_answers(complete), *alone)}
+    for answers in (python_answers([*complete, *added]), *together):
         for name in METRICS.keys() - NEEDS_ONLY_THE_ORIGINAL:
-            value, n = said.over_questions["all"][name]
-            assert same(before[said.engine][name][0], value), (said.engine, name)
-            assert before[said.engine][name][1] == n, (said.engine, name)
+            value, n = answers.over_questions["all"][name]
+            assert same(before[answers.engine][name][0], value), (answers.engine, name)
+            assert before[answers.engine][name][1] == n, (answers.engine, name)
 
 
 def test_a_silent_question_is_scored_and_counts(spec):

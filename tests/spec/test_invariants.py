@@ -24,13 +24,13 @@ BMCA = tuple(name for name in METRICS if name.startswith("bmca_"))
 
 def compute_over_questions(*names: str) -> Iterator[list[float]]:
     """Yield the values of several metrics over each table in which all of them are defined."""
-    found = 0
+    defined = 0
     for table in OUTCOMES:
         values = [METRICS[name].over_questions(table)[0] for name in names]
         if None not in values:
-            found += 1
+            defined += 1
             yield values
-    assert found > len(TABLES) / 4  # else the tables test little
+    assert defined > len(TABLES) / 4  # else the tables test little
 
 
 def test_the_tables_hold_what_they_are_for():

@@ -27,13 +27,13 @@ def lowest(*names):
 
 def test_the_example_of_the_contract(spec):
     assert lowest("a", "b") == "a"
-    found = pride([case.outcomes() for case in read_table(EXAMPLE)])
-    assert found.priors[2] == pytest.approx((0.710, 0.290), abs=5e-4)
-    assert found.answers["a"].estimation
+    result = pride([case.outcomes() for case in read_table(EXAMPLE)])
+    assert result.priors[2] == pytest.approx((0.710, 0.290), abs=5e-4)
+    assert result.answers["a"].estimation
     # Content scores of the estimation question: (.8 + .4) / 2 and (.2 + .6) / 2.
-    assert found.answers["a"].correct
+    assert result.answers["a"].correct
     # .65 is less than the prior gives to position 1, so the other question flips to position 2.
-    assert found.answers["b"].correct
+    assert result.answers["b"].correct
     spec(EXAMPLE, {"pride_accuracy": 1.0, "accuracy": 0.5}, per_question={"b": {"pride_accuracy": 1.0}})
 
 
@@ -55,10 +55,10 @@ def test_the_estimation_set_is_a_twentieth_of_each_group():
 
 def test_groups_of_other_numbers_of_options_have_priors_of_their_own():
     table = EXAMPLE + "c | 0 | 0 1 2 | .4 .3 .3 | 0\nc | 1 | 2 0 1 | .4 .3 .3 |\n"
-    found = pride([case.outcomes() for case in read_table(table)])
-    assert set(found.priors) == {2, 3}
-    assert found.answers["c"].estimation
-    assert math.fsum(found.priors[3]) == pytest.approx(1)
+    result = pride([case.outcomes() for case in read_table(table)])
+    assert set(result.priors) == {2, 3}
+    assert result.answers["c"].estimation
+    assert math.fsum(result.priors[3]) == pytest.approx(1)
 
 
 def test_a_tie_goes_to_the_lowest():
@@ -69,8 +69,8 @@ def test_a_tie_goes_to_the_lowest():
     b        | 0       | 0 1   | .5 .5         | 0
     b        | 1       | 1 0   | .5 .5         |
     """
-    found = pride([case.outcomes() for case in read_table(table)])
-    assert [found.answers[name].correct for name in "ab"] == [True, True]
+    result = pride([case.outcomes() for case in read_table(table)])
+    assert [result.answers[name].correct for name in "ab"] == [True, True]
 
 
 def test_one_order_cannot_tell_a_position_from_what_stands_there(spec):

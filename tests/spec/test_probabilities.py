@@ -54,10 +54,10 @@ def test_log_probabilities_are_renormalised_too(spec):
 def test_log_probabilities_too_small_for_a_probability_are_still_compared(spec):
     # e^−1000 is 0 in float64, e^−1000 / (e^−1000 + e^−1000) is one half. The tie goes to the lowest position. The
     # simple reference cannot compute this; both engines can.
-    said = spec.engines.answers(
+    answers = spec.engines.answers(
         [read_table("question | variant | answer | logprobs\nq1 | 0 | 1 | -1000 -1000")],
     )[0]
-    for engine in said:
+    for engine in answers:
         assert engine.per_question["q1"]["prob_mass"] == 0.5
         assert engine.per_question["q1"]["accuracy"] == 0.0
 

@@ -43,8 +43,8 @@ CURVE = [f"BMCA({percent / 100:.1f})" for percent in (50, 60, 70, 80, 90, 100)]
 
 
 def cavalin(*tables: str):
-    found = [row for row in rows("cavalin_tables_1_6") if row["table"] in tables]
-    return dict(group_by(found, "table", "model"))
+    selected = [row for row in rows("cavalin_tables_1_6") if row["table"] in tables]
+    return dict(group_by(selected, "table", "model"))
 
 
 def test_cavalin_index_is_what_is_left_between_accuracy_and_full_consistency():
@@ -198,7 +198,7 @@ def test_nowak_nonsense_original_is_not_at_chance():
 
 def test_nowak_variance_is_the_population_variance_where_all_runs_are_known():
     # Table 5, original between the extremes: the fourth run is 4 · mean − the three others.
-    known = 0
+    checked = 0
     for (table, _, _), values in filter_protocols().items():
         mean, original, low, high = (
             float(values[name]) for name in ("mean_accuracy", "original_accuracy", "min_accuracy", "max_accuracy")
@@ -210,8 +210,8 @@ def test_nowak_variance_is_the_population_variance_where_all_runs_are_known():
         # The rounded mean moves the fourth run by ± .02, and with it the deviation by less than ± .02.
         assert abs(math.sqrt(variance) - math.sqrt(float(values["variance"]))) < 0.02
         assert abs(math.sqrt(variance * 4 / 3) - math.sqrt(float(values["variance"]))) > 0.02
-        known += 1
-    assert known == 9
+        checked += 1
+    assert checked == 9
 
 
 def _deviations(values, n: int) -> tuple[float, float]:
@@ -361,8 +361,8 @@ def test_nowaks_text_names_two_higher_scores_than_the_tables():
 
 
 def goliakova(table: str):
-    found = [row for row in rows("goliakova_table_1") if row["table"] == table]
-    return {(row["protocol"], row["metric"]): print_value(row["value"]) for row in found}
+    selected = [row for row in rows("goliakova_table_1") if row["table"] == table]
+    return {(row["protocol"], row["metric"]): print_value(row["value"]) for row in selected}
 
 
 def test_goliakova_worst_and_strong_accuracy_coincide_on_two_orders():

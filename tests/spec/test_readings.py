@@ -46,10 +46,10 @@ def test_the_corpus_holds_every_style_of_thought_with_every_form_of_answer() -> 
 @pytest.mark.parametrize("note", sorted({line["note"].partition(", ")[0] for line in CORPUS}))
 def test_every_output_is_read_as_a_careful_reader_would(note: str) -> None:
     wrong = {
-        json.dumps(line, ensure_ascii=False): (found.position, found.state, found.rule)
+        json.dumps(line, ensure_ascii=False): (result.position, result.state, result.rule)
         for line in CORPUS
         if line["note"].partition(", ")[0] == note
-        and ((found := reading(line)).position, found.state) != (line["position"], line["state"])
+        and ((result := reading(line)).position, result.state) != (line["position"], line["state"])
     }
     assert wrong == {}
 
@@ -57,10 +57,10 @@ def test_every_output_is_read_as_a_careful_reader_would(note: str) -> None:
 @pytest.mark.parametrize("note", sorted({line["note"] for line in FORMS}))
 def test_other_forms_and_languages_are_read_as_they_state(note: str) -> None:
     wrong = {
-        line["text"]: (found.position, found.remark)
+        line["text"]: (result.position, result.remark)
         for line in FORMS
         if line["note"] == note
-        and ((found := reading(line)).position, found.state) != (line["position"], line["state"])
+        and ((result := reading(line)).position, result.state) != (line["position"], line["state"])
     }
     assert wrong == {}
     assert len(FORMS) >= 300
@@ -86,7 +86,7 @@ def test_an_emphasised_answer_is_read_by_every_preset_that_reads_a_letter() -> N
 
 
 def test_every_rule_reads_some_output() -> None:
-    assert {found.rule for line in CORPUS if (found := reading(line)).rule is not None} == set(RULES)
+    assert {result.rule for line in CORPUS if (result := reading(line)).rule is not None} == set(RULES)
 
 
 WORDS = st.lists(
@@ -162,9 +162,9 @@ def test_no_text_in_a_thought_decides(thought: str, other: str, finish: Any) -> 
 
 @given(st.text(max_size=200) | WORDS, st.booleans(), st.sampled_from(["stop", "length", "refused"]))
 def test_any_text_has_one_state_and_a_position_only_if_answered(text: str, opened: bool, finish: Any) -> None:
-    found = read(DEFINITION, Output(text, finish=finish, opened=opened), "ABCD", OPTIONS)
-    assert (found.position is not None) == (found.state == "answered") == (found.rule is not None)
-    assert finish != "refused" or found.state == "refused"
+    result = read(DEFINITION, Output(text, finish=finish, opened=opened), "ABCD", OPTIONS)
+    assert (result.position is not None) == (result.state == "answered") == (result.rule is not None)
+    assert finish != "refused" or result.state == "refused"
 
 
 @given(WORDS)

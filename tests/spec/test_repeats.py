@@ -97,8 +97,8 @@ def test_one_prompt_says_nothing_of_chance_and_order(answers, sampled):
 def test_right_in_two_orders_is_unbiased_for_every_four_of_24_orders(right):
     # All 10,626 sets of four orders of a question that is right in so many of its 24.
     hits = [(int(place < right), 1) for place in range(24)]
-    found = [compute_across_orders(chosen) for chosen in itertools.combinations(hits, 4)]
-    assert fmean(found) == pytest.approx(compute_across_orders(hits), abs=1e-12)
+    estimates = [compute_across_orders(chosen) for chosen in itertools.combinations(hits, 4)]
+    assert fmean(estimates) == pytest.approx(compute_across_orders(hits), abs=1e-12)
 
 
 def by_counting(answers: list[list[int]], *, sampled: bool) -> list[Fraction | None]:
@@ -121,13 +121,13 @@ def by_counting(answers: list[list[int]], *, sampled: bool) -> list[Fraction | N
 
 def bound_held_out(answers: list[list[int]]) -> Fraction:
     """Return the upper end of the bracket, from the answers without each repeat in turn."""
-    found = []
+    bounds = []
     for repeat in range(len(answers[0])):
         rest = [of_order[:repeat] + of_order[repeat + 1 :] for of_order in answers]
         fewest = min(map(sum, rest))
         tied = [answers[place][repeat] for place, of_order in enumerate(rest) if sum(of_order) == fewest]
-        found.append(Fraction(sum(tied), len(tied)))
-    return Fraction(sum(found), len(found))
+        bounds.append(Fraction(sum(tied), len(tied)))
+    return Fraction(sum(bounds), len(bounds))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -140,14 +140,14 @@ def test_values_are_those_of_counting_every_way_to_take_answers(seed):
         for _ in range(random.randint(2, 5))
     ]
     outcomes = ask(*("".join(map(str, of_order)) for of_order in answers), sampled=sampled)
-    found = values_of(outcomes)
+    values = values_of(outcomes)
     expected = [None if value is None else float(value) for value in by_counting(answers, sampled=sampled)]
-    assert found[:6] == pytest.approx(expected, abs=1e-12)
+    assert values[:6] == pytest.approx(expected, abs=1e-12)
     if {len(of_order) for of_order in answers} in ({2}, {3}, {4}):
         lowest = min(Fraction(sum(of_order), len(of_order)) for of_order in answers)
-        assert found[6:] == pytest.approx([float(lowest), float(bound_held_out(answers))], abs=1e-12)
+        assert values[6:] == pytest.approx([float(lowest), float(bound_held_out(answers))], abs=1e-12)
     else:
-        assert found[6:] == [None, None]
+        assert values[6:] == [None, None]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -190,9 +190,9 @@ def test_recorded_repeats_of_the_original_order_tell_chance_from_order(model, sa
                 of_question = questions.setdefault(line["question_id"], {})
                 of_question.setdefault(tuple(line["options"]), []).append(line["chosen"] == line["correct"])
     counts = [[(sum(answers), len(answers)) for answers in orders.values()] for orders in questions.values()]
-    found = [(same_order(one, 11), compute_across_orders(one, 11)) for one in counts if len(one) > 10]
-    assert fmean(one for one, _ in found) == pytest.approx(same, abs=0.001)
-    assert fmean(other for _, other in found) == pytest.approx(across, abs=0.0015)
+    pairs = [(same_order(one, 11), compute_across_orders(one, 11)) for one in counts if len(one) > 10]
+    assert fmean(one for one, _ in pairs) == pytest.approx(same, abs=0.001)
+    assert fmean(other for _, other in pairs) == pytest.approx(across, abs=0.0015)
 
 
 # The same on both databases
@@ -304,8 +304,8 @@ def test_right_in_two_orders_and_both_losses_sum_to_accuracy(engines, evaluation
                     for name in NAMES:
                         assert same(row[name], getattr(repeats, name)(outcomes)), (engine.dialect.name, case, name)
                     if row["order_loss"] is not None:
-                        found = repeats.group_by_prompt(outcomes)
-                        one = repeats.right_once(found.asked_again)
+                        groups = repeats.group_by_prompt(outcomes)
+                        one = repeats.right_once(groups.asked_again)
                         parts = row["right_twice_across_orders"] + row["order_loss"] + row["chance_loss"]
                         assert parts == pytest.approx(one, abs=1e-9)
                         if samples is False:

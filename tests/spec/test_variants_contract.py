@@ -163,18 +163,18 @@ def test_divergent_keeps_the_right_option_and_changes_the_rest():
         ("decoupled-nota-shuffled 2", shuffle(1, 2, -1, ordinal=18)),
         ("decoupled-nota-shuffled 3", shuffle(1, 3, -1, ordinal=19)),
     ]
-    found = variants("divergent")
-    assert [(variant.name, variant.order) for variant in found] == expected
-    assert [variant.ordinal for variant in found] == list(range(20))
+    shown = variants("divergent")
+    assert [(variant.name, variant.order) for variant in shown] == expected
+    assert [variant.ordinal for variant in shown] == list(range(20))
     assert parse_variants("divergent").inserted() == {-1: "None of the above"}
 
 
 @pytest.mark.parametrize("n_options", range(2, 14))
 def test_divergent_makes_two_and_six_for_each_distractor(n_options: int):
-    found = variants("divergent", n_options, n_options - 1)
-    assert len(found) == 2 + 6 * (n_options - 1)
-    assert all(n_options - 1 in variant.order for variant in found)
-    assert len([variant for variant in found if variant.unchanged(n_options)]) >= 1
+    shown = variants("divergent", n_options, n_options - 1)
+    assert len(shown) == 2 + 6 * (n_options - 1)
+    assert all(n_options - 1 in variant.order for variant in shown)
+    assert len([variant for variant in shown if variant.unchanged(n_options)]) >= 1
 
 
 @pytest.mark.parametrize("answer", range(5))
@@ -186,15 +186,15 @@ def test_divergent_replaces_each_distractor_where_it_stands(answer: int):
 
 def test_the_same_size_subset_shows_as_many_options_as_the_question_has():
     # 2 + 2(A − 1): five options make the paper's ten. The variants are those in the whole set, ordinals included.
-    found = variants("divergent:subset=same-size", 5, 2)
-    assert len(found) == 10
-    assert all(len(variant.order) == 5 for variant in found)
-    assert found == variants("divergent", 5, 2)[:10]
+    shown = variants("divergent:subset=same-size", 5, 2)
+    assert len(shown) == 10
+    assert all(len(variant.order) == 5 for variant in shown)
+    assert shown == variants("divergent", 5, 2)[:10]
 
 
 def test_a_subset_of_types_keeps_the_ordinals_of_the_whole_set():
-    found = variants("divergent:subset=original+decoupled")
-    assert [(variant.ordinal, variant.order) for variant in found] == [
+    shown = variants("divergent:subset=original+decoupled")
+    assert [(variant.ordinal, variant.order) for variant in shown] == [
         (0, (0, 1, 2, 3)),
         (8, (1, 0)),
         (9, (1, 2)),
@@ -214,20 +214,20 @@ def test_a_subset_of_types_keeps_the_ordinals_of_the_whole_set():
     ],
 )
 def test_answer_moving_swaps_the_right_option_with_the_one_at_each_position(answer: int, expected: list[str]):
-    found = variants("answer-moving", 3, answer)
-    assert ["".join(map(str, variant.order)) for variant in found] == expected
-    for variant in found[1:]:
+    shown = variants("answer-moving", 3, answer)
+    assert ["".join(map(str, variant.order)) for variant in shown] == expected
+    for variant in shown[1:]:
         assert variant.order[variant.ordinal - 1] == answer
         assert variant.examples_position == variant.ordinal - 1
-    assert found[0].examples_position is None
+    assert shown[0].examples_position is None
     # The variant equal to the original remains; its examples are moved, so only variant 0 is the original itself.
-    assert [variant.ordinal for variant in found if variant.unchanged(3)] == [0]
+    assert [variant.ordinal for variant in shown if variant.unchanged(3)] == [0]
 
 
 def test_answer_moving_can_leave_the_examples_alone():
-    found = variants("answer-moving:examples=kept", 3, 1)
-    assert all(variant.examples_position is None for variant in found)
-    assert [variant.ordinal for variant in found if variant.unchanged(3)] == [0, 2]
+    shown = variants("answer-moving:examples=kept", 3, 1)
+    assert all(variant.examples_position is None for variant in shown)
+    assert [variant.ordinal for variant in shown if variant.unchanged(3)] == [0, 2]
 
 
 @pytest.mark.parametrize("n_options", [2, 5, 13])
@@ -239,11 +239,11 @@ def test_answer_moving_makes_one_run_more_than_there_are_options(n_options: int)
 
 
 def test_relabel_shows_the_original_order_under_other_labels():
-    found = variants("relabel:labels=bracketed+reversed")
-    assert [variant.order for variant in found] == [(0, 1, 2, 3)] * 3
-    assert [variant.labels for variant in found] == [None, "bracketed", "reversed"]
-    assert [variant.unchanged(4) for variant in found] == [True, False, False]
-    assert all(variant.own_options(4) for variant in found)
+    shown = variants("relabel:labels=bracketed+reversed")
+    assert [variant.order for variant in shown] == [(0, 1, 2, 3)] * 3
+    assert [variant.labels for variant in shown] == [None, "bracketed", "reversed"]
+    assert [variant.unchanged(4) for variant in shown] == [True, False, False]
+    assert all(variant.own_options(4) for variant in shown)
 
 
 @pytest.mark.parametrize(
@@ -307,11 +307,11 @@ def test_adversarial_texts_are_those_of_the_contract():
     ],
 )
 def test_adversarial_replaces_the_last_distractor_where_it_stands(answer: int, expected: list[tuple[int, ...]]):
-    found = variants("adversarial", answer=answer)
-    assert [variant.order for variant in found] == expected * 2
-    assert [variant.question_shown for variant in found] == [True] * 5 + [False] * 5
-    assert [variant.ordinal for variant in found] == list(range(10))
-    assert [variant.name for variant in found[:5]] == ["original", "simple", "extended", "instructional", "neutral"]
+    shown = variants("adversarial", answer=answer)
+    assert [variant.order for variant in shown] == expected * 2
+    assert [variant.question_shown for variant in shown] == [True] * 5 + [False] * 5
+    assert [variant.ordinal for variant in shown] == list(range(10))
+    assert [variant.name for variant in shown[:5]] == ["original", "simple", "extended", "instructional", "neutral"]
 
 
 # All kinds
@@ -337,8 +337,8 @@ def test_the_kinds_of_the_contract_are_there():
 
 
 def test_repeats_ask_each_prompt_of_a_kind_again_one_after_the_other():
-    found = variants("cyclic:repeats=2", 3)
-    assert [(item.ordinal, "".join(map(str, item.order)), item.repeat) for item in found] == [
+    shown = variants("cyclic:repeats=2", 3)
+    assert [(item.ordinal, "".join(map(str, item.order)), item.repeat) for item in shown] == [
         (0, "012", 0),
         (1, "012", 1),
         (2, "120", 0),
@@ -346,12 +346,12 @@ def test_repeats_ask_each_prompt_of_a_kind_again_one_after_the_other():
         (4, "201", 0),
         (5, "201", 1),
     ]
-    assert [variant.name for variant in found[:3]] == [
+    assert [variant.name for variant in shown[:3]] == [
         "rotation 0, answer 1",
         "rotation 0, answer 2",
         "rotation 1, answer 1",
     ]
-    assert [variant.unchanged(3) for variant in found] == [True, True, False, False, False, False]
+    assert [variant.unchanged(3) for variant in shown] == [True, True, False, False, False, False]
 
 
 def test_some_variants_of_a_set_keep_their_numbers_with_repeats():
@@ -392,12 +392,12 @@ def test_orders_are_the_kinds_that_only_move_the_options():
 @pytest.mark.parametrize("n_options", [2, 3, 4, 5])
 def test_a_kind_is_pure_shows_the_answer_and_numbers_its_variants(kind: str, n_options: int):
     for answer in range(n_options):
-        found = variants(kind, n_options, answer)
-        assert found == variants(kind, n_options, answer)
-        ordinals = [variant.ordinal for variant in found]
+        shown = variants(kind, n_options, answer)
+        assert shown == variants(kind, n_options, answer)
+        ordinals = [variant.ordinal for variant in shown]
         assert ordinals == sorted(set(ordinals))
         assert ordinals[0] == 0
-        for variant in found:
+        for variant in shown:
             assert answer in variant.order
             assert len(set(variant.order)) == len(variant.order)
             assert variant.own_options(n_options) == (set(variant.order) == set(range(n_options)))

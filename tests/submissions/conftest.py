@@ -89,10 +89,10 @@ def ask(
     """Submit the model on the hub; return the submission's number."""
     model = ModelRequest(**({"hub": HUB} | requested))
     with write_session(engine) as session:
-        found, _ = request_submission(
+        submission, _ = request_submission(
             session, session, viewer(engine, who), model, suite, "please", settings, terms=terms
         )
-        return found.id
+        return submission.id
 
 
 def work(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch, files: Any = FILES) -> None:

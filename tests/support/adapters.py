@@ -49,10 +49,14 @@ def save_adapter(
 
     prompts: how many tokens at the beginning of each text are not learned; empty if all are learned.
     """
-    given: dict[str, Any] = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]} | options
+    configuration: dict[str, Any] = {
+        "r": 4,
+        "lora_alpha": 8,
+        "target_modules": ["q_proj", "v_proj", "down_proj"],
+    } | options
     with torch.random.fork_rng(), omit_remarks():
         torch.manual_seed(0)
-        adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **given))
+        adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **configuration))
     adapted.train()
     trained = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(trained, lr=rate)
@@ -72,20 +76,20 @@ def check_against_peft(engine: Engine, evaluation_id: int, base: Path, adapter: 
     tokenizer = AutoTokenizer.from_pretrained(base)
     with read_session(engine) as session:
         evaluation = session.get_one(Evaluation, evaluation_id)
-        asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)
-        questions = session.scalars(select(Question).where(Question.id.in_(asked))).all()
+        question_ids = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)
+        questions = session.scalars(select(Question).where(Question.id.in_(question_ids))).all()
         items = list(prompts_of(session, evaluation, list(questions)))
-        found = {
+        stored_logprobs = {
             (row.question_id, row.variant): row.label_logprobs
             for row in session.scalars(select(Prediction).where(Prediction.evaluation_id == evaluation_id))
         }
-    assert len(items) == len(found)
+    assert len(items) == len(stored_logprobs)
     for item in items:
         context = tokenizer(item.prompt.text, return_tensors="pt")["input_ids"]
         with torch.no_grad():
             logprobs = model(context).logits[0, -1].log_softmax(-1)
         labels = [tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in item.prompt.continuations]
-        stored = found[item.question_id, item.variant.ordinal]
+        stored = stored_logprobs[item.question_id, item.variant.ordinal]
         assert stored == pytest.approx(logprobs[labels].tolist(), abs=tolerance)
     return len(items)
 

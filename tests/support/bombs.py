@@ -76,10 +76,10 @@ def understated(folder: Path, mebibytes: int) -> Path:
     content = path.read_bytes()
     true = _varint(2 * (mebibytes * MIB // 8))
     footer = len(content) - 8 - struct.unpack("<I", content[-8:-4])[0]
-    said = bytes([0x80 | 20, *[0x80] * (len(true) - 2), 0])
+    understated_length = bytes([0x80 | 20, *[0x80] * (len(true) - 2), 0])
     assert true in content[footer:]
     path = folder / "understated.parquet"
-    path.write_bytes(content[:footer] + content[footer:].replace(true, said))
+    path.write_bytes(content[:footer] + content[footer:].replace(true, understated_length))
     return path
 
 

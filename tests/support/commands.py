@@ -118,10 +118,12 @@ def celery_process(*arguments: object, **settings: object) -> AbstractContextMan
 @contextmanager
 def _process(fork: Fork, arguments: Sequence[object], settings: dict[str, object]) -> Iterator[Worker]:
     with tempfile.TemporaryDirectory() as folder:
-        said, log = Path(folder) / "said", Path(folder) / "log"
-        for file in (said, log):
+        output, log = Path(folder) / "said", Path(folder) / "log"
+        for file in (output, log):
             file.touch()
-        process = Worker(fork([str(argument) for argument in arguments], _environment(settings), said, log), said, log)
+        process = Worker(
+            fork([str(argument) for argument in arguments], _environment(settings), output, log), output, log
+        )
         try:
             yield process
         finally:

@@ -14,10 +14,10 @@ from tests.engine.tokenizers import tokenizer_of_kind
 @cache
 def tokenizer() -> Any:
     """Return a small tokenizer with a token for each label."""
-    made = copy.deepcopy(tokenizer_of_kind("llama3"))
-    made.backend_tokenizer.decoder = decoders.ByteLevel()
-    made.add_tokens([f" {label}" for label in "ABCD"])
-    return made
+    extended = copy.deepcopy(tokenizer_of_kind("llama3"))
+    extended.backend_tokenizer.decoder = decoders.ByteLevel()
+    extended.add_tokens([f" {label}" for label in "ABCD"])
+    return extended
 
 
 def questions(path: Path, options: int) -> Path:

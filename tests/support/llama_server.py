@@ -35,19 +35,19 @@ def main() -> None:
     parser.add_argument("--context", type=int, default=2048)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--template", help="a chat template's file, used instead of the model's own")
-    given = parser.parse_args()
+    options = parser.parse_args()
     params = xllamacpp.CommonParams()
-    params.model.path = given.path
+    params.model.path = options.path
     params.model_alias = {MODEL}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.n_ctx = given.context
+    params.n_ctx = options.context
     params.cache_ram_mib = 0  # cache no prompts of earlier requests, apart from the states in use
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = given.threads
-    if given.template is not None:
-        params.chat_template = Path(given.template).read_text(encoding="utf-8")
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
+    if options.template is not None:
+        params.chat_template = Path(options.template).read_text(encoding="utf-8")
         params.use_jinja = True
-    if given.exact:
+    if options.exact:
         params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     if "LLAMA_SERVER_KEY" in os.environ:

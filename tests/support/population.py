@@ -77,11 +77,11 @@ def queue_evaluation(
 def queue_sampled(engine: Engine, folder: Path, *, model: str = "fake", questions: int = 160, **request: Any) -> int:
     """Queue an evaluation that samples questions, by default 60 of 160; return its id."""
     lines = [question(number, subject=f"subject {number % 3}") for number in range(questions)]
-    asked = {"variants": "original", "sample": 60, "shard_prompts": 16} | request
+    fields = {"variants": "original", "sample": 60, "shard_prompts": 16} | request
     with write_session(engine) as session:
         add_benchmark(session, folder, lines, "sampled")
         add_model(session, model)
-        return submit(session, EvaluationRequest(model=model, benchmark="sampled", **asked))[0].id
+        return submit(session, EvaluationRequest(model=model, benchmark="sampled", **fields))[0].id
 
 
 def predictions(engine: Engine, evaluation_id: int) -> dict[tuple[str, int], dict[str, Any]]:

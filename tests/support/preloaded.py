@@ -46,8 +46,8 @@ def write_stand_ins(folder: Path, program: str, python: Path) -> None:
     served = f'exec {shlex.join([sys.executable, "-IS", __file__, str(folder / "socket")])} "$@"'
     scripts = {"python": served}
     if program == "shuffleboard":
-        asked = f'if [ "$1 $2" = "-m shuffleboard.cli" ]; then shift 2; {served}; fi'
-        scripts = {"bin/shuffleboard": served, "python": f'{asked}\nexec {shlex.quote(str(python))} "$@"'}
+        condition = f'if [ "$1 $2" = "-m shuffleboard.cli" ]; then shift 2; {served}; fi'
+        scripts = {"bin/shuffleboard": served, "python": f'{condition}\nexec {shlex.quote(str(python))} "$@"'}
     for name, script in scripts.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")

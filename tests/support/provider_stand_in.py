@@ -223,8 +223,8 @@ class _Desk:
                     return Answer({"error": {"message": "internal error"}}, 500)
                 return Answer(self.shown(batch))
             case ["batches"]:
-                found = [self.shown(self.look(batch)) for batch in reversed(batches.values())]
-                return Answer({"object": "list", "data": found, "has_more": False})
+                listed = [self.shown(self.look(batch)) for batch in reversed(batches.values())]
+                return Answer({"object": "list", "data": listed, "has_more": False})
             case ["batches", name, *rest] if name in batches:
                 batch = batches[name]
                 if rest == ["results"]:

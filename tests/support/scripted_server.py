@@ -90,16 +90,16 @@ def serve_scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[Scripte
             nonlocal at_once
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             form = self.headers.get("content-type", "").startswith("multipart/")
-            asked = Asked(
+            request = Asked(
                 self.path,
                 {key.lower(): value for key, value in self.headers.items()},
                 body if form else json.loads(body) if body else None,
             )
             with lock:
-                script.asked.append(asked)
+                script.asked.append(request)
                 at_once += 1
                 script.most_at_once = max(script.most_at_once, at_once)
-            answered = script.answer(asked)
+            answered = script.answer(request)
             with lock:
                 at_once -= 1
             if isinstance(answered.body, Iterator):

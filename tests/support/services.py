@@ -114,7 +114,7 @@ def _unpack() -> Path | str:
         subprocess.run(["dpkg-deb", "-x", package, files], check=True)
     for folder in ("cache", "lists"):
         shutil.rmtree(place / folder)
-    libraries = sorted({str(found.parent) for found in files.rglob("lib*.so*")})
+    libraries = sorted({str(file.parent) for file in files.rglob("lib*.so*")})
     generic = {"sans-serif": "DejaVu Sans", "serif": "DejaVu Serif", "monospace": "DejaVu Sans Mono"}
     aliases = "".join(
         f"<alias><family>{family}</family><prefer><family>{font}</family></prefer></alias>"
@@ -134,7 +134,7 @@ def _unpack() -> Path | str:
     commands |= {"chromium": str(files / "usr/lib/chromium" / browser), "node": str(node)}
     commands |= {"pgbouncer": str(files / "usr/sbin/pgbouncer")}
     # PostgreSQL programs look for each other in the folder of the started program.
-    commands |= {found.name: str(found) for found in files.glob("usr/lib/postgresql/*/bin/*")}
+    commands |= {file.name: str(file) for file in files.glob("usr/lib/postgresql/*/bin/*")}
     for name, command in commands.items():
         (making / name).write_text(f'#!/bin/sh\n{prefix} exec {shlex.quote(command)} "$@"\n', encoding="utf-8")
         (making / name).chmod(0o755)
@@ -147,10 +147,10 @@ def with_library(name: str) -> dict[str, str]:
     if ctypes.util.find_library(name) is not None:
         return {}
     unpacked = _unpack()
-    found = [] if isinstance(unpacked, str) else sorted((unpacked.parent / "files").rglob(f"lib{name}.so.*"))
-    if not found:
+    libraries = [] if isinstance(unpacked, str) else sorted((unpacked.parent / "files").rglob(f"lib{name}.so.*"))
+    if not libraries:
         raise ServiceError(f"no lib{name} for the tests; install it. Tried the system's; {unpacked}")
-    return {"LD_LIBRARY_PATH": str(found[0].parent)}
+    return {"LD_LIBRARY_PATH": str(libraries[0].parent)}
 
 
 def _wheel_folder(name: str, version: str, package: str) -> Path | str:
@@ -175,13 +175,13 @@ def program(name: str) -> Path:
     path = (
         f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # Debian's folder of servers is missing in most users' PATH
     )
-    found = shutil.which(name, path=path)
-    if found is not None:
-        return Path(found)
+    executable = shutil.which(name, path=path)
+    if executable is not None:
+        return Path(executable)
     refused = _apt_install(name)
-    found = shutil.which(name, path=path)
-    if found is not None:
-        return Path(found)
+    executable = shutil.which(name, path=path)
+    if executable is not None:
+        return Path(executable)
     unpacked = _unpack()
     if isinstance(unpacked, Path):
         return unpacked / name
@@ -255,15 +255,15 @@ def _find_bundled_postgresql() -> Path | str:
 @lru_cache(maxsize=1)
 def postgresql_programs() -> Path:
     """Return the folder with initdb and postgres; install them on demand."""
-    found = _find_installed_postgresql()
-    if found is not None:
-        return found
+    installed = _find_installed_postgresql()
+    if installed is not None:
+        return installed
     refused = _apt_install("postgresql")
     if refused is None:
         _postgresql_user.cache_clear()  # the package creates the user postgres
-        found = _find_installed_postgresql()
-        if found is not None:
-            return found
+        installed = _find_installed_postgresql()
+        if installed is not None:
+            return installed
     unpacked = _unpack()
     # The package's programs support TLS, the wheel's do not.
     programs = unpacked if isinstance(unpacked, Path) else _find_bundled_postgresql()
@@ -279,13 +279,13 @@ def postgresql_programs() -> Path:
 @lru_cache(maxsize=1)
 def redis_program() -> Path:
     """Return the redis-server program; install it on demand."""
-    found = shutil.which("redis-server")
-    if found is not None:
-        return Path(found)
+    executable = shutil.which("redis-server")
+    if executable is not None:
+        return Path(executable)
     refused = _apt_install("redis-server")
-    found = shutil.which("redis-server")
-    if found is not None:
-        return Path(found)
+    executable = shutil.which("redis-server")
+    if executable is not None:
+        return Path(executable)
     unpacked = _unpack()
     if isinstance(unpacked, Path):
         return unpacked / "redis-server"  # the package's program supports TLS, the wheel's does not
@@ -303,8 +303,8 @@ def redis_program() -> Path:
 
 def _playwright_chromium() -> Path | str:
     # This runs in a separate process, since only its output contains the reason why the driver cannot run.
-    asked = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
-    outcome = _output([sys.executable, "-c", asked])
+    script = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
+    outcome = _output([sys.executable, "-c", script])
     if outcome.returncode != 0:
         return f"playwright: {outcome.stdout.strip().splitlines()[0]}"
     program = Path(outcome.stdout.strip())
@@ -322,13 +322,13 @@ def chromium_program() -> Path:
     if named:
         return Path(named)
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is not None:
-        return Path(found)
+    executable = next(filter(None, map(shutil.which, names)), None)
+    if executable is not None:
+        return Path(executable)
     refused = _apt_install("chromium")
-    found = shutil.which("chromium")
-    if found is not None:
-        return Path(found)
+    executable = shutil.which("chromium")
+    if executable is not None:
+        return Path(executable)
     unpacked = _unpack()
     if isinstance(unpacked, Path):
         return unpacked / "chromium"

@@ -117,13 +117,13 @@ READ: Final = tuple(route.rule for route in ROUTES if route.method == "GET")
 def _commands(name: str, command: click.Command) -> dict[str, click.Command]:
     if not isinstance(command, click.Group):
         return {name: command}
-    found = {name: command} if name else {}
+    commands = {name: command} if name else {}
     with click.Context(command) as context:
         for word in command.list_commands(context):
             under = command.get_command(context, word)
             assert under is not None
-            found |= _commands(f"{name} {word}".strip(), under)
-    return found
+            commands |= _commands(f"{name} {word}".strip(), under)
+    return commands
 
 
 COMMANDS: Final = _commands("", cli)

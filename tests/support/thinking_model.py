@@ -48,9 +48,9 @@ def thinking(question: str, labels: Sequence[str]) -> str:
         return f"{begun}{THINKS_AGAIN * 12}"
     long = len(first) <= 3
     named = labels if long else labels[:1]
-    said = " ".join(f"Option {label} could be what is asked for, but I am not sure." for label in named)
+    sentences = " ".join(f"Option {label} could be what is asked for, but I am not sure." for label in named)
     answer = labels[1] if long else labels[2]
-    return f"{begun}At first sight it is {labels[0]}. {said} So {answer} fits best.\n</think>\n\nAnswer: {answer}<|im_end|>"
+    return f"{begun}At first sight it is {labels[0]}. {sentences} So {answer} fits best.\n</think>\n\nAnswer: {answer}<|im_end|>"
 
 
 def train(folder: Path, base: Path) -> None:
@@ -80,22 +80,22 @@ def train(folder: Path, base: Path) -> None:
 def merge_tensors(base: Path, adapter: Path) -> Mapping[str, Any]:
     """Return the weights that the adapter changes after merging, by their GGUF names."""
     model = peft_itself(AutoModelForCausalLM.from_pretrained(base), adapter).merge_and_unload()
-    found = {}
+    tensors = {}
     for name, weight in model.state_dict().items():
         parts = name.split(".")
         if len(parts) > 4 and parts[-2] in TARGETS:
-            found[f"blk.{parts[2]}.{TARGETS[parts[-2]]}.weight"] = weight.detach().float().numpy()
-    return found
+            tensors[f"blk.{parts[2]}.{TARGETS[parts[-2]]}.weight"] = weight.detach().float().numpy()
+    return tensors
 
 
 def protocol(**generation: Any) -> dict[str, Any]:
-    given = {"sampling": "greedy", "max_tokens": 220, **generation}
-    document = {"name": "thinking", "base": "final-answer", "generation": given}
+    settings = {"sampling": "greedy", "max_tokens": 220, **generation}
+    document = {"name": "thinking", "base": "final-answer", "generation": settings}
     return {**protocol_definition("final-answer"), **custom_definition(document, "here")}
 
 
 def items(definition: dict[str, Any], chosen: slice, variants: str = "original") -> list[ShardPrompt]:
-    found = []
+    collected = []
     for number, record in enumerate(read_benchmark(MMLU).questions[chosen]):
         question = QuestionText(
             record.external_id, record.subject, record.context, record.text, record.options, record.answer
@@ -105,8 +105,8 @@ def items(definition: dict[str, Any], chosen: slice, variants: str = "original")
         shape = QuestionShape(question.external_id, len(question.options), question.answer)
         for variant in parse_variants(variants).variants(shape):
             prompt = build_prompt(definition, question, variant)
-            found.append(ShardPrompt(1, number, question, variant, prompt, len(found), {}))
-    return found
+            collected.append(ShardPrompt(1, number, question, variant, prompt, len(collected), {}))
+    return collected
 
 
 def turns(prompt: Prompt) -> tuple[list[dict[str, str]], Sequence[str]]:
@@ -116,8 +116,8 @@ def turns(prompt: Prompt) -> tuple[list[dict[str, str]], Sequence[str]]:
 
 def ask(model: Any, definition: dict[str, Any], prompts: list[ShardPrompt]) -> tuple[list[Written], int, int]:
     seeds = [item.prompt.digest for item in prompts]
-    found: tuple[list[Written], int, int] = model.write(prompts, seeds, definition, lambda: False)
-    return found
+    outcome: tuple[list[Written], int, int] = model.write(prompts, seeds, definition, lambda: False)
+    return outcome
 
 
 def readings(definition: dict[str, Any], prompts: list[ShardPrompt], written: list[Written]) -> list[Reading]:

@@ -152,8 +152,12 @@ class VllmServer:
             return _error(
                 400, f"Requested sample logprobs of {listed}, which is greater than max allowed: {self.max_logprobs}"
             )
-        asked = request["prompt"]
-        prompt = Words.tokens(asked) if isinstance(asked, str) else [Words.numbered[number] for number in asked]
+        text_or_tokens = request["prompt"]
+        prompt = (
+            Words.tokens(text_or_tokens)
+            if isinstance(text_or_tokens, str)
+            else [Words.numbered[number] for number in text_or_tokens]
+        )
         text = "".join(prompt)
         if len(prompt) + written > self.max_model_len:
             return _error(

@@ -244,14 +244,14 @@ def test_labels_in_options_and_keys_from_one_cause_warnings(tmp_path: Path) -> N
         return {"options": ["A. Oslo", "B. Rome", "C. Bonn", "D. Bern"], "answer": number % 4}
 
     assert warnings_of(tmp_path, lambda number: {"answer": number % 4}) == []
-    (said,) = warnings_of(tmp_path, label)
-    assert said == "the options begin with labels, such as 'A. Oslo'; --strip-labels drops them"
+    (warning,) = warnings_of(tmp_path, label)
+    assert warning == "the options begin with labels, such as 'A. Oslo'; --strip-labels drops them"
     assert warnings_of(tmp_path, label, strip_labels=True) == []
-    (said,) = warnings_of(tmp_path, lambda number: {"answer": 1 + number % 3})
-    assert said == "no key is 0, so the first option is never right; --one-based counts keys from 1"
+    (warning,) = warnings_of(tmp_path, lambda number: {"answer": 1 + number % 3})
+    assert warning == "no key is 0, so the first option is never right; --one-based counts keys from 1"
     assert warnings_of(tmp_path, lambda number: {"answer": 1 + number % 4}, one_based=True) == []
-    (said,) = warnings_of(tmp_path, lambda _: {"answer": 2})
-    assert said == "the right option is number 3 in all 12 questions; --shuffle-options SEED draws an order for each"
+    (warning,) = warnings_of(tmp_path, lambda _: {"answer": 2})
+    assert warning == "the right option is number 3 in all 12 questions; --shuffle-options SEED draws an order for each"
 
 
 def test_stripped_options_and_keys_from_one_are_stored_as_meant(tmp_path: Path) -> None:

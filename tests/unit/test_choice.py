@@ -35,12 +35,12 @@ def revision(folder: Path, config: dict[str, Any] | None = None, **columns: Any)
     ],
 )
 def test_on_a_cpu_the_trie_serves_what_it_was_compared_for(tmp_path: Path, more: Any, because: str | None) -> None:
-    found = choices(revision(tmp_path, LLAMA | more), tmp_path)["cpu"]
+    chosen = choices(revision(tmp_path, LLAMA | more), tmp_path)["cpu"]
     if because is None:
-        assert found == Choice("token trie")
+        assert chosen == Choice("token trie")
     else:
-        assert found.engine == "batches"
-        assert because in str(found)
+        assert chosen.engine == "batches"
+        assert because in str(chosen)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_gpu_serves_the_classes_that_its_memory_is_enough_for(gib: float, serv
 
 
 def test_where_nothing_can_be_told_it_says_why(tmp_path: Path) -> None:
-    known = {
+    models = {
         "its server": revision(tmp_path, kind="openai"),
         "unknown: its outputs were imported, and it cannot be asked": revision(tmp_path, kind="external"),
         f"unknown: {tmp_path}/gone: the model's files are not on this machine": revision(
@@ -108,5 +108,5 @@ def test_where_nothing_can_be_told_it_says_why(tmp_path: Path) -> None:
         ),
     }
     (tmp_path / "model.gguf").touch()
-    for said, one in known.items():
-        assert {str(found) for found in choices(one, tmp_path).values()} == {said}
+    for reason, one in models.items():
+        assert {str(chosen) for chosen in choices(one, tmp_path).values()} == {reason}

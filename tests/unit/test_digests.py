@@ -193,8 +193,8 @@ def test_leaves_of_tables_are_those_of_rows() -> None:
         for name, group in groupby(rows, key=itemgetter(0)):
             values = [row[1:] for row in group]
             shown = "".join(f"{row[names.index('variant')]}:{row[digest]}\n" for row in values)
-            known = all(row[digest] is not None for row in values)
-            prompts = hashlib.sha256(shown.encode()).hexdigest() if known else None
+            complete = all(row[digest] is not None for row in values)
+            prompts = hashlib.sha256(shown.encode()).hexdigest() if complete else None
             expected.append((name, leaf_digest(values, name.encode()), prompts))
         listed = list(zip(encoded, names, strict=True))
         assert list(leaf_tables.leaves(part, listed, str.encode)) == expected

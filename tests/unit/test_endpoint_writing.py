@@ -42,8 +42,8 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., EndpointEngine]]:
     def open_on(server: ScriptedServer, entry: str = "", **settings: Any) -> EndpointEngine:
         path = tmp_path / "endpoints.toml"
         path.write_text(f'[tested]\nurl_prefix = "{server.url.removesuffix("/v1")}"\n{entry}')
-        given = Settings(endpoints=str(path), **{"endpoint_wait_seconds": 0.1, **settings})
-        engines.append(open_endpoint(server.url, "tiny", None, given))
+        configured = Settings(endpoints=str(path), **{"endpoint_wait_seconds": 0.1, **settings})
+        engines.append(open_endpoint(server.url, "tiny", None, configured))
         return engines[-1]
 
     yield open_on
@@ -66,8 +66,8 @@ def serving(write: Script, owner: str = "someone", beside: Mapping[str, Any] | N
         if "completions" in asked.path:
             return write(asked)
         if asked.path in (beside or {}):
-            made = (beside or {})[asked.path]
-            return Answer(made(asked.document) if callable(made) else made)
+            content = (beside or {})[asked.path]
+            return Answer(content(asked.document) if callable(content) else content)
         return Answer({"error": {"message": "no such service"}}, 404)
 
     return answer
@@ -174,7 +174,7 @@ def test_a_stream_may_take_far_longer_than_a_server_may_be_silent(
         began = time.monotonic()
         written = one(opened(server, endpoint_read_seconds=1.5))
         assert time.monotonic() - began > 2 * 1.5
-        assert len([asked for asked in server.asked if "completions" in asked.path]) == 1
+        assert len([request for request in server.asked if "completions" in request.path]) == 1
     assert (written.output.text, written.output.reasoning, written.tokens) == (SAID, THOUGHT, 40)
     assert written.seconds is not None
     assert written.seconds > 2 * 1.5
@@ -216,7 +216,7 @@ def test_a_refusal_within_a_stream_is_not_asked_again(opened: Callable[..., Endp
     ) as server:
         with pytest.raises(EngineError, match=r"answers 400 \(prompt too long\)"):
             one(opened(server))
-        assert len([asked for asked in server.asked if "completions" in asked.path]) == 1
+        assert len([request for request in server.asked if "completions" in request.path]) == 1
 
 
 # Settings
@@ -227,7 +227,7 @@ def test_the_switch_and_the_effort_are_what_templates_are_told(opened: Callable[
         engine = opened(server)
         one(engine, protocol(thinking="off"))
         one(engine, protocol(thinking="on", effort="high"))
-        off, on = [asked.document for asked in server.asked if "completions" in asked.path]
+        off, on = [request.document for request in server.asked if "completions" in request.path]
     assert off["chat_template_kwargs"] == {"enable_thinking": False, "thinking": False}
     assert on["chat_template_kwargs"] == {"enable_thinking": True, "thinking": True, "reasoning_effort": "high"}
     assert (off.get("reasoning_effort"), on["reasoning_effort"]) == (None, "high")
@@ -336,16 +336,16 @@ def test_vllm_gets_repeats_in_one_request_others_one_by_one(opened: Callable[...
         return stream(events(*chunks, {"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 99}}))
 
     prompts = [EndpointPrompt("Which?", "p", CHAT, repeat) for repeat in (0, 1, 2)] + [EndpointPrompt("So?", "q", CHAT)]
-    found = {}
+    by_owner = {}
     for owner in ("vllm", "someone"):
         with serve_scripted_server(serving(answer, owner, vllm(""))) as server:
-            found[owner] = opened(server).generate(prompts, protocol())
+            by_owner[owner] = opened(server).generate(prompts, protocol())
             requests = [one.document.get("n", 1) for one in server.asked if "completions" in one.path]
             assert sorted(requests) == ([1, 3] if owner == "vllm" else [1, 1, 1, 1])
-    texts = {owner: [one.output.text for one in asked.written] for owner, asked in found.items()}
+    texts = {owner: [one.output.text for one in asked.written] for owner, asked in by_owner.items()}
     assert texts["vllm"] == texts["someone"]
-    assert [one.tokens for one in found["vllm"].written[:3]] == [3, 4, 5]
-    assert (found["vllm"].prompt_tokens, found["vllm"].computed_tokens) == (80, 40)
+    assert [one.tokens for one in by_owner["vllm"].written[:3]] == [3, 4, 5]
+    assert (by_owner["vllm"].prompt_tokens, by_owner["vllm"].computed_tokens) == (80, 40)
 
 
 def test_answers_that_all_come_as_thoughts_with_thinking_off_stop_the_evaluation(

@@ -552,9 +552,9 @@ def test_a_key_is_sent_to_its_endpoint_and_nowhere_else(monkeypatch: pytest.Monk
 
 def test_a_refused_key_is_named_by_its_reference_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESTED_KEY", KEY)
-    said = Answer({"error": {"message": f"Incorrect API key provided: {KEY}"}}, 401)
+    refusal = Answer({"error": {"message": f"Incorrect API key provided: {KEY}"}}, 401)
     with (
-        serve_scripted_server(lambda _: said) as server,
+        serve_scripted_server(lambda _: refusal) as server,
         pytest.raises(
             EngineError,
             match=r"401 \(Incorrect API key provided: \[key\]\); check the key of endpoint tested \(key_env TESTED_KEY\)",
@@ -563,7 +563,7 @@ def test_a_refused_key_is_named_by_its_reference_and_not_shown(monkeypatch: pyte
         ask(server, key_env="TESTED_KEY")
     assert KEY not in str(error.value)
     with (
-        serve_scripted_server(lambda _: said) as server,
+        serve_scripted_server(lambda _: refusal) as server,
         pytest.raises(EngineError, match="it has none: give it key_env"),
     ):
         ask(server)
@@ -763,8 +763,11 @@ def echoing(asked: Asked) -> Answer:
 def test_whole_continuations_are_scored_where_the_prompt_is_repeated(opened: Callable[..., EndpointEngine]) -> None:
     with serve_scripted_server(serve_scripted(echoing)) as server:
         engine = opened(server)
-        asked = [Prompt("Who Answer:", (" a cat", " elephants", " a cat")), Prompt("Who Answer:", (" a cat", " me"))]
-        scores = engine.score_continuations(asked)
+        requested = [
+            Prompt("Who Answer:", (" a cat", " elephants", " a cat")),
+            Prompt("Who Answer:", (" a cat", " me")),
+        ]
+        scores = engine.score_continuations(requested)
         # " a" + " cat": 2 + 4 letters and blanks; " elephants": 10; " me": 3.
         assert scores.logprobs == [[-6.0, -10.0, -6.0], [-6.0, -3.0]]
         # The prompt alone, and with each of three continuations: equal texts are sent once.
@@ -821,11 +824,15 @@ def test_texts_are_asked_for_with_the_parameters_of_the_protocol(
     messages = [{"role": "user", "content": "Say B"}]
     with serve_scripted_server(serve_scripted(texts)) as server:
         engine = opened(server, entry=entry, endpoint_in_flight=1)
-        asked = [EndpointPrompt("Say B", "p1"), EndpointPrompt("Say B", "p2", messages), EndpointPrompt("Say B", "p1")]
-        found = engine.generate(asked, {"generation": {**GENERATION, **changes}})
-        written = [(one.output, one.tokens, one.thought_tokens) for one in found.written]
+        requested = [
+            EndpointPrompt("Say B", "p1"),
+            EndpointPrompt("Say B", "p2", messages),
+            EndpointPrompt("Say B", "p1"),
+        ]
+        generated = engine.generate(requested, {"generation": {**GENERATION, **changes}})
+        written = [(one.output, one.tokens, one.thought_tokens) for one in generated.written]
         assert written == [(Output(text), 2, 0) for text in ("plain", "chat", "plain")]
-        assert (found.prompt_tokens, found.computed_tokens) == (0, 0)
+        assert (generated.prompt_tokens, generated.computed_tokens) == (0, 0)
         completed, chatted, again = [one.document for one in server.asked[1:]]
         seeds = [document.pop("seed") for document in (completed, chatted, again)]
     common = {"model": "tiny", "max_tokens": 512, "stream": True, "stream_options": {"include_usage": True}, **expected}

@@ -288,9 +288,15 @@ def test_the_first_match_is_the_letter_that_was_recorded(generations: list[dict[
     first = taking(SELECT, "first", "answer-is")
     read = [(row, extract(first, row["raw"] or "", labels_of(row))) for row in generations]
     printed = [re.search(rf"answer is \(?[{labels_of(row)}]", row["raw"] or "") is not None for row in generations]
-    real = [(row["recorded_pred"], one and one.text) for (row, one), found in zip(read, printed, strict=True) if found]
+    real = [
+        (row["recorded_pred"], one and one.text)
+        for (row, one), is_printed in zip(read, printed, strict=True)
+        if is_printed
+    ]
     assert [text for _, text in real] == [recorded for recorded, _ in real]
-    only_ours = [row for (row, one), found in zip(read, printed, strict=True) if one is not None and not found]
+    only_ours = [
+        row for (row, one), is_printed in zip(read, printed, strict=True) if one is not None and not is_printed
+    ]
     assert all("answer is **" in row["raw"] for row in only_ours)
     assert len(real) > 150
 
@@ -298,9 +304,9 @@ def test_the_first_match_is_the_letter_that_was_recorded(generations: list[dict[
 def test_base_models_run_on_and_the_last_match_is_another_questions(generations: list[dict[str, Any]]) -> None:
     def right(model: str, match: str) -> int:
         rows = [row for row in generations if row["model"] == model]
-        found = [extract(taking(SELECT, match), row["raw"] or "", labels_of(row)) for row in rows]
+        letters = [extract(taking(SELECT, match), row["raw"] or "", labels_of(row)) for row in rows]
         return sum(
-            one is not None and one.position == int(row["correct"]) for one, row in zip(found, rows, strict=True)
+            one is not None and one.position == int(row["correct"]) for one, row in zip(letters, rows, strict=True)
         )
 
     assert right("Meta-Llama-3-8B", "first") > right("Meta-Llama-3-8B", "last")

@@ -18,11 +18,11 @@ def job(name: str, **limits: float) -> Job:
 
 def test_a_process_has_nothing_of_our_environment_but_what_the_order_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_OIDC_CLIENT_SECRET", "secret")
-    found = run(Job("tests.support.isolated_jobs:echo", variables={"SHUFFLEBOARD_HOME": "/there"}), ["ä", 1, None])
-    assert found["order"] == ["ä", 1, None]
-    assert found["process"] != os.getpid()
-    assert found["environment"]["SHUFFLEBOARD_HOME"] == "/there"
-    known = {
+    report = run(Job("tests.support.isolated_jobs:echo", variables={"SHUFFLEBOARD_HOME": "/there"}), ["ä", 1, None])
+    assert report["order"] == ["ä", 1, None]
+    assert report["process"] != os.getpid()
+    assert report["environment"]["SHUFFLEBOARD_HOME"] == "/there"
+    allowed = {
         "OPENBLAS_NUM_THREADS",
         "OMP_NUM_THREADS",
         "MALLOC_ARENA_MAX",
@@ -30,7 +30,7 @@ def test_a_process_has_nothing_of_our_environment_but_what_the_order_names(monke
         "LC_CTYPE",
         "ARROW_DEFAULT_MEMORY_POOL",
     }
-    assert found["environment"].keys() <= known | set(isolated._PASSED_ON)
+    assert report["environment"].keys() <= allowed | set(isolated._PASSED_ON)
 
 
 def test_errors_of_users_come_back_as_what_they_are() -> None:

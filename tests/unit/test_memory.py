@@ -132,15 +132,15 @@ def test_a_model_is_given_back_before_the_next_one_is_loaded(tmp_path: Path, mon
             """Do nothing, since nothing is open."""
 
     scorer = TransformersScorer(tmp_path)
-    made: list[weakref.ref[Model]] = []
+    models: list[weakref.ref[Model]] = []
 
     def load(_revision: Any) -> Model:
-        assert all(earlier() is None for earlier in made)
+        assert all(earlier() is None for earlier in models)
         model = Model()
-        made.append(weakref.ref(model))
+        models.append(weakref.ref(model))
         return model
 
     monkeypatch.setattr(scorer, "_local", load)
     for number in (1, 2, 3):
         scorer._load(SimpleNamespace(id=number, kind="huggingface", number=1, model=SimpleNamespace(name="m")))
-    assert [one() is None for one in made] == [True, True, False]
+    assert [one() is None for one in models] == [True, True, False]

@@ -173,9 +173,9 @@ READ = {
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_what_stands_for_each_position(name: str) -> None:
-    found = prompt(name)
-    assert (found.continuations, found.answers) == (READ[name].continuations, READ[name].answers)
-    assert found.options == (TEXTS if found.answers else ())
+    built = prompt(name)
+    assert (built.continuations, built.answers) == (READ[name].continuations, READ[name].answers)
+    assert built.options == (TEXTS if built.answers else ())
 
 
 @pytest.mark.parametrize("name", ["hybrid", "cloze", "match-dash"])
@@ -193,11 +193,11 @@ def _options(found: Prompt) -> tuple[str, ...]:
 
 def test_a_text_that_goes_on_with_an_option_has_no_fixed_words() -> None:
     beginning = QuestionText("h1", None, None, "A man is on a roof. He", ("sings.", "falls."), 1)
-    found = build_prompt(
+    built = build_prompt(
         protocol_definition("cloze-continuation", 1), beginning, VariantShown(0, "original", (0, 1)), EXAMPLES[:1]
     )
-    assert found.text == "What floats? wood\n\nA man is on a roof. He"
-    assert found.continuations == (" sings.", " falls.")
+    assert built.text == "What floats? wood\n\nA man is on a roof. He"
+    assert built.continuations == (" sings.", " falls.")
 
 
 # Labels in place of the protocol's
@@ -218,17 +218,17 @@ def test_a_text_that_goes_on_with_an_option_has_no_fixed_words() -> None:
 def test_other_labels_are_answered_with_and_named_as_what_they_are(
     scheme: str, ordinal: int, lines: str, answers: tuple[str, ...], word: str
 ) -> None:
-    found = prompt_under("select-letter", f"relabel:labels={scheme}", ordinal)
+    built = prompt_under("select-letter", f"relabel:labels={scheme}", ordinal)
     instruction = SELECT_LETTER.replace("the letter of", f"the {word} of")
-    assert found.text == f"{instruction}\n\nQuestion: What falls?\nOptions:\n{lines}\nAnswer:"
-    assert found.answers == answers
+    assert built.text == f"{instruction}\n\nQuestion: What falls?\nOptions:\n{lines}\nAnswer:"
+    assert built.answers == answers
 
 
 def test_examples_are_relabelled_too() -> None:
-    found = prompt_under("select-letter", "relabel:labels=digits", 3, shots=1)
-    assert "Options:\n1. wood\n2. iron\nAnswer: The answer is 1\n\n" in found.text
-    found = prompt_under("match-letter", "relabel:labels=digits", 3, shots=1)
-    assert "Options:\n1. wood\n2. iron\nAnswer: The answer is wood\n\n" in found.text
+    built = prompt_under("select-letter", "relabel:labels=digits", 3, shots=1)
+    assert "Options:\n1. wood\n2. iron\nAnswer: The answer is 1\n\n" in built.text
+    built = prompt_under("match-letter", "relabel:labels=digits", 3, shots=1)
+    assert "Options:\n1. wood\n2. iron\nAnswer: The answer is wood\n\n" in built.text
 
 
 @pytest.mark.parametrize(
@@ -243,9 +243,9 @@ def test_examples_are_relabelled_too() -> None:
 def test_one_label_for_all_suffices_if_answers_are_option_texts(
     name: str, scheme: str, ordinal: int, lines: str
 ) -> None:
-    found = prompt_under(name, f"relabel:labels={scheme}", ordinal)
-    assert f"{lines}\nAnswer:" in found.text
-    assert _options(found) == TEXTS
+    built = prompt_under(name, f"relabel:labels={scheme}", ordinal)
+    assert f"{lines}\nAnswer:" in built.text
+    assert _options(built) == TEXTS
 
 
 @pytest.mark.parametrize("name", ["symbols", "first-letter", "select-letter"])
@@ -259,9 +259,9 @@ def test_one_label_for_all_is_refused_where_a_label_is_the_answer(name: str, sch
 
 
 def test_positions_are_counted_in_letters_whatever_stands_before_the_options() -> None:
-    found = prompt_under("select-dash", "relabel:labels=x", 8)
-    assert found.text == f"{SELECT_DASH}\n\nQuestion: What falls?\nOptions:\nX. a stone\nX. a cloud\nX. light\nAnswer:"
-    assert found.answers == ("A", "B", "C")
+    built = prompt_under("select-dash", "relabel:labels=x", 8)
+    assert built.text == f"{SELECT_DASH}\n\nQuestion: What falls?\nOptions:\nX. a stone\nX. a cloud\nX. light\nAnswer:"
+    assert built.answers == ("A", "B", "C")
 
 
 @pytest.mark.parametrize(("scheme", "ordinal"), [("roman", 4), ("signs", 5)])
@@ -286,16 +286,16 @@ def test_more_options_than_labels_are_refused(name: str) -> None:
 
 
 def test_examples_move_with_the_answer() -> None:
-    found = prompt_under("match-dash", "answer-moving", 2, shots=2).text
-    assert "- iron\n- wood\nAnswer: The answer is wood\n" in found
-    assert "- ice\n- iron\n- oil\nAnswer: The answer is iron\n" in found
-    assert found.endswith("- a cloud\n- a stone\n- light\nAnswer:")
+    text = prompt_under("match-dash", "answer-moving", 2, shots=2).text
+    assert "- iron\n- wood\nAnswer: The answer is wood\n" in text
+    assert "- ice\n- iron\n- oil\nAnswer: The answer is iron\n" in text
+    assert text.endswith("- a cloud\n- a stone\n- light\nAnswer:")
 
 
 def test_an_example_with_too_few_options_stays() -> None:
-    found = prompt_under("select-letter", "answer-moving", 3, shots=2).text
-    assert "A. wood\nB. iron\nAnswer: The answer is A\n" in found
-    assert "A. ice\nB. oil\nC. iron\nAnswer: The answer is C\n" in found
+    text = prompt_under("select-letter", "answer-moving", 3, shots=2).text
+    assert "A. wood\nB. iron\nAnswer: The answer is A\n" in text
+    assert "A. ice\nB. oil\nC. iron\nAnswer: The answer is C\n" in text
 
 
 @pytest.mark.parametrize("name", ["select-letter", "select-dash", "match-letter", "match-dash"])
@@ -321,26 +321,26 @@ def turns(prompt: Prompt) -> list[tuple[str, str]]:
 
 
 def test_where_labels_are_scored_the_cue_opens_the_assistant_s_turns() -> None:
-    found = in_chat("symbols", 1)
-    assert turns(found) == [
+    built = in_chat("symbols", 1)
+    assert turns(built) == [
         ("system", HEADER),
         ("user", "What floats?\nA. wood\nB. iron"),
         ("assistant", "Answer: A"),
         ("user", LETTERED.removesuffix("\nAnswer:")),
         ("assistant", "Answer:"),
     ]
-    assert found.continuations == (" A", " B", " C")
+    assert built.continuations == (" A", " B", " C")
 
 
 def test_in_generation_the_assistants_turn_is_left_to_the_model() -> None:
-    found = in_chat("select-letter", 1)
-    assert turns(found) == [
+    built = in_chat("select-letter", 1)
+    assert turns(built) == [
         ("system", SELECT_LETTER),
         ("user", "Question: What floats?\nOptions:\nA. wood\nB. iron\nAnswer:"),
         ("assistant", "The answer is A"),
         ("user", QUESTION_LETTERED),
     ]
-    assert found.answers == ("A", "B", "C")
+    assert built.answers == ("A", "B", "C")
 
 
 def test_a_protocol_without_an_instruction_has_no_system_turn() -> None:

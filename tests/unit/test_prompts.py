@@ -100,7 +100,7 @@ POOL = [example("p1", "physics"), example("c1", "chemistry"), example("p2", "phy
 def test_examples_are_the_first_of_the_subject_else_of_the_pool(
     subject: str | None, shots: int, expected: list[str]
 ) -> None:
-    assert [found.external_id for found in few_shot_examples(POOL, subject, shots)] == expected
+    assert [chosen.external_id for chosen in few_shot_examples(POOL, subject, shots)] == expected
 
 
 def test_a_pool_that_is_too_small_is_refused() -> None:

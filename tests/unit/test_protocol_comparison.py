@@ -121,12 +121,12 @@ def test_agreement_covers_models_of_both_benchmarks_and_may_be_undefined():
 
 
 def test_exchanging_the_protocols_inverts_ratios_and_turns_differences_round():
-    there, back = (compare(_list_published(end, turned)) for end, turned in (("mid", False), ("mid", True)))
-    assert back["overall"]["variance_ratio"] == pytest.approx(1 / there["overall"]["variance_ratio"])
-    for one, other in zip(there["pairs"], back["pairs"], strict=True):
+    forward, back = (compare(_list_published(end, turned)) for end, turned in (("mid", False), ("mid", True)))
+    assert back["overall"]["variance_ratio"] == pytest.approx(1 / forward["overall"]["variance_ratio"])
+    for one, other in zip(forward["pairs"], back["pairs"], strict=True):
         assert other["variance_ratio"] == pytest.approx(1 / one["variance_ratio"])
         assert other["score_difference"] == -one["score_difference"]
-    for one, other in zip(there["benchmark_pairs"], back["benchmark_pairs"], strict=True):
+    for one, other in zip(forward["benchmark_pairs"], back["benchmark_pairs"], strict=True):
         assert other["spearman"]["difference"] == pytest.approx(-one["spearman"]["difference"])
 
 
@@ -190,18 +190,18 @@ def test_nowak_table_1_comes_out_of_the_variances_of_the_other_tables():
     low, high = (compare(_list_published(end)) for end in ("low", "high"))
     assert low["complete"]
     table = {(row["model"], row["benchmark"]): print_value(row["value"]) for row in rows("nowak_table_1")}
-    found = {
+    intervals = {
         (one["model"], one["benchmark"]): _make_interval(one["variance_ratio"], other["variance_ratio"])
         for one, other in zip(low["pairs"], high["pairs"], strict=True)
     }
     for one, other in zip(low["models"], high["models"], strict=True):
-        found[one["model"], MEAN_BENCHMARK] = _make_interval(one["variance_ratio"], other["variance_ratio"])
+        intervals[one["model"], MEAN_BENCHMARK] = _make_interval(one["variance_ratio"], other["variance_ratio"])
     for one, other in zip(low["benchmarks"], high["benchmarks"], strict=True):
-        found[MEAN_MODEL, one["benchmark"]] = _make_interval(one["variance_ratio"], other["variance_ratio"])
-    found[MEAN_MODEL, MEAN_BENCHMARK] = _make_interval(
+        intervals[MEAN_MODEL, one["benchmark"]] = _make_interval(one["variance_ratio"], other["variance_ratio"])
+    intervals[MEAN_MODEL, MEAN_BENCHMARK] = _make_interval(
         low["overall"]["variance_ratio"], high["overall"]["variance_ratio"]
     )
-    assert found.keys() == table.keys()
+    assert intervals.keys() == table.keys()
     assert len(table) == 84
     for cell, value in table.items():
-        assert found[cell].meets(value), cell
+        assert intervals[cell].meets(value), cell

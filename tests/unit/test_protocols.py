@@ -273,5 +273,5 @@ def suite_files() -> list[Path]:
 
 @pytest.mark.parametrize("path", suite_files(), ids=lambda path: path.stem)
 def test_suites_that_ship_ask_with_protocols_that_there_are(path: Path) -> None:
-    asked = {evaluation.protocol for evaluation in evaluations_asked(read_suite_file(path), ["any"])}
-    assert asked <= set(load_known_definitions())
+    protocols = {evaluation.protocol for evaluation in evaluations_asked(read_suite_file(path), ["any"])}
+    assert protocols <= set(load_known_definitions())

@@ -37,10 +37,10 @@ def test_a_file_is_read_once(reads: list[Path], tmp_path: Path) -> None:
 def test_other_content_under_the_same_size_and_date_is_noticed(reads: list[Path], tmp_path: Path) -> None:
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"weights")
-    found = weights.stat()
+    status = weights.stat()
     remember_sha256(weights)
     weights.write_bytes(b"changed")
-    os.utime(weights, ns=(found.st_atime_ns, found.st_mtime_ns))
+    os.utime(weights, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert remember_sha256(weights) == sha256_file(weights)
     assert len(reads) == 2
 

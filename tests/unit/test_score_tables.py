@@ -39,15 +39,15 @@ def table(folder: Path, text: str) -> Path:
     ],
 )
 def test_long_and_wide_tables_hold_the_same_scores(tmp_path: Path, text: str) -> None:
-    found = read_scores(table(tmp_path, text))
-    assert (found.models, found.questions, found.incomplete, found.fewest) == (
+    scores = read_scores(table(tmp_path, text))
+    assert (scores.models, scores.questions, scores.incomplete, scores.fewest) == (
         EXPECTED.models,
         EXPECTED.questions,
         EXPECTED.incomplete,
         EXPECTED.fewest,
     )
-    assert found.scores.tolist() == EXPECTED.scores.tolist()
-    assert ("Average" in text) == (found.derived == ("Average",))
+    assert scores.scores.tolist() == EXPECTED.scores.tolist()
+    assert ("Average" in text) == (scores.derived == ("Average",))
 
 
 @pytest.mark.parametrize(
@@ -86,21 +86,24 @@ def test_a_file_that_is_no_text_or_no_file_is_refused(tmp_path: Path) -> None:
 def test_ranks_have_intervals_ties_and_pairs_that_are_distinguished() -> None:
     draw = np.random.default_rng(0)
     values = (draw.random((400, 3)) < (0.9, 0.5, 0.5)).astype(float)
-    found = rank_scores(Scores(("high", "low", "also low"), tuple(map(str, range(400))), values))
-    assert found["models"][0]["model"] == "high"
-    assert [row["rank_interval"] for row in found["models"]] == [[1, 1], [2, 3], [2, 3]]
-    assert [row["tier"] for row in found["models"]] == [1, 2, 2]
-    assert [len(row["tied_with"]) for row in found["models"]] == [0, 1, 1]
-    assert found["pairs"] == {"total": 3, "distinguished": 2}
-    for row in found["models"]:
+    ranking = rank_scores(Scores(("high", "low", "also low"), tuple(map(str, range(400))), values))
+    assert ranking["models"][0]["model"] == "high"
+    assert [row["rank_interval"] for row in ranking["models"]] == [[1, 1], [2, 3], [2, 3]]
+    assert [row["tier"] for row in ranking["models"]] == [1, 2, 2]
+    assert [len(row["tied_with"]) for row in ranking["models"]] == [0, 1, 1]
+    assert ranking["pairs"] == {"total": 3, "distinguished": 2}
+    for row in ranking["models"]:
         assert row["interval"][0] < row["mean"] < row["interval"][1]
 
 
 def test_equal_means_share_a_rank_and_few_questions_are_remarked() -> None:
     scores = Scores(("b", "a"), ("q1", "q2"), np.array([[1.0, 0.0], [0.0, 1.0]]))
-    found = rank_scores(scores)
-    assert [(row["model"], row["rank"], row["interval"]) for row in found["models"]] == [("a", 1, None), ("b", 1, None)]
-    assert [row["rank_interval"] for row in found["models"]] == [[1, 2], [1, 2]]
+    ranking = rank_scores(scores)
+    assert [(row["model"], row["rank"], row["interval"]) for row in ranking["models"]] == [
+        ("a", 1, None),
+        ("b", 1, None),
+    ]
+    assert [row["rank_interval"] for row in ranking["models"]] == [[1, 2], [1, 2]]
     assert remarks_on(scores) == [
         "2 questions are too few for intervals, so no pair can be distinguished; give the scores of 30 or more"
     ]

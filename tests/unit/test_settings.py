@@ -113,7 +113,7 @@ def test_every_setting_says_what_it_is() -> None:
 
 def test_every_error_says_what_it_is_and_has_a_documented_status() -> None:
     def tree(error: type[ShuffleboardError]) -> list[type[ShuffleboardError]]:
-        return [error, *(found for child in error.__subclasses__() for found in tree(child))]
+        return [error, *(descendant for child in error.__subclasses__() for descendant in tree(child))]
 
     for error in tree(ShuffleboardError):
         assert error.__doc__

@@ -42,13 +42,13 @@ def endpoint(tmp_path: Path, entry: str) -> Endpoint:
     ],
 )
 def test_a_template_honours_what_it_mentions(template: str, generation: dict[str, Any], why: str | None) -> None:
-    found = why_not_honoured(protocol(**generation), read_template(template), None, "")
-    assert found is None if why is None else why in str(found)
+    reason = why_not_honoured(protocol(**generation), read_template(template), None, "")
+    assert reason is None if why is None else why in str(reason)
 
 
 def test_without_a_conversation_nothing_is_told_to_a_template() -> None:
-    found = why_not_honoured(protocol(chat=False, thinking="on"), read_template(QWEN3), None, "")
-    assert "set chat_template = true" in str(found)
+    reason = why_not_honoured(protocol(chat=False, thinking="on"), read_template(QWEN3), None, "")
+    assert "set chat_template = true" in str(reason)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_without_a_conversation_nothing_is_told_to_a_template() -> None:
 def test_a_server_honours_what_it_has_shown(
     tmp_path: Path, shown: Shown | None, generation: dict[str, Any], why: str | None
 ) -> None:
-    found = why_not_honoured(protocol(**generation), shown, endpoint(tmp_path, ""), "m")
-    assert found is None if why is None else why in str(found)
+    reason = why_not_honoured(protocol(**generation), shown, endpoint(tmp_path, ""), "m")
+    assert reason is None if why is None else why in str(reason)
 
 
 REASONS = 'reasoning_models = ["m"]'
@@ -88,5 +88,5 @@ REASONS = 'reasoning_models = ["m"]'
 def test_a_provider_honours_what_its_library_has_a_word_for(
     tmp_path: Path, entry: str, generation: dict[str, Any], why: str | None
 ) -> None:
-    found = why_not_honoured(protocol(**generation), None, endpoint(tmp_path, entry), "m")
-    assert found is None if why is None else why in str(found)
+    reason = why_not_honoured(protocol(**generation), None, endpoint(tmp_path, entry), "m")
+    assert reason is None if why is None else why in str(reason)

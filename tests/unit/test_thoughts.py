@@ -131,10 +131,10 @@ def test_the_text_is_cut_at_the_last_end_marker(text: str, answer: str | None) -
 )
 def test_an_unlisted_marker_leaves_the_answer_unread_and_is_named(text: str, unknown: str | None) -> None:
     assert divide_text(text).unknown == unknown
-    found = read(protocol_definition("final-answer"), Output(text), LABELS, ("a", "b", "c", "d"))
+    reading = read(protocol_definition("final-answer"), Output(text), LABELS, ("a", "b", "c", "d"))
     if unknown is not None:
-        assert (found.state, found.position) == ("unread", None)
-        assert found.remark == f"unknown marker {unknown}; add it to SHUFFLEBOARD_MARKERS"
+        assert (reading.state, reading.position) == ("unread", None)
+        assert reading.remark == f"unknown marker {unknown}; add it to SHUFFLEBOARD_MARKERS"
 
 
 def test_a_template_may_open_a_thought_in_words() -> None:
@@ -236,8 +236,8 @@ def custom(**changes: Any) -> dict[str, Any]:
 
 
 def test_settings_that_are_the_default_leave_the_digest_as_it_was() -> None:
-    said = custom(thoughts="apart", generation={"thinking": "default", "at_limit": "stop"})
-    assert specification_digest(said) == specification_digest(custom())
+    explicit = custom(thoughts="apart", generation={"thinking": "default", "at_limit": "stop"})
+    assert specification_digest(explicit) == specification_digest(custom())
 
 
 def test_what_is_set_about_thoughts_is_part_of_the_definition() -> None:

@@ -37,14 +37,14 @@ def prompts(spec: str | VariantSetDefinition, protocol: str = "symbols", shots: 
 
 
 def test_a_wordings_place_is_the_same_in_examples() -> None:
-    found = prompts("wording", shots=1)
-    assert found[2].text == (
+    built = prompts("wording", shots=1)
+    assert built[2].text == (
         "What floats?\nA. wood\nB. iron\nThis multiple choice question is about high school physics. Answer it with the "
         "right one of the options A to C.\nAnswer: A\n\nWhat usually falls?\nA. a stone\nB. a cloud\nC. light\nThis "
         "multiple choice question is about high school physics. Answer it with the right one of the options A to C.\n"
         "Answer:"
     )
-    assert found[4].text == (
+    assert built[4].text == (
         "One of the options A to C answers the following question correctly. Choose it.\n\nQuestion: What floats?\n"
         "A. wood\nB. iron\nAnswer: A\n\nQuestion: What usually falls?\nA. a stone\nB. a cloud\nC. light\nAnswer:"
     )
@@ -52,23 +52,23 @@ def test_a_wordings_place_is_the_same_in_examples() -> None:
 
 @pytest.mark.parametrize("protocol", PRESETS.keys() - {"cloze"})
 def test_every_protocol_instructs_and_reads_the_same_under_every_wording(protocol: str) -> None:
-    found = prompts("wording", protocol)
-    assert len({prompt.text for prompt in found}) == 11
-    assert {(prompt.continuations, prompt.answers) for prompt in found} == {(found[0].continuations, found[0].answers)}
+    built = prompts("wording", protocol)
+    assert len({prompt.text for prompt in built}) == 11
+    assert {(prompt.continuations, prompt.answers) for prompt in built} == {(built[0].continuations, built[0].answers)}
     how = str(protocol_definition(protocol).get("instruction", "")).format(label_word="letter").partition(". ")[2]
-    assert all(how in prompt.text for prompt in found)
+    assert all(how in prompt.text for prompt in built)
 
 
 def test_a_model_that_is_scored_is_not_told_to_reason() -> None:
-    told = "Work it out one step at a time."
-    assert told not in prompts("wording")[7].text
-    assert told not in prompts("wording", "first-letter")[7].text
-    assert told in prompts("wording", "match-dash")[7].text
+    instruction = "Work it out one step at a time."
+    assert instruction not in prompts("wording")[7].text
+    assert instruction not in prompts("wording", "first-letter")[7].text
+    assert instruction in prompts("wording", "match-dash")[7].text
 
 
 def test_variant_0_is_in_the_protocol_s_own_words_and_alone_unchanged() -> None:
-    found = variants("wording")
-    assert [variant.ordinal for variant in found if variant.unchanged(3)] == [0]
+    built = variants("wording")
+    assert [variant.ordinal for variant in built if variant.unchanged(3)] == [0]
     assert prompts("wording")[0] == prompts("original")[0]
 
 

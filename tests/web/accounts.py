@@ -51,9 +51,9 @@ def add_maintainer(engine: Engine) -> dict[str, str]:
 
 def csrf_of(client: FlaskClient, page: str = "/sign-in") -> str:
     """Return the CSRF token of a form on a page."""
-    found = re.search(r'name="csrf_token" value="([^"]+)"', client.get(page).text)
-    assert found is not None, page
-    return found[1]
+    token = re.search(r'name="csrf_token" value="([^"]+)"', client.get(page).text)
+    assert token is not None, page
+    return token[1]
 
 
 def signed_in(app: Flask, name: str) -> FlaskClient:

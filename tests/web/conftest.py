@@ -139,13 +139,13 @@ def leads_to() -> Callable[[FlaskClient, str], int]:
 
     Many pages have the same links. It is only for the shared sites, which never change.
     """
-    known: dict[tuple[Flask, str], int] = {}
+    statuses: dict[tuple[Flask, str], int] = {}
 
     def status(client: FlaskClient, link: str) -> int:
         key = client.application, link
-        if key not in known:
-            known[key] = client.get(link).status_code
-        return known[key]
+        if key not in statuses:
+            statuses[key] = client.get(link).status_code
+        return statuses[key]
 
     return status
 

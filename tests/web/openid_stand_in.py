@@ -124,14 +124,14 @@ class Adapter(BaseAdapter):
 
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
         body = request.body or b""
-        asked = httpx2.Request(
+        sent = httpx2.Request(
             str(request.method),
             str(request.url),
             headers=dict(request.headers),
             content=body if isinstance(body, bytes) else body.encode(),
         )
         try:
-            answer = self.stand_in(asked)
+            answer = self.stand_in(sent)
         except httpx2.ConnectError as error:
             raise requests.ConnectionError(str(error)) from None
         response = requests.Response()

@@ -60,8 +60,8 @@ def leaning(shape: QuestionShape, variant: VariantShown, draw: random.Random) ->
 
 def steady(shape: QuestionShape, variant: VariantShown, draw: random.Random) -> int | None:
     """Return the position that `steady` chooses."""
-    known = int(shape.external_id[1:]) % 5 != 0
-    return variant.order.index(shape.answer) if known or draw.random() < 0.1 else len(variant.order) - 1
+    knows_answer = int(shape.external_id[1:]) % 5 != 0
+    return variant.order.index(shape.answer) if knows_answer or draw.random() < 0.1 else len(variant.order) - 1
 
 
 ANSWERS: dict[str, Answer] = {"leaning": leaning, "steady": steady}
@@ -82,7 +82,7 @@ class Outputs:
 def output_lines(kind: str, answer: Answer, seed: str, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a line for each prompt: the chosen position, and log-probabilities that match it."""
     names = {ordinal: name for name, ordinal in number_inserted(kind).items()}
-    found = []
+    lines = []
     for question in questions:
         shape = QuestionShape(question["id"], len(question["options"]), question["answer"])
         for variant in parse_variants(kind).variants(shape):
@@ -93,7 +93,7 @@ def output_lines(kind: str, answer: Answer, seed: str, questions: Sequence[dict[
             logprobs = [
                 -3.0 - draw.random() + (2.5 if place == position else 0.0) for place in range(len(variant.order))
             ]
-            found.append(
+            lines.append(
                 {
                     "question_id": question["id"],
                     "variant": variant.ordinal,
@@ -102,12 +102,12 @@ def output_lines(kind: str, answer: Answer, seed: str, questions: Sequence[dict[
                     "logprobs": logprobs,
                 }
             )
-    return found
+    return lines
 
 
 def fill(engine: Engine, folder: Path) -> Outputs:
     """Import everything into an empty registry."""
-    made = Outputs()
+    outputs = Outputs()
     with write_session(engine) as session:
         for name in MODELS:
             add_revision(session, name, RevisionRequest("external"))
@@ -115,7 +115,7 @@ def fill(engine: Engine, folder: Path) -> Outputs:
             content = read_benchmark(write_lines(folder / f"{name}.jsonl", questions))
             version, _ = import_benchmark(session, content, name=name)
             if name == "mixed":
-                made.questions = question_ids(session, version)
+                outputs.questions = question_ids(session, version)
     for name in MODELS:
         for kind, protocol in (
             *(("answer-moving", protocol) for protocol in PROTOCOLS),
@@ -123,13 +123,13 @@ def fill(engine: Engine, folder: Path) -> Outputs:
             ("adversarial", "symbols"),
         ):
             lines = output_lines(kind, ANSWERS[name], f"{name}:{protocol}", QUESTIONS)
-            made.lines[name, kind, protocol] = lines
-            made.evaluations[name, kind, protocol] = _import(engine, folder, name, "mixed", kind, protocol, lines)
-        made.hidden[name] = _import(
-            engine, folder, name, HIDDEN, "cyclic", "symbols", made.lines[name, "cyclic", "symbols"]
+            outputs.lines[name, kind, protocol] = lines
+            outputs.evaluations[name, kind, protocol] = _import(engine, folder, name, "mixed", kind, protocol, lines)
+        outputs.hidden[name] = _import(
+            engine, folder, name, HIDDEN, "cyclic", "symbols", outputs.lines[name, "cyclic", "symbols"]
         )
-    made.parted_lines = output_lines("shuffle", leaning, "leaning", PARTED_QUESTIONS)
-    made.parted = _import(engine, folder, "leaning", PARTED, "shuffle", "symbols", made.parted_lines)
+    outputs.parted_lines = output_lines("shuffle", leaning, "leaning", PARTED_QUESTIONS)
+    outputs.parted = _import(engine, folder, "leaning", PARTED, "shuffle", "symbols", outputs.parted_lines)
     with write_session(engine) as session:
         hidden = update(BenchmarkVersion).where(BenchmarkVersion.benchmark.has(name=HIDDEN))
         session.execute(hidden.values(visibility="hidden"))
@@ -139,7 +139,7 @@ def fill(engine: Engine, folder: Path) -> Outputs:
         )
         import_board(session, BoardDefinition(name=BOARD, suite="orders", benchmarks=("mixed",), columns=BOARD_COLUMNS))
     refresh_boards(engine)
-    return made
+    return outputs
 
 
 def _import(

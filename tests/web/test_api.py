@@ -76,10 +76,10 @@ def test_an_evaluation_has_every_metric_name_and_the_scopes_of_the_view(engine, 
         "SELECT scope, metric, value, n FROM evaluation_metrics WHERE evaluation_id = :evaluation",
         evaluation=evaluation,
     )
-    given = [{key: item[key] for key in ("scope", "metric", "value", "n")} for item in document["scopes"]]
+    shown = [{key: item[key] for key in ("scope", "metric", "value", "n")} for item in document["scopes"]]
     order = lambda item: (item["scope"], item["metric"])  # noqa: E731
-    assert sorted(given, key=order) == sorted(stored, key=order)
-    assert {item["metric"] for item in given} == set(METRICS)
+    assert sorted(shown, key=order) == sorted(stored, key=order)
+    assert {item["metric"] for item in shown} == set(METRICS)
 
 
 def test_an_unsealed_evaluation_gives_its_metrics_so_far(client, seeded):

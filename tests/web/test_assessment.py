@@ -75,10 +75,12 @@ def test_the_numbers_are_those_of_the_command(assessed, client):
     for metric, value in expected["stability"]["more_options"]["pair"].items():
         of_tuples = expected["stability"]["more_options"]["L-tuple"][metric]
         assert stability[METRICS[metric].label] == [show(value), show(of_tuples)]
-    said = " ".join(text.split())
+    printed = " ".join(text.split())
     for item in expected["recommendations"]:
         best = item["recommended"]
-        assert f"{METRICS[best['metric']].label.lower()} on {best['subset']}</b>, R² {show(best['r_squared'])}" in said
+        assert (
+            f"{METRICS[best['metric']].label.lower()} on {best['subset']}</b>, R² {show(best['r_squared'])}" in printed
+        )
         assert all(caveat in text for caveat in item["caveats"])
     points = cells(text, "The evaluations behind the numbers")
     assert [int(row[-1]) for row in points] == [point["evaluation"] for point in expected["points"]]

@@ -118,10 +118,10 @@ def test_a_board_says_how_its_numbers_and_ranks_moved(own, monkeypatch):
         apart.setattr(history, "BURST", timedelta(0))
         move(own)
     with read_session(own.engine) as session:
-        known = history.moments(session, "main")
-        assert [moment.snapshots for moment in known] == [2]
+        kept = history.moments(session, "main")
+        assert [moment.snapshots for moment in kept] == [2]
         # Made together, they count as one: beta was never before the newcomer.
-        course = history.courses(session, "main", known, "worst_accuracy@cyclic", [0])["beta", 1]
+        course = history.courses(session, "main", kept, "worst_accuracy@cyclic", [0])["beta", 1]
         assert (course.first.rank, course.values[0].rank) == (4, 4)
         assert course.since == session.scalar(select(func.min(BoardSnapshot.as_of)))
 
@@ -158,14 +158,14 @@ def move(own):
 def test_snapshots_that_follow_closely_count_as_one():
     start = datetime(2026, 3, 1, tzinfo=UTC)
     minutes = (0, 4, 13, 60, 61, 62, 63)
-    made = [
+    snapshots = [
         (number, 2 if number > 5 else 1, str(number), start + timedelta(minutes=at))
         for number, at in enumerate(minutes, 1)
     ]
     withdrawn = [start + timedelta(minutes=60.5)]
     # Nine minutes apart is close; an hour is not; nor are snapshots separated by a withdrawal or a new board version.
-    found = history.collapse_bursts(made, withdrawn)
-    assert [(moment.id, moment.snapshots) for moment in found] == [(3, 3), (4, 1), (5, 1), (7, 2)]
+    collapsed = history.collapse_bursts(snapshots, withdrawn)
+    assert [(moment.id, moment.snapshots) for moment in collapsed] == [(3, 3), (4, 1), (5, 1), (7, 2)]
 
 
 def test_a_board_over_a_hidden_benchmark_is_nowhere(own):
@@ -241,9 +241,9 @@ def test_a_board_sorts_by_columns_with_values_and_omits_empty_ones(own):
 def test_links_to_evaluations_name_the_protocol_where_there_are_several(own):
     tasks = [{"benchmark": "capitals"}]
     for protocols in (["symbols"], ["symbols", "hybrid"]):
-        asked = {"name": "orders", "variants": ["cyclic"], "protocols": protocols, "tasks": tasks}
+        board = {"name": "orders", "variants": ["cyclic"], "protocols": protocols, "tasks": tasks}
         with write_session(own.engine) as session:
-            import_suite(session, SuiteDefinition.model_validate(asked))
+            import_suite(session, SuiteDefinition.model_validate(board))
             import_board(session, BoardDefinition(name="main", suite="orders", columns=("accuracy@cyclic/symbols",)))
         refresh_boards(own.engine)
         link = "capitals, cyclic" + (", symbols" if len(protocols) > 1 else "")

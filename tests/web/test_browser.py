@@ -106,10 +106,10 @@ def test_the_leaderboard_is_compact_with_sticky_headings_and_details_on_focus(ch
         assert max(heights) <= 62  # with three small lines: cannot be distinguished from guessing
         region = opened.locator(".tall")
         region.evaluate("(part) => { part.style.width = '700px'; part.style.height = '150px'; }")
-        held = [opened.locator(where).first for where in ("th.model", "tr[data-row] th", "td.pin")]
-        before = [part.bounding_box() for part in held]
+        sticky = [opened.locator(where).first for where in ("th.model", "tr[data-row] th", "td.pin")]
+        before = [part.bounding_box() for part in sticky]
         region.evaluate("(part) => part.scrollTo(300, 100)")
-        after = [part.bounding_box() for part in held]
+        after = [part.bounding_box() for part in sticky]
         assert [one["x"] for one in after] == [one["x"] for one in before]
         assert after[0]["y"] == before[0]["y"]
         assert after[1]["y"] < before[1]["y"]

@@ -100,7 +100,7 @@ SOME = re.compile(
 
 @pytest.mark.parametrize("looks", ["one for each of some", pytest.param("both", marks=pytest.mark.long)])
 def test_axe_finds_no_barrier_of_any_level_on_any_page(chromium, sites, looks):
-    found = {}
+    violations = {}
     if looks != "both":
         sites = [address for address in sites if SOME.search(address)]
     with page(chromium, errors=True) as opened:
@@ -114,11 +114,11 @@ def test_axe_finds_no_barrier_of_any_level_on_any_page(chromium, sites, looks):
                 opened.set_viewport_size(size)
                 opened.emulate_media(color_scheme=scheme)
                 if barriers := opened.evaluate(RUN):
-                    found[path, scheme] = barriers
+                    violations[path, scheme] = barriers
         # Planted barriers are found, which proves that the check works under the page's policy and with its colours.
         opened.evaluate(PLANTED)
         planted = {barrier.partition(":")[0] for barrier in opened.evaluate(RUN)}
-    assert found == {}
+    assert violations == {}
     assert planted == {"button-name", "color-contrast"}
 
 

@@ -140,11 +140,11 @@ def test_a_chart_that_arrives_without_a_reload_is_drawn_as_well(chromium, drawn_
 def test_a_chart_is_drawn_in_view_or_its_table_opens(chromium, drawn_address):
     base, outputs = drawn_address
     with closing(chromium.new_page(viewport={"width": 800, "height": 200})) as opened:
-        asked = []
-        opened.route("**/vega-lite.min.js*", lambda route: asked.append(route.request.url) or route.abort())
+        requests = []
+        opened.route("**/vega-lite.min.js*", lambda route: requests.append(route.request.url) or route.abort())
         address = f"{base}/evaluations/{outputs.evaluations['leaning', 'adversarial', 'symbols']}"
         opened.goto(address, wait_until="networkidle")
-        assert (opened.locator("figure[data-chart=waiting]").count(), asked) == (3, [])
+        assert (opened.locator("figure[data-chart=waiting]").count(), requests) == (3, [])
         opened.locator("figure[data-chart=waiting]").last.scroll_into_view_if_needed()
         expect(opened.locator("figure[data-chart=failed] table").last).to_be_visible()
 

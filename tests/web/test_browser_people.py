@@ -61,10 +61,10 @@ def test_from_the_first_admin_to_a_model_on_the_board(
     chromium: Browser, engine: Engine, sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", sqlite_database)
-    made = CliRunner().invoke(
+    added = CliRunner().invoke(
         cli, ["accounts", "add", "ada", "--role", "admin", "--password-file", "-"], input=f"{PASSWORD}\n"
     )
-    assert made.exit_code == 0, made.output
+    assert added.exit_code == 0, added.output
     settings = Settings(home=tmp_path, poll_seconds=0.02)
     with serve(create_app(settings, database_url=sqlite_database)) as base, page(chromium, errors=True) as opened:
         # The admin creates the other accounts.
@@ -160,11 +160,11 @@ def test_a_person_signs_in_and_out_through_a_real_provider(
         expect(opened.get_by_role("link", name="Sign in")).to_be_visible()
 
         # A person without a matching rule, and a person who changes their mind: this provider's answer has no state.
-        for button, said in (("eve-at-example", "gives you a role here"), ("Deny", "does not belong to a sign-in")):
+        for button, message in (("eve-at-example", "gives you a role here"), ("Deny", "does not belong to a sign-in")):
             opened.goto(f"{base}/sign-in")
             opened.get_by_role("link", name="Sign in with Example ID").click()
             opened.get_by_role("button", name=button).click()
-            expect(opened.get_by_role("alert")).to_contain_text(said)
+            expect(opened.get_by_role("alert")).to_contain_text(message)
 
 
 @contextmanager

@@ -67,10 +67,10 @@ def right(line):
 
 def accuracies(lines):
     """Return the accuracy of each run, by variant."""
-    found = {}
+    by_run = {}
     for line in lines:
-        found.setdefault(line["variant"], []).append(right(line))
-    return {variant: mean(hits) for variant, hits in sorted(found.items())}
+        by_run.setdefault(line["variant"], []).append(right(line))
+    return {variant: mean(hits) for variant, hits in sorted(by_run.items())}
 
 
 def consistency(lines):
@@ -102,34 +102,34 @@ def cells(page, caption):
 
 def test_the_box_shows_moved_runs_and_the_whiskers_all_runs():
     runs = [{"variant": variant, "accuracy": value} for variant, value in enumerate((0.6, 0.7, 0.8))]
-    found = charts.spread(runs)
-    assert found["original"] == 0.6
-    assert found["median_moved"] == pytest.approx(0.75)
-    assert found["sd_moved"] == pytest.approx(0.05)
-    assert (found["lowest"], found["highest"]) == (0.6, 0.8)
-    chart = charts.answer_moving([{"label": "m", **found}], 0.25)
+    box = charts.spread(runs)
+    assert box["original"] == 0.6
+    assert box["median_moved"] == pytest.approx(0.75)
+    assert box["sd_moved"] == pytest.approx(0.05)
+    assert (box["lowest"], box["highest"]) == (0.6, 0.8)
+    chart = charts.answer_moving([{"label": "m", **box}], 0.25)
     (value,) = chart.spec["data"]["values"]
     assert value["box_low"] == pytest.approx(0.7)
     assert value["box_high"] == pytest.approx(0.8)
 
 
 def test_an_evaluation_without_a_moved_run_has_no_box():
-    found = charts.spread([{"variant": 0, "accuracy": 0.5}])
-    assert found["median_moved"] is None
-    assert charts.answer_moving([{"label": "m", **found}], None).spec["data"]["values"] == []
+    box = charts.spread([{"variant": 0, "accuracy": 0.5}])
+    assert box["median_moved"] is None
+    assert charts.answer_moving([{"label": "m", **box}], None).spec["data"]["values"] == []
 
 
 def test_runs_are_those_of_the_view(drawn):
     ids = list(drawn.outputs.evaluations.values())
     with read_session(drawn.engine) as session:
-        found = chart_data.runs(session, ids)
+        by_evaluation = chart_data.runs(session, ids)
         view = session.execute(
             text("SELECT evaluation_id, variant, questions, accuracy FROM run_accuracy WHERE scope = 'all'")
         ).all()
     expected = {(row.evaluation_id, row.variant): (row.questions, row.accuracy) for row in view}
     assert {
         (evaluation, run["variant"]): (run["questions"], pytest.approx(run["accuracy"], abs=1e-12))
-        for evaluation, runs in found.items()
+        for evaluation, runs in by_evaluation.items()
         for run in runs
     } == {key: value for key, value in expected.items() if key[0] in ids}
 
@@ -181,15 +181,15 @@ def test_the_box_plot_draws_the_numbers_of_its_table(drawn):
 
 def positions_of(lines):
     """Return position → counts of prompts answered there, with the right option there, and answered right there."""
-    found = {}
+    positions = {}
     for line in lines:
         stands = line["order"].index(ANSWERS[line["question_id"]])
-        found.setdefault(stands, [0, 0, 0])
-        found[stands][1] += 1
-        found[stands][2] += right(line)
+        positions.setdefault(stands, [0, 0, 0])
+        positions[stands][1] += 1
+        positions[stands][2] += right(line)
         if line["position"] is not None:
-            found.setdefault(line["position"], [0, 0, 0])[0] += 1
-    return found
+            positions.setdefault(line["position"], [0, 0, 0])[0] += 1
+    return positions
 
 
 def failing_only_at(lines):
@@ -198,13 +198,13 @@ def failing_only_at(lines):
     for line in lines:
         stands = line["order"].index(ANSWERS[line["question_id"]])
         hits.setdefault(line["question_id"], {}).setdefault(stands, []).append(right(line))
-    found = {}
+    failing = {}
     for question, by_position in hits.items():
         never = [position for position, outcomes in by_position.items() if not any(outcomes)]
         always = [position for position, outcomes in by_position.items() if all(outcomes)]
         if len(never) == 1 and len(always) == len(by_position) - 1 > 0:
-            found[question] = never[0]
-    return found
+            failing[question] = never[0]
+    return failing
 
 
 @pytest.mark.parametrize(("kind", "protocol"), [("cyclic", "symbols"), ("answer-moving", "hybrid")])
@@ -303,12 +303,12 @@ def test_a_single_order_has_no_chart_of_what_other_orders_lose(drawn):
 
 def find_titled(page, words):
     """Return the chart of a page whose label begins with these words."""
-    found = re.findall(
+    blocks = re.findall(
         r'aria-label="([^"]*)"><div class="chart[^"]*"><canvas[^>]*></canvas></div></div>\s*<script type="application/json">(.*?)</script>',
         page,
         re.DOTALL,
     )
-    return next(json.loads(block) for label, block in found if label.startswith(words))
+    return next(json.loads(block) for label, block in blocks if label.startswith(words))
 
 
 def test_the_curve_of_bmca_is_counted_from_the_lines(drawn):
@@ -317,7 +317,9 @@ def test_the_curve_of_bmca_is_counted_from_the_lines(drawn):
     for line in drawn.outputs.lines["leaning", "cyclic", "symbols"]:
         hits.setdefault(line["question_id"], []).append(right(line))
     shares = (50, 60, 70, 80, 90, 100)
-    expected = [mean(10 * sum(found) >= share / 10 * len(found) for found in hits.values()) for share in shares]
+    expected = [
+        mean(10 * sum(outcomes) >= share / 10 * len(outcomes) for outcomes in hits.values()) for share in shares
+    ]
     values = find_titled(page, "Curve of BMCA")["data"]["values"]
     assert [value["value"] for value in values] == pytest.approx(expected)
     assert expected == sorted(expected, reverse=True)
@@ -348,7 +350,7 @@ def test_subjects_stand_in_each_shuffle_with_their_median(drawn):
     dots = {
         (value["row"], value["subject"]): value["accuracy"] for value in specification["layer"][0]["data"]["values"]
     }
-    assert dots == {place: pytest.approx(mean(found)) for place, found in hits.items()}
+    assert dots == {place: pytest.approx(mean(outcomes)) for place, outcomes in hits.items()}
     for value in specification["data"]["values"]:
         of_run = [accuracy for (run, _), accuracy in dots.items() if run == value["row"]]
         assert value["median"] == pytest.approx(median(of_run))
@@ -440,11 +442,11 @@ def test_the_matrix_of_a_question_is_what_the_imported_lines_say(drawn):
             mark = ("✓" if option == ANSWERS["m4"] else "✗") if option == chosen[variant] else None
             assert cell.split() == [*([mark] if mark else []), shown, *(["chosen"] if mark else [])]
     for option, cell in enumerate(mean_row[1:]):
-        known = [
+        probabilities = [
             math.exp(line["logprobs"][line["order"].index(option)]) / sum(map(math.exp, line["logprobs"]))
             for line in lines
         ]
-        assert cell == f"{100 * mean(known):.0f}"
+        assert cell == f"{100 * mean(probabilities):.0f}"
     assert '<td class="answer chosen heat-' in page
 
 
@@ -464,17 +466,17 @@ def test_questions_are_counted_by_the_orders_in_which_they_are_right(drawn):
         by_question.setdefault(line["question_id"], []).append(line)
     expected = {"steady": 0, "flips": 0}
     always = never = 0
-    for asked in by_question.values():
-        chosen = {None if line["position"] is None else line["order"][line["position"]] for line in asked}
+    for question_lines in by_question.values():
+        chosen = {None if line["position"] is None else line["order"][line["position"]] for line in question_lines}
         expected["steady" if len(chosen) == 1 and None not in chosen else "flips"] += 1
-        always += all(map(right, asked))
-        never += not any(map(right, asked))
+        always += all(map(right, question_lines))
+        never += not any(map(right, question_lines))
     values = find_titled(page, "Bars for 12 numbers of orders")["data"]["values"]
-    found = {
+    counts = {
         what: sum(value["questions"] for value in values if value["what"] == what)
         for what in ("Same answer in all", "Answer flips")
     }
-    assert list(found.values()) == list(expected.values())
+    assert list(counts.values()) == list(expected.values())
     rows = cells(page, "Questions by how many of their orders")
     assert (rows[0][0], rows[-1][0]) == ("none", "all")  # of four and of five orders: shares, not counts
     assert [int(rows[0][3]), int(rows[-1][3])] == [never, always]
@@ -609,7 +611,7 @@ def test_pages_with_charts_are_well_formed_and_keep_to_the_policy(drawn, path, l
     assert names.count("table") == names.count("caption")
     assert not [name for name in tags.attributes if name == "style" or name.startswith("on")]
     assert names.count("h1") == 1
-    ids = [given["id"] for _, given in tags.tags if "id" in given]
+    ids = [attributes["id"] for _, attributes in tags.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     # Every chart has a label, a caption, and a table next to it.
     figures = re.findall(r"<figure.*?</figure>", response.text, re.DOTALL)
@@ -617,7 +619,7 @@ def test_pages_with_charts_are_well_formed_and_keep_to_the_policy(drawn, path, l
         assert re.search(r'role="(img|group)" aria-label="[^"]{20,}"', figure)
         assert "<figcaption>" in figure
         assert "<table" in figure
-    for link in chosen({given["href"].partition("#")[0] for tag, given in tags.tags if tag == "a"} - {""}):
+    for link in chosen({attributes["href"].partition("#")[0] for tag, attributes in tags.tags if tag == "a"} - {""}):
         assert leads_to(drawn.client, link) == 200, link
 
 

@@ -105,11 +105,11 @@ def test_page_json_and_command_line_state_the_same_intervals(drawn):
 
 
 def test_questions_on_which_they_differ_are_listed_by_side(drawn):
-    known = {model: find_known_everywhere(drawn, model) for model in MODELS}
+    answered_everywhere = {model: find_known_everywhere(drawn, model) for model in MODELS}
     expected = {
-        "left": known["leaning"] - known["steady"],
-        "right": known["steady"] - known["leaning"],
-        "all": known["leaning"] ^ known["steady"],
+        "left": answered_everywhere["leaning"] - answered_everywhere["steady"],
+        "right": answered_everywhere["steady"] - answered_everywhere["leaning"],
+        "all": answered_everywhere["leaning"] ^ answered_everywhere["steady"],
     }
     assert expected["right"]
     for only, questions in expected.items():

@@ -82,12 +82,12 @@ def everything(client: FlaskClient, hostile: Sequence[str], most: Mapping[str, i
         if answer.status_code != 200:
             continue
         if answer.mimetype == "text/html":
-            found = [html.unescape(link) for link in LINK.findall(answer.text)]
+            links = [html.unescape(link) for link in LINK.findall(answer.text)]
         elif answer.mimetype == "application/json":
-            found = re.findall(r'"(/[^"\\]*)"', answer.text)
+            links = re.findall(r'"(/[^"\\]*)"', answer.text)
         else:
-            found = []
-        for link in found:
+            links = []
+        for link in links:
             joined = urlsplit(urljoin(address, link))
             if joined.scheme in ("", "http") and not joined.netloc:
                 waiting.append(joined.path + (f"?{joined.query}" if joined.query else ""))
@@ -132,12 +132,12 @@ def _secret_version(own: Site) -> int:
 def list_hostile(own: Site) -> list[str]:
     """Return the pages with hostile content, and those of the model that answered the secret benchmark."""
     evaluation = own.seeded.evaluations["hostile"]
-    found = re.search(rf"/evaluations/{evaluation}/questions/(\d+)", own.client.get(f"/evaluations/{evaluation}").text)
-    assert found is not None
+    match = re.search(rf"/evaluations/{evaluation}/questions/(\d+)", own.client.get(f"/evaluations/{evaluation}").text)
+    assert match is not None
     pages = [
         f"/evaluations/{evaluation}",
-        f"/evaluations/{evaluation}/questions/{found[1]}",
-        f"/questions/{found[1]}",
+        f"/evaluations/{evaluation}/questions/{match[1]}",
+        f"/questions/{match[1]}",
         "/benchmarks/hostile",
         "/models/alpha",
     ]
@@ -225,15 +225,15 @@ TRAVERSALS = (
 @pytest.mark.parametrize("who", ["anonymous", "admin"])
 def test_no_name_in_an_address_leads_out_of_the_registry(app: Flask, who: str) -> None:
     client = make(app, who)
-    asked = 0
+    requests = 0
     for rule in (rule for rule in READ if "<" in rule):
         for traversal in TRAVERSALS:
             address = re.sub(r"<[^>]+>", lambda _found, text=traversal: text, rule)
             answer = client.get(address)
-            asked += 1
+            requests += 1
             assert answer.status_code in (302, 308, 400, 401, 403, 404), address
             assert "root:" not in answer.text, address
-    assert asked > 100
+    assert requests > 100
 
 
 @pytest.mark.one_engine

@@ -70,8 +70,8 @@ def full(lasting_postgresql, tmp_path_factory) -> Iterator[Population]:
     application = with_admin(engine, folder)
     with write_session(engine) as session:
         admin = viewer_of_account(find_account(session, ADMIN))
-        asked = ModelRequest(hub=f"owner/{LONG[:87]}")
-        submission, _ = request_submission(session, session, admin, asked, "core", "", Settings(home=folder))
+        request = ModelRequest(hub=f"owner/{LONG[:87]}")
+        submission, _ = request_submission(session, session, admin, request, "core", "", Settings(home=folder))
         submission_id = submission.id
     Files(engine, Settings(home=folder)).write("all")  # so that its SQL page answers queries
     yield Population(application, pages_of(engine, outputs, submission_id, generated.explored_evaluation_id))
@@ -198,7 +198,7 @@ def signed_in(chromium, application, **options):
 @pytest.mark.long
 @pytest.mark.parametrize("population", ["full", "empty"])
 def test_no_page_overflows_or_cuts_text_off_at_any_width(chromium, population, request):
-    found = {}
+    problems = {}
     site = request.getfixturevalue(population)
     rules = {rule for rule in PAGES if population == "full" or "<" not in rule}
     assert set(site.pages) == rules, "give each an address"
@@ -209,7 +209,7 @@ def test_no_page_overflows_or_cuts_text_off_at_any_width(chromium, population, r
             for width in WIDTHS if population == "full" else WIDTHS[:1]:
                 opened.set_viewport_size({"width": width, "height": HEIGHTS.get(width, 900)})
                 if measured := opened.evaluate(MEASURE):
-                    found[re.sub(re.escape(LONG), "LONG-", address), width] = measured
+                    problems[re.sub(re.escape(LONG), "LONG-", address), width] = measured
         opened.emulate_media(media="print")
         opened.set_viewport_size({"width": A4, "height": 1000})
         for rule in {"/", "/overview", "/boards/<name>", "/evaluations/<evaluation_id>"} & set(site.pages):
@@ -217,12 +217,12 @@ def test_no_page_overflows_or_cuts_text_off_at_any_width(chromium, population, r
                 opened.goto(base + address)
                 draw_charts(opened)
                 if (wide := opened.evaluate("document.documentElement.scrollWidth")) > A4:
-                    found[address, "A4"] = [f"{wide} px wide on paper of {A4} px"]
+                    problems[address, "A4"] = [f"{wide} px wide on paper of {A4} px"]
         opened.emulate_media(media="screen")
         opened.evaluate(PLANTED)
         planted = [what.partition(":")[0] for what in opened.evaluate(MEASURE)]
         assert planted == ["3000 px wide", "a header of 90 px", "cut off"], "what is planted is found"
-    assert found == {}
+    assert problems == {}
 
 
 MODEL_ROWS = """

@@ -44,7 +44,11 @@ def models(response):
 def test_filters_are_in_the_address_and_in_the_form(client, query, kept):
     response = client.get(f"/?benchmark=capitals&{query}")
     assert models(response) == kept
-    selected = {given.get("value") for tag, given in parse(response).tags if tag == "option" and "selected" in given}
+    selected = {
+        attributes.get("value")
+        for tag, attributes in parse(response).tags
+        if tag == "option" and "selected" in attributes
+    }
     for item in query.split("&"):
         name, _, value = item.partition("=")
         if name in ("min_parameters", "max_parameters", "asked", "openness"):
@@ -101,14 +105,14 @@ def test_the_links_lead_to_exactly_the_rows_shown(client, query):
 
 
 def test_many_rows_are_sent_as_csv_in_pieces_of_one_table(client, monkeypatch):
-    whole = client.get("/leaderboard.csv").text
+    table = client.get("/leaderboard.csv").text
     for rows in (1, 2, 3):
         monkeypatch.setattr(leaderboard, "AT_ONCE", rows)
         sent = client.get(f"/leaderboard.csv?per_page={rows}")  # another address, since the first answer was kept
         pieces = [piece.decode() for piece in sent.iter_encoded()]
         assert [piece.count("\n") for piece in pieces[1:-1]] == [rows] * (len(pieces) - 2)
         assert len(pieces) > 2
-        assert "".join(pieces) == whole
+        assert "".join(pieces) == table
 
 
 def cells_of(response):
@@ -134,8 +138,8 @@ def test_columns_stand_in_the_order_of_the_address_pinned_ones_first(client):
     assert [name for name in header if name in headings] == ["model", "cora", "accuracy", "worst_accuracy"]
 
     def link_after(step):
-        found = re.search(rf'<a href="([^"#]+)#[^"]+" title="{step}"', response.text)[1].replace("&amp;", "&")
-        return re.findall(r'data-key="sort-(\w+)"', client.get(found).text)[1:]
+        href = re.search(rf'<a href="([^"#]+)#[^"]+" title="{step}"', response.text)[1].replace("&amp;", "&")
+        return re.findall(r'data-key="sort-(\w+)"', client.get(href).text)[1:]
 
     assert link_after("Move Accuracy left") == ["accuracy", "cora", "worst_accuracy"]
     assert link_after("Remove CoRA") == ["accuracy", "worst_accuracy"]
@@ -153,11 +157,11 @@ def test_columns_stand_in_the_order_of_the_address_pinned_ones_first(client):
 @pytest.mark.one_engine
 def test_selected_rows_are_compared_as_they_were_asked(client):
     page = parse(client.get("/?benchmark=capitals"))
-    boxes = [given for tag, given in page.tags if tag == "input" and given.get("form") == "compare-1"]
-    assert [(given["name"], given["value"]) for given in boxes] == [
+    boxes = [attributes for tag, attributes in page.tags if tag == "input" and attributes.get("form") == "compare-1"]
+    assert [(attributes["name"], attributes["value"]) for attributes in boxes] == [
         ("model", name) for name in ("alpha", "silent", "beta", "gamma", "delta")
     ]
-    assert all(given["aria-label"] == f"Select {given['value']} to compare" for given in boxes)
+    assert all(attributes["aria-label"] == f"Select {attributes['value']} to compare" for attributes in boxes)
     form = client.get("/?benchmark=capitals").text.partition('id="compare-1"')[2].partition("</form>")[0]
     assert 'action="/compare"' in form
     assert re.findall(r'name="(\w+)" value="(\w+)"', form) == [
@@ -195,7 +199,7 @@ def test_a_chart_names_the_rows_that_it_cannot_draw():
     by_order, by_size = (draw_leaderboard(PLOTS[name], rows) for name in ("order", "size"))
     assert [point.row["evaluation_id"] for point in by_order.points] == [1, 2]
     assert [point.row["evaluation_id"] for point in by_size.points] == [1]
-    left_out = {why: [item["model"] for item in found] for why, found in by_size.missing.items()}
+    left_out = {why: [item["model"] for item in items] for why, items in by_size.missing.items()}
     assert left_out == {
         "The registry does not know the number of parameters (shuffleboard models add NAME --parameters N)": ["m2"],
         "Worst accuracy needs two orders or more; asked in one order": ["m3"],

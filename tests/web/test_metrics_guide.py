@@ -26,11 +26,11 @@ class Sections(HTMLParser):
         self.open = []
 
     def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
-        self.ids += [given["id"]] if "id" in given else []
-        self.links += [given["href"]] if tag == "a" else []
+        attributes = dict(attrs)
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        self.links += [attributes["href"]] if tag == "a" else []
         if tag == "section":
-            self.open.append(given.get("id"))
+            self.open.append(attributes.get("id"))
         if tag == "math":
             for name in filter(None, self.open):
                 self.formulas[name] = self.formulas.get(name, 0) + 1

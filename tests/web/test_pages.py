@@ -99,13 +99,15 @@ def test_every_page_is_well_formed_and_keeps_to_the_content_security_policy(clie
     assert not [name for name in tags.attributes if name == "style" or name.startswith("on")]
     # A block of JSON is never run, and scripts are loaded from files.
     assert all(
-        given.get("src") or given.get("type") == "application/json" for tag, given in tags.tags if tag == "script"
+        attributes.get("src") or attributes.get("type") == "application/json"
+        for tag, attributes in tags.tags
+        if tag == "script"
     )
     names = [tag for tag, _ in tags.tags]
     assert names.count("h1") == 1
     assert names.count("table") == names.count("caption")
-    assert all("scope" in given for tag, given in tags.tags if tag == "th")
-    ids = [given["id"] for _, given in tags.tags if "id" in given]
+    assert all("scope" in attributes for tag, attributes in tags.tags if tag == "th")
+    ids = [attributes["id"] for _, attributes in tags.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
 
 
@@ -143,8 +145,8 @@ def test_the_board_sorts_by_any_metric_and_says_so(client, seeded):
     response = client.get("/?benchmark=capitals&sort=fluctuation_rate&order=desc")
     text = text_of(response)
     assert re.findall(r"(\d) (alpha|beta|gamma|delta|silent)\b", text)[0] == ("5", "delta")
-    headings = [given for tag, given in parse(response).tags if tag == "th" and "aria-sort" in given]
-    assert [given["aria-sort"] for given in headings] == ["descending"]
+    headings = [attributes for tag, attributes in parse(response).tags if tag == "th" and "aria-sort" in attributes]
+    assert [attributes["aria-sort"] for attributes in headings] == ["descending"]
 
 
 def test_metrics_are_chosen_by_name(client, seeded):
@@ -209,8 +211,8 @@ def test_one_steps_from_one_question_that_flips_to_the_next(client, seeded):
     steps = {}
     for name in ("q1", "q7", "q8"):
         response = client.get(page.format(seeded.questions[name]))
-        links = [given for _, given in parse(response).tags if "data-step" in given]
-        steps[name] = ({given["data-step"]: given["href"] for given in links}, text_of(response))
+        links = [attributes for _, attributes in parse(response).tags if "data-step" in attributes]
+        steps[name] = ({attributes["data-step"]: attributes["href"] for attributes in links}, text_of(response))
     assert steps["q1"][0] == {"next": page.format(seeded.questions["q7"])}
     assert "This question does not flip; 2 of 8 do" in steps["q1"][1]
     assert steps["q7"][0] == {"next": page.format(seeded.questions["q8"])}
@@ -267,7 +269,7 @@ def test_families_of_metrics_are_folded_unless_the_url_opens_them(client, seeded
 def test_progress_is_shown_while_an_evaluation_runs_and_asks_for_its_json(client, seeded):
     response = client.get(f"/evaluations/{seeded.evaluations['slow']}")
     assert "16 of 32 prompts" in text_of(response)
-    polled = [given["data-poll"] for _, given in parse(response).tags if "data-poll" in given]
+    polled = [attributes["data-poll"] for _, attributes in parse(response).tags if "data-poll" in attributes]
     assert len(polled) == 1
     assert client.get(polled[0]).json["prompts_done"] == 16
 

@@ -109,8 +109,8 @@ def test_the_checksums_name_every_file(site):
 
 def test_files_size_time_and_a_missing_key_are_stated_first(site, settings, tmp_path, monkeypatch):
     monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "home"))
-    said = shuffleboard("publish", BOARD, "--to", tmp_path / "site", database_url=settings.database_url)
-    size, key, *_, end, _look = said.stderr.splitlines()
+    outcome = shuffleboard("publish", BOARD, "--to", tmp_path / "site", database_url=settings.database_url)
+    size, key, *_, end, _look = outcome.stderr.splitlines()
     files, megabytes = re.fullmatch(
         rf"{BOARD} has about ([\d,]+) files, (\d+) MB; writing all of them takes about .+", size
     ).groups()
@@ -122,10 +122,10 @@ def test_files_size_time_and_a_missing_key_are_stated_first(site, settings, tmp_
 
 
 def test_a_board_that_is_not_there_is_named_before_its_missing_key(settings, tmp_path):
-    said = shuffleboard(
+    outcome = shuffleboard(
         "publish", "unheard-of", "--to", tmp_path / "site", database_url=settings.database_url, status=None
     )
-    assert said.stderr.startswith("Error: there is no public board 'unheard-of'")
+    assert outcome.stderr.startswith("Error: there is no public board 'unheard-of'")
     assert not (tmp_path / "site").exists()
 
 
@@ -226,8 +226,8 @@ def any_web_server(folder: Path):
 def test_a_browser_shows_sorts_and_queries_it_from_its_own_files_alone(chromium, site):
     folder, _ = site
     with any_web_server(folder) as base, page(chromium, viewport={"width": 1440, "height": 900}) as opened:
-        asked = []
-        opened.on("request", lambda request: asked.append(request.url))
+        requests = []
+        opened.on("request", lambda request: requests.append(request.url))
         opened.goto(base)
         models = opened.locator(".standing tbody th[scope=row] > a")
         expect(models.first).to_be_visible()
@@ -248,7 +248,7 @@ def test_a_browser_shows_sorts_and_queries_it_from_its_own_files_alone(chromium,
         expect(opened.locator("#answer td").first).to_have_text(re.compile(r"^[1-9]\d*$"))
         opened.get_by_role("button", name="Which models lose most").click()
         expect(opened.locator("#answer th").first).to_have_text("model")
-        assert {urlsplit(url).netloc for url in asked if not url.startswith("blob:")} == {urlsplit(base).netloc}
+        assert {urlsplit(url).netloc for url in requests if not url.startswith("blob:")} == {urlsplit(base).netloc}
 
 
 def test_a_query_that_cannot_be_run_says_so(chromium, site):

@@ -39,12 +39,12 @@ def score_one(
 ) -> None:
     """Score the next shard, with this recorded number of tokens and seconds."""
     with write_session(engine) as session:
-        held = claims.claim(session, worker, queues=["cpu"], lease_seconds=LONG)
-        assert held is not None
-    found = FakeScorer().score(engine, held, lambda: False)
+        claim = claims.claim(session, worker, queues=["cpu"], lease_seconds=LONG)
+        assert claim is not None
+    scores = FakeScorer().score(engine, claim, lambda: False)
     with write_session(engine) as session:
-        result = claims.ShardResult(found.rows, found.fingerprint, *tokens, seconds)
-        assert claims.finish(session, held, result)
+        result = claims.ShardResult(scores.rows, scores.fingerprint, *tokens, seconds)
+        assert claims.finish(session, claim, result)
 
 
 def words(html: str) -> str:
@@ -58,12 +58,12 @@ def figures(site) -> dict[str, float]:
     response = site.get("/metrics")
     assert response.status_code == 200
     assert response.content_type.startswith("text/plain")
-    found = {}
+    values = {}
     for family in text_string_to_metric_families(response.text):
         for sample in family.samples:
             labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
-            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
-    return found
+            values[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return values
 
 
 @pytest.mark.one_engine

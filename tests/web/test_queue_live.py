@@ -51,11 +51,11 @@ def opened(sqlite_database: str, chromium: Browser) -> Iterator[Page]:
 
 def score_one(engine: Engine) -> None:
     with write_session(engine) as session:
-        held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
-    assert held is not None
-    result = FakeScorer().score(engine, held, lambda: False)
+        claim = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+    assert claim is not None
+    result = FakeScorer().score(engine, claim, lambda: False)
     with write_session(engine) as session:
-        assert claims.finish(session, held, result)
+        assert claims.finish(session, claim, result)
 
 
 def test_the_page_follows_an_evaluation_from_its_submission_to_its_seal(

@@ -44,17 +44,17 @@ def test_the_form_leads_to_the_replay_and_both_pages_link(registry, source, app)
     assert "<option>b@2</option>" in page
     assert "<option>final-answer</option>" in page
     assert "match-dash</option>" not in page
-    given = {"csrf_token": csrf_of(browser, f"/evaluations/{source}"), "benchmark": "b@2", "protocol": ""}
-    answered = browser.post(f"/evaluations/{source}/replay", data=given)
+    form = {"csrf_token": csrf_of(browser, f"/evaluations/{source}"), "benchmark": "b@2", "protocol": ""}
+    answered = browser.post(f"/evaluations/{source}/replay", data=form)
     assert answered.status_code == 303, answered.text
-    made = int(answered.headers["Location"].rsplit("/", 1)[1])
+    replay = int(answered.headers["Location"].rsplit("/", 1)[1])
     anyone = app.test_client()
-    shown = anyone.get(f"/evaluations/{made}").text
+    shown = anyone.get(f"/evaluations/{replay}").text
     assert f'made from the stored answers of <a href="/evaluations/{source}">' in shown
     assert "Make the replay" not in shown
-    assert f'Replays of its answers: <a href="/evaluations/{made}">' in anyone.get(f"/evaluations/{source}").text
+    assert f'Replays of its answers: <a href="/evaluations/{replay}">' in anyone.get(f"/evaluations/{source}").text
     # If the form is submitted again without a difference, it reports that.
-    refused = browser.post(f"/evaluations/{source}/replay", data=given | {"benchmark": ""})
+    refused = browser.post(f"/evaluations/{source}/replay", data=form | {"benchmark": ""})
     assert refused.status_code == 400
     assert "nothing would differ" in refused.text
     with read_session(registry.engine) as session:
@@ -63,13 +63,13 @@ def test_the_form_leads_to_the_replay_and_both_pages_link(registry, source, app)
 
 
 def test_a_comparison_across_versions_lists_the_changed_question(registry, source, app):
-    made = replayed(registry, source, benchmark="b@2")
-    page = app.test_client().get(f"/compare?left={source}&right={made}").text
+    replay = replayed(registry, source, benchmark="b@2")
+    page = app.test_client().get(f"/compare?left={source}&right={replay}").text
     assert "4 of 32 answers are right in only one of the two: 4 because of the key (100.0\u202f%)." in page
     assert "different versions of the benchmark: 1 and 2" in page
     assert "asked in different ways" not in page
     assert page.count('<th scope="row" role="rowheader"><a href="/questions/') == 1
-    document = app.test_client().get(f"/api/v1/compare?a={source}&b={made}").get_json()
+    document = app.test_client().get(f"/api/v1/compare?a={source}&b={replay}").get_json()
     assert document["causes"]["shares"] == {"model": 0, "reading": 0, "key": 1}
 
 
@@ -79,16 +79,16 @@ def test_the_api_replays_for_maintainers_alone(registry, source, app):
     submitter = bearer(token_of(registry.engine, "submitter"))
     assert client.post(address, json={"benchmark": "b@2"}, headers=submitter).status_code == 403
     headers = bearer(token_of(registry.engine, "maintainer"))
-    made = client.post(address, json={"benchmark": "b@2", "protocol": "final-answer"}, headers=headers)
-    assert made.status_code == 201, made.text
-    assert made.get_json() == {"evaluation": source + 1, "source": source}
+    response = client.post(address, json={"benchmark": "b@2", "protocol": "final-answer"}, headers=headers)
+    assert response.status_code == 201, response.text
+    assert response.get_json() == {"evaluation": source + 1, "source": source}
     again = client.post(address, json={"benchmark": "b@2", "protocol": "final-answer"}, headers=headers)
-    assert (again.status_code, again.get_json()) == (200, made.get_json())
+    assert (again.status_code, again.get_json()) == (200, response.get_json())
     shown = client.get(f"/api/v1/evaluations/{source + 1}").get_json()
     assert shown["provenance"]["replayed_from"] == source
     rows = client.get("/api/v1/leaderboard").get_json()["rows"]
     assert {row["evaluation_id"]: row["replayed_from"] for row in rows} == {source: None, source + 1: source}
-    for body, status, said in (
+    for body, status, message in (
         ({"protocol": "match-dash"}, 400, f"shuffleboard evaluations replay {source} --protocol match-dash"),
         ({"protocol": "symbols"}, 400, "symbols scores options"),
         ({"benchmark": "b@9"}, 404, "has no version"),
@@ -96,7 +96,7 @@ def test_the_api_replays_for_maintainers_alone(registry, source, app):
         ({}, 400, "nothing would differ"),
     ):
         refused = client.post(address, json=body, headers=headers)
-        assert (refused.status_code, said in refused.text) == (status, True), refused.text
+        assert (refused.status_code, message in refused.text) == (status, True), refused.text
 
 
 @pytest.mark.one_engine

@@ -23,14 +23,14 @@ METRICS = ("right_twice_across_orders", "accuracy", "order_loss", "worst_accurac
 
 def answers(repeated: int) -> list[dict[str, object]]:
     """Return answers in four orders, and for the first `repeated` questions another answer in the first order."""
-    found = []
+    lines = []
     for number, question in enumerate(QUESTIONS):
         for variant, order in enumerate([*ROTATIONS, *([ROTATIONS[0]] if number < repeated else [])]):
             # Right in every order, in the first two, or at the first position; repeats of some questions differ.
             right = number % 5 < 2 or (number % 5 == 2 and variant in (0, 1, 4)) or order[0] == question["answer"]
             right = right and (number % 10 or variant != 4)
             place = order.index(question["answer"])
-            found.append(
+            lines.append(
                 {
                     "question_id": question["id"],
                     "variant": variant,
@@ -38,7 +38,7 @@ def answers(repeated: int) -> list[dict[str, object]]:
                     "position": place if right else (place + 1) % 4,
                 }
             )
-    return found
+    return lines
 
 
 def shown_numbers(html: str) -> tuple[dict[str, str], str, dict[str, float]]:
@@ -56,7 +56,7 @@ def shown_numbers(html: str) -> tuple[dict[str, str], str, dict[str, float]]:
         "two": re.search(r'<line class="two" x1="([\d.]+)%"', html),
         "lost": re.search(r'<rect class="(?:order|unknown)"[^>]* width="([\d.]+)%"', html),
     }
-    return cells, words, {name: float(found[1]) / 100 for name, found in places.items() if found}
+    return cells, words, {name: float(match[1]) / 100 for name, match in places.items() if match}
 
 
 @pytest.mark.parametrize("repeated", [240, 90], ids=["every question repeated", "some questions repeated"])
@@ -86,10 +86,10 @@ def test_table_drawing_and_words_of_a_row_state_the_same_numbers(registry: Regis
     }
     assert metrics["order_loss"] > 0.05
     assert metrics["chance_loss"] > 0.01
-    known = {tenths(value).lstrip("−") for value in metrics.values() if value is not None}
-    known |= {tenths(end) for end in row["values"]["order_loss@imported"]["interval"]}
+    stored = {tenths(value).lstrip("−") for value in metrics.values() if value is not None}
+    stored |= {tenths(end) for end in row["values"]["order_loss@imported"]["interval"]}
     once = metrics["right_twice_same_order"] + metrics["chance_loss"]  # in the repeated order; the others are the rest
-    known |= {tenths(0.25), "240", str(repeated), tenths(once), tenths(abs(metrics["average_accuracy"] - once))}
+    stored |= {tenths(0.25), "240", str(repeated), tenths(once), tenths(abs(metrics["average_accuracy"] - once))}
     # The loss on some questions may exceed the loss on all.
     lost = min(metrics["order_loss"], metrics["average_accuracy"] - metrics["right_twice_across_orders"])
     for address in ("/boards/s", "/boards/s/own", "/"):
@@ -109,4 +109,4 @@ def test_table_drawing_and_words_of_a_row_state_the_same_numbers(registry: Regis
         for name in ("Right, mean over orders", "Right in two orders", "Accuracy, as printed", "Order loss"):
             assert expected[name] in words, (name, words)
         # Every number in the words is in the row, or among the evaluation's metrics.
-        assert set(re.findall(r"\d[\d,.]*\d", words)) <= known, words
+        assert set(re.findall(r"\d[\d,.]*\d", words)) <= stored, words

@@ -50,8 +50,8 @@ def knowing(share: int) -> Callable[[QuestionShape, VariantShown, random.Random]
 
     def answer(shape: QuestionShape, variant: VariantShown, _draw: random.Random) -> int:
         right = variant.order.index(shape.answer)
-        known = int(shape.external_id[1:]) % 100 < share
-        return right if known else (right + 1) % len(variant.order)
+        knows_answer = int(shape.external_id[1:]) % 100 < share
+        return right if knows_answer else (right + 1) % len(variant.order)
 
     return answer
 
@@ -87,10 +87,10 @@ def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFac
         path = registry.file("outputs.jsonl", lines)
         import_outputs(registry.engine, ImportRequest(path, model, benchmark, variants))
     with write_session(registry.engine) as session:
-        for name, asked in (("orders", "cyclic"), ("records", "imported")):
-            tasks = [{"benchmark": "four", "variants": [asked]}]
+        for name, way in (("orders", "cyclic"), ("records", "imported")):
+            tasks = [{"benchmark": "four", "variants": [way]}]
             import_suite(session, SuiteDefinition.model_validate({"name": name, "tasks": tasks}))
-            columns = (f"accuracy@{asked}", f"worst_accuracy@{asked}")
+            columns = (f"accuracy@{way}", f"worst_accuracy@{way}")
             import_board(session, BoardDefinition(name=name, suite=name, columns=columns))
     refresh_boards(registry.engine)
     return Site(registry.engine, Seeded(), create_app(database_url=registry.url).test_client())
@@ -103,8 +103,8 @@ def words(html: str) -> str:
 
 
 def rows(site: Site, query: str = "") -> dict[tuple[str, str, str], dict]:
-    found = site.client.get(f"/api/v1/leaderboard{query}").json["rows"]
-    return {(row["model"], row["benchmark"], row["variants"]): row for row in found}
+    shown = site.client.get(f"/api/v1/leaderboard{query}").json["rows"]
+    return {(row["model"], row["benchmark"], row["variants"]): row for row in shown}
 
 
 @pytest.mark.parametrize("model", ["guesser", "always-a"])
@@ -122,9 +122,9 @@ def test_a_model_that_guesses_is_said_to_and_is_in_no_headline(site, model):
 
 
 def test_evaluations_in_one_order_rank_by_accuracy_unless_alone(site):
-    found = rows(site)
+    board = rows(site)
     for model, variants, rank in (("once", "original", 1), ("again", "original", 2), ("recorded", "imported", None)):
-        row = found[model, "four", variants]
+        row = board[model, "four", variants]
         assert (row["rank"], row["asked"], row["worst_accuracy"], row["cora"]) == (
             rank,
             "asked in one order",
@@ -132,12 +132,12 @@ def test_evaluations_in_one_order_rank_by_accuracy_unless_alone(site):
             None,
         )
         assert row["ranked_by"] == "accuracy"
-    assert found["once", "four", "original"]["not_ranked"] is None
-    assert found["recorded", "four", "imported"]["not_ranked"] == {
+    assert board["once", "four", "original"]["not_ranked"] is None
+    assert board["recorded", "four", "imported"]["not_ranked"] == {
         "reason": "Right in two orders needs two orders or more; asked in one order",
         "command": COMMAND.format("recorded"),
     }
-    ranked = found["knowing", "four", "cyclic"]
+    ranked = board["knowing", "four", "cyclic"]
     assert (ranked["not_ranked"], ranked["ranked_by"]) == (None, "right_twice_across_orders")
     assert rows(site, "?sort=accuracy")["once", "four", "original"]["rank"] == 1
     assert rows(site, "?sort=accuracy")["recorded", "four", "imported"]["rank"] is None
@@ -207,11 +207,11 @@ def test_missing_answers_have_a_column_and_beyond_half_no_rank(lasting_sqlite, t
     page = words(client.get("/").text)
     assert "Unread" in page
     assert "20.0 %" in page
-    found = {
+    by_model = {
         row["model"]: (row["rank"], row["missing_answers"]) for row in client.get("/api/v1/leaderboard").json["rows"]
     }
-    assert [found[name][0] for name in ("all", "few", "many", "most")] == [1, 2, 3, None]
-    assert found["many"][1] == pytest.approx(0.2)
+    assert [by_model[name][0] for name in ("all", "few", "many", "most")] == [1, 2, 3, None]
+    assert by_model["many"][1] == pytest.approx(0.2)
     out = shuffleboard("leaderboard", database_url=registry.url).stdout
     assert "Unread" in out.splitlines()[0]
     assert "20.0 %" in out

@@ -164,11 +164,11 @@ STATIC = Path(web.__file__).parent / "static"
 
 def open_files() -> set[str]:
     """Return the files that this process has open."""
-    found = set()
+    paths = set()
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # the list's own
-            found.add(str(link.readlink()))
-    return found
+            paths.add(str(link.readlink()))
+    return paths
 
 
 @pytest.mark.parametrize("name", sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.*")))

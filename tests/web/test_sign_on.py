@@ -81,7 +81,7 @@ class Site:
 
 def site_of(url: str, folder: Path, **changes: Any) -> Site:
     (folder / "roles.toml").write_text(RULES)
-    given = {
+    configuration = {
         "home": folder,
         "public_url": SITE,
         "oidc_issuer": ISSUER,
@@ -91,7 +91,7 @@ def site_of(url: str, folder: Path, **changes: Any) -> Site:
         "oidc_roles": str(folder / "roles.toml"),
         "rate_limits": False,
     }
-    settings = Settings(**given | changes)
+    settings = Settings(**configuration | changes)
     app = create_app(settings, database_url=url)
     return anew(Site(get_engine(url), StandIn(), settings, app.test_client(), {}), ADA)
 
@@ -204,15 +204,15 @@ def test_a_person_signs_in_with_the_rules_role_and_returns(site: Site) -> None:
 
 def test_no_token_code_or_secret_is_kept_or_logged(shared: Site, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("DEBUG"):
-        asked = set_out(shared)
-        come_back(shared, asked)
+        request = set_out(shared)
+        come_back(shared, request)
         with shared.client.session_transaction(base_url=SITE) as cookie:
             kept = json.dumps(dict(cookie))
         shared.stand_in.forge = wrong(aud="another")
         sign_in(shared)
     kept += caplog.text + json.dumps([event[4] for event in trail(shared)])
     assert ISSUER in kept
-    assert [secret for secret in (asked["code"], SECRET, "eyJ", "opaque") if secret in kept] == []
+    assert [secret for secret in (request["code"], SECRET, "eyJ", "opaque") if secret in kept] == []
 
 
 @pytest.mark.parametrize(
@@ -354,10 +354,10 @@ def test_a_link_belongs_to_the_account_and_browser_that_asked_for_it(site: Site)
     """Check this, since otherwise an account could be linked with another person."""
     client, victim = sign_in_by_password(site, "maintainer"), sign_in_by_password(site, "submitter")
     url = post(site, "/account/identity", client, password=PASSWORD).headers["Refresh"].removeprefix("0; url=")
-    asked = site.stand_in.authorize(url)
-    assert come_back(site, asked, victim).status_code == 400
+    answer = site.stand_in.authorize(url)
+    assert come_back(site, answer, victim).status_code == 400
     assert post(site, "/sign-in", client, name="reader", password=PASSWORD).status_code == 303
-    assert come_back(site, asked, client).status_code == 400
+    assert come_back(site, answer, client).status_code == 400
     assert client.post("/account/identity", data={"password": PASSWORD}, base_url=SITE).status_code == 400
     assert site.browser().post("/account/identity", base_url=SITE).status_code == 400
     assert client.post("/account/identity", headers=bearer(token_of(site.engine, "admin"))).status_code in (400, 401)
@@ -387,24 +387,24 @@ def test_an_admin_links_and_unlinks(site: Site) -> None:
     assert page(site).status_code == 401
     assert post(site, "/accounts/reader", admin, change="unlink").status_code == 400
     assert post(site, "/accounts/reader", admin, change="link", subject="\x00").status_code == 400
-    made = [(event[0], event[2], event[4]) for event in trail(site) if event[1] == "account.link"]
-    assert made == [("admin", "reader", {"subject": "248"})]
+    links = [(event[0], event[2], event[4]) for event in trail(site) if event[1] == "account.link"]
+    assert links == [("admin", "reader", {"subject": "248"})]
 
 
 def test_the_command_line_links_and_unlinks(site: Site) -> None:
-    given = {"database_url": site.engine.url, "oidc_issuer": ISSUER}
-    assert "linked with 248 at" in shuffleboard("accounts", "link", "reader", "248", **given).stdout
+    settings = {"database_url": site.engine.url, "oidc_issuer": ISSUER}
+    assert "linked with 248 at" in shuffleboard("accounts", "link", "reader", "248", **settings).stdout
     sign_in(site)
     assert "<h1>reader</h1>" in page(site).text
-    assert "already signs in reader" in shuffleboard("accounts", "link", "admin", "248", status=2, **given).stderr
-    assert "with nobody" in shuffleboard("accounts", "unlink", "reader", **given).stdout
+    assert "already signs in reader" in shuffleboard("accounts", "link", "admin", "248", status=2, **settings).stderr
+    assert "with nobody" in shuffleboard("accounts", "unlink", "reader", **settings).stdout
     assert page(site).status_code == 401
-    assert "nothing to unlink" in shuffleboard("accounts", "unlink", "reader", status=2, **given).stderr
+    assert "nothing to unlink" in shuffleboard("accounts", "unlink", "reader", status=2, **settings).stderr
     unset = shuffleboard("accounts", "link", "reader", "248", status=2, database_url=site.engine.url)
     assert "SHUFFLEBOARD_OIDC_ISSUER is not set" in unset.stderr
-    made = [(event[0], event[1], event[2], event[4]) for event in trail(site) if event[1].endswith("link")]
+    links = [(event[0], event[1], event[2], event[4]) for event in trail(site) if event[1].endswith("link")]
     who = {"issuer": ISSUER, "subject": "248"}
-    assert made == [("command line", f"account.{what}", "reader", who) for what in ("link", "unlink")]
+    assert links == [("command line", f"account.{what}", "reader", who) for what in ("link", "unlink")]
 
 
 # Rejected answers
@@ -522,34 +522,34 @@ def test_an_answer_not_meant_for_this_browser_signs_nobody_in(shared: Site, kind
 
 def test_an_answer_to_one_browser_signs_no_other_in(shared: Site) -> None:
     """Check an answer that another site forges, which would sign a person in to the attacker's account."""
-    asked = set_out(shared)
+    request = set_out(shared)
     victim = shared.browser()
-    assert come_back(shared, asked, victim).status_code == 400
+    assert come_back(shared, request, victim).status_code == 400
     set_out(shared, victim)
-    assert come_back(shared, asked, victim).status_code == 400
+    assert come_back(shared, request, victim).status_code == 400
     assert page(shared, victim).status_code == 401
 
 
 def test_an_answer_signs_in_once(shared: Site) -> None:
-    asked = set_out(shared)
+    request = set_out(shared)
     cookie = shared.client.get_cookie("shuffleboard_session", domain="board.example.org")
     assert cookie is not None
-    assert come_back(shared, asked).status_code == 303
+    assert come_back(shared, request).status_code == 303
     thief = shared.browser()
-    assert come_back(shared, asked).status_code == 400
+    assert come_back(shared, request).status_code == 400
     # Even with a copy of the cookie from before: the code is used.
     thief.set_cookie("shuffleboard_session", cookie.value, domain="board.example.org", secure=True)
-    answer = come_back(shared, asked, thief)
+    answer = come_back(shared, request, thief)
     assert answer.status_code == 400
     assert "does not accept the sign-in (invalid_grant)" in answer.text
     assert page(shared, thief).status_code == 401
 
 
 def test_a_sign_in_that_took_too_long_is_begun_again(shared: Site) -> None:
-    asked = set_out(shared)
+    request = set_out(shared)
     with shared.client.session_transaction(base_url=SITE) as cookie:
         cookie["sign_on"] = {**cookie["sign_on"], "begun": time.time() - 3600}
-    assert "longer than 10 minutes" in come_back(shared, asked).text
+    assert "longer than 10 minutes" in come_back(shared, request).text
 
 
 @pytest.mark.parametrize(
@@ -735,8 +735,8 @@ def test_a_setting_that_is_missing_or_wrong_is_named_before_anything_starts(
 
 
 def test_the_website_does_not_start_with_a_wrong_setting(tmp_path: Path) -> None:
-    told = shuffleboard("serve", status=2, home=tmp_path, oidc_issuer=ISSUER).stderr
-    assert "single sign-on also needs SHUFFLEBOARD_OIDC_CLIENT_ID, SHUFFLEBOARD_OIDC_ROLES" in told
+    message = shuffleboard("serve", status=2, home=tmp_path, oidc_issuer=ISSUER).stderr
+    assert "single sign-on also needs SHUFFLEBOARD_OIDC_CLIENT_ID, SHUFFLEBOARD_OIDC_ROLES" in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -763,8 +763,8 @@ def test_the_doctor_asks_the_provider_before_anybody_signs_in(
     else:
         site.stand_in.more = planted
     monkeypatch.setattr(doctor, "provider_of", lambda _settings: site.provider)
-    found = doctor.single_sign_on(Context(site.settings, site.engine, "0"))
-    assert (found.status, said in found.found, bool(found.remedy)) == (status, True, status != "ok")
+    check = doctor.single_sign_on(Context(site.settings, site.engine, "0"))
+    assert (check.status, said in check.found, bool(check.remedy)) == (status, True, status != "ok")
 
 
 @pytest.mark.parametrize(
@@ -783,15 +783,15 @@ def test_the_doctor_says_what_of_single_sign_on_cannot_work(
     (tmp_path / "roles.toml").write_text(RULES)
     settings = {"public_url": SITE, "oidc_issuer": ISSUER, "oidc_client_id": CLIENT, "oidc_client_secret": SECRET}
     settings |= {"oidc_roles": str(tmp_path / "roles.toml"), "database_url": sqlite_database} | changes
-    told = shuffleboard("doctor", "--json", status=1, home=tmp_path, **settings).stdout
-    check = next(one for one in json.loads(told)["checks"] if one["name"] == "single sign-on")
+    output = shuffleboard("doctor", "--json", status=1, home=tmp_path, **settings).stdout
+    check = next(one for one in json.loads(output)["checks"] if one["name"] == "single sign-on")
     assert check["status"] == "problem"
     assert said in check["found"]
 
 
 def test_without_single_sign_on_the_doctor_has_nothing_to_say_of_it(tmp_path: Path) -> None:
-    found = doctor.single_sign_on(Context(Settings(home=tmp_path), get_engine("sqlite://"), "0"))
-    assert (found.status, found.found) == ("ok", "none: these settings name no provider")
+    check = doctor.single_sign_on(Context(Settings(home=tmp_path), get_engine("sqlite://"), "0"))
+    assert (check.status, check.found) == ("ok", "none: these settings name no provider")
 
 
 RULE = '[[rule]]\nrole = "reader"\nclaim = "groups"\nvalues = ["staff"]\n'

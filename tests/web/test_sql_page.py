@@ -30,8 +30,8 @@ def engine(asked: Asked) -> Engine:
     """Return an engine with an account of each role."""
     engine = get_engine(asked.url)
     with read_session(engine) as session:
-        there = session.scalar(select(Account.id).limit(1))
-    if there is None:
+        account_id = session.scalar(select(Account.id).limit(1))
+    if account_id is None:
         add_one_of_each_role(engine)
     return engine
 
@@ -183,13 +183,13 @@ def test_a_result_is_drawn_as_its_address_says(app: Flask) -> None:
     assert "Bars: fluctuation_rate by external_id, 4 rows of the result" in page.text
     data = {"csrf_token": csrf_of(client, "/sql"), "chart": "bar", "x": "benchmark", "y": ""}
     assert "chart=bar&x=benchmark" in client.post("/sql", data=query | data).headers["Location"]
-    for wrong, said in (
+    for wrong, message in (
         ({"chart": "pie"}, "is not a kind of chart"),
         ({"chart": "bar", "y": "benchmark"}, "has no numbers"),
         ({"chart": "bar", "x": "nothing"}, "has no column"),
     ):
         page = client.get("/sql", query_string=query | wrong)
-        assert (page.status_code, said in page.text) == (200, True)
+        assert (page.status_code, message in page.text) == (200, True)
 
 
 def test_files_that_are_being_written_are_not_blamed_on_the_database(

@@ -80,8 +80,8 @@ def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFac
     with write_session(engine) as session:
         add_benchmark(session, folder, [question(number) for number in range(COUNT)])
         add_model(session, "thinker")
-        asked = EvaluationRequest("thinker", "bench", "cyclic", "select-letter")
-        seeded.evaluations["thinker"] = submit(session, asked)[0].id
+        request = EvaluationRequest("thinker", "bench", "cyclic", "select-letter")
+        seeded.evaluations["thinker"] = submit(session, request)[0].id
         tasks = [{"benchmark": "bench", "variants": ["cyclic"], "protocols": ["select-letter"]}]
         import_suite(session, SuiteDefinition.model_validate({"name": "thinking", "tasks": tasks}))
         columns = ("accuracy@cyclic", "worst_accuracy@cyclic")
@@ -126,21 +126,21 @@ def test_cut_off_thoughts_are_named_with_their_limit_and_a_command(
     )
     assert ", ".join(causes) in seen
     assert "shuffleboard evaluations" not in seen
-    said = page(site, address, maintainer)
-    assert f"To ask again with more room: shuffleboard {AGAIN} --max-tokens 1024" in said
+    text = page(site, address, maintainer)
+    assert f"To ask again with more room: shuffleboard {AGAIN} --max-tokens 1024" in text
 
 
 def test_questions_are_found_by_what_was_answered(site: Site) -> None:
-    found = page(site, f"/evaluations/{site.seeded.evaluations['thinker']}?q=CANNOT+say")
-    assert "Find in questions, options and answers" in found
-    assert "All 1 " in found
-    assert " q7 " in found.partition("Right in")[2]
+    text = page(site, f"/evaluations/{site.seeded.evaluations['thinker']}?q=CANNOT+say")
+    assert "Find in questions, options and answers" in text
+    assert "All 1 " in text
+    assert " q7 " in text.partition("Right in")[2]
 
 
 def test_a_loss_of_one_per_cent_or_less_is_not_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     one = site.seeded.evaluations["thinker"]
-    for said, expected in ((0.02, [(0.025, None)]), (0.025, [])):
-        monkeypatch.setattr("registry.scores.written.SAID", said)
+    for threshold, expected in ((0.02, [(0.025, None)]), (0.025, [])):
+        monkeypatch.setattr("registry.scores.written.SAID", threshold)
         with read_session(site.engine) as session:
             assert [(lost.unread, lost.again) for lost in lost_answers(session, [one])] == expected
 
@@ -182,8 +182,8 @@ def test_a_question_shows_its_folded_thought_and_the_reading_rule(site: Site) ->
     shown = site.client.get(f"/evaluations/{one}/questions/{ids['q1']}").text
     assert "<details><summary>Its thought, " in shown
     assert "<details open><summary>Its thought" not in shown
-    said = words(shown)
-    assert "Its answer Answer: B" in said
-    assert "Extracted by: answer-colon." in said
+    text = words(shown)
+    assert "Its answer Answer: B" in text
+    assert "Extracted by: answer-colon." in text
     assert "It was cut off at the limit" in page(site, f"/evaluations/{one}/questions/{ids['q5']}")
     assert "No rule found an answer in it." in page(site, f"/evaluations/{one}/questions/{ids['q7']}")
