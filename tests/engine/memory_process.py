@@ -50,15 +50,15 @@ def measure(loaded: LoadedModel, limit_mb: int, threads: int, questions: int, *,
 def main() -> None:
     torch.set_num_threads(1)  # no other threads may run when the process is forked
     loaded = as_loaded(random_model("llama", **SIZES))
-    for asked in sys.argv[1:]:
-        limit, threads, questions, *mode = asked.split(":")
+    for specification in sys.argv[1:]:
+        limit, threads, questions, *mode = specification.split(":")
         child = os.fork()
         if child == 0:
             report = measure(loaded, int(limit), int(threads), int(questions), fast=mode == ["fast"])
             print(json.dumps(report), flush=True)
             os._exit(0)
         if os.waitpid(child, 0)[1]:
-            sys.exit(f"{asked} failed")
+            sys.exit(f"{specification} failed")
 
 
 if __name__ == "__main__":

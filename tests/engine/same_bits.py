@@ -56,8 +56,8 @@ def question_prompts(rng: Random, count: int, *, orders: int = 4) -> list[Asked]
     """Return questions of both samples in some orders under a protocol with some examples; a few are cut off early."""
     files = [read_questions(SAMPLES / name, None, None) for name in ("mmlu.jsonl", "csqa.jsonl")]
     kind = parse_variants("full")
-    asked: list[Asked] = []
-    while len(asked) < count:
+    prompts: list[Asked] = []
+    while len(prompts) < count:
         questions, pool = rng.choice(files)
         question, shots, name = rng.choice(questions), rng.choice(SHOTS), rng.choice(PROTOCOLS)
         examples = few_shot_examples(pool, question.subject, shots) if shots else []
@@ -67,15 +67,15 @@ def question_prompts(rng: Random, count: int, *, orders: int = 4) -> list[Asked]
             prompt = build_prompt(protocol, question, variant, examples)
             text = prompt.text if rng.random() < 0.8 else prompt.text[: rng.randint(1, 40)]
             scored = ScoringPrompt(text, tuple(prompt.continuations), question.external_id)
-            asked.append(Asked(scored, whole=protocol["score"] != "first-token"))
-    return asked[:count]
+            prompts.append(Asked(scored, whole=protocol["score"] != "first-token"))
+    return prompts[:count]
 
 
 def long_prompts(loaded: LoadedModel, lengths: Sequence[int]) -> list[Asked]:
     """Return texts of at most and about these numbers of tokens, which all have the same beginning."""
-    texts = [asked.prompt.text for asked in question_prompts(Random(7), 600, orders=1)]
+    texts = [question.prompt.text for question in question_prompts(Random(7), 600, orders=1)]
     encode = encoder(loaded.tokenizer)
-    asked = []
+    question = []
     for length in lengths:
         text = ""
         for part in texts:
@@ -88,8 +88,8 @@ def long_prompts(loaded: LoadedModel, lengths: Sequence[int]) -> list[Asked]:
                 text += " " + piece
             if nearly:
                 break
-        asked.append(Asked(ScoringPrompt(text, (" A", " B", " C", " D"), "long"), whole=False))
-    return asked
+        question.append(Asked(ScoringPrompt(text, (" A", " B", " C", " D"), "long"), whole=False))
+    return question
 
 
 @dataclass
@@ -108,9 +108,9 @@ class Comparison:
 def score(engine: TrieEngine, asked: Sequence[Asked]) -> list[list[float]]:
     """Score first tokens and whole continuations in separate calls, as a worker scores shards."""
     numbers: list[list[float]] = [[] for _ in asked]
-    for whole in (False, True):
-        places = [place for place, item in enumerate(asked) if item.whole == whole]
-        call = engine.score_continuations if whole else engine.score
+    for is_whole in (False, True):
+        places = [place for place, item in enumerate(asked) if item.whole == is_whole]
+        call = engine.score_continuations if is_whole else engine.score
         for place, values in zip(places, call([asked[place].prompt for place in places]).logprobs, strict=True):
             numbers[place] = values
     return numbers
@@ -130,14 +130,14 @@ def compare(
     engine: TrieEngine, asked: Sequence[Asked], expected: Sequence[Sequence[float]], parts: Sequence[Sequence[int]]
 ) -> Comparison:
     """Score the prompts of each part together, part after part, and compare the results with the expected ones."""
-    found = Comparison()
+    comparison = Comparison()
     for part in parts:
         for place, values in zip(part, score(engine, [asked[place] for place in part]), strict=True):
-            found.scored += 1
+            comparison.scored += 1
             if list(values) != list(expected[place]):
-                found.other.append(place)
-                found.largest = max(found.largest, largest_difference([values], [expected[place]]))
-    return found
+                comparison.other.append(place)
+                comparison.largest = max(comparison.largest, largest_difference([values], [expected[place]]))
+    return comparison
 
 
 def batches(rng: Random, count: int) -> list[list[int]]:
@@ -188,32 +188,34 @@ def run(folder: Path, prompts: int, seed: int, *, canonical: bool, dtype: str, l
     limit = min(loaded.max_length or 2048, longest)
     rng = Random(seed)
     lengths = [limit, limit - 1, *(rng.randint(500, min(4000, limit)) for _ in range(4))]
-    asked = question_prompts(rng, prompts - len(lengths)) + long_prompts(loaded, lengths)
+    requests = question_prompts(rng, prompts - len(lengths)) + long_prompts(loaded, lengths)
     engine = TrieEngine(loaded, memory_bytes=MEMORY_BYTES, canonical=canonical)
     encode = encoder(loaded.tokenizer)
-    tokens = [len(encode(item.prompt.text)) for item in asked]
-    whole = sum(item.whole for item in asked)
+    tokens = [len(encode(item.prompt.text)) for item in requests]
+    with_continuations = sum(item.whole for item in requests)
     print(
-        f"\n{folder.name} in {dtype}: {len(asked)} prompts of {min(tokens)} to {max(tokens)} tokens (median {median(tokens):.0f}; "
-        f"the limit is {limit}), {whole} with whole continuations\n{engine.settings()}",
+        f"\n{folder.name} in {dtype}: {len(requests)} prompts of {min(tokens)} to {max(tokens)} tokens (median {median(tokens):.0f}; "
+        f"the limit is {limit}), {with_continuations} with whole continuations\n{engine.settings()}",
         flush=True,
     )
     started = time.process_time()
-    expected = alone(engine, asked)
+    expected = alone(engine, requests)
     print(f"- each alone: {time.process_time() - started:.0f} s of CPU time", flush=True)
     good = True
-    for name, parts, budget, threads in schedules(rng, asked):
+    for name, parts, budget, threads in schedules(rng, requests):
         started = time.process_time()
         torch.set_num_threads(threads)
         engine.budget_tokens = budget
-        found = compare(engine, asked, expected, parts)
+        comparison = compare(engine, requests, expected, parts)
         torch.set_num_threads(1)
         engine.forget()
-        good &= not found.other
-        print(f"- {name}: {found}; {time.process_time() - started:.0f} s", flush=True)
+        good &= not comparison.other
+        print(f"- {name}: {comparison}; {time.process_time() - started:.0f} s", flush=True)
     short = rng.sample([place for place, length in enumerate(tokens) if length < 300], 12)
     reference = [
-        (continuations_reference if asked[place].whole else score_reference)(loaded, [asked[place].prompt]).logprobs[0]
+        (continuations_reference if requests[place].whole else score_reference)(
+            loaded, [requests[place].prompt]
+        ).logprobs[0]
         for place in short
     ]
     difference = largest_difference([expected[place] for place in short], reference)

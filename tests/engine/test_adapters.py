@@ -40,14 +40,14 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Return made(type, **options), which returns the folder of an adapter of a tiny model, the same one each time."""
-    known: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
 
     def make(model_type: str = "llama", **options: Any) -> Path:
         key = repr((model_type, options))
-        if key not in known:
-            known[key] = tmp_path_factory.mktemp("adapter")
-            save_adapter(known[key], random_model(model_type), TOKENS, **options)
-        return known[key]
+        if key not in folders:
+            folders[key] = tmp_path_factory.mktemp("adapter")
+            save_adapter(folders[key], random_model(model_type), TOKENS, **options)
+        return folders[key]
 
     return make
 
@@ -84,14 +84,14 @@ def test_an_adapter_scores_by_the_trie_as_in_peft_itself(made: Callable[..., Pat
 
 def test_merging_rounds_in_low_precision_and_computing_beside_does_not(made: Callable[..., Path]) -> None:
     folder = made()
-    found = []
+    differences = []
     for merged in (False, True):
         model = AdapterFiles(folder).apply_to(random_model("llama", torch.bfloat16), merged=merged)
         own = peft_itself(random_model("llama", torch.bfloat16), folder)
         own = own.merge_and_unload() if merged else own
-        found.append(reference(as_loaded(model), PROMPTS))
-        assert found[-1] == reference(as_loaded(own), PROMPTS)
-    assert found[0] != found[1]
+        differences.append(reference(as_loaded(model), PROMPTS))
+        assert differences[-1] == reference(as_loaded(own), PROMPTS)
+    assert differences[0] != differences[1]
 
 
 def test_the_weights_of_an_unmerged_adapter_are_not_quantised(made: Callable[..., Path], tiny_folder: Path) -> None:

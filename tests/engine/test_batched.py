@@ -48,8 +48,8 @@ def related() -> list[list[int]]:
 
 
 def batched(loaded: LoadedModel, prompts: list[list[int]]) -> list[torch.Tensor]:
-    found, _ = read_last(loaded, prompts, [[range(VOCABULARY)]] * len(prompts), 4096)
-    return [torch.tensor(values, dtype=torch.float64) for values in found]
+    logits, _ = read_last(loaded, prompts, [[range(VOCABULARY)]] * len(prompts), 4096)
+    return [torch.tensor(values, dtype=torch.float64) for values in logits]
 
 
 def furthest(loaded: LoadedModel, prompts: list[list[int]]) -> float:
@@ -70,11 +70,11 @@ def test_what_prompts_begin_with_is_computed_once_and_whole_continuations_are_re
     loaded = as_loaded(random_model("llama"), Tokenizer())
     texts = related()
     wanted = [[[5], [7]], [[9]], [[2, 3]], [[4]], [[9]], [[9], [8]]]
-    found, computed = read_last(loaded, texts, wanted, 4096)
+    logits, computed = read_last(loaded, texts, wanted, 4096)
     assert computed == sum(map(len, {tuple(text): text for text in texts}.values())) - 4 * (SHARED_TOKENS + 4 - 1)
-    for text, asked, values in zip(texts, wanted, found, strict=True):
-        after = next_token_logprobs(loaded, text)[-len(asked) :]
-        expected = [after[place, token].item() for place, tokens in enumerate(asked) for token in tokens]
+    for text, continuations, values in zip(texts, wanted, logits, strict=True):
+        after = next_token_logprobs(loaded, text)[-len(continuations) :]
+        expected = [after[place, token].item() for place, tokens in enumerate(continuations) for token in tokens]
         assert values == pytest.approx(expected, abs=TOLERANCE)
 
 

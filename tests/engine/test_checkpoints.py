@@ -136,10 +136,10 @@ def test_the_weights_are_exactly_those_that_the_file_stands_for(tmp_path: Path, 
     exact = write_quantised_folder(tmp_path, method)
     loaded = load_model(tmp_path, device="cpu")
     assert loaded.quantisation == f"{method.partition(',')[0]}, dequantised"
-    found = loaded.model.state_dict()
+    weights = loaded.model.state_dict()
     assert exact
     for name, weight in exact.items():
-        assert torch.equal(found[name], weight), name
+        assert torch.equal(weights[name], weight), name
     if method == "mxfp4":  # of a type that is scored in batches
         return
     engine = TrieEngine(as_loaded(loaded.model))

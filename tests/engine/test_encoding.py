@@ -157,10 +157,10 @@ def test_no_special_token_after_a_text_is_scored_or_shown(kind: str, habit: str)
         one.backend_tokenizer.post_processor = processors.TemplateProcessing(single=single, special_tokens=special)
     assert ending(tokenizer) == after
     options = labelled((" Newton", " apple wasn't", " 12"))
-    for asked, ours, wanted in zip(
+    for option, ours, wanted in zip(
         options, encode_continuations(tokenizer, options), encode_continuations(plain, options), strict=True
     ):
-        assert ours.context == before + wanted.context, asked.text
+        assert ours.context == before + wanted.context, option.text
         assert ours.continuations == wanted.continuations
     letters = labelled()
     for ours, wanted in zip(encode_labels(tokenizer, letters), encode_labels(plain, letters), strict=True):
@@ -240,9 +240,9 @@ def test_a_prompt_is_read_once_where_its_last_line_is_known() -> None:
         return encoder(tokenizer)(text)
 
     prompts = [prompt for prompt in labelled() if prompt.text.endswith("Answer:")]
-    found = [tokenise_label(encode, prompt) for prompt in prompts]
+    tokenised = [tokenise_label(encode, prompt) for prompt in prompts]
     assert len(read) == len(prompts) + 3  # the first with each label, and the texts read to compare
-    assert found == [tokenise(encoder(tokenizer), prompt) for prompt in prompts]
+    assert tokenised == [tokenise(encoder(tokenizer), prompt) for prompt in prompts]
 
 
 def test_continuations_of_another_order_are_not_read_again() -> None:
@@ -257,9 +257,9 @@ def test_continuations_of_another_order_are_not_read_again() -> None:
     options = [" a force", " an apple", " 3.50"]
     orders = [(*options[place:], *options[:place]) for place in range(3)]
     prompts = [ScoringPrompt(f"{' '.join(order)}\nAnswer:", order) for order in orders]
-    found = [tokenise_all(encode, prompt) for prompt in prompts]
+    tokenised = [tokenise_all(encode, prompt) for prompt in prompts]
     assert len(read) == len(prompts) + 3
-    assert found == [tokenise_continuations(encoder(tokenizer), prompt) for prompt in prompts]
+    assert tokenised == [tokenise_continuations(encoder(tokenizer), prompt) for prompt in prompts]
 
 
 @pytest.mark.parametrize("tokeniser", [LabelTokeniser, ContinuationTokeniser])

@@ -186,8 +186,8 @@ def test_a_thought_at_its_limit_ends_the_text_or_gets_closed(answers: bool) -> N
     generated = generate(loaded, limited, GIVEN, budget_tokens=LARGE)
     assert [one.forced for one in generated] == [answers, answers, False, False]
     assert [one.text for one in generated[2:]] == wholes[2:]
-    for one, whole in zip(generated[:2], wholes, strict=False):
-        assert one.text[:8] == (whole[:5] + "xyz" if answers else whole[:5])
+    for one, complete in zip(generated[:2], wholes, strict=False):
+        assert one.text[:8] == (complete[:5] + "xyz" if answers else complete[:5])
         assert (one.tokens, one.finished) == (12 if answers else 5, False)
 
 
@@ -275,13 +275,13 @@ def test_noise_is_standard_gumbel_and_finite() -> None:
 def test_a_text_ends_before_the_first_stop_sequence() -> None:
     loaded = tiny()
     (prompt,) = some_prompts(1)
-    (whole,) = generate(loaded, [prompt], GIVEN, budget_tokens=LARGE)
-    assert (whole.tokens, whole.finished) == (12, False)
-    assert len(whole.text) == 12  # a letter is a token
-    stops = [whole.text[8:10], whole.text[4:7]]
-    place = min(whole.text.find(stop) for stop in stops)
+    (complete,) = generate(loaded, [prompt], GIVEN, budget_tokens=LARGE)
+    assert (complete.tokens, complete.finished) == (12, False)
+    assert len(complete.text) == 12  # a letter is a token
+    stops = [complete.text[8:10], complete.text[4:7]]
+    place = min(complete.text.find(stop) for stop in stops)
     (cut,) = generate(loaded, [prompt], GIVEN | {"stop": stops}, budget_tokens=LARGE)
-    assert cut.text == whole.text[:place]
+    assert cut.text == complete.text[:place]
     assert (cut.tokens, cut.finished) == (place + len(stops[1]), True)
 
 
@@ -289,9 +289,11 @@ def test_an_end_of_text_token_ends_only_its_own_row() -> None:
     loaded = tiny()
     prompts = some_prompts()
     wholes = write(loaded, prompts, GIVEN)
-    letter = next(letter for letter in wholes[0] if not all(letter in whole for whole in wholes))
+    letter = next(letter for letter in wholes[0] if not all(letter in complete for complete in wholes))
     loaded.model.generation_config.eos_token_id = loaded.tokenizer(letter)["input_ids"]
-    expected = [(whole.partition(letter)[0], whole.find(letter) + 1 or 12, letter in whole) for whole in wholes]
+    expected = [
+        (complete.partition(letter)[0], complete.find(letter) + 1 or 12, letter in complete) for complete in wholes
+    ]
     assert {finished for _, _, finished in expected} == {True, False}
     generated = generate(loaded, prompts, GIVEN, budget_tokens=LARGE)
     assert [(one.text, one.tokens, one.finished) for one in generated] == expected
@@ -345,8 +347,8 @@ def test_the_model_s_own_values_stand_where_it_has_them(own: dict[str, Any], exp
 
 def test_given_and_greedy_take_nothing_from_the_model() -> None:
     loaded = tiny(do_sample=False, temperature=0.3, repetition_penalty=1.5)
-    given = effective_parameters(loaded, GREEDY | {"sampling": "given", "stop": ["\nQuestion:"]})
-    assert given == GIVEN_VALUES | {
+    effective = effective_parameters(loaded, GREEDY | {"sampling": "given", "stop": ["\nQuestion:"]})
+    assert effective == GIVEN_VALUES | {
         "sampling": "given",
         "do_sample": True,
         "repetition_penalty": "1.0",

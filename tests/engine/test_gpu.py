@@ -71,8 +71,8 @@ def test_plain_batches_equal_the_reference(on_gpu: OnGpu) -> None:
         for name in ("batched", "trie"):
             engine = open_engine(on_gpu(loaded), name)
             assert largest_difference(engine.score(texts).logprobs, reference.score(texts).logprobs) < ROUNDED
-            whole = reference.score_continuations(texts).logprobs
-            assert largest_difference(engine.score_continuations(texts).logprobs, whole) < ROUNDED
+            expected = reference.score_continuations(texts).logprobs
+            assert largest_difference(engine.score_continuations(texts).logprobs, expected) < ROUNDED
 
 
 # Texts
@@ -114,12 +114,12 @@ def test_the_page_on_gpus_lists_every_line_that_only_a_gpu_runs() -> None:
     """Check each line of the worker's code that uses CUDA: the page must name its function and file."""
     page = (ROOT / "docs" / "evidence" / "deployments.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(workers/[\w/]+\.py)` \| `(\w+)` \|", page, re.MULTILINE))
-    found = set()
+    lines = set()
     for file in sorted((ROOT / "workers").rglob("*.py")):
         source = file.read_text(encoding="utf-8")
         functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
         for number, line in enumerate(source.splitlines(), start=1):
             if re.search(r"torch\.cuda\.|== \"cuda\"|!= \"cuda\"", line):
                 around = [node for node in functions if node.lineno <= number <= (node.end_lineno or 0)]
-                found.add((str(file.relative_to(ROOT)), max(around, key=lambda node: node.lineno).name))
-    assert listed >= found
+                lines.add((str(file.relative_to(ROOT)), max(around, key=lambda node: node.lineno).name))
+    assert listed >= lines

@@ -108,14 +108,14 @@ ANSWERS = ["Paris, I think", "london", "It must be the third", "", "a town of so
 def test_any_order_and_any_partition_of_the_answers_give_the_same(
     matcher: SentenceMatcher, order: list[int], cuts: set[int]
 ) -> None:
-    whole = SentenceMatcher(EMBEDDER, "cosine")
-    whole.__dict__["_model"] = matcher._model  # loaded once, with nothing embedded yet
+    together = SentenceMatcher(EMBEDDER, "cosine")
+    together.__dict__["_model"] = matcher._model  # loaded once, with nothing embedded yet
     bounds = [0, *sorted(cuts), len(order)]
     parts = [order[first:last] for first, last in pairwise(bounds)]
-    found = {}
+    matches = {}
     for part in parts:
-        found |= dict(zip(part, whole.match([ANSWERS[i] for i in part], [CAPITALS] * len(part)), strict=True))
-    assert [found[index] for index in range(len(ANSWERS))] == matcher.match(ANSWERS, [CAPITALS] * len(ANSWERS))
+        matches |= dict(zip(part, together.match([ANSWERS[i] for i in part], [CAPITALS] * len(part)), strict=True))
+    assert [matches[index] for index in range(len(ANSWERS))] == matcher.match(ANSWERS, [CAPITALS] * len(ANSWERS))
 
 
 def test_each_text_is_embedded_once() -> None:

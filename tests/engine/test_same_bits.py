@@ -133,8 +133,11 @@ def test_keys_in_tiles_are_cut_by_the_depth_of_their_query_alone() -> None:
 
 def test_a_processor_that_emulates_bfloat16_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
-    found = open_engine(tiny_model("llama", torch.bfloat16)).settings()
-    assert (found["bfloat16"], found["not_canonical"]) == ("emulated", "this processor emulates bfloat16")
+    engine_settings = open_engine(tiny_model("llama", torch.bfloat16)).settings()
+    assert (engine_settings["bfloat16"], engine_settings["not_canonical"]) == (
+        "emulated",
+        "this processor emulates bfloat16",
+    )
 
 
 PROMPTS = st.lists(
@@ -212,13 +215,13 @@ def test_a_copy_of_the_weights_changes_no_bit() -> None:
 
 
 def test_a_model_with_a_canonical_mode_is_scored_in_it() -> None:
-    found = open_engine(tiny_model("llama")).settings()
-    assert found["canonical"] is True
-    assert len(str(found["arithmetic"])) == 16
-    assert found == open_engine(tiny_model("llama"), budget_tokens=64, canonical=True).settings()
+    engine_settings = open_engine(tiny_model("llama")).settings()
+    assert engine_settings["canonical"] is True
+    assert len(str(engine_settings["arithmetic"])) == 16
+    assert engine_settings == open_engine(tiny_model("llama"), budget_tokens=64, canonical=True).settings()
     fast = open_engine(tiny_model("llama"), canonical=False).settings()
     assert (fast["canonical"], fast["not_canonical"]) == (False, "it was requested")
-    assert open_engine(tiny_model("mistral")).settings()["arithmetic"] != found["arithmetic"]
+    assert open_engine(tiny_model("mistral")).settings()["arithmetic"] != engine_settings["arithmetic"]
 
 
 @pytest.mark.parametrize(
@@ -234,8 +237,8 @@ def test_models_without_a_canonical_mode_are_scored_fast_unless_it_is_required(
     model_type: str, dtype: torch.dtype, reason: str
 ) -> None:
     loaded = tiny_model(model_type, dtype)
-    found = open_engine(loaded).settings()
-    assert (found["canonical"], found["not_canonical"]) == (False, reason)
+    engine_settings = open_engine(loaded).settings()
+    assert (engine_settings["canonical"], engine_settings["not_canonical"]) == (False, reason)
     with pytest.raises(EngineError, match=f"no canonical mode here: {reason}; score it in the fast mode"):
         open_engine(loaded, canonical=True)
 
@@ -324,8 +327,8 @@ class CarelessEngine(TrieEngine):
 
 
 def test_an_engine_that_gives_other_bits_alone_is_found() -> None:
-    found = CarelessEngine(tiny_model("llama")).settings()
-    assert (found["canonical"], found["not_canonical"]) == (
+    engine_settings = CarelessEngine(tiny_model("llama")).settings()
+    assert (engine_settings["canonical"], engine_settings["not_canonical"]) == (
         False,
         "test prompts have different bits alone than together",
     )
@@ -346,8 +349,8 @@ def test_numbers_of_two_processes_are_equal_where_their_arithmetic_is(
         command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False
     )
     assert finished.returncode == 0, finished.stderr
-    there = json.loads(finished.stdout)
-    here = TrieEngine(tiny_model("qwen3"))
-    numbers = here.score_tokens(random_prompts(11)).logprobs
-    assert (there["numbers"] == numbers) == (there["settings"] == here.settings())
-    assert (there["numbers"] == numbers) == (not environment)
+    remote = json.loads(finished.stdout)
+    local = TrieEngine(tiny_model("qwen3"))
+    numbers = local.score_tokens(random_prompts(11)).logprobs
+    assert (remote["numbers"] == numbers) == (remote["settings"] == local.settings())
+    assert (remote["numbers"] == numbers) == (not environment)

@@ -25,8 +25,8 @@ TEMPLATE = (
 
 
 def protocol(**generation: Any) -> dict[str, Any]:
-    given = {"sampling": "greedy", "max_tokens": 30, **generation}
-    document = {"name": "thinking", "base": "final-answer", "generation": given}
+    generation_given = {"sampling": "greedy", "max_tokens": 30, **generation}
+    document = {"name": "thinking", "base": "final-answer", "generation": generation_given}
     return {**protocol_definition("final-answer"), **custom_definition(document, "here")}
 
 
@@ -50,12 +50,12 @@ def test_the_template_learns_whether_to_think_and_may_begin_a_thought(
     model: LocalModel, thinking: str, opened: bool
 ) -> None:
     definition = protocol(thinking=thinking)
-    asked = item(definition)
-    ((written,), naive, computed) = model.write([asked], ["x"], definition, lambda: False)
+    shard_prompt = item(definition)
+    ((written,), naive, computed) = model.write([shard_prompt], ["x"], definition, lambda: False)
     assert written.output.opened == opened
     assert (written.tokens, written.output.finish) == (30, "length")
     assert written.thought_tokens == (30 if opened else 0)
-    reading = read(definition, written.output, asked.prompt.answers, asked.prompt.options)
+    reading = read(definition, written.output, shard_prompt.prompt.answers, shard_prompt.prompt.options)
     assert reading.state == "unfinished"
     assert (reading.divided.answer is None) == opened
     assert naive == computed > 30

@@ -50,8 +50,8 @@ def test_ancestors_outside_a_range_of_nodes_are_all_ancestors_of_its_first(
 @given(SEQUENCES, st.lists(st.integers(0, 3), max_size=12))
 def test_following_a_sequence_gives_the_path_it_shares(sequences: list[list[int]], sequence: list[int]) -> None:
     trie = build_trie(sequences)
-    known = prefixes(sequences)
-    shared = max((end for end in range(len(sequence) + 1) if tuple(sequence[:end]) in known), default=0)
+    expected = prefixes(sequences)
+    shared = max((end for end in range(len(sequence) + 1) if tuple(sequence[:end]) in expected), default=0)
     nodes = trie.follow(sequence)
     assert [trie.tokens[node] for node in nodes] == sequence[:shared]
     assert nodes == (trie.path(nodes[-1]) if nodes else [])

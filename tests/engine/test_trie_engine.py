@@ -128,9 +128,9 @@ def test_every_type_of_model_equals_the_reference_in_float64(model_type: str) ->
 def test_a_sliding_window_matters_in_these_tests(model_type: str) -> None:
     prompts = random_prompts(1)
     assert max(len(prompt.context) for prompt in prompts) > 2 * WINDOW
-    windowed, whole = tiny_model(model_type), as_loaded(random_model(model_type, sliding_window=CONTEXT))
-    whole.model.load_state_dict(windowed.model.state_dict())
-    assert largest_difference(reference(windowed, prompts), reference(whole, prompts)) > 0.1
+    windowed, unlimited = tiny_model(model_type), as_loaded(random_model(model_type, sliding_window=CONTEXT))
+    unlimited.model.load_state_dict(windowed.model.state_dict())
+    assert largest_difference(reference(windowed, prompts), reference(unlimited, prompts)) > 0.1
 
 
 def test_int8_weights_are_scored_as_they_are() -> None:
@@ -212,10 +212,14 @@ def settings_and_difference(
 @pytest.mark.parametrize("canonical", [None, False])
 def test_every_way_to_multiply_equals_the_reference(canonical: bool | None) -> None:
     for model_type, strategy in (("llama", "fused"), ("qwen3", "hosted")):
-        found, difference = settings_and_difference(model_type, canonical=canonical)
+        engine_settings, difference = settings_and_difference(model_type, canonical=canonical)
         if ONEDNN:
-            assert (found["strategy"], found["products"], found["packed_weights"]) == (strategy, "onednn", True)
-            assert found["canonical"] == (canonical is None)
+            assert (engine_settings["strategy"], engine_settings["products"], engine_settings["packed_weights"]) == (
+                strategy,
+                "onednn",
+                True,
+            )
+            assert engine_settings["canonical"] == (canonical is None)
         assert difference < ROUNDED
     _, difference = settings_and_difference("qwen3", packed=False, canonical=canonical)
     assert difference < ROUNDED
@@ -223,8 +227,12 @@ def test_every_way_to_multiply_equals_the_reference(canonical: bool | None) -> N
 
 @pytest.mark.usefixtures("torch_alone")
 def test_without_onednn_torch_multiplies() -> None:
-    found, difference = settings_and_difference("llama")
-    assert (found["strategy"], found["products"], found["packed_weights"]) == ("hosted", "torch", False)
+    engine_settings, difference = settings_and_difference("llama")
+    assert (engine_settings["strategy"], engine_settings["products"], engine_settings["packed_weights"]) == (
+        "hosted",
+        "torch",
+        False,
+    )
     assert difference < ROUNDED
 
 
@@ -306,16 +314,16 @@ def test_kept_beginnings_stay_within_their_memory() -> None:
 
 
 def test_scoring_stops_between_passes_when_asked() -> None:
-    asked: list[int] = []
+    calls: list[int] = []
 
     def should_stop() -> bool:
-        asked.append(threading.get_ident())
-        return len(asked) == 3
+        calls.append(threading.get_ident())
+        return len(calls) == 3
 
     engine = TrieEngine(tiny_model("llama"), budget_tokens=10)
     with pytest.raises(InterruptedScoringError):
         engine.score_tokens(random_prompts(9), should_stop=should_stop)
-    assert len(asked) == 3
+    assert len(calls) == 3
 
 
 def test_a_prompt_longer_than_the_model_s_context_is_refused() -> None:

@@ -61,21 +61,21 @@ class StandIn:
     def step(self) -> Sequence[Any]:
         name, (tokens, params) = self.queued.popitem()
         blocks = [tuple(tokens[:end]) for end in range(self.BLOCK, len(tokens), self.BLOCK)]
-        known = max((len(block) for block in blocks if block in self._cached), default=0)
+        cached = max((len(block) for block in blocks if block in self._cached), default=0)
         self._cached |= set(blocks)
         written: list[int] = []
         logprobs = []
         stops = getattr(params, "stop_token_ids", None) or ()
-        given = getattr(params, "given", None)
+        script = getattr(params, "given", None)
         while len(written) < params.max_tokens and not (written and written[-1] in stops):
             after = next_token_logprobs(self.loaded, [*tokens, *written])[-1]
-            written.append(given[len(written)] if given else int(after.argmax()))
+            written.append(script[len(written)] if script else int(after.argmax()))
             wanted = [*(getattr(params, "logprob_token_ids", None) or ()), written[-1]]
             logprobs.append({token: SimpleNamespace(logprob=after[token].item()) for token in wanted})
         reason = "stop" if written[-1] in stops else "length"
         ended = SimpleNamespace(token_ids=written, logprobs=logprobs, finish_reason=reason)
         unfinished = SimpleNamespace(request_id=name, finished=False)
-        return [unfinished, SimpleNamespace(request_id=name, finished=True, outputs=[ended], num_cached_tokens=known)]
+        return [unfinished, SimpleNamespace(request_id=name, finished=True, outputs=[ended], num_cached_tokens=cached)]
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ def test_labels_equal_the_reference_and_each_prompt_is_asked_once(
     scored = engine.score(prompts())
     assert largest_difference(scored.logprobs, expected.logprobs) < ROUNDED
     assert scored.tokens_naive == expected.tokens_naive > scored.tokens_computed > 0
-    asked = [tokens for tokens, _ in core.asked]
-    assert asked == sorted(set(asked))  # the order of the token tree
+    prompts_sent = [tokens for tokens, _ in core.asked]
+    assert prompts_sent == sorted(set(prompts_sent))  # the order of the token tree
     assert {params["max_tokens"] for _, params in core.asked} == {1}
     assert not any("prompt_logprobs" in params for _, params in core.asked)
 
@@ -119,17 +119,19 @@ def test_whole_continuations_equal_the_reference_and_go_on_where_they_part(
 ) -> None:
     monkeypatch.setattr(vllm_engine, "MOST_TOKENS_ASKED", most)
     continuations = ("xyz", "x", "xyzxyzx", "xyzxyzy", "xyzxyzyyxz", "zyx", "zyxx", "y")
-    asked = [ScoringPrompt(prompt.text, continuations) for prompt in prompts()]
-    expected = open_engine(loaded, "reference").score_continuations(asked)
-    scored = engine.score_continuations(asked)
+    scoring_prompts = [ScoringPrompt(prompt.text, continuations) for prompt in prompts()]
+    expected = open_engine(loaded, "reference").score_continuations(scoring_prompts)
+    scored = engine.score_continuations(scoring_prompts)
     assert largest_difference(scored.logprobs, expected.logprobs) < ROUNDED
     requests = [(tokens, params["given"]) for tokens, params in core.asked]
     if most == 64:  # "xyzxyzyyxz" is written, then the token after "z"; all others are read in between
         assert [params["priority"] for _, params in core.asked] == [0] * 6 + [-1] * 6  # one prompt occurs twice
-    written = sum(len(given) for _, given in requests)
+    written = sum(len(tokens_of_request) for _, tokens_of_request in requests)
     assert written < sum(len(text) for text in continuations) * 6
     # Only the last block of a context is computed again, and each written token once.
-    again = sum(1 + (len(tokens) - 1) % core.BLOCK + len(given) - 1 for tokens, given in requests)
+    again = sum(
+        1 + (len(tokens) - 1) % core.BLOCK + len(tokens_of_request) - 1 for tokens, tokens_of_request in requests
+    )
     assert again <= scored.tokens_computed < scored.tokens_naive
     assert all(params["ignore_eos"] for _, params in core.asked)
 

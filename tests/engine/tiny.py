@@ -92,8 +92,8 @@ def random_prompts(seed: int, prompts: int = 30, *, tokens: int = 24) -> list[To
     rng = Random(seed)
     sequences = [[rng.randrange(3, VOCABULARY) for _ in range(rng.randint(1, tokens))]]
     while len(sequences) < prompts:
-        known = rng.choice(sequences)
-        start = known[: rng.randint(0, len(known))]
+        prefix = rng.choice(sequences)
+        start = prefix[: rng.randint(0, len(prefix))]
         added = [rng.randrange(3, VOCABULARY) for _ in range(rng.randint(0, tokens))]
         sequences.append((start + added)[: CONTEXT - 1] or [3])
     return [TokenisedPrompt(sequence, rng.sample(range(VOCABULARY), 4)) for sequence in sequences]
@@ -101,12 +101,12 @@ def random_prompts(seed: int, prompts: int = 30, *, tokens: int = 24) -> list[To
 
 def reference(loaded: LoadedModel, prompts: Sequence[TokenisedPrompt]) -> list[list[float]]:
     """Return log-probabilities from a separate forward pass for each prompt."""
-    found: dict[tuple[int, ...], torch.Tensor] = {}
+    logits: dict[tuple[int, ...], torch.Tensor] = {}
     for prompt in prompts:
         context = tuple(prompt.context)
-        if context not in found:
-            found[context] = next_token_logprobs(loaded, context)[-1]
-    return [[found[tuple(prompt.context)][label].item() for label in prompt.labels] for prompt in prompts]
+        if context not in logits:
+            logits[context] = next_token_logprobs(loaded, context)[-1]
+    return [[logits[tuple(prompt.context)][label].item() for label in prompt.labels] for prompt in prompts]
 
 
 def unique_tokens(prompts: Sequence[TokenisedPrompt]) -> int:

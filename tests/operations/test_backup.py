@@ -48,15 +48,15 @@ def url_of(engine: Engine) -> str:
 
 def contents(engine: Engine) -> Contents:
     """Return every row of every table as the registry reads it, in the order of keys, except the generation."""
-    found: Contents = {}
+    tables: Contents = {}
     with read_session(engine) as session:
         for table in Base.metadata.sorted_tables:
             if table.name == "registry_generation":
                 continue
             rows = [dict(row) for row in session.execute(select(table)).mappings()]
             keys = [column.name for column in table.primary_key.columns]
-            found[table.name] = sorted(rows, key=lambda row: [str(row[key]) for key in keys])
-    return found
+            tables[table.name] = sorted(rows, key=lambda row: [str(row[key]) for key in keys])
+    return tables
 
 
 def seals(engine: Engine) -> dict[int, str | None]:
@@ -104,8 +104,8 @@ def empty(filled: Engine, request: pytest.FixtureRequest) -> str:
 def test_a_backup_restores_every_row(filled: Engine, empty: str, tmp_path: Path) -> None:
     expected = contents(filled)
     file = tmp_path / "backups" / "today.backup"
-    made = backup(url_of(filled), file)
-    assert (made.path, made.size, made.revision) == (file, file.stat().st_size, history.head())
+    result = backup(url_of(filled), file)
+    assert (result.path, result.size, result.revision) == (file, file.stat().st_size, history.head())
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert {path.name for path in file.parent.iterdir()} == {"today.backup", "today.backup.folders"}
     restored = restore(empty, file)
@@ -117,10 +117,10 @@ def draw(engine: Engine) -> tuple[str, str]:
     """Return the registry's generation and the reason why it was drawn, as the next claim finds them."""
     with write_session(engine) as session:
         generation.current(session)
-        found = generation.read_generation(session)
-    assert found is not None
-    assert found.is_here
-    return found.generation, found.reason
+        generation_read = generation.read_generation(session)
+    assert generation_read is not None
+    assert generation_read.is_here
+    return generation_read.generation, generation_read.reason
 
 
 @pytest.mark.one_engine
@@ -131,8 +131,8 @@ def test_a_backup_has_the_folders_and_says_if_they_do_not_fit(filled: Engine, tm
         shutil.copytree(Path(location.removeprefix("file://")), place)
         session.execute(text("DROP TRIGGER sealed_archive_update"))
         session.execute(update(Archive).values(location=place.as_uri()))
-    made = shuffleboard_json("db", "backup", file, database_url=url_of(filled))
-    assert (made["folders"], made["ok"]) == (1, True)
+    result = shuffleboard_json("db", "backup", file, database_url=url_of(filled))
+    assert (result["folders"], result["ok"]) == (1, True)
     (name,) = (path.name for path in place.iterdir())
     description = tmp_path / "file.folders" / "backup.json"
     assert json.loads(description.read_text()) == {"format_version": 1}
@@ -142,8 +142,8 @@ def test_a_backup_has_the_folders_and_says_if_they_do_not_fit(filled: Engine, tm
     assert not (tmp_path / "newer.db").exists()
     description.write_text('{"format_version": 1}')
     shutil.rmtree(place)
-    said = shuffleboard("db", "backup", tmp_path / "without", database_url=url_of(filled), status=1).stderr
-    assert f"not in the backup: evaluation 1 is archived, but {place.as_uri()}/{name} is missing" in said
+    message = shuffleboard("db", "backup", tmp_path / "without", database_url=url_of(filled), status=1).stderr
+    assert f"not in the backup: evaluation 1 is archived, but {place.as_uri()}/{name} is missing" in message
     assert [path.name for path in tmp_path.glob("without*")] == ["without"]
 
     assert restore(f"sqlite:///{tmp_path}/again.db", file).problems == []
@@ -209,10 +209,10 @@ def test_the_generation_is_shown_and_drawn_by_command(filled: Engine) -> None:
     settings = {"database_url": url_of(filled)}
     first, _ = draw(filled)
     assert shuffleboard_json("db", "generation", **settings)["generation"] == first
-    asked = shuffleboard_json("db", "generation", "--new", **settings)
-    assert asked["generation"] == draw(filled)[0] != first
-    assert asked["reason"] == generation.ASKED
-    assert asked["generation"] in shuffleboard("db", "generation", **settings).stdout
+    drawn = shuffleboard_json("db", "generation", "--new", **settings)
+    assert drawn["generation"] == draw(filled)[0] != first
+    assert drawn["reason"] == generation.ASKED
+    assert drawn["generation"] in shuffleboard("db", "generation", **settings).stdout
 
 
 def test_a_backup_while_others_write_holds_one_moment(filled: Engine, empty: str, tmp_path: Path) -> None:
@@ -291,8 +291,8 @@ def test_a_damaged_postgresql_backup_leaves_the_database_empty(
 ) -> None:
     file = tmp_path / "file"
     backup(url_of(postgresql_filled), file)
-    whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) * 2 // 3])
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) * 2 // 3])
     with pytest.raises(DatabaseError, match=r"pg_restore: error: .*; fix that and run it again"):
         restore(postgresql_url, file)
     assert history.current(get_engine(postgresql_url)) is None
@@ -437,11 +437,11 @@ def test_a_registry_moves_between_engines_with_ids_and_seals(
 ) -> None:
     monkeypatch.setattr(moving, "BATCH", 7)
     expected, sealed = contents(filled), seals(filled)
-    said: list[str] = []
-    moved = move(url_of(filled), other_engine, said.append)
+    messages: list[str] = []
+    moved = move(url_of(filled), other_engine, messages.append)
     assert (moved.sealed, moved.problems) == (2, [])
     assert moved.rows == {name: len(rows) for name, rows in expected.items()}
-    assert f"prediction: {len(expected['prediction'])} rows" in said
+    assert f"prediction: {len(expected['prediction'])} rows" in messages
     target = get_engine(other_engine)
     assert_arrived(target, expected)
     assert seals(target) == sealed

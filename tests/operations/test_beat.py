@@ -59,15 +59,15 @@ def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
     sealed_later, dead = score_and_not_sealed(engine, tmp_path)
     queue_evaluation(engine, tmp_path, shards=2, model="other")
     with write_session(engine) as session:
-        held = claims.claim(session, dead, queues=["cpu"], lease_seconds=0.05)
-    assert held is not None
+        claim = claims.claim(session, dead, queues=["cpu"], lease_seconds=0.05)
+    assert claim is not None
     with command_process("beat", database_url=database, reconcile_seconds=0.2, home=tmp_path / "home") as process:
 
         def finish() -> bool:
             with read_session(engine) as session:
                 return (
                     find_evaluation(session, sealed_later).seal is not None
-                    and session.get_one(Shard, held.shard_id).state == "queued"
+                    and session.get_one(Shard, claim.shard_id).state == "queued"
                 )
 
         eventually(finish, "the one is sealed, the other's shard is queued again")
@@ -83,7 +83,7 @@ def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
     assert (silent.exit_code, "has shown a sign of life for 500 s; the last one was 10" in silent.stderr) == (1, True)
     with read_session(engine) as session:
         assert verify_evaluation(session, sealed_later)["problems"] == []
-        assert session.get_one(Shard, held.shard_id).crashes == 1
+        assert session.get_one(Shard, claim.shard_id).crashes == 1
 
 
 def test_several_at_once_do_everything_once(engine: Engine, tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_a_worker_is_alive_from_its_first_sign_until_it_signs_off(
     assert (none.exit_code, "no worker on" in none.stderr) == (1, True)
     loop = WorkerLoop(engine, Settings(), FakeScorer(), ["cpu"])
     loop.start()
-    found = CliRunner().invoke(alive, ["worker"])
-    assert found.exit_code == 0
-    assert re.fullmatch(r"alive: \d+ s since the last sign of life\n", found.stdout)
+    outcome = CliRunner().invoke(alive, ["worker"])
+    assert outcome.exit_code == 0
+    assert re.fullmatch(r"alive: \d+ s since the last sign of life\n", outcome.stdout)
     with write_session(engine) as session:
         session.execute(update(Worker).values(last_seen=database_now(-1000)))
     silent = CliRunner().invoke(alive, ["worker", "--seconds", "500"])

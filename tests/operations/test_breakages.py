@@ -361,8 +361,8 @@ def store() -> Iterator[S3Server]:
 def doctor(*options: object, **settings: Any) -> tuple[subprocess.CompletedProcess[str], float]:
     """Run `doctor`; return the finished process and its seconds."""
     begun = time.monotonic()
-    said = shuffleboard("doctor", *options, status=None, **settings)
-    return said, time.monotonic() - begun
+    report = shuffleboard("doctor", *options, status=None, **settings)
+    return report, time.monotonic() - begun
 
 
 @pytest.mark.parametrize(("engine_name", "plant", "check", "found", "remedy"), BREAKAGES)
@@ -380,26 +380,26 @@ def test_a_broken_deployment_is_named_with_its_remedy_in_under_ten_seconds(
     home.mkdir()
     queue_evaluation(get_engine(url), tmp_path)
     get_engine(url).dispose()
-    here = Broken(url, home, request)
-    plant(here)
-    settings: dict[str, Any] = {"home": home, "database_url": url} | here.settings
+    deployment = Broken(url, home, request)
+    plant(deployment)
+    settings: dict[str, Any] = {"home": home, "database_url": url} | deployment.settings
     if "database_url_file" in settings or settings["home"] == "/dev/null":
         del settings["database_url"]
-    said, took = doctor("--json", *here.options, **settings)
-    assert "Traceback" not in said.stderr
-    named: Any = json.loads(said.stdout or "null")
+    report, took = doctor("--json", *deployment.options, **settings)
+    assert "Traceback" not in report.stderr
+    named: Any = json.loads(report.stdout or "null")
     if named:
         faults = {one["name"]: one for one in named["checks"] if one["status"] != "ok"}
         assert faults.keys() & set(check.split("|")), faults
         (fault,) = [one for name, one in faults.items() if name in check.split("|")]
         said_found, said_remedy = fault["found"], fault["remedy"]
     else:
-        assert check.split("|")[-1] == "", said.stderr
-        assert said.returncode in (1, 2)
-        said_found = said_remedy = said.stderr
+        assert check.split("|")[-1] == "", report.stderr
+        assert report.returncode in (1, 2)
+        said_found = said_remedy = report.stderr
     assert re.search(found, said_found), said_found
     assert re.search(remedy, said_remedy), said_remedy
     if took >= SECONDS:  # a busy machine may have spent some of them on checks without a finding
         (order := tmp_path / "order").mkdir()
-        took = min(doctor(*here.options, **settings)[1] - doctor(home=order)[1] for _ in range(3))
+        took = min(doctor(*deployment.options, **settings)[1] - doctor(home=order)[1] for _ in range(3))
         assert took < SECONDS

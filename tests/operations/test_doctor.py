@@ -287,19 +287,19 @@ def a_worker_that_hangs(here: Deployment, _request: pytest.FixtureRequest) -> No
 
 @fault("sqlite", "progress", "warning", "taken from hung .* shard 1 of evaluation 1, process 7 on gpu-1", "its device")
 def a_worker_that_hung(here: Deployment, _request: pytest.FixtureRequest) -> None:
-    held = hold(here)
+    claimed = hold(here)
     with write_session(here.engine) as session:
-        assert stalls.give_up(session, held, "worker", "no progress for 300 s")
+        assert stalls.give_up(session, claimed, "worker", "no progress for 300 s")
 
 
 def hold(here: Deployment, **changes: Any) -> Claim:
     """Claim a shard for the deployment's worker."""
     with write_session(here.engine) as session:
-        held = claim(session, "worker", queues=["cpu"], lease_seconds=60)
-        assert held is not None
+        claimed = claim(session, "worker", queues=["cpu"], lease_seconds=60)
+        assert claimed is not None
         if changes:
             session.execute(update(Shard).where(Shard.state == "leased").values(**changes))
-    return held
+    return claimed
 
 
 @fault("sqlite", "versions", "warning", r"this is 0.1.0\+of-the-tests; others: gpu-2 \(0.0.9\)", "restart the workers")
@@ -411,13 +411,13 @@ def a_clock_that_is_wrong(here: Deployment, request: pytest.FixtureRequest) -> N
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_named_with_its_remedy(name: str, request: pytest.FixtureRequest) -> None:
-    engine_name, plant, check, status, found, remedy = FAULTS[name]
-    here: Deployment = request.getfixturevalue(engine_name)
-    plant(here, request)
-    findings = here.examine()
+    engine_name, plant, check, status, message, remedy = FAULTS[name]
+    deployment: Deployment = request.getfixturevalue(engine_name)
+    plant(deployment, request)
+    findings = deployment.examine()
     finding = findings[check]
     assert finding.status == status
-    assert re.search(found, finding.found), finding.found
+    assert re.search(message, finding.found), finding.found
     assert finding.remedy
     assert re.search(remedy, finding.remedy), finding.remedy
     assert "secret-of-redis" not in str(findings)
@@ -506,8 +506,8 @@ def roles(postgresql: Deployment) -> Iterator[tuple[Deployment, RoleNames]]:
 def test_rights_are_a_problem_if_the_application_owns_a_table(
     roles: tuple[Deployment, RoleNames], postgresql_database: str
 ) -> None:
-    here, names = roles
-    findings = here.examine()
+    deployment, names = roles
+    findings = deployment.examine()
     assert named(findings) == set()
     assert findings["rights"].found == f"{names.app} owns nothing and may only change rows"
     assert findings["readers"].found == f"{names.reader} and {names.member_reader}: documented views only"
@@ -515,7 +515,7 @@ def test_rights_are_a_problem_if_the_application_owns_a_table(
         owner.exec_driver_sql(f"ALTER TABLE saved_query OWNER TO {names.app}")
         owner.exec_driver_sql(f"GRANT SELECT ON account TO {names.reader}")
         owner.exec_driver_sql(f"GRANT USAGE ON SCHEMA public TO {names.reader}")
-    findings = here.examine()
+    findings = deployment.examine()
     assert named(findings) == {"rights", "readers"}
     assert findings["rights"].status == findings["readers"].status == "problem"
     assert f"{names.app} owns saved_query" in findings["rights"].found
@@ -524,27 +524,27 @@ def test_rights_are_a_problem_if_the_application_owns_a_table(
     with get_engine(postgresql_database).begin() as owner:
         owner.exec_driver_sql(f"ALTER TABLE saved_query OWNER TO {names.owner}")
         owner.exec_driver_sql(f"GRANT TRUNCATE ON prediction TO {names.app}")
-    assert f"{names.app} may empty, or act as the owner of, prediction" in here.examine()["rights"].found
+    assert f"{names.app} may empty, or act as the owner of, prediction" in deployment.examine()["rights"].found
 
 
 def test_limits_that_a_reader_lifted_are_found_and_set_again(
     roles: tuple[Deployment, RoleNames], postgresql_database: str
 ) -> None:
-    here, names = roles
+    deployment, names = roles
     with psycopg.connect(libpq(role_url(postgresql_database, names.reader))) as reader:
         reader.read_only = False
         reader.execute(f"ALTER ROLE {names.reader} SET statement_timeout = 0")
         reader.execute(f"ALTER ROLE {names.reader} SET join_collapse_limit = 1000")
         reader.execute(f"ALTER ROLE {names.reader} RESET work_mem")
-    found = here.examine()["readers"]
-    assert found.status == "problem"
-    assert found.found == (
+    check = deployment.examine()["readers"]
+    assert check.status == "problem"
+    assert check.found == (
         f"{names.reader}: join_collapse_limit is 1000 instead of not set; statement_timeout is 0 instead of 60000ms; "
         "work_mem is not set instead of 16MB"
     )
-    assert "shuffleboard db roles --prompt" in found.remedy
+    assert "shuffleboard db roles --prompt" in check.remedy
     apply_roles(get_engine(postgresql_database), names, {})
-    assert here.examine()["readers"].status == "ok"
+    assert deployment.examine()["readers"].status == "ok"
 
 
 # The command

@@ -12,11 +12,11 @@ from registry.schema.audiences import audience_engine
 def ask_backends(url: str) -> set[int]:
     """Return the ids of the server's processes that answer the owner's and the public's engine."""
     engines = [get_engine(url), audience_engine(get_engine(url), "public")]
-    found = set()
+    backends = set()
     for engine in engines:
         with engine.connect() as connection:
-            found.add(int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one()))
-    return found
+            backends.add(int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one()))
+    return backends
 
 
 def send_backends(sending: Connection, url: str) -> None:

@@ -26,14 +26,14 @@ WITHOUT_US = ("inspect_ai", "lm_eval", "vllm")
 
 def third_party(folder: str) -> set[str]:
     """Return the third-party packages that the modules of a folder import."""
-    found = set()
+    imported = set()
     for path in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
-                found.add(str(node.module).partition(".")[0])
-    return found - set(sys.stdlib_module_names) - {"registry", "workers", "web", "shuffleboard", "migrations"}
+                imported.add(str(node.module).partition(".")[0])
+    return imported - set(sys.stdlib_module_names) - {"registry", "workers", "web", "shuffleboard", "migrations"}
 
 
 def test_every_import_is_of_a_declared_package() -> None:

@@ -41,11 +41,11 @@ def figures(engine: Engine, **settings: Any) -> Figures:
     """Return name → (labels, value) of every sample of /metrics."""
     url = engine.url.render_as_string(hide_password=False)
     site = create_app(Settings(**settings), database_url=url).test_client()
-    found: Figures = {}
+    values: Figures = {}
     for family in text_string_to_metric_families(site.get("/metrics").text):
         for sample in family.samples:
-            found.setdefault(sample.name, []).append((dict(sample.labels), sample.value))
-    return found
+            values.setdefault(sample.name, []).append((dict(sample.labels), sample.value))
+    return values
 
 
 def test_figures_of_scoring_by_host_and_device(database: str, tmp_path: Path) -> None:
@@ -57,15 +57,15 @@ def test_figures_of_scoring_by_host_and_device(database: str, tmp_path: Path) ->
             session.add(Worker(id=name, host=f"host-{name}", pid=1, device="cuda:0", versions={}, queues=["cpu"]))
     for name in ("one", "one", "one", "two"):
         with write_session(engine) as session:
-            held = claims.claim(session, name, queues=["cpu"], lease_seconds=60)
-            assert held is not None
-        scored = FakeScorer().score(engine, held, lambda: False)
+            claim = claims.claim(session, name, queues=["cpu"], lease_seconds=60)
+            assert claim is not None
+        scored = FakeScorer().score(engine, claim, lambda: False)
         with write_session(engine) as session:
             result = claims.ShardResult(scored.rows, scored.fingerprint, 30, 10, 2.0)
-            assert claims.finish(session, held, result)
-    found = figures(engine)
+            assert claims.finish(session, claim, result)
+    measured = figures(engine)
     by_host = {
-        name: {labels["host"]: value for labels, value in found[f"shuffleboard_worker_{name}_total"]}
+        name: {labels["host"]: value for labels, value in measured[f"shuffleboard_worker_{name}_total"]}
         for name in ("prompts", "tokens_computed", "scoring_seconds")
     }
     assert by_host == {
@@ -73,13 +73,13 @@ def test_figures_of_scoring_by_host_and_device(database: str, tmp_path: Path) ->
         "tokens_computed": {"host-one": 30, "host-two": 10},
         "scoring_seconds": {"host-one": 6, "host-two": 2},
     }
-    assert found["shuffleboard_evaluations_unsealed"] == [({}, 1)]
-    assert found["shuffleboard_evaluations_sealed_total"] == [({}, 0)]
-    size = found["shuffleboard_database_bytes"][0][1]
+    assert measured["shuffleboard_evaluations_unsealed"] == [({}, 1)]
+    assert measured["shuffleboard_evaluations_sealed_total"] == [({}, 0)]
+    size = measured["shuffleboard_database_bytes"][0][1]
     assert 500_000 < size < 100_000_000
     if engine.dialect.name == "postgresql":
-        connected = sum(value for _, value in found["shuffleboard_database_connections"])
-        assert 1 <= connected <= found["shuffleboard_database_connections_limit"][0][1]
+        connected = sum(value for _, value in measured["shuffleboard_database_connections"])
+        assert 1 <= connected <= measured["shuffleboard_database_connections_limit"][0][1]
 
 
 def test_figures_of_what_nobody_sees_to(sqlite_database: str, tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_figures_of_what_nobody_sees_to(sqlite_database: str, tmp_path: Path) ->
     with write_session(engine) as session:
         session.execute(update(Shard).where(Shard.id < 3).values(state="leased", lease_until=database_now(-10)))
         session.execute(update(ModelRevision).values(state="failed", error="made up"))
-    found = figures(engine)
-    assert found["shuffleboard_leases_expired"] == [({}, 2)]
-    assert ({"state": "failed"}, 1) in found["shuffleboard_model_revisions"]
+    measured = figures(engine)
+    assert measured["shuffleboard_leases_expired"] == [({}, 2)]
+    assert ({"state": "failed"}, 1) in measured["shuffleboard_model_revisions"]
 
 
 def test_figures_of_what_waits_for_a_person(sqlite_filled: Engine, tmp_path: Path) -> None:
@@ -100,15 +100,15 @@ def test_figures_of_what_waits_for_a_person(sqlite_filled: Engine, tmp_path: Pat
     with write_session(sqlite_filled) as session:
         session.add(Worker(id="hung", host="gpu-1", pid=7, device="cpu", queues=["cpu"], versions={}))
         session.flush()
-        held = claims.claim(session, "hung", queues=["cpu"], lease_seconds=60)
-        assert held is not None
-        assert stalls.give_up(session, held, "hung", "no progress for 300 s")
-        subject = ("evaluation", str(held.evaluation_id))
+        claim = claims.claim(session, "hung", queues=["cpu"], lease_seconds=60)
+        assert claim is not None
+        assert stalls.give_up(session, claim, "hung", "no progress for 300 s")
+        subject = ("evaluation", str(claim.evaluation_id))
         session.add(Budget(kind=subject[0], subject=subject[1], amount=1.0, spent=1.0, refused=0.5))
-        session.execute(update(Evaluation).where(Evaluation.id == held.evaluation_id).values(state="paused"))
-    found = figures(sqlite_filled)
-    assert found["shuffleboard_shards_stalled"] == [({}, 1)]
-    assert found["shuffleboard_evaluations_out_of_budget"] == [({}, 1)]
+        session.execute(update(Evaluation).where(Evaluation.id == claim.evaluation_id).values(state="paused"))
+    measured = figures(sqlite_filled)
+    assert measured["shuffleboard_shards_stalled"] == [({}, 1)]
+    assert measured["shuffleboard_evaluations_out_of_budget"] == [({}, 1)]
     with write_session(sqlite_filled) as session:
         sign_head(session, settings)
     assert figures(sqlite_filled)["shuffleboard_chain_links_unsigned"] == [({}, 0)]
@@ -210,9 +210,14 @@ def test_every_line_while_a_shard_is_scored_names_it(
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     by_event: dict[str, dict[str, Any]] = {line["event"]: line for line in lines}
     for event in ("engine_speaks", "speaks, too", "shard_done"):
-        said = by_event[event]
-        assert (said["evaluation"], said["shard"], said["fence"], said["worker"]) == (evaluation_id, 1, 1, loop.id)
-        assert said["timestamp"].endswith("Z")
+        fields = by_event[event]
+        assert (fields["evaluation"], fields["shard"], fields["fence"], fields["worker"]) == (
+            evaluation_id,
+            1,
+            1,
+            loop.id,
+        )
+        assert fields["timestamp"].endswith("Z")
     assert by_event["speaks, too"]["level"] == "warning"
     assert by_event["speaks, too"]["logger"] == "some.library"
     assert by_event["shard_done"]["prompts"] == 4

@@ -75,9 +75,9 @@ def list_left_behind(engine: Engine) -> set[tuple[str, int, str, str]]:
     )
     with ExitStack() as stack:  # all of them at once, so that each is a different connection
         connections = [stack.enter_context(engine.connect()) for _ in range(CONNECTIONS)]
-        found = {tuple(connection.exec_driver_sql(query).one()) for connection in connections}
-    assert len({pid for pid, *_ in found}) == CONNECTIONS
-    return {tuple(rest) for _, *rest in found}  # type: ignore[misc]
+        settings = {tuple(connection.exec_driver_sql(query).one()) for connection in connections}
+    assert len({pid for pid, *_ in settings}) == CONNECTIONS
+    return {tuple(rest) for _, *rest in settings}  # type: ignore[misc]
 
 
 NOTHING = {('"$user", public', 0, "0", "read committed")}
@@ -115,8 +115,8 @@ def test_an_audience_sees_its_own_whichever_connection_it_is_lent(pooled: Pooled
         for audience in AUDIENCES:
             with pooled.engine.connect() as other, audience_engine(pooled.engine, audience).connect() as connection:
                 other.exec_driver_sql("SELECT 1")
-                asked = connection.exec_driver_sql(query, {"names": list(VISIBILITIES)}).scalar()
-                assert asked == seen[audience]
+                names = connection.exec_driver_sql(query, {"names": list(VISIBILITIES)}).scalar()
+                assert names == seen[audience]
                 connection.rollback()
                 assert connection.exec_driver_sql(query, {"names": list(VISIBILITIES)}).scalar() == seen[audience]
     assert list_left_behind(pooled.engine) == NOTHING
@@ -130,9 +130,9 @@ def test_pages_the_api_and_queries_answer_each_viewer(pooled: Pooled) -> None:
         assert client.get("/benchmarks/secret").status_code == HTTPStatus.NOT_FOUND
         assert client.get("/benchmarks/secret", headers=headers).status_code == HTTPStatus.OK
         assert client.get("/api/v1/evaluations").get_json()["total"] >= 1
-    asked = "SELECT DISTINCT benchmark FROM leaderboard WHERE benchmark IN ('open', 'club', 'secret') ORDER BY 1"
-    assert run_query(pooled.settings, "public", asked).rows == (("open",),)
-    assert run_query(pooled.settings, "members", asked).rows == (("club",), ("open",))
+    query = "SELECT DISTINCT benchmark FROM leaderboard WHERE benchmark IN ('open', 'club', 'secret') ORDER BY 1"
+    assert run_query(pooled.settings, "public", query).rows == (("open",),)
+    assert run_query(pooled.settings, "members", query).rows == (("club",), ("open",))
     assert list_left_behind(pooled.engine) == NOTHING
 
 

@@ -55,7 +55,7 @@ def test_everything_in_the_data_directory_is_private(tmp_path: Path, monkeypatch
     remember_sha256(ROOT / "LICENSE")
     _join([tmp_path / "answers.jsonl"], home / "models" / "joined.gguf")
 
-    found = modes(home)
+    permissions = modes(home)
     wanted = (
         "shuffleboard.db",
         "secret.key",
@@ -67,8 +67,8 @@ def test_everything_in_the_data_directory_is_private(tmp_path: Path, monkeypatch
         "joined.gguf",
     )
     for name in wanted:
-        assert [path for path in found if name in path], f"{name} was not written"
-    assert {path: oct(mode) for path, mode in found.items() if mode & 0o077} == {}
+        assert [path for path in permissions if name in path], f"{name} was not written"
+    assert {path: oct(mode) for path, mode in permissions.items() if mode & 0o077} == {}
     (check,) = (one for one in shuffleboard_json("doctor", home=home)["checks"] if one["name"] == "data directory")
     assert check["status"] != "warning" or "others" not in check["found"]
 

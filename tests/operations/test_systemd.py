@@ -15,10 +15,10 @@ UNITS = sorted((ROOT / "docker" / "systemd").glob("*.service"))
 
 
 def read(unit: Path) -> configparser.ConfigParser:
-    found = configparser.ConfigParser(interpolation=None, strict=False)
-    found.optionxform = str  # type: ignore[assignment,method-assign]
-    found.read(unit, encoding="utf-8")
-    return found
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read(unit, encoding="utf-8")
+    return parser
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)

@@ -58,13 +58,13 @@ Contents = dict[str, dict[tuple[Any, ...], dict[str, Any]]]
 
 def contents(engine: Engine) -> Contents:
     inspector = inspect(engine)
-    found: Contents = {}
+    tables: Contents = {}
     with engine.execution_options(read_only=True).connect() as connection:
         for table in set(inspector.get_table_names()) - KEPT_BY_UPGRADES - {"registry_generation"}:
             key = inspector.get_pk_constraint(table)["constrained_columns"]
             rows = connection.execute(text(f"SELECT * FROM {table}")).mappings()
-            found[table] = {tuple(row[name] for name in key): dict(row) for row in rows}
-    return found
+            tables[table] = {tuple(row[name] for name in key): dict(row) for row in rows}
+    return tables
 
 
 def test_a_migration_without_its_lock_gives_up_and_lets_readers_continue(
@@ -219,7 +219,7 @@ def test_an_upgrade_keeps_every_row_and_what_was_begun_is_finished(
     engine_name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     engine = request.getfixturevalue({"sqlite": "old_sqlite", "postgresql": "old"}[engine_name])
-    before, made = contents(engine), definitions(engine)
+    before, definitions_before = contents(engine), definitions(engine)
     migrate.upgrade(engine.url.render_as_string(hide_password=False))
     after = contents(engine)
     assert len(before["prediction"]) > 24
@@ -227,8 +227,8 @@ def test_an_upgrade_keeps_every_row_and_what_was_begun_is_finished(
     assert after == before
     # The table was changed by ALTER; views and triggers were dropped for that and then restored.
     now = definitions(engine)
-    assert now.keys() == made.keys()
-    assert {name for name in made if now[name] != made[name]} <= {
+    assert now.keys() == definitions_before.keys()
+    assert {name for name in definitions_before if now[name] != definitions_before[name]} <= {
         "table benchmark",
         "table schema_catalogue",
         "table schema_definition",

@@ -74,14 +74,14 @@ def test_the_website_writes_nothing_into_a_database_that_was_upgraded(database: 
 
 def test_the_doctor_names_the_version_that_is_needed(database: str) -> None:
     stamp(database)
-    said = shuffleboard("doctor", status=None, database_url=database).stdout
-    assert f"upgraded by Shuffleboard {NEWER}, and this is {__version__}" in said
-    assert f"install Shuffleboard {NEWER} or newer" in said
+    report = shuffleboard("doctor", status=None, database_url=database).stdout
+    assert f"upgraded by Shuffleboard {NEWER}, and this is {__version__}" in report
+    assert f"install Shuffleboard {NEWER} or newer" in report
 
 
 def test_a_message_about_an_older_database_says_how_long_an_upgrade_takes(database: str, next_schema: Path) -> None:
-    said = shuffleboard("models", "list", status=1, database_url=database).stderr
-    assert "run: shuffleboard db upgrade (takes less than a minute)" in said
+    message = shuffleboard("models", "list", status=1, database_url=database).stderr
+    assert "run: shuffleboard db upgrade (takes less than a minute)" in message
     assert "db upgrade takes less than a minute" in shuffleboard("db", "current", database_url=database).stdout
 
 

@@ -41,8 +41,8 @@ def opened(tmp_path: Path) -> Iterator[Open]:
         ends.append(lambda: context.__exit__(None, None, None))
         file = tmp_path / "endpoints.toml"
         file.write_text(f'[vllm]\nurl_prefix = "{server.url.removesuffix("/v1")}{path}"\n{entry}')
-        given = {"endpoints": str(file), "endpoint_in_flight": 2, "endpoint_wait_seconds": 0.01} | settings
-        engine = open_endpoint(server.url, "tiny", None, Settings(**given))
+        fields = {"endpoints": str(file), "endpoint_in_flight": 2, "endpoint_wait_seconds": 0.01} | settings
+        engine = open_endpoint(server.url, "tiny", None, Settings(**fields))
         ends.append(engine.close)
         return engine, server
 
@@ -66,13 +66,13 @@ def completions(server: ScriptedServer) -> list[dict[str, Any]]:
 def test_every_label_is_known_and_has_the_log_probability_of_the_model(opened: Open) -> None:
     engine, server = opened(VllmServer(), endpoint_top_logprobs=50)  # more than the server lists
     engine.score(prompts(1))
-    tried, asked = len(completions(server)), len(server.asked)
+    tried, requests = len(completions(server)), len(server.asked)
     scores = engine.score(prompts())
     assert scores.logprobs == expect(prompts())
     assert scores.tokens_naive == sum(len(Words.tokens(prompt.text)) for prompt in prompts())
     # This takes one request with texts as prompts, since the labels' tokens are known from the first request.
     (last,) = completions(server)[tried:]
-    assert len(server.asked) == asked + 2  # and the version
+    assert len(server.asked) == requests + 2  # and the version
     assert last == {
         "model": "tiny",
         "prompt": [prompt.text for prompt in prompts()],
@@ -165,9 +165,9 @@ def test_a_tokenizer_that_looks_further_back_than_the_last_line_is_noticed(
 
     monkeypatch.setattr(Words, "ids", ids)
     monkeypatch.setattr(exact_module, "CHECK_EVERY", 2)
-    found = engine.score(prompts()).logprobs
-    assert found[:5] == expect(prompts())[:5]
-    assert found[5][1] == pytest.approx(Words.logprob(prompts()[5].text, "B"))
+    scores = engine.score(prompts()).logprobs
+    assert scores[:5] == expect(prompts())[:5]
+    assert scores[5][1] == pytest.approx(Words.logprob(prompts()[5].text, "B"))
     assert all(isinstance(one["prompt"][0], int) for one in completions(server)[-6:])
 
 
@@ -231,9 +231,9 @@ def test_a_version_that_changes_between_requests_is_in_the_fingerprint(opened: O
 def test_sglang_is_asked_by_its_own_route(opened: Open) -> None:
     engine, server = opened(SglangServer())
     assert engine.score(prompts()).logprobs == expect(prompts())
-    asked = Prompt("The river\nAnswer:", (" the cat", " Paris", " blue stone and dog"))
-    scores = engine.score_continuations([asked])
-    assert scores.logprobs == [[pytest.approx(whole(asked.text, text)) for text in asked.continuations]]
+    prompt = Prompt("The river\nAnswer:", (" the cat", " Paris", " blue stone and dog"))
+    scores = engine.score_continuations([prompt])
+    assert scores.logprobs == [[pytest.approx(whole(prompt.text, text)) for text in prompt.continuations]]
     assert scores.tokens_computed < scores.tokens_naive  # it reports its cached tokens
     assert len([path for path in server.paths() if path == "/v1/completions"]) == 1
     settings = engine.settings()
@@ -244,13 +244,13 @@ def test_sglang_is_asked_by_its_own_route(opened: Open) -> None:
 def test_a_server_of_other_software_lists_what_it_lists(opened: Open) -> None:
     engine, server = opened(VllmServer(owner="somebody"))
     scores = engine.score(prompts())
-    known = 0
+    values_listed = 0
     for prompt, logprobs in zip(prompts(), scores.logprobs, strict=True):
         after = Words.logprobs(prompt.text)
         listed = sorted(after, key=after.__getitem__, reverse=True)[:20]
         assert logprobs == [pytest.approx(after[label]) if label in listed else None for label in LABELS]
-        known += sum(value is not None for value in logprobs)
-    assert 0 < known < 4 * len(prompts())  # 20 of 30 words are listed
+        values_listed += sum(value is not None for value in logprobs)
+    assert 0 < values_listed < 4 * len(prompts())  # 20 of 30 words are listed
     assert engine.settings()["leading_blanks"] == "kept"
     assert "labels" not in engine.settings()
     assert set(server.paths()) == {"/v1/models", "/version", "/v1/completions"}
@@ -299,9 +299,9 @@ def test_whole_continuations_are_summed_over_their_tokens(
     if vllm.owner == "vllm":
         engine.score(prompts(1))  # tries it
     begun = len(completions(server))
-    asked = Prompt(text, (" the cat", " Paris", " the stone and dog", " the cat"))
-    [logprobs] = engine.score_continuations([asked]).logprobs
-    assert logprobs == [pytest.approx(whole(text, continuation)) for continuation in asked.continuations]
+    prompt = Prompt(text, (" the cat", " Paris", " the stone and dog", " the cat"))
+    [logprobs] = engine.score_continuations([prompt]).logprobs
+    assert logprobs == [pytest.approx(whole(text, continuation)) for continuation in prompt.continuations]
     own = completions(server)[begun:]
     if tokens:
         chosen = [document.get("logprob_token_ids", document.get("allowed_token_ids")) for document in own]
@@ -313,8 +313,8 @@ def test_whole_continuations_are_summed_over_their_tokens(
 def test_more_options_than_a_server_takes_are_asked_in_parts(opened: Open) -> None:
     engine, server = opened(VllmServer(waiting=0))
     options = [f" word{number}" for number in range(MOST_CHOSEN + 2)]
-    asked = [Prompt(LONG, tuple(options[start:][:10])) for start in range(0, len(options), 10)]
-    scores = engine.score_continuations(asked)
+    parts = [Prompt(LONG, tuple(options[start:][:10])) for start in range(0, len(options), 10)]
+    scores = engine.score_continuations(parts)
     assert {value for values in scores.logprobs for value in values} == {-15.0}
     assert [len(document["logprob_token_ids"]) for document in completions(server)[-2:]] == [MOST_CHOSEN, 2]
 
@@ -369,12 +369,12 @@ def test_requests_at_once_follow_the_queue_of_the_server(
     left = [None if waiting is None else figures(waiting) for waiting in shown]
     now = 0.0
     backpressure = Backpressure(lambda: left.pop(0), 4, 20, lambda: now)
-    found = []
+    counts = []
     for _ in limits:
         now += SECONDS
-        found.append(backpressure.limit())
-        assert backpressure.limit() == found[-1]  # its figures are not read again so soon
-    assert found == limits
+        counts.append(backpressure.limit())
+        assert backpressure.limit() == counts[-1]  # its figures are not read again so soon
+    assert counts == limits
 
 
 def test_a_prompt_that_is_too_long_fails_with_the_servers_reason(opened: Open) -> None:

@@ -89,13 +89,13 @@ def test_the_wheel_has_the_same_bytes_wherever_and_whenever_it_is_built(
 
 def imports_of(page: Path) -> list[str]:
     """Return the imports in a page's Python blocks."""
-    found = []
+    imports = []
     for block in re.findall(r"^```python[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
         nodes = [node for node in ast.walk(ast.parse(block)) if isinstance(node, (ast.Import, ast.ImportFrom))]
-        found += [
+        imports += [
             line for node in nodes if (line := ast.unparse(node)).split()[1].startswith(("shuffleboard", *PACKAGES))
         ]
-    return found
+    return imports
 
 
 def test_the_documentation_imports_what_the_wheel_has(installed: Path, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_client_lives_beside_other_packages_of_these_names(
 def test_the_command_line_works_next_to_other_packages_of_these_names(
     installed: Path, others: Path, tmp_path: Path
 ) -> None:
-    asked = """
+    script = """
 from shuffleboard.cli import cli
 from shuffleboard.registry.code_identity import code_version
 from shuffleboard.registry.settings import get_settings
@@ -165,7 +165,7 @@ print(queries.ask("public", "SELECT * FROM leaderboard", "me").result.rows)
 print(create_app(get_settings()).test_client().get("/").status_code)
 print(code_version())
 """
-    outcome = run([others, installed], "-c", asked, home=tmp_path)
+    outcome = run([others, installed], "-c", script, home=tmp_path)
     assert outcome.returncode == 0, outcome.stderr
     *_, suites, pages = outcome.stdout.split("answers:")
     assert json.loads(suites)["suites"], "suites that ship come with the wheel"

@@ -35,7 +35,7 @@ def record(path):
         for text in stream:
             line = json.loads(text)
             lines.setdefault(line["question_id"], {}).setdefault(line["variant_type"], []).append(line)
-    found = {}
+    recorded = {}
     for question, by_type in lines.items():
         original = by_type["standard_MC"][0]["options"]
         assert len(set(original)) == len(original)
@@ -43,18 +43,18 @@ def record(path):
             for line in sorted(shown, key=lambda line: line["variant_index"]):
                 order = tuple(original.index(option) for option in line["options"])
                 answer = None if line["chosen"] is None else order[line["chosen"]]
-                found.setdefault(kind, {}).setdefault(question, []).append((order, answer))
-    return found["standard_MC"], found["standard_MC_shuffled"]
+                recorded.setdefault(kind, {}).setdefault(question, []).append((order, answer))
+    return recorded["standard_MC"], recorded["standard_MC_shuffled"]
 
 
 def noise(path):
     """Return means and intervals of the share of pairs that differ, for repeats and for orders, and of the effect."""
     repeats, shuffles = record(path)
     same, moved = [], []
-    for question, asked in repeats.items():
-        assert len({order for order, _ in asked}) == 1
-        same.append(fmean(differ(one, other) for (_, one), (_, other) in combinations(asked, 2)))
-        orders = [asked[0], *shuffles[question]]
+    for question, outcomes in repeats.items():
+        assert len({order for order, _ in outcomes}) == 1
+        same.append(fmean(differ(one, other) for (_, one), (_, other) in combinations(outcomes, 2)))
+        orders = [outcomes[0], *shuffles[question]]
         moved.append(fmean(differ(one, other) for (p, one), (q, other) in combinations(orders, 2) if p != q))
     effect = [after - before for before, after in zip(same, moved, strict=True)]
     return {"repeats": estimate(same), "orders": estimate(moved), "effect": estimate(effect)}

@@ -40,15 +40,15 @@ def read(path: Path) -> Log:
 
 def agree(recorded: Iterable[Recorded], stated: float | None = None, file: str = "the log") -> list[Recorded]:
     """Read labels by the convention that reproduces the log's scores."""
-    agreement, prompts, found = Agreement(file), Prompts(), []
+    agreement, prompts, collected = Agreement(file), Prompts(), []
     for item in map(order_by_key, recorded):
         if prompts.add(item):
             agreement.add(item)
-            found.append(item)
+            collected.append(item)
         else:
             agreement.add_repeat(item)
     convention = agreement.choose(stated, ignore=False)
-    return [settle(item, convention) for item in found]
+    return [settle(item, convention) for item in collected]
 
 
 GONE: Final = object()
@@ -75,14 +75,14 @@ def helm_copy(folder: Path, run: str, **changes: Callable[[Any], Any]) -> Path:
 
     changes: name of a file, without .json, → function that changes or replaces its document.
     """
-    made = folder / f"{run}-copy"
-    shutil.copytree(HELM / run, made)
+    copied = folder / f"{run}-copy"
+    shutil.copytree(HELM / run, copied)
     for name, change in changes.items():
-        path = made / f"{name}.json"
+        path = copied / f"{name}.json"
         document = json.loads(path.read_text(encoding="utf-8"))
         changed = change(document)
         path.write_text(json.dumps(document if changed is None else changed), encoding="utf-8")
-    return made
+    return copied
 
 
 def inspect_document(name: str) -> dict[str, Any]:

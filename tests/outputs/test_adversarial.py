@@ -45,21 +45,21 @@ def line(question: str, variant: int, name: str | None, **more: Any) -> dict[str
 
 def lines() -> list[dict[str, Any]]:
     """Return log-probabilities for the original, "simple" and "extended", and only letters for the other two."""
-    found = []
+    collected = []
     names = [None, *ADVERSARIAL_TEXTS]
     for question in ORIGINAL:
         for variant, (name, scores) in enumerate(zip(names, (ORIGINAL, SIMPLE, EXTENDED, None, None), strict=True)):
             if scores is None:
                 # "instructional" gets every answer, "neutral" none.
                 position = 2 if name == "instructional" else 1
-                found.append(line(question, variant, name, position=position))
-                found.append(line(question, variant + 5, name, position=0))
+                collected.append(line(question, variant, name, position=position))
+                collected.append(line(question, variant + 5, name, position=0))
                 continue
             shown, hidden = scores[question]
-            said = {"position": None} if (question, name) == SILENT else {}
-            found.append(line(question, variant, name, logprobs=shown, **said))
-            found.append(line(question, variant + 5, name, logprobs=hidden))
-    return found
+            answer = {"position": None} if (question, name) == SILENT else {}
+            collected.append(line(question, variant, name, logprobs=shown, **answer))
+            collected.append(line(question, variant + 5, name, logprobs=hidden))
+    return collected
 
 
 EXPECTED = {
@@ -91,8 +91,8 @@ def test_each_distractor_under_each_scoring(registry: Registry, evaluation: int)
         effects = adversarial_effects(session, evaluation)
     assert [(effect.distractor, effect.scoring) for effect in effects] == list(EXPECTED)
     for effect in effects:
-        found = (effect.questions, effect.flipped, effect.original, effect.altered)
-        assert found == pytest.approx(EXPECTED[effect.distractor, effect.scoring]), effect
+        counts = (effect.questions, effect.flipped, effect.original, effect.altered)
+        assert counts == pytest.approx(EXPECTED[effect.distractor, effect.scoring]), effect
 
 
 def test_a_scoring_that_the_options_decide_loses_answers_where_npsq_keeps_them(

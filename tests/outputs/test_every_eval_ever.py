@@ -32,12 +32,12 @@ def _write(folder: Path, records: list[dict[str, Any]]) -> Path:
 
 
 def test_a_converted_log_has_the_answers_of_its_source() -> None:
-    found = agree(read_every_eval_ever(CONVERTED, list_known()))
-    assert [item.question.external_id for item in found] == IDS
+    comparison = agree(read_every_eval_ever(CONVERTED, list_known()))
+    assert [item.question.external_id for item in comparison] == IDS
     # As `shuffled_dataset.json` of Inspect, whose orders and answers they are.
-    assert (found[0].order, found[1].order) == ((0, 2, 3, 4, 1), (1, 3, 2, 0, 4))
-    assert [item.position for item in found] == [0, 1, 2, 2, None]
-    assert all(item.weights is None and item.logprobs is None for item in found)
+    assert (comparison[0].order, comparison[1].order) == ((0, 2, 3, 4, 1), (1, 3, 2, 0, 4))
+    assert [item.position for item in comparison] == [0, 1, 2, 2, None]
+    assert all(item.weights is None and item.logprobs is None for item in comparison)
 
 
 def test_a_prompt_of_several_results_is_read_once_unless_it_failed(tmp_path: Path) -> None:
@@ -49,22 +49,22 @@ def test_a_prompt_of_several_results_is_read_once_unless_it_failed(tmp_path: Pat
 
 
 def test_our_own_export_comes_back_as_it_was(lasting_sqlite: Any, sqlite_database: str, tmp_path: Path) -> None:
-    there = fill(lasting_sqlite(), tmp_path)
-    manifest = export(there.engine, ExportRequest("every-eval-ever", evaluations=(there.odd,)), tmp_path / "out")
+    source = fill(lasting_sqlite(), tmp_path)
+    manifest = export(source.engine, ExportRequest("every-eval-ever", evaluations=(source.odd,)), tmp_path / "out")
     [samples] = [entry["file"] for entry in manifest["files"] if entry["relation"] == "samples"]
-    here = Registry(sqlite_database, tmp_path)
-    here.benchmark("odd", ODD)
-    here.model("m")
-    made = import_outputs(here.engine, ImportRequest(tmp_path / "out" / samples, "m", "odd", "cyclic"))
+    target = Registry(sqlite_database, tmp_path)
+    target.benchmark("odd", ODD)
+    target.model("m")
+    imported = import_outputs(target.engine, ImportRequest(tmp_path / "out" / samples, "m", "odd", "cyclic"))
 
     def answers(url: str, evaluation_id: int) -> list[Any]:
         with read_session(get_engine(url)) as session:
             rows = session.scalars(select(Prediction).filter_by(evaluation_id=evaluation_id)).all()
             texts = session.scalars(select(Generation.text).filter_by(evaluation_id=evaluation_id)).all()
-            found = [(row.variant, row.shown, row.chosen_position, row.label_probabilities) for row in rows]
-        return [sorted(found, key=repr), sorted(texts)]
+            stored = [(row.variant, row.shown, row.chosen_position, row.label_probabilities) for row in rows]
+        return [sorted(stored, key=repr), sorted(texts)]
 
-    assert answers(sqlite_database, made)[0] == answers(there.url, there.odd)[0]
+    assert answers(sqlite_database, imported)[0] == answers(source.url, source.odd)[0]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,10 @@ def sample(number: int, doc: dict[str, Any]) -> dict[str, Any]:
     """Return a sample as the harness logs it."""
     values = logprobs(number, len(doc["choices"]))
     pairs = [[str(value), "False"] for value in values]
-    calls = {f"gen_args_{n}": {"arg_0": doc["prompt"], "arg_1": said} for n, said in enumerate(doc["continuations"])}
+    calls = {
+        f"gen_args_{n}": {"arg_0": doc["prompt"], "arg_1": continuation}
+        for n, continuation in enumerate(doc["continuations"])
+    }
     right = values.index(max(values)) == doc["answer"]
     return {
         "doc_id": number,
@@ -83,13 +86,13 @@ def numbers(registry: Registry, evaluation_id: int) -> tuple[dict[str, Any], dic
 
 def run_audit(log: Path) -> dict[str, float]:
     """Return the metrics that an audit computes."""
-    (found,) = audit.run([log]).logs
-    return found.document()["orders"]["metrics"]
+    (audited,) = audit.run([log]).logs
+    return audited.document()["orders"]["metrics"]
 
 
 def test_samples_of_written_orders_are_one_evaluation(registry: Registry) -> None:
-    found = documents(orders(registry))
-    log = registry.file("samples_capitals-cyclic_now.jsonl", [sample(*item) for item in enumerate(found)])
+    docs = documents(orders(registry))
+    log = registry.file("samples_capitals-cyclic_now.jsonl", [sample(*item) for item in enumerate(docs)])
     plain = [
         {
             "question_id": doc["shuffleboard"]["question"],
@@ -97,7 +100,7 @@ def test_samples_of_written_orders_are_one_evaluation(registry: Registry) -> Non
             "order": doc["shuffleboard"]["order"],
             "logprobs": logprobs(number, len(doc["choices"])),
         }
-        for number, doc in enumerate(found)
+        for number, doc in enumerate(docs)
     ]
     imported, expected = (
         numbers(registry, import_outputs(registry.engine, ImportRequest(path, "m", "capitals", "cyclic")))
@@ -117,17 +120,17 @@ def test_the_task_has_a_document_for_each_order_with_our_prompt(registry: Regist
     assert task["dataset_kwargs"] == {"documents": "capitals-cyclic.jsonl"}
     assert str(registry.folder) not in "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
     assert (task["target_delimiter"], task["output_type"]) == ("", "multiple_choice")
-    found = documents(folder)
-    assert len(found) == COUNT
+    docs = documents(folder)
+    assert len(docs) == COUNT
     ours = shuffleboard_json(
         *("protocols", "prompt", "symbols", "--benchmark", "capitals", "--question", "q4"),
         *("--variants", "cyclic", "--every"),
         database_url=registry.url,
     )["prompts"]
-    assert [(doc["prompt"], doc["continuations"], doc["shuffleboard"]["order"]) for doc in found[-4:]] == [
+    assert [(doc["prompt"], doc["continuations"], doc["shuffleboard"]["order"]) for doc in docs[-4:]] == [
         (prompt["prompt"], prompt["continuations"], prompt["order"]) for prompt in ours
     ]
-    assert {doc["choices"][doc["answer"]] for doc in found} == {"Paris", "Rome", "one", "Lima"}
+    assert {doc["choices"][doc["answer"]] for doc in docs} == {"Paris", "Rome", "one", "Lima"}
 
 
 @pytest.mark.one_engine

@@ -48,10 +48,10 @@ def test_the_answers_of_a_run_are_those_that_helm_scored(run: str, positions: li
 
 def test_an_import_recomputes_the_stated_score_and_keeps_what_the_run_says(registry: Registry) -> None:
     registry.benchmark("csqa", QUESTIONS)
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     request = ImportRequest(HELM / "joint", "m", "csqa", "original", shots=2)
-    evaluation_id = import_outputs(registry.engine, request, compared=found.append)
-    [comparison] = found
+    evaluation_id = import_outputs(registry.engine, request, compared=comparisons.append)
+    [comparison] = comparisons
     assert (comparison.stated, comparison.recomputed, comparison.agrees) == (0.2, 0.2, True)
     assert comparison.sentences() == ["exact_match: the log reports 0.2000, and its 5 answers give the same"]
     with read_session(registry.engine) as session:
@@ -110,8 +110,8 @@ def test_a_letter_of_a_duplicate_option_counts_for_helm_only(tmp_path: Path) -> 
     def score(document: list[Any]) -> None:
         _set_exact_match(document[1]["stats"], 1.0)
 
-    found = read(helm_copy(tmp_path, "joint", scenario_state=say, per_instance_stats=score)).recorded[1]
-    assert (found.position, found.stated, found.excuse) == (1, 1.0, EQUAL_OPTIONS)
+    answer = read(helm_copy(tmp_path, "joint", scenario_state=say, per_instance_stats=score)).recorded[1]
+    assert (answer.position, answer.stated, answer.excuse) == (1, 1.0, EQUAL_OPTIONS)
 
 
 def test_a_letter_beyond_the_options_is_no_valid_answer(tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ def test_alternatives_of_older_runs_become_log_probabilities_unless_a_label_is_l
         del top[" E"]
         _requests(document)[1]["result"]["completions"][0]["tokens"][0]["top_logprobs"] = top
 
-    found = read(helm_copy(tmp_path, "joint", scenario_state=add)).recorded
-    assert found[0].logprobs == pytest.approx([math.log(0.1 * number) for number in range(1, 6)])
-    assert found[1].logprobs is None
+    answers = read(helm_copy(tmp_path, "joint", scenario_state=add)).recorded
+    assert answers[0].logprobs == pytest.approx([math.log(0.1 * number) for number in range(1, 6)])
+    assert answers[1].logprobs is None
 
 
 def test_trials_are_variants_and_perturbed_instances_are_left_out(tmp_path: Path) -> None:
@@ -254,8 +254,8 @@ def test_tokens_that_spell_no_reference_leave_helms_predicted_answer(tmp_path: P
             token["text"] = "\ufffd"
 
     folder = helm_copy(tmp_path, "separate", scenario_state=garble)
-    found = read(folder).recorded[0]
-    assert (found.position, found.logprobs) == (1, None)
+    answer = read(folder).recorded[0]
+    assert (answer.position, answer.logprobs) == (1, None)
     (folder / "per_instance_stats.json").unlink()
     with pytest.raises(ShuffleboardError, match=r"request 0: its tokens do not spell the reference"):
         read(folder)
@@ -292,13 +292,13 @@ def test_an_overall_score_of_other_answers_is_refused(registry: Registry, tmp_pa
         _set_exact_match(document, 0.6)
 
     registry.benchmark("csqa", QUESTIONS)
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     request = ImportRequest(helm_copy(tmp_path, "joint", stats=flatter), "m", "csqa", "original")
     with pytest.raises(ShuffleboardError, match=r"it states 0\.6000, and 5 answers as we read them give 0\.2000"):
         import_outputs(registry.engine, request)
-    import_outputs(registry.engine, replace(request, ignore_stated=True), compared=found.append)
-    assert found[0].agrees is False
-    assert found[0].sentences() == [
+    import_outputs(registry.engine, replace(request, ignore_stated=True), compared=comparisons.append)
+    assert comparisons[0].agrees is False
+    assert comparisons[0].sentences() == [
         "warning: exact_match: the log reports 0.6000, but its 5 answers give 0.2000",
         "every answer agrees with its own score, so the reported one covers other answers than those in the file",
         "its prompts contain up to 2 examples, but --shots says 0",

@@ -69,9 +69,11 @@ def test_variants_that_our_extension_asked_are_those_of_the_kind() -> None:
     kind = parse_variants("cyclic:repeats=2")
     for question in list_known().values():
         shape = QuestionShape(question.external_id, len(question.options), question.answer)
-        found = {item.variant: item.order for item in log.recorded if item.question.external_id == question.external_id}
+        orders = {
+            item.variant: item.order for item in log.recorded if item.question.external_id == question.external_id
+        }
         # The second question has two equal options; the log gives the place of each.
-        assert found == {variant.ordinal: variant.order for variant in kind.variants(shape)}
+        assert orders == {variant.ordinal: variant.order for variant in kind.variants(shape)}
 
 
 def test_choices_shuffled_by_the_solver_are_read_as_shown() -> None:
@@ -99,10 +101,10 @@ def test_both_forms_of_a_log_and_both_compressions_hold_the_same(name: str, tmp_
 
 def test_an_import_recomputes_the_stated_accuracy(registry: Registry) -> None:
     registry.benchmark("csqa", QUESTIONS)
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     request = ImportRequest(INSPECT / "two_epochs.eval", "m", "csqa", "imported")
-    evaluation_id = import_outputs(registry.engine, request, compared=found.append)
-    assert (found[0].stated, found[0].recomputed, found[0].agrees) == (0.1, 0.1, True)
+    evaluation_id = import_outputs(registry.engine, request, compared=comparisons.append)
+    assert (comparisons[0].stated, comparisons[0].recomputed, comparisons[0].agrees) == (0.1, 0.1, True)
     with read_session(registry.engine) as session:
         report = evaluation_metrics(session, evaluation_id)
         query = select(Prediction).filter_by(evaluation_id=evaluation_id)
@@ -117,11 +119,11 @@ def test_an_import_recomputes_the_stated_accuracy(registry: Registry) -> None:
 def test_the_command_says_what_the_log_states(sqlite_database: str) -> None:
     log = INSPECT / "plain.eval"
     url = {"database_url": sqlite_database}
-    made = shuffleboard_json("benchmarks", "import", log, "--name", "csqa", **url)
-    assert (made["questions"], made["split"]) == (5, "test")
+    imported = shuffleboard_json("benchmarks", "import", log, "--name", "csqa", **url)
+    assert (imported["questions"], imported["split"]) == (5, "test")
     shuffleboard("models", "add", "mock", "--kind", "external", **url)
-    asked = ("--model", "mock", "--benchmark", "csqa", "--variants", "original")
-    outcome = shuffleboard("evaluations", "import", log, *asked, "--json", **url)
+    options = ("--model", "mock", "--benchmark", "csqa", "--variants", "original")
+    outcome = shuffleboard("evaluations", "import", log, *options, "--json", **url)
     assert "accuracy of choice(): the log reports 0.4000, and its 5 answers give the same" in outcome.stderr
     document = json.loads(outcome.stdout)
     assert document.keys() == {"evaluation", "stated"}
@@ -173,12 +175,12 @@ def test_samples_that_failed_are_not_answers_and_nothing_is_imported(registry: R
     ):
         import_outputs(registry.engine, request)
     registry.benchmark("answered", QUESTIONS[:3] + QUESTIONS[4:])
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     answered = ImportRequest(request.path, "m", "answered", "original")
-    evaluation_id = import_outputs(registry.engine, answered, compared=found.append)
+    evaluation_id = import_outputs(registry.engine, answered, compared=comparisons.append)
     with read_session(registry.engine) as session:
         assert evaluation_metrics(session, evaluation_id)["complete"]
-    assert found[0].sentences() == [
+    assert comparisons[0].sentences() == [
         "the log reports no accuracy of choice(); its 4 answers give 0.2500",
         "1 samples ended with an error or were cancelled, and are left out",
         "the run did not succeed: its status is error",

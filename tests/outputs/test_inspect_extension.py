@@ -49,8 +49,8 @@ def _run(python: Path, folder: Path, variants: str, **environment: str) -> tuple
 def test_log_audit_and_board_of_an_inspect_run_have_the_same_numbers(
     inspect_python: Path, sqlite_database: str, tmp_path: Path
 ) -> None:
-    log, said = _run(inspect_python, tmp_path, "cyclic:repeats=2", SHUFFLEBOARD_DATABASE_URL=sqlite_database)
-    assert f"shuffleboard: {log['log']} is evaluation 1" in said
+    log, output = _run(inspect_python, tmp_path, "cyclic:repeats=2", SHUFFLEBOARD_DATABASE_URL=sqlite_database)
+    assert f"shuffleboard: {log['log']} is evaluation 1" in output
     (audited,) = shuffleboard_json("audit", log["log"], "--fail-on", "never")["logs"]
     assert (audited["questions"], audited["answers"]) == (200, 1600)
     assert audited["orders"]["orders"] == 4
@@ -81,9 +81,9 @@ def test_an_audit_of_repeated_orders_has_the_numbers_of_their_import(sqlite_data
     log = ROOT / "tests" / "data" / "inspect" / "permuted.json"
     shuffleboard("benchmarks", "import", log, "--name", "csqa", database_url=sqlite_database)
     shuffleboard("models", "add", "m", "--kind", "external", database_url=sqlite_database)
-    given = ("--model", "m", "--benchmark", "csqa", "--variants", "cyclic:repeats=2")
-    made = shuffleboard_json("evaluations", "import", log, *given, database_url=sqlite_database)
-    metrics = shuffleboard_json("metrics", made["evaluation"], database_url=sqlite_database)["metrics"]
+    options = ("--model", "m", "--benchmark", "csqa", "--variants", "cyclic:repeats=2")
+    imported = shuffleboard_json("evaluations", "import", log, *options, database_url=sqlite_database)
+    metrics = shuffleboard_json("metrics", imported["evaluation"], database_url=sqlite_database)["metrics"]
     (audited,) = shuffleboard_json("audit", log, "--fail-on", "never")["logs"]
     assert _shared(metrics, audited) == pytest.approx(audited["orders"]["metrics"], abs=1e-12)
     assert metrics["average_accuracy"] == pytest.approx(audited["accuracy"], abs=1e-12)
@@ -112,9 +112,9 @@ def test_an_audit_of_orders_drawn_twice_has_their_import_s_numbers(
     assert twice > 10
     shuffleboard("benchmarks", "import", questions, "--name", "drawn", database_url=sqlite_database)
     shuffleboard("models", "add", "m", "--kind", "external", database_url=sqlite_database)
-    given = ("--model", "m", "--benchmark", "drawn", "--variants", variants)
-    made = shuffleboard_json("evaluations", "import", answers, *given, database_url=sqlite_database)
-    metrics = shuffleboard_json("metrics", made["evaluation"], database_url=sqlite_database)["metrics"]
+    arguments = ("--model", "m", "--benchmark", "drawn", "--variants", variants)
+    imported = shuffleboard_json("evaluations", "import", answers, *arguments, database_url=sqlite_database)
+    metrics = shuffleboard_json("metrics", imported["evaluation"], database_url=sqlite_database)["metrics"]
     audited = shuffleboard_json("audit", answers, questions, "--fail-on", "never")["logs"]
     (numbers,) = [log["orders"]["metrics"] for log in audited if log["answers"]]
     assert _shared(metrics, {"orders": {"metrics": numbers}}) == pytest.approx(numbers, abs=1e-12)
@@ -122,18 +122,18 @@ def test_an_audit_of_orders_drawn_twice_has_their_import_s_numbers(
 
 def test_no_registry_named_means_no_import(inspect_python: Path, sqlite_database: str, tmp_path: Path) -> None:
     environment = {"SHUFFLEBOARD_URL": "", "SHUFFLEBOARD_DATABASE_URL": "", "SHUFFLEBOARD_TEST_QUESTIONS": "2"}
-    log, said = _run(inspect_python, tmp_path, "cyclic", **environment)
+    log, output = _run(inspect_python, tmp_path, "cyclic", **environment)
     assert Path(log["log"]).is_file()
-    assert "shuffleboard:" not in said
+    assert "shuffleboard:" not in output
     with read_session(get_engine(sqlite_database)) as session:
         assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
 
 
 def test_a_registry_that_does_not_answer_is_named_and_the_log_stays(inspect_python: Path, tmp_path: Path) -> None:
     environment = {"SHUFFLEBOARD_URL": "http://127.0.0.1:9", "SHUFFLEBOARD_TEST_QUESTIONS": "2"}
-    log, said = _run(inspect_python, tmp_path, "cyclic", **environment)
+    log, output = _run(inspect_python, tmp_path, "cyclic", **environment)
     assert Path(log["log"]).is_file()
-    assert f"shuffleboard: {log['log']} was not imported: http://127.0.0.1:9 does not answer" in said
+    assert f"shuffleboard: {log['log']} was not imported: http://127.0.0.1:9 does not answer" in output
 
 
 def test_a_log_is_imported_into_a_served_registry_by_token(
@@ -144,12 +144,12 @@ def test_a_log_is_imported_into_a_served_registry_by_token(
     with command_process("serve", "--port", "0", database_url=sqlite_database) as website:
         eventually(lambda: "Shuffleboard is at" in website.log.read_text(), "the website starts")
         address = re.findall(r"http://127\.0\.0\.1:[0-9]+", website.log.read_text())[0]
-        given = {"SHUFFLEBOARD_URL": f"{address}/", "SHUFFLEBOARD_TEST_QUESTIONS": "3", "SHUFFLEBOARD_TOKEN": token}
-        log, said = _run(inspect_python, tmp_path, "cyclic:repeats=2", **given)
-        assert f"shuffleboard: {log['log']} is {address}/evaluations/1" in said
-        other, said = _run(inspect_python, tmp_path, "cyclic", **given | {"SHUFFLEBOARD_TOKEN": ""})
-        assert f"shuffleboard: {other['log']} was not imported: you are not signed in" in said
-    assert token not in said
+        variables = {"SHUFFLEBOARD_URL": f"{address}/", "SHUFFLEBOARD_TEST_QUESTIONS": "3", "SHUFFLEBOARD_TOKEN": token}
+        log, output = _run(inspect_python, tmp_path, "cyclic:repeats=2", **variables)
+        assert f"shuffleboard: {log['log']} is {address}/evaluations/1" in output
+        other, output = _run(inspect_python, tmp_path, "cyclic", **variables | {"SHUFFLEBOARD_TOKEN": ""})
+        assert f"shuffleboard: {other['log']} was not imported: you are not signed in" in output
+    assert token not in output
     (row,) = shuffleboard_json("leaderboard", database_url=sqlite_database)["rows"]
     assert (row["model"], row["benchmark"], row["variants"]) == ("mockllm-model", "sums", "cyclic:repeats=2")
     assert row["average_accuracy"] == pytest.approx(log["accuracy"], abs=1e-12)
@@ -162,9 +162,9 @@ def test_a_benchmark_from_a_permuted_log_has_the_original_order(sqlite_database:
     document["samples"].sort(key=lambda sample: -sample["metadata"]["shuffleboard"]["variant"])
     backwards = tmp_path / "backwards.json"
     backwards.write_text(json.dumps(document), encoding="utf-8")
-    made = [
+    benchmarks = [
         shuffleboard_json("benchmarks", "import", file, "--name", name, database_url=sqlite_database)
         for name, file in (("one", log), ("other", backwards))
     ]
-    assert made[0]["questions"] == 5
-    assert made[0]["content_digest"] == made[1]["content_digest"]
+    assert benchmarks[0]["questions"] == 5
+    assert benchmarks[0]["content_digest"] == benchmarks[1]["content_digest"]

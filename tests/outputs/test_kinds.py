@@ -154,9 +154,9 @@ def test_repeats_of_a_divergent_type_are_refused_with_a_valid_selection(registry
     kind = "divergent:subset=original+shuffled"
     with pytest.raises(
         IngestError, match=r"standard_MC:1 shows what standard_MC:0 shows.* --select, such as (\S+)"
-    ) as told:
+    ) as refusal:
         import_outputs(registry.engine, ImportRequest(path, "m", "b", kind))
-    proposed = str(told.value).rpartition("such as ")[2]
+    proposed = str(refusal.value).rpartition("such as ")[2]
     assert proposed == "standard_MC:0,standard_MC_shuffled"
     import_outputs(registry.engine, ImportRequest(path, "m", "b", kind, select=proposed))
 
@@ -168,9 +168,9 @@ def test_a_proposed_selection_keeps_every_variant(registry: Registry, repeated: 
     lines = cat_lines()
     repeat = lines[repeated % len(lines)]
     path = registry.file("cat.jsonl", [*lines, repeat | {"variant_index": 9}])
-    with pytest.raises(IngestError, match=" --select, such as ") as told:
+    with pytest.raises(IngestError, match=" --select, such as ") as refusal:
         import_outputs(registry.engine, ImportRequest(path, "m", "b", "divergent"))
-    proposed = str(told.value).rpartition("such as ")[2]
+    proposed = str(refusal.value).rpartition("such as ")[2]
     with read_session(registry.engine) as session:
         imported = import_outputs(registry.engine, ImportRequest(path, "m", "b", "divergent", select=proposed))
         assert evaluation_metrics(session, imported)["complete"]

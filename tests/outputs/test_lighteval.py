@@ -48,9 +48,9 @@ def test_the_command_compares_them_with_the_stated_score(sqlite_database: str, t
     url = {"database_url": sqlite_database}
     shuffleboard("benchmarks", "import", questions, "--name", "csqa", **url)
     shuffleboard("models", "add", "m", "--kind", "external", **url)
-    asked = ("--model", "m", "--benchmark", "csqa", "--variants", "original", "--shots", 2)
-    made = shuffleboard_json("evaluations", "import", _file("letters"), *asked, "--json", **url)
-    stated = made["stated"]
+    options = ("--model", "m", "--benchmark", "csqa", "--variants", "original", "--shots", 2)
+    imported = shuffleboard_json("evaluations", "import", _file("letters"), *options, "--json", **url)
+    stated = imported["stated"]
     assert (stated["metric"], stated["stated"], stated["agrees"], stated["compared"]) == ("acc", 0.4, True, 5)
 
 

@@ -61,8 +61,8 @@ def test_a_model_that_counts_its_tokens_writes_its_text_one_level_down(tmp_path:
         first["prediction"] = {"prediction": f"A? No.</think>{first['prediction']}", "rollout": {"num_tokens": 9}}
 
     plain = read(_file("csqa_written")).recorded[0]
-    found = read(_change(tmp_path, "csqa_written", nest)).recorded[0]
-    assert (found.position, found.text) == (plain.position, f"A? No.</think>{plain.text}")
+    answer = read(_change(tmp_path, "csqa_written", nest)).recorded[0]
+    assert (answer.position, answer.text) == (plain.position, f"A? No.</think>{plain.text}")
 
 
 def test_options_that_the_prompt_moved_are_read_as_shown(tmp_path: Path) -> None:
@@ -92,11 +92,11 @@ def test_log_likelihoods_are_probabilities_by_position(tmp_path: Path) -> None:
 
 def test_an_import_is_complete(registry: Registry) -> None:
     registry.benchmark("csqa", QUESTIONS)
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     request = ImportRequest(_file("csqa_letters"), "m", "csqa", "original", shots=2)
-    import_outputs(registry.engine, request, compared=found.append)
-    assert (found[0].metric, found[0].answers) == ("accuracy", 5)
-    assert (found[0].stated, found[0].agrees, found[0].compared) == (0.6, True, 5)
+    import_outputs(registry.engine, request, compared=comparisons.append)
+    assert (comparisons[0].metric, comparisons[0].answers) == ("accuracy", 5)
+    assert (comparisons[0].stated, comparisons[0].agrees, comparisons[0].compared) == (0.6, True, 5)
 
 
 def _star(prediction: dict[str, Any]) -> None:

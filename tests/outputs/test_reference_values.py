@@ -131,7 +131,7 @@ def test_documents_and_pages_state_the_same_numbers_of_the_recorded_answers(
         document = client.get(f"/api/v1/evaluations/{evaluation_id}/metrics").json
         page = client.get(f"/evaluations/{evaluation_id}?open=all").text
         registry = Registry(url, tmp_path)
-        said = run(registry.engine, "metrics", evaluation_id).stdout
+        output = run(registry.engine, "metrics", evaluation_id).stdout
         of = {"evaluation_id": evaluation_id, "scope": "all", "metric": "order_loss"}
         with read_session(registry.engine) as session:
             n = session.scalar(select(EvaluationMetric.n).filter_by(**of))
@@ -144,7 +144,7 @@ def test_documents_and_pages_state_the_same_numbers_of_the_recorded_answers(
         for name in words:
             if f"{{{name}}}" in passage:
                 assert words[name] in page, name
-                assert words[name] in said, name
+                assert words[name] in output, name
     assert STATED["docs/installation.md"].format(**words, n=n) in page
 
 
@@ -250,9 +250,9 @@ def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database:
 
 def test_samples_of_the_harness_give_its_accuracy(registry: Registry) -> None:
     samples = DATA / "harness_samples.jsonl"
-    asked = {json.loads(line)["doc"]["id"] for line in samples.read_text(encoding="utf-8").splitlines()}
+    question_ids = {json.loads(line)["doc"]["id"] for line in samples.read_text(encoding="utf-8").splitlines()}
     lines = (DATA.parent.parent / "registry/benchmarks/samples/mmlu.jsonl").read_text(encoding="utf-8").splitlines()
-    registry.benchmark("mmlu", [line for line in map(json.loads, lines) if line["id"] in asked])
+    registry.benchmark("mmlu", [line for line in map(json.loads, lines) if line["id"] in question_ids])
     request = ImportRequest(samples, "m", "mmlu", "original")
     evaluation_id = import_outputs(registry.engine, request)
     with read_session(registry.engine) as session:

@@ -26,14 +26,14 @@ def test_an_audit_and_an_import_read_the_same_answers(tmp_path: Path, format_: s
     (path,) = (file for file in files_of(folder) if sources_of(file, {}))
     (source,) = sources_of(path, {})
     audited = Gathered(source, Questions()).read()
-    found: Iterable[Recorded]
+    answers: Iterable[Recorded]
     if (read_lines := FORMATS[format_].read_lines) is not None:
-        found = read_lines(path, questions)
+        answers = read_lines(path, questions)
     else:
         file = log_file(path)
         assert file is not None
-        found = read_log(file, questions).recorded
-    imported = agree(found)
+        answers = read_log(file, questions).recorded
+    imported = agree(answers)
     assert len(imported) == len(audited) == len(log.items)
     positions = [-1 if item.position is None else item.position for item in imported]
     assert audited.column("position").tolist() == positions

@@ -62,9 +62,11 @@ def test_an_answer_is_read_after_the_last_best_answer(registry):
     lines = [sample(n, text, prompt_id=k) for n in range(2) for k, text in enumerate(texts)]
     evaluation_id = run_import(registry, lines, "wording:templates=1-10")
     with read_session(registry.engine) as session:
-        found = session.query(Prediction).filter_by(evaluation_id=evaluation_id).order_by(Prediction.variant).all()
-    assert [row.chosen_position for row in found[::2]] == [*TEXTS.values(), 0, 0, 0]
-    assert [row.variant for row in found[::2]] == list(range(1, 11))
+        predictions = (
+            session.query(Prediction).filter_by(evaluation_id=evaluation_id).order_by(Prediction.variant).all()
+        )
+    assert [row.chosen_position for row in predictions[::2]] == [*TEXTS.values(), 0, 0, 0]
+    assert [row.variant for row in predictions[::2]] == list(range(1, 11))
 
 
 def test_the_consistency_rate_of_prompts_equals_the_harnesss(registry):

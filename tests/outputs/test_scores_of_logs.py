@@ -93,9 +93,9 @@ def test_labels_in_every_form_give_the_score_of_the_log(tmp_path: Path, form: st
 
 def test_a_letter_that_is_also_an_option_is_read_as_scored() -> None:
     options = ("B", "A", "D", "C")
-    found = dict(zip(CONVENTIONS, read_label("A", options).positions, strict=True))
-    assert {position for convention, position in found.items() if convention.text_first} == {1}
-    assert {position for convention, position in found.items() if not convention.text_first} == {0}
+    positions = dict(zip(CONVENTIONS, read_label("A", options).positions, strict=True))
+    assert {position for convention, position in positions.items() if convention.text_first} == {1}
+    assert {position for convention, position in positions.items() if not convention.text_first} == {0}
 
 
 @pytest.mark.parametrize("label", [r"B - $-48^{\circ} \mathrm{F}$", r"B. $-48^{\circ} \mathrm{F}$"])
@@ -135,13 +135,13 @@ def test_another_key_is_refused_with_both_keys(registry: Registry) -> None:
 def test_ignored_scores_are_imported_and_recorded(registry: Registry) -> None:
     registry.benchmark("b", QUESTIONS)
     lines = [line | {"exact_match": 1.0} for line in samples(FORMS["letters"])]
-    asked = ("import", str(registry.file("s.jsonl", lines)), "--model", "m", "--benchmark", "b")
-    arguments = ("evaluations", *asked, "--variants", "original")
+    arguments_given = ("import", str(registry.file("s.jsonl", lines)), "--model", "m", "--benchmark", "b")
+    arguments = ("evaluations", *arguments_given, "--variants", "original")
     refused = shuffleboard(*arguments, "--json", database_url=registry.url, status=1)
     assert len(json.loads(refused.stdout)["contradictions"]) == 4
-    made = shuffleboard(*arguments, "--stated", "ignore", database_url=registry.url)
-    assert "4 of 12 answers contradict the log's own scores and were imported all the same" in made.stderr
-    document = json.loads(made.stdout)
+    imported = shuffleboard(*arguments, "--stated", "ignore", database_url=registry.url)
+    assert "4 of 12 answers contradict the log's own scores and were imported all the same" in imported.stderr
+    document = json.loads(imported.stdout)
     assert document["stated"]["contradicted"] == 4
     with read_session(registry.engine) as session:
         [row] = session.scalars(select(EngineFingerprint)).all()
@@ -159,18 +159,18 @@ def test_minus_infinity_is_the_lowest_likelihood(registry: Registry) -> None:
         scored = [[["-inf" if place == (at + 1) % 4 else -2.0 - (place != at), "False"]] for place in range(4)]
         line = sample(number, "", 0.0, resps=scored, filtered_resps=[item[0] for item in scored])
         lines.append(line | {"acc": float(at == number % 4), "target": number % 4})
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     request = ImportRequest(registry.file("s.jsonl", lines), "m", "b", "original")
-    import_outputs(registry.engine, request, compared=found.append)
-    assert (found[0].recomputed, found[0].agrees) == (pytest.approx(SHARE), True)
+    import_outputs(registry.engine, request, compared=comparisons.append)
+    assert (comparisons[0].recomputed, comparisons[0].agrees) == (pytest.approx(SHARE), True)
 
 
 def test_a_table_counts_digits_as_its_key_does(registry: Registry) -> None:
     registry.benchmark("b", QUESTIONS)
     rows = [f"q{n},{n % 4 + 1},{at + 1}" for n, at in enumerate(CHOSEN)]
-    found = import_columns(registry.engine, registry.file("t.csv", ["question_id,correct,m", *rows]), benchmark="b")
+    imported = import_columns(registry.engine, registry.file("t.csv", ["question_id,correct,m", *rows]), benchmark="b")
     with read_session(registry.engine) as session:
-        assert evaluation_metrics(session, found["m"])["metrics"]["accuracy"] == pytest.approx(SHARE)
+        assert evaluation_metrics(session, imported["m"])["metrics"]["accuracy"] == pytest.approx(SHARE)
 
 
 def test_digits_that_nothing_explains_are_refused(registry: Registry) -> None:

@@ -25,16 +25,16 @@ def test_every_column_is_what_it_is_when_imported_alone(registries: list[Registr
         registry.model("m")
         registry.benchmark("b", four_options(40))
         table = registry.file("table.csv", [HEADING, *ROWS])
-        found = import_columns(registry.engine, table, benchmark="b")
-        assert list(found) == ["m", "new.model"]
+        imported = import_columns(registry.engine, table, benchmark="b")
+        assert list(imported) == ["m", "new.model"]
         alone = import_outputs(registry.engine, ImportRequest(table, "new.model", "b", "original", column="new.model"))
         with read_session(registry.engine) as session:
             assert session.scalars(select(ModelRevision.kind).join(Model)).all() == ["external", "external"]
-            documents = [evaluation_metrics(session, one)["metrics"] for one in (*found.values(), alone)]
+            documents = [evaluation_metrics(session, one)["metrics"] for one in (*imported.values(), alone)]
             assert [document["accuracy"] for document in documents] == [1.0, 5 / 40, 5 / 40]
-            for evaluation_id in (*found.values(), alone):
+            for evaluation_id in (*imported.values(), alone):
                 assert verify_evaluation(session, evaluation_id)["problems"] == []
-            seals.add(tuple(session.get_one(Evaluation, one).seal for one in found.values()))
+            seals.add(tuple(session.get_one(Evaluation, one).seal for one in imported.values()))
     assert len(seals) == 1
 
 
@@ -68,8 +68,8 @@ def test_a_column_headed_owner_and_name_is_the_model_of_that_name(registry: Regi
     registry.benchmark("b", four_options(40))
     heading = "question_id,correct,m,meta/Llama-3,other/Llama-3,other/M"
     rows = [f"{row.rpartition(',')[0]},A,B,C" for row in ROWS]
-    found = import_columns(registry.engine, registry.file("t.csv", [heading, *rows]), benchmark="b")
-    assert list(found) == ["m", "Llama-3", "other-Llama-3", "other-M"]
+    imported = import_columns(registry.engine, registry.file("t.csv", [heading, *rows]), benchmark="b")
+    assert list(imported) == ["m", "Llama-3", "other-Llama-3", "other-M"]
 
 
 @pytest.mark.one_engine
@@ -77,9 +77,9 @@ def test_the_command_links_the_import_and_stores_nothing_incomplete(registry: Re
     registry.benchmark("b", four_options(40))
     where = {"database_url": registry.url, "public_url": "https://board.example.org"}
     table = registry.file("t.csv", [HEADING, *ROWS])
-    whole = shuffleboard("evaluations", "import", table, "--all-columns", "--benchmark", "b", **where)
-    assert json.loads(whole.stdout) == {"evaluations": [1, 2], "models": ["m", "new.model"]}
-    assert "complete; see https://board.example.org/?benchmark=b" in whole.stderr
+    outcome = shuffleboard("evaluations", "import", table, "--all-columns", "--benchmark", "b", **where)
+    assert json.loads(outcome.stdout) == {"evaluations": [1, 2], "models": ["m", "new.model"]}
+    assert "complete; see https://board.example.org/?benchmark=b" in outcome.stderr
     part = registry.file("part.csv", [HEADING, *ROWS[:-1]])
     one = ("evaluations", "import", part, "--benchmark", "b", "--column", "m")
     refused = shuffleboard(*one, status=1, **where)

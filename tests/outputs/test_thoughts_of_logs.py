@@ -46,8 +46,8 @@ def test_reasoning_blocks_of_inspect_are_the_thought(tmp_path: Path) -> None:
             {"type": "text", "text": "ANSWER: A"},
         ]
 
-    found = _first(inspect_copy(tmp_path, "plain.eval", think))
-    assert (found.reasoning, found.text) == (f"{THOUGHT}\n\nSo B.", "ANSWER: A")
+    answer = _first(inspect_copy(tmp_path, "plain.eval", think))
+    assert (answer.reasoning, answer.text) == (f"{THOUGHT}\n\nSo B.", "ANSWER: A")
 
 
 def test_thinking_of_helm_is_the_thought(tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_lighteval_is_read_without_the_reasoning_that_it_did_not_score(tmp_path:
         response["text_post_processed"] = response["text"]
         response["text"] = [f"<think>{THOUGHT}</think>{text}" for text in response["text"]]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
-    found = _first(tmp_path / "details.parquet")
-    assert (found.position, found.text) == (before.position, f"<think>{THOUGHT}</think>{before.text}")
+    answer = _first(tmp_path / "details.parquet")
+    assert (answer.position, answer.text) == (before.position, f"<think>{THOUGHT}</think>{before.text}")
 
 
 def test_reasoning_traces_of_every_eval_ever_are_the_thought(tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_if_most_texts_end_a_thought_one_without_an_end_is_one(registry: Registr
     one = import_outputs(registry.engine, ImportRequest(registry.file("o.jsonl", lines), "m", "b", "original"))
     with read_session(registry.engine) as session:
         rows = session.scalars(select(Generation).filter_by(evaluation_id=one).order_by(Generation.question_id)).all()
-        found = [read(FINAL, rebuild_output(row, "answered"), "ABCD", ("a", "b", "c", "d")) for row in rows]
-    assert [(one.state, one.position) for one in found] == [("answered", 1), ("answered", 1), ("unfinished", None)]
+        readings = [read(FINAL, rebuild_output(row, "answered"), "ABCD", ("a", "b", "c", "d")) for row in rows]
+    assert [(one.state, one.position) for one in readings] == [("answered", 1), ("answered", 1), ("unfinished", None)]
 
 
 def test_a_harness_filters_extract_is_the_answer_and_thoughts_are_kept(
@@ -122,7 +122,7 @@ def test_a_harness_filters_extract_is_the_answer_and_thoughts_are_kept(
     questions = four_options(3)
     registry.benchmark("b", questions)
     texts = [f"<think>{THOUGHT}</think>The best is (B).", f"<think>{THOUGHT}</think>none", "<think>Perhaps A"]
-    found = [["(B)", "[invalid]", "[invalid]"], ["[invalid]", "C", "A"]]
+    filtered = [["(B)", "[invalid]", "[invalid]"], ["[invalid]", "C", "A"]]
     lines = [
         {
             "doc_id": number,
@@ -132,7 +132,7 @@ def test_a_harness_filters_extract_is_the_answer_and_thoughts_are_kept(
             "filtered_resps": [extracted],
             "filter": name,
         }
-        for name, answers in zip(("strict-match", "flexible-extract"), found, strict=True)
+        for name, answers in zip(("strict-match", "flexible-extract"), filtered, strict=True)
         for number, (question, text, extracted) in enumerate(zip(questions, texts, answers, strict=True))
     ]
     one = import_outputs(registry.engine, ImportRequest(registry.file("s.jsonl", lines), "m", "b", "original"))

@@ -31,9 +31,9 @@ class Outcome:
 def run(engine: Engine, *arguments: object) -> Outcome:
     """Run `shuffleboard ARGUMENTS` on the engine's database."""
     url = engine.url.render_as_string(hide_password=False)
-    found = CliRunner().invoke(cli, [str(argument) for argument in arguments], env={"SHUFFLEBOARD_DATABASE_URL": url})
-    if isinstance(found.exception, ShuffleboardError):
-        return Outcome(found.exception.exit_status, found.stdout, f"{found.stderr}{found.exception}")
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    return Outcome(found.exit_code, found.stdout, found.stderr)
+    outcome = CliRunner().invoke(cli, [str(argument) for argument in arguments], env={"SHUFFLEBOARD_DATABASE_URL": url})
+    if isinstance(outcome.exception, ShuffleboardError):
+        return Outcome(outcome.exception.exit_status, outcome.stdout, f"{outcome.stderr}{outcome.exception}")
+    if outcome.exception is not None and not isinstance(outcome.exception, SystemExit):
+        raise outcome.exception
+    return Outcome(outcome.exit_code, outcome.stdout, outcome.stderr)

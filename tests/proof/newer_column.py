@@ -74,14 +74,14 @@ def read_folder(kind: str, url: str, evaluation_id: int, folder: Path) -> None:
     file = (place[0].folder or folder) / place[1]
     assert COLUMN not in duckdb.read_parquet(str(file)).columns
 
-    known = 0 if before is None else predictions
-    assert on_the_sql_page(engine, evaluation_id) == (predictions, known, before)
+    value = 0 if before is None else predictions
+    assert on_the_sql_page(engine, evaluation_id) == (predictions, value, before)
     with duckdb.connect() as site:
         site.execute(f"CREATE VIEW {answers_of(evaluation_id)} AS SELECT * FROM read_parquet('{file}')")
         for name in ("prediction_file", "prediction"):
             site.execute(f"CREATE VIEW {name} AS {make_queries([evaluation_id])[name]['sql']}")
         counted = site.execute(f"SELECT count(*), count({COLUMN}), max({COLUMN}) FROM prediction").fetchone()
-        assert counted == (predictions, known, before)
+        assert counted == (predictions, value, before)
 
     export_evaluation(engine, get_settings(), evaluation_id, folder / "exported")
     upgrade(f"sqlite:///{folder / 'other.db'}")

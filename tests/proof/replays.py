@@ -51,13 +51,13 @@ def rotations(number: int, chosen: Sequence[int | None], **more: Sequence[Any]) 
 
     chosen: option by variant. more: other keys of a line, by variant.
     """
-    found = []
+    lines = []
     for variant, option in enumerate(chosen):
         order = [(position + variant) % 4 for position in range(4)]
         position = None if option is None else order.index(option)
         line = {"question_id": f"q{number}", "variant": variant, "order": order, "position": position}
-        found.append(line | {name: values[variant] for name, values in more.items()})
-    return found
+        lines.append(line | {name: values[variant] for name, values in more.items()})
+    return lines
 
 
 def no_match(_text: str, _options: Sequence[str]) -> int:

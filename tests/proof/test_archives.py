@@ -124,88 +124,90 @@ def readers(found: Population) -> dict[str, Callable[[Session], Any]]:
 
 
 def test_readers_of_archived_predictions_name_the_restore_command_and_then_agree(proof: Proof) -> None:
-    engine, found = proof
+    engine, population = proof
     for reading in (engine, audience_engine(engine, "public")):
         with read_session(reading) as session:
-            before = {name: reader(session) for name, reader in readers(found).items()}
-        assert archive(engine, found.evaluation) is not None
+            before = {name: reader(session) for name, reader in readers(population).items()}
+        assert archive(engine, population.evaluation) is not None
         with read_session(reading) as session:
-            for name, reader in readers(found).items():
-                with pytest.raises(ArchivedError, match=rf"shuffleboard evaluations restore {found.evaluation}$"):
+            for name, reader in readers(population).items():
+                with pytest.raises(ArchivedError, match=rf"shuffleboard evaluations restore {population.evaluation}$"):
                     pytest.fail(f"{name}: {reader(session)}")
-        assert restore(engine, found.evaluation) is not None
+        assert restore(engine, population.evaluation) is not None
         with read_session(reading) as session:
-            assert {name: reader(session) for name, reader in readers(found).items()} == before
+            assert {name: reader(session) for name, reader in readers(population).items()} == before
 
 
 def test_metrics_of_an_archived_evaluation_are_those_of_its_sealing(proof: Proof) -> None:
-    engine, found = proof
-    asked = [{"per_question": True}, {"without_flagged": True}]
+    engine, population = proof
+    options = [{"per_question": True}, {"without_flagged": True}]
     with read_session(engine) as session:
-        before = [evaluation_metrics(session, found.evaluation, **how) for how in asked]
-        compared = compare_evaluations(session, found.source, found.evaluation)
-    assert archive(engine, found.evaluation) is not None
+        before = [evaluation_metrics(session, population.evaluation, **how) for how in options]
+        compared = compare_evaluations(session, population.source, population.evaluation)
+    assert archive(engine, population.evaluation) is not None
     with read_session(engine) as session:
-        after = [evaluation_metrics(session, found.evaluation, **how) for how in asked]
+        after = [evaluation_metrics(session, population.evaluation, **how) for how in options]
         assert [one | {"metrics": round_values(one["metrics"])} for one in after] == [
             one | {"metrics": round_values(one["metrics"])} for one in before
         ]
-        again = compare_evaluations(session, found.source, found.evaluation)
+        again = compare_evaluations(session, population.source, population.evaluation)
         assert again["causes"]["flips"] is None
         assert again | {"causes": None} == compared | {"causes": None}
 
 
 def test_an_archived_evaluation_is_exported_as_before(proof: Proof, tmp_path: Path) -> None:
-    engine, found = proof
+    engine, population = proof
 
     def run_export(name: str) -> dict[str, bytes]:
-        export_evaluation(engine, get_settings(), found.evaluation, tmp_path / name)
+        export_evaluation(engine, get_settings(), population.evaluation, tmp_path / name)
         return {path.name: path.read_bytes() for path in (tmp_path / name).glob("*.parquet")}
 
     before = run_export("before")
     assert before
-    assert archive(engine, found.evaluation) is not None
+    assert archive(engine, population.evaluation) is not None
     assert run_export("after") == before
 
 
 @pytest.mark.one_engine
 def test_an_export_leaves_archived_predictions_out_and_names_the_command(sqlite_proof: Proof, tmp_path: Path) -> None:
-    engine, found = sqlite_proof
-    assert archive(engine, found.evaluation) is not None
+    engine, population = sqlite_proof
+    assert archive(engine, population.evaluation) is not None
     for format_, left_out in (("jsonl", ["predictions", "option_probability"]), ("every-eval-ever", ["samples"])):
         out = tmp_path / format_
-        given = ("--format", format_, "--audience", "all", "--to", out)
-        said = shuffleboard("export", *given, database_url=url_of(engine))
-        restoring = f"shuffleboard evaluations restore {found.evaluation}"
+        arguments = ("--format", format_, "--audience", "all", "--to", out)
+        outcome = shuffleboard("export", *arguments, database_url=url_of(engine))
+        restoring = f"shuffleboard evaluations restore {population.evaluation}"
         assert f"left out: {' and '.join(left_out)} of 1 archived evaluation; bring them back with: {restoring}" in (
-            said.stderr
+            outcome.stderr
         )
         manifest = json.loads((out / "manifest.json").read_text())
         assert manifest["archived"] == {
-            "evaluations": [found.evaluation],
+            "evaluations": [population.evaluation],
             "left_out": left_out,
             "restore": restoring,
         }
         assert restoring in (out / "README.md").read_text()
     lines = (tmp_path / "jsonl" / "predictions.jsonl").read_text().splitlines()
-    assert {json.loads(line)["evaluation_id"] for line in lines} == {found.source}
+    assert {json.loads(line)["evaluation_id"] for line in lines} == {population.source}
     names = {path.suffix: path for path in (tmp_path / "every-eval-ever" / "data").rglob("*") if path.is_file()}
     assert names.keys() == {".json", ".jsonl"}
 
 
 @pytest.mark.one_engine
 def test_a_changed_metric_of_an_archived_evaluation_is_found(sqlite_proof: Proof) -> None:
-    engine, found = sqlite_proof
-    assert archive(engine, found.evaluation) is not None
+    engine, population = sqlite_proof
+    assert archive(engine, population.evaluation) is not None
     with write_session(engine) as session:
         names = session.scalars(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).all()
         for name in names:
             session.execute(text(f"DROP TRIGGER {name}"))
         of = EvaluationMetric
-        changed = update(of).where(of.evaluation_id == found.evaluation, of.metric == "accuracy", of.scope == "all")
+        changed = update(of).where(
+            of.evaluation_id == population.evaluation, of.metric == "accuracy", of.scope == "all"
+        )
         session.execute(changed.values(value=0.125))
     with read_session(engine) as session:
-        problems = verify_evaluation(session, found.evaluation)["problems"]
+        problems = verify_evaluation(session, population.evaluation)["problems"]
     assert any(problem.startswith("metric accuracy (all), definition") for problem in problems)
 
 
@@ -213,16 +215,18 @@ def test_a_changed_metric_of_an_archived_evaluation_is_found(sqlite_proof: Proof
 def test_metrics_that_are_new_are_added_once_an_evaluation_is_restored(
     sqlite_proof: Proof, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, found = sqlite_proof
-    assert archive(engine, found.evaluation) is not None
+    engine, population = sqlite_proof
+    assert archive(engine, population.evaluation) is not None
     newer = dataclasses.replace(METRICS["accuracy"], definition_version=METRICS["accuracy"].definition_version + 1)
     monkeypatch.setitem(METRICS, "accuracy", newer)
     of = EvaluationMetric
-    query = select(func.max(of.definition_version)).where(of.evaluation_id == found.evaluation, of.metric == "accuracy")
+    query = select(func.max(of.definition_version)).where(
+        of.evaluation_id == population.evaluation, of.metric == "accuracy"
+    )
     with write_session(engine) as session:
-        assert add_missing_metrics(session) == [found.evaluation]
+        assert add_missing_metrics(session) == [population.evaluation]
         assert session.scalar(query) == newer.definition_version - 1
-    assert restore(engine, found.evaluation) is not None
+    assert restore(engine, population.evaluation) is not None
     with read_session(engine) as session:
         assert session.scalar(query) == newer.definition_version
 
@@ -248,8 +252,8 @@ def refuse(engine: Engine, *statements: Any) -> bool:
 
 
 def test_the_database_allows_archiving_and_restoring_and_nothing_else(proof: Proof) -> None:
-    engine, found = proof
-    own, other = found.evaluation, found.source
+    engine, population = proof
+    own, other = population.evaluation, population.source
     with read_session(engine) as session:
         counts = [
             session.scalar(select(func.count()).select_from(table).filter_by(evaluation_id=own))
@@ -311,10 +315,10 @@ def file_of(engine: Engine, evaluation_id: int) -> Path:
 
 @pytest.mark.one_engine
 def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_proof: Proof) -> None:
-    engine, found = sqlite_proof
+    engine, population = sqlite_proof
     archive_all(engine)
-    file = file_of(engine, found.evaluation)
-    whole = file.read_bytes()
+    file = file_of(engine, population.evaluation)
+    content = file.read_bytes()
     with read_session(engine) as session:
         names = set(session.scalars(select(Question.external_id).where(~Question.few_shot)))
     with pq.ParquetFile(file) as parquet:
@@ -323,43 +327,43 @@ def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_pr
         place = {column.path_in_schema: column.data_page_offset for column in columns}
     for path in ("shown.list.element", "label_logprobs.list.element", "generation_text"):
         at = place[path] + 40
-        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        file.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         with read_session(engine) as session:
-            report = verify_evaluation(session, found.evaluation)
+            report = verify_evaluation(session, population.evaluation)
         assert not report["ok"]
         assert any("is not the file that was written" in problem for problem in report["problems"])
         assert set(report["questions"]) & names, path
         with pytest.raises(ArchiveError, match="not the file that was archived"):
-            restore(engine, found.evaluation)
-    file.write_bytes(whole[: len(whole) // 2])
+            restore(engine, population.evaluation)
+    file.write_bytes(content[: len(content) // 2])
     assert file.parent.name in findings(engine)
     file.unlink()
     with read_session(engine) as session:
-        (problem,) = [one for one in verify_evaluation(session, found.evaluation)["problems"] if "archive" in one]
+        (problem,) = [one for one in verify_evaluation(session, population.evaluation)["problems"] if "archive" in one]
         assert f"{file.parent.name} is missing or not whole" in problem
     with pytest.raises(ArchiveError, match="SHUFFLEBOARD_ARCHIVES"):
-        restore(engine, found.evaluation)
+        restore(engine, population.evaluation)
     assert file.parent.name in findings(engine)
-    file.write_bytes(whole)
+    file.write_bytes(content)
     for other in (path for path in file.parent.iterdir() if path != file):
         right = other.read_bytes()
         other.write_bytes(right[:9] + bytes([right[9] ^ 1]) + right[10:])
         with read_session(engine) as session:
-            (problem,) = verify_evaluation(session, found.evaluation)["problems"]
+            (problem,) = verify_evaluation(session, population.evaluation)["problems"]
         assert f"{other.name} is not the file that was written" in problem
         other.write_bytes(right)
-    assert restore(engine, found.evaluation) is not None
+    assert restore(engine, population.evaluation) is not None
     at = place["label_logprobs.list.element"] + 40
-    file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    file.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
     with read_session(engine) as session:
-        report = verify_evaluation(session, found.evaluation)
+        report = verify_evaluation(session, population.evaluation)
     assert set(report["questions"]) & names, "also where its rows are in their tables"
-    assert write(engine, found.evaluation).state == "written"
-    assert file.read_bytes() == whole, "and it is written again"
+    assert write(engine, population.evaluation).state == "written"
+    assert file.read_bytes() == content, "and it is written again"
     file.unlink()
     assert file.parent.name in findings(engine)
     with read_session(engine) as session:
-        assert verify_evaluation(session, found.evaluation)["ok"], "nothing is lost"
+        assert verify_evaluation(session, population.evaluation)["ok"], "nothing is lost"
 
 
 def findings(engine: Engine) -> str:
@@ -375,10 +379,10 @@ def folder_of_archives() -> Path:
 
 def test_a_file_that_was_written_a_moment_ago_is_not_called_removable(sqlite_proof: Proof) -> None:
     """Check that the doctor may run between the writing of a file and its record."""
-    engine, found = sqlite_proof
-    archive(engine, found.evaluation)
-    restore(engine, found.evaluation)
-    file = file_of(engine, found.evaluation)
+    engine, population = sqlite_proof
+    archive(engine, population.evaluation)
+    restore(engine, population.evaluation)
+    file = file_of(engine, population.evaluation)
     with write_session(engine) as session:
         session.execute(delete(Archive))
     with read_session(engine) as session:
@@ -386,25 +390,25 @@ def test_a_file_that_was_written_a_moment_ago_is_not_called_removable(sqlite_pro
         for path in file.parent.iterdir():
             os.utime(path, (0, 0))
         assert strays(session, store_at()).unknown == [file.parent.as_uri()]
-    write(engine, found.evaluation)
+    write(engine, population.evaluation)
     with read_session(engine) as session:
         assert strays(session, store_at()) == archiving.Strays([], [], [])
 
 
 def test_an_archiving_whose_file_was_removed_meanwhile_fails_and_keeps_the_rows(proof: Proof) -> None:
-    engine, found = proof
+    engine, population = proof
     before = rows(engine)
     checked = archiving.place_of
 
     def remove(row: Archive, seal: str) -> object:
-        file_of(engine, found.evaluation).unlink()
+        file_of(engine, population.evaluation).unlink()
         return checked(row, seal)
 
     with (
         mock.patch.object(archiving, "place_of", side_effect=remove),
         pytest.raises(ArchiveError, match="is missing or not whole"),
     ):
-        archive(engine, found.evaluation)
+        archive(engine, population.evaluation)
     assert rows(engine) == before
     with read_session(engine) as session:
         assert session.scalar(select(Archive.state)) == "written"
@@ -424,33 +428,33 @@ def test_another_evaluation_s_archive_under_this_one_s_name_is_refused(sqlite_pr
 
 
 def test_leftovers_of_killed_archivings_are_removed_after_a_day(sqlite_proof: Proof, tmp_path: Path) -> None:
-    engine, found = sqlite_proof
+    engine, population = sqlite_proof
     old, young, others = (tmp_path / name for name in (f"{'a' * 64}.1.part", f"{'b' * 64}.2.part", "notes.part"))
     for path in (old, young, others):
         path.mkdir()
     for path in (old, others):
         os.utime(path, (0, 0))
     url = engine.url.render_as_string(hide_password=False)
-    said = shuffleboard("evaluations", "archive", found.evaluation, "--to", tmp_path, database_url=url)
-    assert f"removed {old.as_uri()}" in said.stderr
+    outcome = shuffleboard("evaluations", "archive", population.evaluation, "--to", tmp_path, database_url=url)
+    assert f"removed {old.as_uri()}" in outcome.stderr
     assert [path.exists() for path in (old, young, others)] == [False, True, True]
 
 
 @pytest.mark.parametrize("place", ["/proc/nowhere", "/dev/null/archives"])
 def test_an_impossible_folder_is_named_as_such(sqlite_proof: Proof, place: str) -> None:
-    engine, found = sqlite_proof
+    engine, population = sqlite_proof
     with pytest.raises(ArchiveError, match=rf"file://{place}: cannot be written to .* --to, or SHUFFLEBOARD_ARCHIVES"):
-        archive(engine, found.evaluation, place)
+        archive(engine, population.evaluation, place)
 
 
 @pytest.mark.one_engine
 def test_others_read_the_files_as_they_are(sqlite_proof: Proof) -> None:
-    engine, found = sqlite_proof
+    engine, population = sqlite_proof
     with read_session(engine) as session:
         right = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=2, correct=True))
-        seal = session.get_one(Evaluation, found.evaluation).seal
-    assert archive(engine, found.evaluation) is not None
-    file = file_of(engine, found.evaluation)
+        seal = session.get_one(Evaluation, population.evaluation).seal
+    assert archive(engine, population.evaluation) is not None
+    file = file_of(engine, population.evaluation)
     digest = hashlib.sha256((file.parent / EVALUATION).read_bytes()).hexdigest()
     assert file.parent.name == f"{seal}-{digest[:12]}"
     assert file.stat().st_mode & 0o777 == 0o600
@@ -470,26 +474,26 @@ def test_others_read_the_files_as_they_are(sqlite_proof: Proof) -> None:
 def test_a_registry_with_archives_moves_to_another_database(
     sqlite_proof: Proof, postgresql_url: str, tmp_path: Path
 ) -> None:
-    engine, found = sqlite_proof
+    engine, population = sqlite_proof
     before = rows(engine)
     archive_all(engine)
     moved = move(engine.url.render_as_string(hide_password=False), postgresql_url)
     assert moved.rows["archive"] == 2
     assert moved.problems == []
     target = get_engine(postgresql_url)
-    assert restore(target, found.source) is not None
-    assert restore(target, found.evaluation) is not None
+    assert restore(target, population.source) is not None
+    assert restore(target, population.evaluation) is not None
     assert rows(target) == before
 
 
 def test_sizes_are_by_table_and_by_evaluation_wherever_it_is(proof: Proof) -> None:
-    engine, found = proof
-    moved = archive(engine, found.source)
+    engine, population = proof
+    moved = archive(engine, population.source)
     assert moved is not None
     measured = sizes(engine, limit=5)
     by_evaluation = {one.evaluation_id: one for one in measured.evaluations}
-    assert (by_evaluation[found.source].archived, by_evaluation[found.source].hot) == (moved.size, 0)
-    assert by_evaluation[found.evaluation].hot > 0
+    assert (by_evaluation[population.source].archived, by_evaluation[population.source].hot) == (moved.size, 0)
+    assert by_evaluation[population.evaluation].hot > 0
     assert {one.table for one in measured.tables} >= {"prediction", "question_score", "archive"}
     assert 0 < sum(one.total for one in measured.tables) <= measured.database
 
@@ -498,7 +502,7 @@ def test_sizes_are_by_table_and_by_evaluation_wherever_it_is(proof: Proof) -> No
 def test_a_round_of_maintenance_writes_the_files_that_are_missing(
     sqlite_proof: Proof, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, found = sqlite_proof
+    engine, population = sqlite_proof
     maintenance = Maintenance(engine, get_settings())
     with monkeypatch.context() as patched:
         patched.setenv("SHUFFLEBOARD_ARCHIVES", "/dev/null/archives")
@@ -506,9 +510,9 @@ def test_a_round_of_maintenance_writes_the_files_that_are_missing(
         with read_session(engine) as session:
             assert len(unwritten(session)) == 2
     maintenance.seal_complete()
-    before = file_of(engine, found.evaluation).stat().st_mtime_ns
+    before = file_of(engine, population.evaluation).stat().st_mtime_ns
     maintenance.seal_complete()
-    assert file_of(engine, found.evaluation).stat().st_mtime_ns == before
+    assert file_of(engine, population.evaluation).stat().st_mtime_ns == before
     with read_session(engine) as session:
         assert unwritten(session) == []
         assert strays(session, store_at(), older_than_s=0) == archiving.Strays([], [], [])
@@ -517,11 +521,11 @@ def test_a_round_of_maintenance_writes_the_files_that_are_missing(
 
 @pytest.mark.parametrize("kind", ["nullable", "with a default"])
 def test_a_folder_without_a_newer_column_is_read_by_everything(proof: Proof, tmp_path: Path, kind: str) -> None:
-    engine, found = proof
-    assert archive(engine, found.evaluation) is not None
+    engine, population = proof
+    assert archive(engine, population.evaluation) is not None
     engine.dispose()
     url = engine.url.render_as_string(hide_password=False)
-    program = [sys.executable, "-m", "tests.proof.newer_column", kind, url, found.evaluation, tmp_path]
+    program = [sys.executable, "-m", "tests.proof.newer_column", kind, url, population.evaluation, tmp_path]
     done = subprocess.run(list(map(str, program)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -530,12 +534,12 @@ def test_a_folder_without_a_newer_column_is_read_by_everything(proof: Proof, tmp
 def test_a_file_with_unknown_or_missing_columns_is_refused(
     sqlite_proof: Proof,
 ) -> None:
-    engine, found = sqlite_proof
-    assert archive(engine, found.evaluation) is not None
-    file = file_of(engine, found.evaluation)
+    engine, population = sqlite_proof
+    assert archive(engine, population.evaluation) is not None
+    file = file_of(engine, population.evaluation)
     table = pq.read_table(file)
     place = store_at(), f"{file.parent.name}/{PREDICTIONS}"
-    for changed, said in (
+    for changed, message in (
         (table.append_column("added_since", table.column("state")), r"does not know \(added_since\)"),
         (table.drop_columns(["correct"]), r"lacks columns \(correct\)"),
         (
@@ -545,8 +549,8 @@ def test_a_file_with_unknown_or_missing_columns_is_refused(
         (table.replace_schema_metadata({}), "states no number of its folder format"),
     ):
         pq.write_table(changed, file)
-        with pytest.raises(ArchiveError, match=said):
+        with pytest.raises(ArchiveError, match=message):
             list(archive_files.groups(*place))
         with read_session(engine) as session:
             opened, (problem,) = open_predictions(session, 10)
-        assert (opened, re.search(said, problem) is not None) == (0, True)
+        assert (opened, re.search(message, problem) is not None) == (0, True)

@@ -36,12 +36,12 @@ def files_in(folder: Path) -> dict[str, bytes]:
 def test_predictions_move_into_a_store_are_read_there_and_come_back(
     proof: tuple[Engine, Population], in_s3: S3Server, tmp_path: Path
 ) -> None:
-    engine, found = proof
+    engine, population = proof
     before = rows(engine)
-    folder = archive(engine, found.evaluation, str(tmp_path / "folder"))
+    folder = archive(engine, population.evaluation, str(tmp_path / "folder"))
     assert folder is not None
     in_folder = files_in(tmp_path / "folder")
-    assert restore(engine, found.evaluation) is not None
+    assert restore(engine, population.evaluation) is not None
     ids = archive_all(engine)
     assert rows(engine) == {"prediction": [], "generation": []}
     stored = objects(in_s3)
@@ -51,8 +51,8 @@ def test_predictions_move_into_a_store_are_read_there_and_come_back(
         report = verify_all(session)
         assert report["ok"], report["problems"]
         assert strays(session, store_at(), older_than_s=0) == Strays([], [], [])
-        row = session.get_one(Archive, found.evaluation)
-        seal = session.get_one(Evaluation, found.evaluation).seal
+        row = session.get_one(Archive, population.evaluation)
+        seal = session.get_one(Evaluation, population.evaluation).seal
         assert (row.location, row.digest) == (
             URL,
             store_at().digest(f"{folder_name(seal or '', row.digest)}/{EVALUATION}")[0],
@@ -72,7 +72,7 @@ def test_predictions_move_into_a_store_are_read_there_and_come_back(
 def test_archives_under_a_prefix_have_no_neighbours(
     sqlite_proof: tuple[Engine, Population], in_s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    engine, found = sqlite_proof
+    engine, population = sqlite_proof
     prefix = f"{URL}/teams/one"
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES", f"{prefix}/")
     before = rows(engine)
@@ -89,7 +89,7 @@ def test_archives_under_a_prefix_have_no_neighbours(
     with read_session(engine) as session:
         assert verify_all(session)["ok"]
         assert strays(session, store_at(), older_than_s=0) == Strays([f"{prefix}/{name}" for name in names], [], [])
-        assert session.get_one(Archive, found.evaluation).location == prefix
+        assert session.get_one(Archive, population.evaluation).location == prefix
     for evaluation_id in ids:
         assert restore(engine, evaluation_id) is not None
     assert rows(engine) == before
@@ -99,21 +99,21 @@ def test_archives_under_a_prefix_have_no_neighbours(
 def test_what_a_store_refuses_is_said_and_nothing_is_lost(
     sqlite_proof: tuple[Engine, Population], in_s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    engine, found = sqlite_proof
+    engine, population = sqlite_proof
     before = rows(engine)
     with pytest.raises(ArchiveError, match=r"s3://nowhere/archives: cannot be written to \(.*(?i:bucket)"):
-        archive(engine, found.evaluation, "s3://nowhere/archives")
+        archive(engine, population.evaluation, "s3://nowhere/archives")
     (tmp_path / "another").write_text("another")
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_SECRET_KEY_FILE", str(tmp_path / "another"))
     with pytest.raises(ArchiveError, match=r"s3://results/\w+.*cannot be read or written \(.*(?i:denied|signature)"):
-        archive(engine, found.evaluation)
+        archive(engine, population.evaluation)
     assert rows(engine) == before
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_SECRET_KEY_FILE", str(tmp_path / "SECRET_KEY"))
     archive_all(engine)
     for path in in_s3.objects("results").iterdir():
         shutil.rmtree(path)
     with pytest.raises(ArchiveError, match=r"is archived, but s3://results/[\w-]+ is missing"):
-        restore(engine, found.evaluation)
+        restore(engine, population.evaluation)
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(ArchiveError, match="cannot be read or written"):
-        restore(engine, found.evaluation)
+        restore(engine, population.evaluation)

@@ -200,7 +200,7 @@ def test_a_change_to_any_column_is_found_and_named(proof: tuple[Engine, Populati
             column = table.columns[column_name]
             listed = rows_behind(connection, table, population.evaluation)
             assert listed, f"{name}: the evaluation has no row there"
-            made = 0
+            changes = 0
             for row in candidates(listed, name, column_name):
                 expected = question_of(connection, table, row)
                 if column_name == "external_id":
@@ -216,7 +216,7 @@ def test_a_change_to_any_column_is_found_and_named(proof: tuple[Engine, Populati
                     savepoint.rollback()
                     continue
                 assert done.rowcount == 1
-                made += 1
+                changes += 1
                 with Session(connection, join_transaction_mode="create_savepoint") as session:
                     report = verify_evaluation(session, population.evaluation)
                 savepoint.rollback()
@@ -224,7 +224,7 @@ def test_a_change_to_any_column_is_found_and_named(proof: tuple[Engine, Populati
                     missed.append(f"{name}.{column_name}: nothing was found")
                 elif expected is not None and expected not in report["questions"]:
                     missed.append(f"{name}.{column_name}: question {expected} is not named: {report['problems']}")
-            assert made, f"{name}.{column_name} was not changed"
+            assert changes, f"{name}.{column_name} was not changed"
         with Session(connection) as session:
             assert verify_evaluation(session, population.evaluation)["problems"] == []
     assert not missed, "\n".join(missed)

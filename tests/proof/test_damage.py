@@ -40,11 +40,11 @@ IN_POSTGRESQL: Final = {
 
 def problems_of(connection: Connection, evaluation: int) -> str:
     """Return the findings about an evaluation and about all stored rows."""
-    found = Findings()
+    findings = Findings()
     with Session(connection, join_transaction_mode="create_savepoint") as session:
         report = verify_evaluation(session, evaluation)
-        check_stored(session, None, found)
-    return "\n".join([*report["problems"], *found.problems])
+        check_stored(session, None, findings)
+    return "\n".join([*report["problems"], *findings.problems])
 
 
 def columns() -> list[tuple[str, Column[Any]]]:
@@ -94,20 +94,22 @@ def values_of_another_type() -> list[list[tuple[str, str, str]]]:
 @pytest.mark.parametrize("part", long_but([0], range(PARTS)))
 def test_a_value_of_another_type_in_any_column_is_found_and_named(proof: tuple[Engine, Population], part: int) -> None:
     engine, population = proof
-    missed, made = [], 0
+    missed, changes = [], 0
     with open_unguarded(engine) as connection:
         for damages in values_of_another_type()[part::PARTS]:
             savepoint = connection.begin_nested()
             outcomes = [(*damage, change(connection, *damage, population.evaluation)) for damage in damages]
-            done = [found for found in outcomes if found[3] or (found[2] == BROKEN_TEXT and found[3] is not None)]
-            said = problems_of(connection, population.evaluation) if done else ""
+            done = [
+                outcome for outcome in outcomes if outcome[3] or (outcome[2] == BROKEN_TEXT and outcome[3] is not None)
+            ]
+            report = problems_of(connection, population.evaluation) if done else ""
             for table, column, value, another in done:
-                made += 1
-                if not said or (another and f"{table}.{column} does not hold" not in said):
-                    missed.append(f"{table}.{column} = {value}: {said[:200]}")
+                changes += 1
+                if not report or (another and f"{table}.{column} does not hold" not in report):
+                    missed.append(f"{table}.{column} = {value}: {report[:200]}")
             savepoint.rollback()
     assert not missed, "\n".join(missed)
-    assert made > 20
+    assert changes > 20
 
 
 @pytest.mark.filterwarnings("ignore:Did not recognize type")
@@ -117,7 +119,7 @@ def test_values_that_postgresql_allows_and_nothing_writes_raise_nothing(
 ) -> None:
     engine, population = postgresql_proof
     texts: dict[str, list[tuple[str, str, str]]] = {}
-    alone, made = [], 0
+    alone, changes = [], 0
     for table, column in columns():
         kind = str(column.type.compile(engine.dialect))
         for value in IN_POSTGRESQL.get(kind, ()):
@@ -135,13 +137,13 @@ def test_values_that_postgresql_allows_and_nothing_writes_raise_nothing(
                     done.append(change(connection, *damage, population.evaluation))
                     if done[-1] is None:
                         point.rollback()
-            made += done.count(True)
+            changes += done.count(True)
             if True in done:
                 with Session(connection, join_transaction_mode="create_savepoint") as session:
                     verify_evaluation(session, population.evaluation)
                 assert connection.scalar(text("SELECT 1")) == 1, damages
             savepoint.rollback()
-    assert made > 8
+    assert changes > 8
 
 
 def test_a_missing_table_is_named(proof: tuple[Engine, Population]) -> None:
@@ -151,9 +153,9 @@ def test_a_missing_table_is_named(proof: tuple[Engine, Population]) -> None:
         for table in ROWS:
             savepoint = connection.begin_nested()
             connection.execute(text(f"DROP TABLE {table} {cascade}"))
-            said = problems_of(connection, population.evaluation)
+            report = problems_of(connection, population.evaluation)
             savepoint.rollback()
-            assert f"{table}: cannot be checked" in said
+            assert f"{table}: cannot be checked" in report
 
 
 # Files and pages
@@ -171,20 +173,20 @@ def verify(url: str, *arguments: object) -> str:
 def test_whichever_page_is_torn_verify_says_so(proof: tuple[Engine, Population], tmp_path: Path) -> None:
     engine, population = proof
     engine.dispose()
-    whole = Path(str(engine.url.database))
-    with closing(sqlite3.connect(whole)) as connection:
+    intact = Path(str(engine.url.database))
+    with closing(sqlite3.connect(intact)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (size,) = connection.execute("PRAGMA page_size").fetchone()
         roots = dict(connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"))
     torn = tmp_path / "torn.db"
     for name, page in (*((name, roots[name]) for name in ("prediction", "question", "chain_link")), ("file", 1)):
-        shutil.copyfile(whole, torn)
+        shutil.copyfile(intact, torn)
         with torn.open("r+b") as stream:
             stream.seek((page - 1) * size + (100 if page == 1 else 0))
             stream.write(os.urandom(size // 2))
         for arguments in ((population.evaluation,), ("--all",)):
-            said = verify(f"sqlite:///{torn}", *arguments)
-            assert page == 1 or (arguments == ("--all",) and name in said) or "malformed" in said, said
+            report = verify(f"sqlite:///{torn}", *arguments)
+            assert page == 1 or (arguments == ("--all",) and name in report) or "malformed" in report, report
         get_engine(f"sqlite:///{torn}").dispose()
 
 
@@ -192,15 +194,15 @@ def test_whichever_page_is_torn_verify_says_so(proof: tuple[Engine, Population],
 def test_however_much_of_a_file_is_left_verify_says_so(proof: tuple[Engine, Population], tmp_path: Path) -> None:
     engine, population = proof
     engine.dispose()
-    whole = Path(str(engine.url.database))
-    with closing(sqlite3.connect(whole)) as connection:
+    intact = Path(str(engine.url.database))
+    with closing(sqlite3.connect(intact)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for number, share in enumerate((0, 0.01, 0.3, 0.6, 0.95)):
         cut = tmp_path / f"{number}.db"
-        cut.write_bytes(whole.read_bytes()[: int(share * whole.stat().st_size)])
+        cut.write_bytes(intact.read_bytes()[: int(share * intact.stat().st_size)])
         for arguments in ((population.evaluation,), ("--all",)):
             verify(f"sqlite:///{cut}", *arguments)
-        assert cut.stat().st_size < whole.stat().st_size  # and nothing was set up in its place
+        assert cut.stat().st_size < intact.stat().st_size  # and nothing was set up in its place
 
 
 @pytest.mark.parametrize("content", ["00", "ff"])
@@ -219,7 +221,7 @@ def test_a_lost_block_of_a_table_is_a_finding(
         path = connection.scalar(text("SELECT pg_relation_filepath('prediction')"))
         block = connection.scalar(text("SELECT lo_from_bytea(0, decode(repeat(:two, 8192), 'hex'))"), {"two": content})
         connection.execute(text("SELECT lo_export(:block, :path)"), {"block": block, "path": path})
-    said = verify(url, population.evaluation) + verify(url, "--all")
+    report = verify(url, population.evaluation) + verify(url, "--all")
     copy.dispose()
     services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
-    assert ("invalid page" if content == "ff" else "question q0") in said
+    assert ("invalid page" if content == "ff" else "question q0") in report

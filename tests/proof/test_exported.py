@@ -107,10 +107,10 @@ PREDICTIONS, ASKED, METRICS = (
 
 
 def test_a_published_board_is_checked(published: Published, site: Path) -> None:
-    found = check(published, site, board="main", max_age_days=1)
-    assert found.problems == []
-    assert "1 evaluation with 4 questions is as sealed" in found.facts
-    assert any("pages" in text for text in found.unchecked)
+    report = check(published, site, board="main", max_age_days=1)
+    assert report.problems == []
+    assert "1 evaluation with 4 questions is as sealed" in report.facts
+    assert any("pages" in text for text in report.unchecked)
 
 
 def one_answer(_: Published, site: Path) -> None:
@@ -321,20 +321,20 @@ def test_an_attack_is_named(
     published: Published, site: Path, attack: Callable[[Published, Path], None], said: str, questions: list[str]
 ) -> None:
     attack(published, site)
-    found = check(published, site)
-    assert any(said in problem for problem in found.problems), found.problems
-    assert found.questions == questions
-    assert not any("as sealed" in fact for fact in found.facts) or "api" in said
+    report = check(published, site)
+    assert any(said in problem for problem in report.problems), report.problems
+    assert report.questions == questions
+    assert not any("as sealed" in fact for fact in report.facts) or "api" in said
 
 
 @pytest.mark.parametrize("name", [PREDICTIONS, ASKED, METRICS, f"{FOLDER}/evaluation.json"])
 def test_a_byte_of_a_folder_is_named_by_its_file(published: Published, site: Path, name: str) -> None:
-    whole = (site / name).read_bytes()
-    for place in range(4, len(whole), len(whole) // 5):
-        put(site, name, with_another_byte(whole, place))
-        found = check(published, site)
-        assert any(name in problem for problem in found.problems), place
-        assert not any("as sealed" in fact for fact in found.facts)
+    content = (site / name).read_bytes()
+    for place in range(4, len(content), len(content) // 5):
+        put(site, name, with_another_byte(content, place))
+        report = check(published, site)
+        assert any(name in problem for problem in report.problems), place
+        assert not any("as sealed" in fact for fact in report.facts)
 
 
 def with_another_byte(content: bytes, place: int) -> bytes:
@@ -343,9 +343,9 @@ def with_another_byte(content: bytes, place: int) -> bytes:
 
 def test_an_old_signature_is_called_old_and_a_newer_head_is_missed(published: Published, site: Path) -> None:
     later = datetime.now(UTC) + timedelta(days=20)
-    found = check_by_key(site, Trust([published.key], max_age_days=7), later)
-    assert found.problems[0].startswith("the signed head is old: it was signed on")
-    assert "20 days ago" in found.problems[0]
+    report = check_by_key(site, Trust([published.key], max_age_days=7), later)
+    assert report.problems[0].startswith("the signed head is old: it was signed on")
+    assert "20 days ago" in report.problems[0]
     (problem,) = check(published, site, head="a" * 64).problems
     assert "is not among its 4 digests" in problem
     (problem,) = check(published, site, board="other").problems
@@ -364,19 +364,19 @@ def list_again(folder: Path) -> None:
 
 
 def test_an_exported_evaluation_is_checked_by_the_key(published: Published, exported: Path) -> None:
-    found = check(published, exported)
-    assert found.problems == []
-    assert "the evaluation and its 4 questions are as they were sealed" in found.facts
+    report = check(published, exported)
+    assert report.problems == []
+    assert "the evaluation and its 4 questions are as they were sealed" in report.facts
     assert check(published, exported / ".." / "exported").ok
 
 
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
 def test_a_byte_of_every_exported_file_is_named(published: Published, exported: Path, name: str) -> None:
-    whole = (exported / name).read_bytes()
-    for place in range(0, len(whole), len(whole) // 7):
-        (exported / name).write_bytes(with_another_byte(whole, place))
+    content = (exported / name).read_bytes()
+    for place in range(0, len(content), len(content) // 7):
+        (exported / name).write_bytes(with_another_byte(content, place))
         assert any(name in problem for problem in check(published, exported).problems), place
-    (exported / name).write_bytes(whole + b" ")
+    (exported / name).write_bytes(content + b" ")
     assert any(name in problem for problem in check(published, exported).problems)
 
 
@@ -420,23 +420,23 @@ def test_an_unsigned_folder_and_another_key_are_refused(published: Published, ex
     chain = json.loads((exported / "chain.json").read_text())
     write_json(exported / "chain.json", chain | {"signatures": []})
     list_again(exported)
-    found = check(published, exported)
-    assert found.problems == ["the chain is not signed: the folder was written where there was no key"]
-    assert found.facts == []
+    report = check(published, exported)
+    assert report.problems == ["the chain is not signed: the folder was written where there was no key"]
+    assert report.facts == []
 
 
 def test_an_export_of_tables_is_checked_by_the_key(published: Published, tmp_path: Path) -> None:
     tables = Path(shutil.copytree(published.folder / "tables", tmp_path / "tables"))
-    found = check(published, tables)
-    assert found.problems == []
-    assert "the seals of 2 evaluations are in the signed chain" in found.facts
-    assert any("rows of the tables" in text for text in found.unchecked)
+    report = check(published, tables)
+    assert report.problems == []
+    assert "the seals of 2 evaluations are in the signed chain" in report.facts
+    assert any("rows of the tables" in text for text in report.unchecked)
     for path in sorted(tables.iterdir()):
-        whole = path.read_bytes()
-        path.write_bytes(whole + b" ")
+        content = path.read_bytes()
+        path.write_bytes(content + b" ")
         named = any(path.name in problem for problem in check(published, tables).problems)
         assert named or path.name == MANIFEST
-        path.write_bytes(whole)
+        path.write_bytes(content)
     (tables / "more.parquet").write_bytes(b"")
     assert check(published, tables).problems == ["more.parquet: is not a file that manifest.json lists"]
     (tables / "more.parquet").unlink()
@@ -494,10 +494,10 @@ def test_a_folder_of_something_else_is_refused(published: Published, tmp_path: P
 def test_the_command_needs_no_registry(published: Published, site: Path, tmp_path: Path) -> None:
     nowhere = {"SHUFFLEBOARD_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none", "SHUFFLEBOARD_HOME": str(tmp_path)}
     runner = CliRunner(env=nowhere)
-    whole = runner.invoke(cli, ["verify", "--public", str(published.pem), str(site)])
-    assert whole.exit_code == 0, whole.output
-    assert "is what was signed" in whole.stdout
-    assert "not checked: " in whole.stderr
+    outcome = runner.invoke(cli, ["verify", "--public", str(published.pem), str(site)])
+    assert outcome.exit_code == 0, outcome.output
+    assert "is what was signed" in outcome.stdout
+    assert "not checked: " in outcome.stderr
     one_answer(published, site)
     changed = runner.invoke(cli, ["verify", "--public", published.key, str(site), "--json"])
     assert changed.exit_code == 1
@@ -519,9 +519,9 @@ def test_a_second_machine_has_the_folder_and_the_key_and_nothing_else(published:
     def verify() -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, cwd=machine, env=environment, capture_output=True, text=True, check=False)
 
-    whole = verify()
-    assert whole.returncode == 0, whole.stderr
-    assert whole.stdout.endswith("site is what was signed\n")
+    outcome = verify()
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stdout.endswith("site is what was signed\n")
     rewrite_rows(machine / "site", PREDICTIONS, lambda rows: rows[5].update(chosen_option_text="A better answer."))
     changed = verify()
     assert changed.returncode == 1

@@ -53,10 +53,12 @@ def clusters_in(engine: Engine, evaluation_id: int) -> list[int]:
     """Return the clusters of the questions in the order of their names."""
     with read_session(engine) as session:
         version = session.get_one(Evaluation, evaluation_id).benchmark_version_id
-        asked = select(Question.id).filter_by(benchmark_version_id=version, few_shot=False).order_by(Question.ordinal)
-        found = clusters_of(session, list(session.scalars(asked)))
-    assert found is not None
-    return found.tolist()
+        question_ids = (
+            select(Question.id).filter_by(benchmark_version_id=version, few_shot=False).order_by(Question.ordinal)
+        )
+        clusters = clusters_of(session, list(session.scalars(question_ids)))
+    assert clusters is not None
+    return clusters.tolist()
 
 
 def run_export(engine: Engine, evaluation_id: int, folder: Path, name: str = "exported") -> Path:
@@ -131,9 +133,9 @@ def test_an_export_of_an_import_is_the_same(engines: tuple[Registry, Engine], tm
             numbers = {"question_id", "reused_from_evaluation_id"} & set(tables[0].column_names)
             assert tables[0].drop_columns(list(numbers)).equals(tables[1].drop_columns(list(numbers))), name
     documents = [json.loads((folder / "evaluation.json").read_text()) for folder in (first, second)]
-    said = [json.loads((folder / "registry.json").read_text()) for folder in (first, second)]
-    assert alike(*(one.pop("analyses") for one in said))
-    assert said[0]["withdrawals"] == said[1]["withdrawals"]
+    descriptions = [json.loads((folder / "registry.json").read_text()) for folder in (first, second)]
+    assert alike(*(one.pop("analyses") for one in descriptions))
+    assert descriptions[0]["withdrawals"] == descriptions[1]["withdrawals"]
     for document in documents:
         del document["files"]
         for key in ("model", "model_revision", "benchmark_version", "variant_set"):

@@ -116,16 +116,16 @@ ALL_MOVES = (*MOVES, publishing, backing_up, exporting, importing, verifying)
 def run_move(taken: Connection, environment: Mapping[str, str], at: float, url: str, move: Move, *of: Any) -> None:
     """Run a move that is killed at a step; send the number of steps and the seconds that it took."""
     os.environ.update(environment)
-    here, engine, begun = Killed(at), get_engine(url), time.monotonic()
+    killed, engine, begun = Killed(at), get_engine(url), time.monotonic()
     for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
-        event.listen(engine, name, here.step)
+        event.listen(engine, name, killed.step)
     for owner, names in ((Store, ("writing", "move", "remove", "digest", "_place")), (Path, ("rename", "replace"))):
         for name in names:
-            setattr(owner, name, here.around(getattr(owner, name)))
-    os.fsync = here.around(os.fsync)
+            setattr(owner, name, killed.around(getattr(owner, name)))
+    os.fsync = killed.around(os.fsync)
     taken.send(None)
     move(engine, *of)
-    taken.send((here.done, time.monotonic() - begun))
+    taken.send((killed.done, time.monotonic() - begun))
 
 
 def kill_at(engine: Engine, at: int, move: Callable[..., None], *of: Any) -> int:
@@ -173,8 +173,8 @@ def prepare(engine: Engine, move: Move, evaluation_id: int, folder: Path) -> int
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    return {name: content for name, content in found.items() if not name.endswith((".partial", CHECKSUMS))}
+    contents = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {name: content for name, content in contents.items() if not name.endswith((".partial", CHECKSUMS))}
 
 
 def require_whole(engine: Engine, evaluation_id: int) -> None:
@@ -183,14 +183,14 @@ def require_whole(engine: Engine, evaluation_id: int) -> None:
         row = session.get(Archive, evaluation_id)
         left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
         recorded = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
-        known = {folder_name(seal or "", one.digest) for one, seal in session.execute(recorded)}
+        folder_names = {folder_name(seal or "", one.digest) for one, seal in session.execute(recorded)}
         report = verify_evaluation(session, evaluation_id)
         assert report["ok"], report["problems"]
-        found = strays(session, store_at(), older_than_s=0)
+        leftovers = strays(session, store_at(), older_than_s=0)
     assert bool(left) is (row is None or row.state == "written"), "neither lost nor double"
-    assert not found.lost + found.missing
-    unknown = {store_at().url_of(name) for name in store_at().folders() if name not in known}
-    assert unknown <= set(found.unknown), "the doctor names what nobody is archived in"
+    assert not leftovers.lost + leftovers.missing
+    unknown = {store_at().url_of(name) for name in store_at().folders() if name not in folder_names}
+    assert unknown <= set(leftovers.unknown), "the doctor names what nobody is archived in"
 
 
 def require_complete(move: Move, engine: Engine, evaluation_id: int, folder: Path, left: Mapping[str, bytes]) -> None:
@@ -243,25 +243,25 @@ def kill_at_seeded_points(
         move, place = moves[point % len(moves)], folder / str(point)
         before = None if move is sealing else rows(engine)
         of = prepare(engine, move, found.evaluation, place)
-        before, known = before or rows(engine), seals_in(engine)
-        there = get_engine(another()) if move is importing else engine
-        empty = table_counts(there) if move is importing else {}
+        before, seals = before or rows(engine), seals_in(engine)
+        target = get_engine(another()) if move is importing else engine
+        empty = table_counts(target) if move is importing else {}
         if point < 0:
-            lengths[move] = _run(there, 0, None, move, of, place)
+            lengths[move] = _run(target, 0, None, move, of, place)
         elif rng.random() < 0.5:
-            killed += kill_at(there, rng.randint(1, lengths[move][0]), move, of, place) == 0
+            killed += kill_at(target, rng.randint(1, lengths[move][0]), move, of, place) == 0
         else:
-            killed += kill_after(there, rng.uniform(0, lengths[move][1]), move, of, place) == 0
+            killed += kill_after(target, rng.uniform(0, lengths[move][1]), move, of, place) == 0
         left = files_in(place)
         if move is sealing:
             move(engine, of, place)
         require_whole(engine, of)
         if move is importing:
-            require_imported(there, place, empty, str(known[of]))
+            require_imported(target, place, empty, str(seals[of]))
         require_complete(move, engine, of, place, left)
         restore(engine, found.evaluation)
         assert rows(engine) == before
-        assert {number: seals_in(engine)[number] for number in known if known[number]}.items() <= known.items()
+        assert {number: seals_in(engine)[number] for number in seals if seals[number]}.items() <= seals.items()
         assert move is sealing or require_whole(engine, found.evaluation) is None
     assert killed > points // 2
 

@@ -30,17 +30,17 @@ class Shifted(FakeScorer):
     """A scorer with the numbers of another device, which swaps the labels of some prompts."""
 
     def logprobs(self, prompt: Prompt) -> list[float]:
-        found = super().logprobs(prompt)
-        return found[::-1] if int(prompt.digest[0], 16) < 6 else [value - 1e-7 * found[0] for value in found]
+        values = super().logprobs(prompt)
+        return values[::-1] if int(prompt.digest[0], 16) < 6 else [value - 1e-7 * values[0] for value in values]
 
 
 class Renamed(FakeScorer):
     """A scorer whose server named another model while each shard was scored."""
 
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
-        found = super().score(engine, claim, should_stop)
+        scores = super().score(engine, claim, should_stop)
         changed = {"served_model": "one, two", "served_model_changed": True}
-        return replace(found, fingerprint=found.fingerprint | changed)
+        return replace(scores, fingerprint=scores.fingerprint | changed)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_provenance_leads_down_to_prompts_seeds_tokens_copies_and_the_chain(site
     assert document["copies"]["predictions"] == 4
     assert document["seeds"] == {}
     assert not document["mixed_engines"]
-    found = page(client, f"/evaluations/{population.evaluation}/provenance")
+    text = page(client, f"/evaluations/{population.evaluation}/provenance")
     for shown in (
         document["seal"],
         document["prompts"]["digest"],
@@ -84,7 +84,7 @@ def test_provenance_leads_down_to_prompts_seeds_tokens_copies_and_the_chain(site
         "16 prompts",
         "4 results",
     ):
-        assert shown in found
+        assert shown in text
     of_api = client.get(f"/api/v1/evaluations/{population.evaluation}/provenance").json
     assert of_api is not None
     for key in ("prompts", "copies", "seeds", "tokens", "seal_version"):
@@ -105,10 +105,10 @@ def test_the_digest_over_prompts_is_the_same_wherever_the_prompts_are(site: Site
 def test_an_evaluation_scored_by_two_versions_is_mixed_wherever_shown(site: Site) -> None:
     engine, _, client = site
     with write_session(engine) as session:
-        asked = EvaluationRequest(
+        request = EvaluationRequest(
             model="fake", benchmark="bench", variants="cyclic", shots=1, shard_prompts=8, new_replicate=True
         )
-        mixed = submit(session, asked)[0].id
+        mixed = submit(session, request)[0].id
     score(engine, mixed, packages=("1", "2"))
     with read_session(engine) as session:
         document = provenance_document(session, mixed)
@@ -145,14 +145,14 @@ def test_what_differs_between_two_runs_is_sorted_by_what_it_is_of(site: Site) ->
     other = again(engine, package="2")
     with read_session(engine) as session:
         one, two = (provenance_document(session, item) for item in (population.evaluation, other))
-    found = compare_provenance(one, two)
-    assert found["different"]["engine"] == {"packages fake": ["1", "2"]}
-    assert found["different"]["record"]["replicate"] == [0, 1]
-    assert "protocol" not in found["different"]
-    assert found["same"]["prompts"]["digest"] == one["prompts"]["digest"]
-    assert found["same"]["model"]["weights_digest"] == one["model"]["weights_digest"]
-    assert client.get(f"/api/v1/evaluations/{population.evaluation}/provenance/{other}").json == found
-    assert run(engine, "provenance", population.evaluation, other, "--json").document == found
+    differences = compare_provenance(one, two)
+    assert differences["different"]["engine"] == {"packages fake": ["1", "2"]}
+    assert differences["different"]["record"]["replicate"] == [0, 1]
+    assert "protocol" not in differences["different"]
+    assert differences["same"]["prompts"]["digest"] == one["prompts"]["digest"]
+    assert differences["same"]["model"]["weights_digest"] == one["model"]["weights_digest"]
+    assert client.get(f"/api/v1/evaluations/{population.evaluation}/provenance/{other}").json == differences
+    assert run(engine, "provenance", population.evaluation, other, "--json").document == differences
     shown = page(client, f"/evaluations/{population.evaluation}/provenance?against={other}")
     assert "packages fake" in shown
     assert "Nothing differs." in shown
@@ -183,8 +183,8 @@ def test_every_surface_says_that_two_evaluations_are_of_one_model(site: Site) ->
 def test_comparisons_that_make_no_sense_are_problems_of_the_api(site: Site) -> None:
     engine, population, client = site
     with write_session(engine) as session:
-        asked = EvaluationRequest(model="fake", benchmark="bench", variants="cyclic", shots=1, new_replicate=True)
-        waiting = submit(session, asked)[0].id
+        request = EvaluationRequest(model="fake", benchmark="bench", variants="cyclic", shots=1, new_replicate=True)
+        waiting = submit(session, request)[0].id
     for query, status, problem in (
         (f"a={population.source}&b={population.source}", 400, "compared with itself"),
         (f"a={population.source}&b={waiting}", 409, "wait until it is complete"),

@@ -74,11 +74,11 @@ def test_a_replay_under_another_key_equals_an_import_under_it(scored):
     registry, outputs = scored
     source = record(registry, outputs)
     before = metrics(registry, source)
-    made = replayed(registry, source, benchmark="b@2")
+    replay_id = replayed(registry, source, benchmark="b@2")
     imported = record(registry, outputs, at="2")
-    assert load_rows(registry, made) == load_rows(registry, imported)
-    assert metrics(registry, made) == metrics(registry, imported)
-    assert metrics(registry, made) != before == metrics(registry, source)
+    assert load_rows(registry, replay_id) == load_rows(registry, imported)
+    assert metrics(registry, replay_id) == metrics(registry, imported)
+    assert metrics(registry, replay_id) != before == metrics(registry, source)
     with read_session(registry.engine) as session:
         assert verify_all(session)["ok"]
 
@@ -88,28 +88,28 @@ def test_a_replay_of_1_0_answers_counts_as_its_source_does(scored, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(importer, "as_specified", lambda said: as_specified(said) | {"recorded": False})
         source = record(registry, outputs)
-    made = replayed(registry, source, benchmark="b@2")
+    replay_id = replayed(registry, source, benchmark="b@2")
     with read_session(registry.engine) as session:
-        assert not session.get_one(Evaluation, made).recorded
+        assert not session.get_one(Evaluation, replay_id).recorded
 
 
 def test_a_replay_names_its_source_everywhere(scored):
     registry, outputs = scored
     source = record(registry, outputs)
-    made = replayed(registry, source, benchmark="b@2")
+    replay_id = replayed(registry, source, benchmark="b@2")
     with read_session(registry.engine) as session:
         seal = session.get_one(Evaluation, source).seal
-        evaluation = session.get_one(Evaluation, made)
+        evaluation = session.get_one(Evaluation, replay_id)
         assert (evaluation.state, evaluation.replayed_from) == ("complete", seal)
         assert evaluation.specification["engine"] == {"name": "replay", "replayed_from": seal}
         rows = dict(session.execute(text("SELECT evaluation_id, replayed_from FROM leaderboard")).all())
-        assert rows == {source: None, made: source}
-        document = provenance_document(session, made)
+        assert rows == {source: None, replay_id: source}
+        document = provenance_document(session, replay_id)
         assert document["replayed_from"] == source
         assert document["replays"] == []
         assert document["copies"]["predictions"] == 4 * COUNT
         assert [item["evaluation"] for item in document["copies"]["sources"]] == [source]
-        assert provenance_document(session, source)["replays"] == [made]
+        assert provenance_document(session, source)["replays"] == [replay_id]
 
 
 def thinking(kind, right, variant):
@@ -127,8 +127,8 @@ def write(count, every=3):
         for line in rotations(number, [KEYS[number]] * 4):
             kind = "thought" if number % every == 0 else "plain"
             output = thinking(kind, line["order"].index(KEYS[number]), line["variant"])
-            found = read(IN_TEXT, Output(output), "ABCD", "abcd")
-            outputs.append(line | {"position": found.position, "text": output})
+            reading = read(IN_TEXT, Output(output), "ABCD", "abcd")
+            outputs.append(line | {"position": reading.position, "text": output})
     return outputs
 
 
@@ -145,9 +145,9 @@ def test_another_reading_is_stored_with_its_rules_and_the_same_texts(read_in_tex
     document = shuffleboard_json(
         "evaluations", "replay", source, "--protocol", "final-answer", database_url=registry.url
     )
-    made = document["evaluation"]
-    assert document == {"evaluation": made, "source": source}
-    rows, before = load_rows(registry, made), load_rows(registry, source)
+    replay_id = document["evaluation"]
+    assert document == {"evaluation": replay_id, "source": source}
+    rows, before = load_rows(registry, replay_id), load_rows(registry, source)
     changed = {key for key in rows if rows[key]["chosen_option"] != before[key]["chosen_option"]}
     assert changed == {(f"q{number}", 1) for number in range(0, COUNT, 3)}
     assert all(row["correct"] for row in rows.values())
@@ -159,10 +159,10 @@ def test_another_reading_is_stored_with_its_rules_and_the_same_texts(read_in_tex
                 .where(Generation.evaluation_id == number)
                 .order_by(Generation.question_id, Generation.variant)
             ).all()
-            for number in (source, made)
+            for number in (source, replay_id)
         ]
         assert texts[0] == texts[1]
-        protocol = session.get_one(Evaluation, made).protocol
+        protocol = session.get_one(Evaluation, replay_id).protocol
         assert protocol.name == "select-letter-read-by-final-answer"
         assert protocol.definition["read_by"]["name"] == "final-answer"
         assert verify_all(session)["ok"]
@@ -177,21 +177,21 @@ def test_key_and_reading_change_together_or_one_after_the_other(read_in_text):
     assert load_rows(registry, both) == load_rows(registry, after)
     # With its own rules and the first right options, a replay equals its source.
     with read_session(registry.engine) as session:
-        asked = session.get_one(Evaluation, source).protocol_id
+        protocol_id = session.get_one(Evaluation, source).protocol_id
     back = replayed(registry, replayed(registry, both, benchmark="b@1"), protocol="select-letter")
     with read_session(registry.engine) as session:
-        assert session.get_one(Evaluation, back).protocol_id == asked
+        assert session.get_one(Evaluation, back).protocol_id == protocol_id
 
 
 def test_the_same_replay_is_made_once_until_it_is_withdrawn(scored):
     registry, outputs = scored
     source = record(registry, outputs)
-    made = replayed(registry, source, benchmark="b@2")
+    replay_id = replayed(registry, source, benchmark="b@2")
     done = shuffleboard("evaluations", "replay", source, "--benchmark", "b@2", database_url=registry.url)
-    assert json.loads(done.stdout) == {"evaluation": made, "source": source}
+    assert json.loads(done.stdout) == {"evaluation": replay_id, "source": source}
     assert "is that replay already" in done.stderr
     with write_session(registry.engine) as session:
-        withdraw(session, made, "wrong")
+        withdraw(session, replay_id, "wrong")
     again = replayed(registry, source, benchmark="b@2")
     with read_session(registry.engine) as session:
         assert session.get_one(Evaluation, again).replicate == 1
@@ -201,14 +201,14 @@ def test_the_same_replay_is_made_once_until_it_is_withdrawn(scored):
 def test_withdrawing_a_source_flags_its_replays(scored):
     registry, outputs = scored
     source = record(registry, outputs)
-    made = replayed(registry, source, benchmark="b@2")
+    replay_id = replayed(registry, source, benchmark="b@2")
     document = shuffleboard_json(
         "evaluations", "withdraw", source, "--reason", "the wrong model", database_url=registry.url
     )
-    assert document["copied_by"] == [made]
+    assert document["copied_by"] == [replay_id]
     with read_session(registry.engine) as session:
         query = text("SELECT copies_withdrawn FROM leaderboard WHERE evaluation_id = :id")
-        assert session.scalar(query, {"id": made})
+        assert session.scalar(query, {"id": replay_id})
     with pytest.raises(QueueError, match=r"was withdrawn \(the wrong model\).*evaluations submit"):
         replayed(registry, source, benchmark="b@2")
 
@@ -280,9 +280,9 @@ def test_rules_that_cannot_read_the_source_are_refused(scored):
         replayed(registry, source, protocol="final-answer")
     with pytest.raises(ProtocolError, match="symbols scores options, so it has no text to read"):
         replayed(registry, source, protocol="symbols")
-    for asked in ({}, {"benchmark": "b@1"}):
+    for changes in ({}, {"benchmark": "b@1"}):
         with pytest.raises(UsageError, match="is on b@1 and read by symbols already, so nothing would differ"):
-            replayed(registry, source, **asked)
+            replayed(registry, source, **changes)
     with pytest.raises(NotFoundError, match="has no version '3'"):
         replayed(registry, source, benchmark="b@3")
     with pytest.raises(NotFoundError, match="no evaluation 99"):
@@ -309,11 +309,11 @@ def test_an_archived_source_is_replayed_once_it_is_restored(scored, tmp_path):
     with pytest.raises(ArchivedError, match=f"shuffleboard evaluations restore {source}"):
         replayed(registry, source, benchmark="b@2")
     restore(registry.engine, source)
-    made = replayed(registry, source, benchmark="b@2")
+    replay_id = replayed(registry, source, benchmark="b@2")
     archive(registry.engine, source, (tmp_path / "archives").as_uri())
     with read_session(registry.engine) as session:
         assert verify_all(session)["ok"]
-        assert session.scalar(select(Evaluation.replayed_from).filter_by(id=made)) is not None
+        assert session.scalar(select(Evaluation.replayed_from).filter_by(id=replay_id)) is not None
 
 
 @pytest.mark.one_engine
@@ -335,27 +335,27 @@ def test_others_write_while_texts_are_read(registry: Registry):
         seen.append(answer)
         return list(options).index("c")
 
-    made, _ = replay(registry.engine, ReplayRequest(source, protocol="match-dash"), match)
+    replay_id, _ = replay(registry.engine, ReplayRequest(source, protocol="match-dash"), match)
     assert len(seen) == 8
-    assert {row["chosen_option"] for row in load_rows(registry, made).values()} == {2}
+    assert {row["chosen_option"] for row in load_rows(registry, replay_id).values()} == {2}
 
 
 def test_an_exported_replay_keeps_its_seal_and_its_source(read_in_text, registries, tmp_path):
     registry, source = read_in_text
-    made = replayed(registry, source, benchmark="b@2", protocol="final-answer")
+    replay_id = replayed(registry, source, benchmark="b@2", protocol="final-answer")
     with read_session(registry.engine) as session:
-        seals = [session.get_one(Evaluation, number).seal for number in (source, made)]
-    for number in (source, made):
+        seals = [session.get_one(Evaluation, number).seal for number in (source, replay_id)]
+    for number in (source, replay_id):
         export_evaluation(registry.engine, get_settings(), number, tmp_path / str(number), "public")
     for other in registries:
         if other.url == registry.url:
             continue
         # The replay is imported first; it names its source by the seal.
-        there = [import_evaluation(other.engine, tmp_path / str(number))[0] for number in (made, source)]
+        imported = [import_evaluation(other.engine, tmp_path / str(number))[0] for number in (replay_id, source)]
         with read_session(other.engine) as session:
-            rows = [session.get_one(Evaluation, number) for number in there]
+            rows = [session.get_one(Evaluation, number) for number in imported]
             assert [row.seal for row in rows] == seals[::-1]
-            assert provenance_document(session, there[0])["replayed_from"] == there[1]
+            assert provenance_document(session, imported[0])["replayed_from"] == imported[1]
             assert verify_all(session)["ok"]
 
 
@@ -363,6 +363,6 @@ def test_an_exported_replay_keeps_its_seal_and_its_source(read_in_text, registri
 def test_a_replay_is_not_scored_again(scored):
     registry, outputs = scored
     source = record(registry, outputs)
-    made = replayed(registry, source, benchmark="b@2")
-    done = shuffleboard("verify", made, "--rescore", 2, database_url=registry.url, status=2)
+    replay_id = replayed(registry, source, benchmark="b@2")
+    done = shuffleboard("verify", replay_id, "--rescore", 2, database_url=registry.url, status=2)
     assert f"made from the stored answers of evaluation {source}" in done.stderr

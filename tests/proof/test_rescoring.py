@@ -65,19 +65,19 @@ def scored(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Score
     upgrade(url)
     engine = get_engine(url)
     revision = RevisionRequest("huggingface", str(tiny_folder)).checked()
-    found = {}
+    evaluation_ids = {}
     with write_session(engine) as session:
         add_benchmark(session, home, [question(number) for number in range(3)])
         add_revision(session, "tiny", revision, files=inspect_files(revision))
         import_protocol(session, custom_definition(THINKS, "here"))
         for protocol in ("symbols", "first-letter", "thinks"):
-            asked = EvaluationRequest(model="tiny", benchmark="bench", variants="cyclic", protocol=protocol)
-            found[protocol] = submit(session, asked)[0].id
+            request = EvaluationRequest(model="tiny", benchmark="bench", variants="cyclic", protocol=protocol)
+            evaluation_ids[protocol] = submit(session, request)[0].id
     loop = WorkerLoop(engine, Settings(home=home, poll_seconds=0.05), TransformersScorer(home, "cpu"), ["cpu"])
     loop.start()
     loop.run(until_idle=True)
     loop.stop()
-    return engine, home, found
+    return engine, home, evaluation_ids
 
 
 def test_a_sample_scored_again_is_within_the_tolerance(scored: Scored) -> None:
@@ -191,8 +191,8 @@ def test_recorded_outputs_and_unsealed_evaluations_are_not_scored_again(
         f'{{"question_id": "{row[0]}", "variant": 0, "order": [0, 1, 2, 3], "position": 1}}\n' for row in ids
     )
     (tmp_path / "outputs.jsonl").write_text(lines)
-    asked = ("--model", "recorded", "--benchmark", "bench", "--variants", "original")
-    imported = run(engine, "evaluations", "import", tmp_path / "outputs.jsonl", *asked).document["evaluation"]
+    command = ("--model", "recorded", "--benchmark", "bench", "--variants", "original")
+    imported = run(engine, "evaluations", "import", tmp_path / "outputs.jsonl", *command).document["evaluation"]
     outcome = run(engine, "verify", imported, "--rescore", 1)
     assert (outcome.code, "recorded elsewhere" in outcome.stderr) == (2, True)
     with pytest.raises(UsageError):

@@ -36,15 +36,15 @@ def test_a_key_is_for_its_owner_alone_and_is_never_printed(sqlite_proof: Registr
     monkeypatch.setenv("SHUFFLEBOARD_SIGNING_KEY", str(path))
     missing = run(engine, "chain", "sign")
     assert (missing.code, "make one: shuffleboard chain key new" in missing.stderr) == (1, True)
-    made = run(engine, "chain", "key", "new")
+    created = run(engine, "chain", "key", "new")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     shown = run(engine, "chain", "key", "show")
     assert shown.stdout.startswith("-----BEGIN PUBLIC KEY-----")
-    assert made.stdout.strip() == shown.stderr.strip()
+    assert created.stdout.strip() == shown.stderr.strip()
     again = run(engine, "chain", "key", "new")
     assert (again.code, "there is a key already" in again.stderr) == (2, True)
     secret = path.read_text().splitlines()[1]
-    assert all(secret not in part for one in (made, shown, again) for part in (one.stdout, one.stderr))
+    assert all(secret not in part for one in (created, shown, again) for part in (one.stdout, one.stderr))
     path.chmod(0o640)
     refused = run(engine, "chain", "sign")
     assert (refused.code, f"chmod 600 {path}" in refused.stderr) == (2, True)

@@ -123,13 +123,13 @@ def test_an_older_replicate_stands_where_the_newest_was_withdrawn(proof: Registr
 
 def test_a_request_is_scored_again_once_all_earlier_results_are_withdrawn(sqlite_proof: Registry) -> None:
     engine, population = sqlite_proof
-    asked = EvaluationRequest(model="fake", benchmark="bench", variants="cyclic", shots=1)
+    request = EvaluationRequest(model="fake", benchmark="bench", variants="cyclic", shots=1)
     with write_session(engine) as session:
-        assert submit(session, asked)[0].id == population.evaluation
+        assert submit(session, request)[0].id == population.evaluation
         withdraw(session, population.evaluation, "wrong")
-        evaluation, new = submit(session, asked)
+        evaluation, new = submit(session, request)
         assert (new, evaluation.replicate) == (True, 1)
-        assert submit(session, asked) == (evaluation, False)
+        assert submit(session, request) == (evaluation, False)
         assert submit_suite(session, "fake", "suite") == [(evaluation, False)]
 
 
@@ -144,12 +144,12 @@ def test_nothing_is_copied_from_a_withdrawn_evaluation(proof: Registry) -> None:
         assert source.engine_fingerprint_id is not None
         fingerprint = session.get_one(EngineFingerprint, source.engine_fingerprint_id).document
         assert fingerprint_id(session, fingerprint) == source.engine_fingerprint_id
-        found = reusable(session, population.evaluation, fingerprint, prompts)
-        assert {item.evaluation_id for item in found.values()} >= {population.source}
-        assert {item.seal for item in found.values()} >= {session.get_one(Evaluation, population.source).seal}
+        reused = reusable(session, population.evaluation, fingerprint, prompts)
+        assert {item.evaluation_id for item in reused.values()} >= {population.source}
+        assert {item.seal for item in reused.values()} >= {session.get_one(Evaluation, population.source).seal}
         withdraw(session, population.source, "wrong")
-        found = reusable(session, population.evaluation, fingerprint, prompts)
-        assert population.source not in {item.evaluation_id for item in found.values()}
+        reused = reusable(session, population.evaluation, fingerprint, prompts)
+        assert population.source not in {item.evaluation_id for item in reused.values()}
 
 
 def test_another_evaluation_stands_for_a_superseded_one(proof: Registry) -> None:

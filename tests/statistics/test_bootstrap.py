@@ -50,9 +50,9 @@ def test_the_fast_bootstrap_is_the_slow_one(questions, columns):
 @pytest.mark.parametrize("at_once", [1, 40, 41, 100, 10_000])
 def test_chunks_change_nothing(monkeypatch, at_once):
     values = some_values(20, 3)
-    whole = resample_means(values, resamples=50)
+    expected = resample_means(values, resamples=50)
     monkeypatch.setattr(bootstrap, "DRAWS_AT_ONCE", at_once)
-    np.testing.assert_allclose(resample_means(values, resamples=50), whole, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(resample_means(values, resamples=50), expected, rtol=0, atol=1e-15)
 
 
 def test_a_seed_is_repeatable_and_another_differs():
@@ -113,12 +113,12 @@ def test_an_interval_turns_over_with_its_values():
 
 def by_distinct_values(samples, questions):
     """Compute the same interval from the whole mid-distribution with NumPy's interpolation."""
-    known = samples[~np.isnan(samples)]
-    values, counts = np.unique(np.round(known, 12), return_counts=True)
-    if len(known) < 0.99 * len(samples) or len(values) == 1 or abs(stats.skew(known)) > bootstrap.LARGEST_SKEWNESS:
+    defined = samples[~np.isnan(samples)]
+    values, counts = np.unique(np.round(defined, 12), return_counts=True)
+    if len(defined) < 0.99 * len(samples) or len(values) == 1 or abs(stats.skew(defined)) > bootstrap.LARGEST_SKEWNESS:
         return None
-    below = (np.cumsum(counts) - counts / 2) / len(known)
-    shift = 2 * stats.norm.ppf(np.interp(known.mean(), values, below))
+    below = (np.cumsum(counts) - counts / 2) / len(defined)
+    shift = 2 * stats.norm.ppf(np.interp(defined.mean(), values, below))
     z = np.sqrt(questions / (questions - 1)) * stats.t.ppf(0.025, questions - 1)
     return Interval(*np.interp(np.round(stats.norm.cdf([shift + z, shift - z]), 7), below, values).tolist())
 
@@ -131,9 +131,9 @@ def test_intervals_of_many_rows_are_those_of_each_to_the_last_digit(resamples):
     samples = resample_means(values, resamples=resamples).T
     samples[:20][generator.random((20, resamples)) < 0.004] = NAN
     samples[20:30] = generator.normal(size=(10, resamples))
-    found = percentile_intervals(samples, [40] * 63)
-    assert found == [by_distinct_values(row, 40) for row in samples]
-    assert 0 < found.count(None) < 40
+    intervals = percentile_intervals(samples, [40] * 63)
+    assert intervals == [by_distinct_values(row, 40) for row in samples]
+    assert 0 < intervals.count(None) < 40
 
 
 def test_an_interval_scales_with_its_values():

@@ -63,12 +63,12 @@ class Planted:
 
     def texts(self):
         """Return texts that rules read as the first answer with thoughts, and as the second without."""
-        found = []
+        lines = []
         for line, first, second in zip(self.answers(self.first), self.first, self.second, strict=True):
             text = f"<think>The answer is {'ABCD'[first]}. Or not.</think>\n\\boxed{{{'ABCD'[second]}}}"
             assert read(IN_TEXT, Output(text), "ABCD", "abcd").position == first
-            found.append(line | {"text": text})
-        return found
+            lines.append(line | {"text": text})
+        return lines
 
 
 def plant_in(registry: Registry, count: int = COUNT) -> Planted:
@@ -88,17 +88,17 @@ def causes(registry, first, second):
 def test_flips_of_a_replay_are_split_exactly_as_planted(registry: Registry):
     planted = plant_in(registry)
     source = record(registry, planted.texts(), variants="original", protocol="select-letter")
-    made = replayed(registry, source, benchmark="b@2", protocol="final-answer")
-    found = causes(registry, source, made)
-    assert (found["prompts"], found["flips"]) == (COUNT, planted.flips)
-    assert [found[cause] for cause in ("model", "reading", "key")] == [0, planted.by_answer, planted.by_key]
-    assert found["shares"] == {
+    replay_id = replayed(registry, source, benchmark="b@2", protocol="final-answer")
+    counts = causes(registry, source, replay_id)
+    assert (counts["prompts"], counts["flips"]) == (COUNT, planted.flips)
+    assert [counts[cause] for cause in ("model", "reading", "key")] == [0, planted.by_answer, planted.by_key]
+    assert counts["shares"] == {
         "model": 0,
         "reading": planted.by_answer / planted.flips,
         "key": planted.by_key / planted.flips,
     }
-    assert found["remedy"] is found["together"] is None
-    back = causes(registry, made, source)
+    assert counts["remedy"] is counts["together"] is None
+    back = causes(registry, replay_id, source)
     assert [back[cause] for cause in ("model", "reading", "key")] == [0, planted.by_answer, planted.by_key]
     # One change alone has all of its flips.
     by_key, by_reading = (
@@ -116,11 +116,11 @@ def test_flips_of_two_models_under_two_keys_are_split(registry: Registry):
     registry.model("n")
     first = record(registry, planted.answers(planted.first), variants="original")
     second = record(registry, planted.answers(planted.second), at="2", variants="original", model="n")
-    found = causes(registry, first, second)
-    assert [found[cause] for cause in ("model", "reading", "key")] == [planted.by_answer, 0, planted.by_key]
+    counts = causes(registry, first, second)
+    assert [counts[cause] for cause in ("model", "reading", "key")] == [planted.by_answer, 0, planted.by_key]
     done = shuffleboard("statistics", "compare", first, second, database_url=registry.url)
     assert f"{planted.flips} of 1,000 answers are right in only one of the two: " in done.stdout
-    assert " ".join(describe_causes(found).split()) in " ".join(done.stdout.split())
+    assert " ".join(describe_causes(counts).split()) in " ".join(done.stdout.split())
 
 
 @pytest.mark.one_engine
@@ -131,10 +131,10 @@ def test_model_and_reading_stay_undivided_with_a_remedy(registry: Registry):
     first = record(registry, texts, variants="original", protocol="select-letter")
     other = record(registry, texts, variants="original", protocol="select-letter", model="n")
     second = replayed(registry, other, benchmark="b@2", protocol="final-answer")
-    found = causes(registry, first, second)
-    assert (found["model"], found["reading"], found["key"]) == (None, None, planted.by_key)
-    assert (found["undivided"], found["together"]) == (["model", "reading"], planted.by_answer)
-    assert f"shuffleboard evaluations replay {first} --protocol final-answer" in found["remedy"]
+    counts = causes(registry, first, second)
+    assert (counts["model"], counts["reading"], counts["key"]) == (None, None, planted.by_key)
+    assert (counts["undivided"], counts["together"]) == (["model", "reading"], planted.by_answer)
+    assert f"shuffleboard evaluations replay {first} --protocol final-answer" in counts["remedy"]
     # Follow the remedy.
     divided = causes(registry, replayed(registry, first, protocol="final-answer"), second)
     assert (divided["model"], divided["reading"], divided["remedy"]) == (0, 0, None)
@@ -146,13 +146,13 @@ def test_model_and_reading_stay_undivided_with_a_remedy(registry: Registry):
 def test_causes_wait_until_archived_answers_are_restored(registry: Registry, tmp_path):
     planted = plant_in(registry, 50)
     source = record(registry, planted.answers(planted.first), variants="original")
-    made = replayed(registry, source, benchmark="b@2")
+    replay_id = replayed(registry, source, benchmark="b@2")
     archive(registry.engine, source, (tmp_path / "archives").as_uri())
-    found = causes(registry, source, made)
-    assert (found["flips"], found["key"]) == (None, None)
-    assert f"shuffleboard evaluations restore {source}" in found["remedy"]
+    counts = causes(registry, source, replay_id)
+    assert (counts["flips"], counts["key"]) == (None, None)
+    assert f"shuffleboard evaluations restore {source}" in counts["remedy"]
     restore(registry.engine, source)
-    assert causes(registry, source, made)["flips"] > 0
+    assert causes(registry, source, replay_id)["flips"] > 0
 
 
 @pytest.mark.one_engine

@@ -32,12 +32,12 @@ def test_a_drawn_cluster_brings_all_of_its_defined_questions():
 
 def test_intervals_over_clusters_cover_correlated_questions_and_equal_statsmodels():
     # A standard error is 1.7 points; bench/bench_clusters.py has it to .5.
-    found = study(100, 0.3, 160, seed=1)
-    assert found.alone < 0.85 * 160
-    assert found.clustered > 0.9 * 160
-    assert abs(found.clustered - found.statsmodels) <= 6
-    assert found.errors == pytest.approx(1, abs=0.03)
-    assert found.effect == pytest.approx(found.kish, rel=0.1)
+    coverage = study(100, 0.3, 160, seed=1)
+    assert coverage.alone < 0.85 * 160
+    assert coverage.clustered > 0.9 * 160
+    assert abs(coverage.clustered - coverage.statsmodels) <= 6
+    assert coverage.errors == pytest.approx(1, abs=0.03)
+    assert coverage.effect == pytest.approx(coverage.kish, rel=0.1)
 
 
 def test_what_does_not_vary_has_no_design_effect():

@@ -35,11 +35,11 @@ QUESTIONS = four_options(60)
 
 def two_models(registry):
     registry.benchmark("b", QUESTIONS)
-    found = []
+    models = []
     for name, skill in (("one", 0.8), ("two", 0.5)):
         registry.model(name)
-        found += import_all(registry, name, "b", QUESTIONS, ["cyclic"], skill=skill, liking=0.8, seed=len(name))
-    return found
+        models += import_all(registry, name, "b", QUESTIONS, ["cyclic"], skill=skill, liking=0.8, seed=len(name))
+    return models
 
 
 @pytest.mark.one_engine
@@ -54,13 +54,13 @@ def test_several_are_compared_as_each_pair_of_them_is(registry):
         "n": 60,
         "values": [pytest.approx(pair["first"]), pytest.approx(pair["second"])],
     }
-    ((nothing, found), (turned, _)) = several["differences"]
+    ((nothing, compared), (turned, _)) = several["differences"]
     assert nothing is None
-    assert found["difference"] == pytest.approx(pair["difference"])
-    assert found["interval"] == pytest.approx(pair["interval"])
-    assert turned["difference"] == -found["difference"]
-    assert turned["interval"] == [-end for end in reversed(found["interval"])]
-    assert turned["distinguished"] is found["distinguished"] is True
+    assert compared["difference"] == pytest.approx(pair["difference"])
+    assert compared["interval"] == pytest.approx(pair["interval"])
+    assert turned["difference"] == -compared["difference"]
+    assert turned["interval"] == [-end for end in reversed(compared["interval"])]
+    assert turned["distinguished"] is compared["distinguished"] is True
 
 
 def test_several_differ_over_the_questions_that_all_of_them_have():
@@ -106,10 +106,10 @@ def accuracy_differs(first, second):
 
 def test_a_difference_is_over_the_questions_that_both_have():
     nan = float("nan")
-    found = accuracy_differs([1, 0, nan, 1], [0, 0, 1, nan])
-    assert (found["difference"], found["n"], found["interval"]) == (0.5, 2, None)
-    found = accuracy_differs([1, nan], [nan, 1])
-    assert (found["difference"], found["n"], found["interval"], found["mcnemar"]) == (None, 0, None, None)
+    compared = accuracy_differs([1, 0, nan, 1], [0, 0, 1, nan])
+    assert (compared["difference"], compared["n"], compared["interval"]) == (0.5, 2, None)
+    compared = accuracy_differs([1, nan], [nan, 1])
+    assert (compared["difference"], compared["n"], compared["interval"], compared["mcnemar"]) == (None, 0, None, None)
 
 
 def test_pairing_narrows_the_interval_of_models_that_err_on_the_same_questions():
@@ -132,9 +132,9 @@ def test_a_difference_changes_sign_with_the_models():
 
 def test_models_that_agree_everywhere_may_still_differ_a_little_elsewhere():
     values = [1] * 50 + [0] * 50
-    found = accuracy_differs(values, values)
-    assert found["difference"] == 0
-    assert found["interval"] == pytest.approx([-0.02765, 0.02765], abs=1e-5)
+    compared = accuracy_differs(values, values)
+    assert compared["difference"] == 0
+    assert compared["interval"] == pytest.approx([-0.02765, 0.02765], abs=1e-5)
 
 
 @pytest.mark.one_engine

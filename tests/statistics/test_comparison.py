@@ -37,9 +37,9 @@ PAIRS = st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=2, 
 def test_mcnemar_is_statsmodels_exact_test(pairs):
     first, second = [one for one, _ in pairs], [other for _, other in pairs]
     table = [[sum(pair == (one, other) for pair in pairs) for other in (True, False)] for one in (True, False)]
-    found = mcnemar(first, second)
-    assert (found.only_first, found.only_second) == (table[0][1], table[1][0])
-    assert found.p_value == pytest.approx(min(1, statsmodels_mcnemar(table, exact=True).pvalue), abs=1e-12)
+    result = mcnemar(first, second)
+    assert (result.only_first, result.only_second) == (table[0][1], table[1][0])
+    assert result.p_value == pytest.approx(min(1, statsmodels_mcnemar(table, exact=True).pvalue), abs=1e-12)
 
 
 def test_mcnemar_of_models_that_never_differ_is_one():
@@ -51,9 +51,9 @@ def test_mcnemar_counts_by_hand():
     # 5 to 1: 2 · (1 + 6) / 2^6, and half as much of the 6.
     first = [True] * 5 + [False] + [True] * 10
     second = [False] * 5 + [True] + [True] * 10
-    found = mcnemar(first, second)
-    assert (found.only_first, found.only_second, found.p_value) == (5, 1, 14 / 64)
-    assert found.mid_p == pytest.approx(8 / 64)
+    result = mcnemar(first, second)
+    assert (result.only_first, result.only_second, result.p_value) == (5, 1, 14 / 64)
+    assert result.mid_p == pytest.approx(8 / 64)
 
 
 def test_mcnemar_of_many_questions_stays_exact():
@@ -85,32 +85,32 @@ def all_signs(differences):
 @EXAMPLES
 @given(WITH_TIES)
 def test_wilcoxon_counts_all_signs_ties_and_zeros_included(differences):
-    found = wilcoxon(differences)
+    result = wilcoxon(differences)
     if not any(differences):
-        assert found is None
+        assert result is None
         return
-    assert (found.statistic, found.p_value) == pytest.approx(all_signs(differences), abs=1e-12)
-    assert found.pairs == sum(value != 0 for value in differences)
-    assert found.method == "exact"
+    assert (result.statistic, result.p_value) == pytest.approx(all_signs(differences), abs=1e-12)
+    assert result.pairs == sum(value != 0 for value in differences)
+    assert result.method == "exact"
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 5, 13, 30, EXACT_PAIRS])
 def test_wilcoxon_without_ties_is_scipys_exact_test(pairs):
     differences = np.random.default_rng(pairs).normal(0.2, 1, pairs)
     theirs = stats.wilcoxon(differences, method="exact")
-    found = wilcoxon(differences.tolist())
-    assert (found.statistic, found.p_value) == pytest.approx((theirs.statistic, theirs.pvalue))
-    assert found.method == "exact"
+    result = wilcoxon(differences.tolist())
+    assert (result.statistic, result.p_value) == pytest.approx((theirs.statistic, theirs.pvalue))
+    assert result.method == "exact"
 
 
 @pytest.mark.parametrize(("pairs", "digits"), [(EXACT_PAIRS + 1, 15), (80, 0), (80, 1), (400, 0), (400, 15)])
 def test_wilcoxon_of_many_pairs_is_scipys_normal_test_without_continuity(pairs, digits):
     differences = np.round(np.random.default_rng(pairs).normal(0.2, 3, pairs), digits)
     theirs = stats.wilcoxon(differences, method="asymptotic", correction=False, zero_method="wilcox")
-    found = wilcoxon(differences.tolist())
-    assert (found.statistic, found.p_value) == pytest.approx((theirs.statistic, theirs.pvalue))
-    assert found.pairs == np.count_nonzero(differences)
-    assert found.method == "normal"
+    result = wilcoxon(differences.tolist())
+    assert (result.statistic, result.p_value) == pytest.approx((theirs.statistic, theirs.pvalue))
+    assert result.pairs == np.count_nonzero(differences)
+    assert result.method == "normal"
 
 
 def test_wilcoxon_counts_pairs_after_zeros_are_dropped():

@@ -17,10 +17,10 @@ QUESTIONS = four_options(40)
 def record(registry, variants, answer):
     """Import the evaluation with the answers answer(number of the question, variant) under a set of variants."""
     lines = [
-        {"question_id": question["id"], "variant": variant.ordinal, "order": list(variant.order)} | given
+        {"question_id": question["id"], "variant": variant.ordinal, "order": list(variant.order)} | position
         for number, question in enumerate(QUESTIONS)
         for variant in parse_variants(variants).variants(QuestionShape(question["id"], 4, question["answer"]))
-        for given in [answer(number, variant)]
+        for position in [answer(number, variant)]
     ]
     return import_outputs(registry.engine, ImportRequest(registry.file("outputs.jsonl", lines), "m", "b", variants))
 

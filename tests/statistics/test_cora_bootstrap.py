@@ -38,9 +38,9 @@ def test_mean_and_deviation_are_those_of_all_draws():
     for draw in product((0, 1), repeat=2):
         bmca = hits[:, draw].all(axis=1).mean()  # .75, .25, .25, .5
         coras.append(0.75 * (1 - (0.75 - bmca)))
-    found = cora_over_variants(hits, 0.75, draws=2)
-    assert found.mean == pytest.approx(np.mean(coras), abs=0.005)
-    assert found.standard_deviation == pytest.approx(np.std(coras), abs=0.005)
+    estimate = cora_over_variants(hits, 0.75, draws=2)
+    assert estimate.mean == pytest.approx(np.mean(coras), abs=0.005)
+    assert estimate.standard_deviation == pytest.approx(np.std(coras), abs=0.005)
 
 
 def test_more_draws_see_more_variants_and_cora_falls_to_its_own_value():
@@ -53,8 +53,8 @@ def test_more_draws_see_more_variants_and_cora_falls_to_its_own_value():
 
 def test_accuracy_on_the_original_is_fixed():
     # Right on everything: no resample differs.
-    found = cora_over_variants(np.ones((10, 5), dtype=bool), 1.0, resamples=100)
-    assert (found.mean, found.standard_deviation) == (1, 0)
+    estimate = cora_over_variants(np.ones((10, 5), dtype=bool), 1.0, resamples=100)
+    assert (estimate.mean, estimate.standard_deviation) == (1, 0)
 
 
 def test_no_questions_or_no_variants_are_refused():
@@ -82,8 +82,8 @@ def test_printed_deviations_fit_only_the_same_indices_for_every_question():
 def test_printed_bootstrap_never_lies_below_the_value_of_table_1():
     # A resample never has more variants than there are, so that BMCA(1), and CoRA with it, can only rise.
     table_1 = dict(group_by([row for row in rows("cavalin_tables_1_6") if row["table"] == "1"], "model"))
-    found = table_6("CoRA")
-    assert len(found) == 4
-    for model, row in found.items():
+    printed = table_6("CoRA")
+    assert len(printed) == 4
+    for model, row in printed.items():
         assert print_value(row["value"]).high >= print_value(table_1[model,]["CoRA"]).low
         assert float(table_6("CoRA minus Table 1")[model]["value"]) >= 0

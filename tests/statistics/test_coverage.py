@@ -16,12 +16,12 @@ SIMULATIONS = 200
 
 @pytest.mark.parametrize("accuracy", long_but([0.6], [0.1, 0.6, 0.95]))
 def test_simulated_evaluations_of_200_questions_are_covered(accuracy):
-    found = study(200, accuracy, SIMULATIONS, seed=1)
+    coverages = study(200, accuracy, SIMULATIONS, seed=1)
     claimed = ["accuracy", "average_accuracy", "prob_mass", "cora", "difference"]
     if accuracy == 0.6:
         claimed += ["worst_accuracy", "fluctuation_rate", "consistency_index", "pct_drop"]
     for name in claimed:
-        stated, covering = found[name]
+        stated, covering = coverages[name]
         assert stated > 0.95 * SIMULATIONS
         assert 0.9 <= covering / stated <= 0.99, name
 

@@ -122,8 +122,8 @@ def test_arguments_that_cannot_be_right_are_refused():
     ],
 )
 def test_an_accuracy_is_better_than_guessing_or_not_or_not_distinguished(value, n, interval, relation):
-    found = compare_with_guessing(0.5, value, n, *(interval or ()))
-    assert (found.relation, found.exact) == (relation, interval is None)
+    comparison = compare_with_guessing(0.5, value, n, *(interval or ()))
+    assert (comparison.relation, comparison.exact) == (relation, interval is None)
 
 
 def test_guessers_are_called_better_in_at_most_two_and_a_half_percent():

@@ -36,17 +36,17 @@ def test_without_an_interval_the_bound_is_the_exact_binomial_one(disagreeing):
     # Two orders, one answer each: a question disagrees or not, and then loses a half.
     losses = np.zeros(60)
     losses[:disagreeing] = 0.5
-    found = state_order_loss(None, losses, np.zeros(60), 2)
+    loss = state_order_loss(None, losses, np.zeros(60), 2)
     exact = binomtest(disagreeing, 60, alternative="less").proportion_ci(0.95, method="exact").high
-    assert isinstance(found, UpperBound)
-    assert (found.low, found.high) == (0.0, pytest.approx(exact / 2))
+    assert isinstance(loss, UpperBound)
+    assert (loss.low, loss.high) == (0.0, pytest.approx(exact / 2))
 
 
 def test_chance_loss_counts_in_the_bound_and_undefined_questions_do_not():
     losses, chance = np.zeros(50), np.full(50, 0.02)
     losses[40:] = np.nan
-    found = state_order_loss(None, losses, chance, 4)
-    assert found.high == pytest.approx(bound_order_loss(0.02, 40, 4))
+    loss = state_order_loss(None, losses, chance, 4)
+    assert loss.high == pytest.approx(bound_order_loss(0.02, 40, 4))
     assert bound_order_loss(0.02, 40, 4) > bound_order_loss(0.0, 40, 4)
 
 
@@ -70,9 +70,9 @@ def test_where_all_answers_disagree_the_bound_is_the_largest_loss():
     ],
 )
 def test_all_that_is_stated_holds_the_true_loss(world, n, m, k):
-    found = coverage(world, n, m, k, 150, seed=1)
+    shares = coverage(world, n, m, k, 150, seed=1)
     # 1.64 standard errors of the simulation below .93.
-    assert found.all_holding >= 0.93 - 1.64 * (0.93 * 0.07 / 150) ** 0.5
+    assert shares.all_holding >= 0.93 - 1.64 * (0.93 * 0.07 / 150) ** 0.5
 
 
 @pytest.mark.long

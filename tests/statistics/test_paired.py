@@ -34,9 +34,9 @@ def test_equal_models_are_distinguished_in_at_most_five_percent(questions):
 
 @pytest.mark.parametrize("worlds", EQUALS.values(), ids=EQUALS)
 def test_equal_models_that_sample_are_told_apart_in_at_most_five_percent(worlds):
-    found = simulate(worlds, 60, 4, 2, 300, seed=2)
+    simulated = simulate(worlds, 60, 4, 2, 300, seed=2)
     # 1.64 standard errors of 300 pairs above 5 %.
-    assert max(found.values()) <= 0.05 + 1.64 * (0.05 * 0.95 / 300) ** 0.5, found
+    assert max(simulated.values()) <= 0.05 + 1.64 * (0.05 * 0.95 / 300) ** 0.5, simulated
 
 
 def test_three_to_nothing_tells_nothing():
@@ -81,8 +81,8 @@ def test_comparisons_and_tiers_agree_and_ranks_at_once_claim_no_more(seed):
 def test_other_values_are_resampled_from_ten_differing_questions_on(differing, stated):
     first, second = np.full((2, QUESTIONS), 0.5)
     first[:differing] = np.linspace(0.6, 1, differing)
-    found = metric_differences({"average_accuracy": first}, {"average_accuracy": second})["average_accuracy"]
-    assert (found["interval"] is not None) == stated
+    difference = metric_differences({"average_accuracy": first}, {"average_accuracy": second})["average_accuracy"]
+    assert (difference["interval"] is not None) == stated
     values = np.stack([first, second], axis=1)
     pairs = paired([[values]], zero_or_one=False)
     samples = resample_means(values, resamples=2000)
@@ -98,10 +98,10 @@ def test_differing_questions_are_counted_over_all_tasks_with_both_values(monkeyp
     tasks[0][:3, 1] = np.nan
     counts = np.zeros((4, 4), dtype=int)
     for task in tasks:
-        known = ~np.isnan(task)
+        answered = ~np.isnan(task)
         for one in range(4):
             for other in range(4):
-                both = known[:, one] & known[:, other]
+                both = answered[:, one] & answered[:, other]
                 counts[one, other] += (task[both, one] != task[both, other]).sum()
     for limit in (counts.max(), counts[0, 1], counts[2, 3] + 1):
         monkeypatch.setattr(module, "DIFFERING", limit)
@@ -121,9 +121,9 @@ def test_over_several_tasks_the_errors_of_each_add_up():
 def test_where_all_answered_pairs_are_those_of_one_task_after_the_other(weights):
     generator = np.random.default_rng(6)
     tasks = [generator.integers(0, 2, (size, 9)).astype(float) for size in (40, 40, 7)]
-    given = tasks, weights, (0.5, 1.0, 0.8)
-    expected, found = asdict(_sum_tasks(*given)), asdict(_sum_answered_tasks(*given))
-    for name, part in found.items():
+    arguments = tasks, weights, (0.5, 1.0, 0.8)
+    expected, actual = asdict(_sum_tasks(*arguments)), asdict(_sum_answered_tasks(*arguments))
+    for name, part in actual.items():
         assert part == pytest.approx(expected[name], abs=1e-9 if name == "squares" else 1e-14), name
 
 
@@ -133,9 +133,9 @@ def test_models_with_all_values_are_compared_as_any_others(weights):
     tasks = [generator.choice([0.0, 1 / 6, 0.5, 1.0], (size, 9)) for size in (40, 31, 7)]
     for task in tasks:
         task[:, 1] = task[:, 0]
-    given = tasks, weights, (0.5, 1.0, 0.8), 1.0
-    expected, found = asdict(_sum_measured_tasks(*given)), asdict(_sum_whole_measured_tasks(*given))
-    for name, part in found.items():
+    arguments = tasks, weights, (0.5, 1.0, 0.8), 1.0
+    expected, actual = asdict(_sum_measured_tasks(*arguments)), asdict(_sum_whole_measured_tasks(*arguments))
+    for name, part in actual.items():
         assert part == pytest.approx(expected[name], rel=1e-9, abs=1e-12), name
     one = [task[:1] for task in tasks[:1]], weights[:1], (1.0,), 1.0  # a single question, and no small task
     assert _sum_whole_measured_tasks(*one).variance == pytest.approx(_sum_measured_tasks(*one).variance)
@@ -147,11 +147,11 @@ def test_deviates_of_both_halves_of_a_table_are_the_same():
     ratios, freedom = ratios + ratios.T, freedom + freedom.T
     ratios[0, 1] = ratios[1, 0] = np.inf
     np.fill_diagonal(ratios, 0)
-    found = _as_normal(ratios, freedom)
-    assert (found == found.T).all()
-    assert np.isinf(found[0, 1])
+    deviates = _as_normal(ratios, freedom)
+    assert (deviates == deviates.T).all()
+    assert np.isinf(deviates[0, 1])
     below = student.cdf(-ratios[2, 3] * np.sqrt(freedom[2, 3] / (freedom[2, 3] + 1)), freedom[2, 3])
-    assert found[2, 3] == pytest.approx(-norm.ppf(below))
+    assert deviates[2, 3] == pytest.approx(-norm.ppf(below))
 
 
 def by_definition(tasks, weights, one, other):
@@ -173,12 +173,12 @@ def test_differences_of_other_values_are_those_of_two_added_questions(weights):
     generator = np.random.default_rng(8)
     tasks = [generator.integers(0, 5, (size, 4)) / 4 for size in (50, 14)]
     tasks[0][:5, 2] = np.nan
-    found = paired([[task] for task in tasks], zero_or_one=False, weights=weights)
+    comparison = paired([[task] for task in tasks], zero_or_one=False, weights=weights)
     for one in range(4):
         for other in range(4):
             if one != other:
                 expected = by_definition(tasks, weights, one, other)
-                parts = (found.difference, found.error, found.freedom)
+                parts = (comparison.difference, comparison.error, comparison.freedom)
                 assert [part[one, other] for part in parts] == pytest.approx(expected)
 
 

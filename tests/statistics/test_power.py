@@ -80,7 +80,7 @@ def test_what_cannot_be_planned_is_refused_with_the_remedy(ask, message):
 
 def test_a_power_is_a_number_however_large_the_effect() -> None:
     """Check large effects, since SciPy's noncentral distribution is NaN from 36 standard errors on."""
-    found = [
+    powers = [
         power_of(effect / questions**0.5, 1.0, questions) for questions in (30, 1273, 12032) for effect in range(1, 60)
     ]
-    assert all(0 < one <= 1 for one in found)
+    assert all(0 < one <= 1 for one in powers)

@@ -32,17 +32,17 @@ def test_a_rank_is_one_plus_the_number_of_better_models(values, better, expected
 
 def expect_intervals(samples, better):
     """Compute intervals from the `ranks` of each resample and the definition of a percentile."""
-    found = [
+    ranked = [
         ranks([None if np.isnan(value) else value for value in row], better) for row in np.asarray(samples, dtype=float)
     ]
     result = []
-    for column in zip(*found, strict=True):
-        known = sorted(rank for rank in column if rank is not None)
-        if not known:
+    for column in zip(*ranked, strict=True):
+        defined = sorted(rank for rank in column if rank is not None)
+        if not defined:
             result.append(None)
             continue
-        low = next(rank for i, rank in enumerate(known, 1) if i >= 0.025 * len(known))
-        high = next(rank for i, rank in enumerate(known, 1) if i >= 0.975 * len(known))
+        low = next(rank for i, rank in enumerate(defined, 1) if i >= 0.025 * len(defined))
+        high = next(rank for i, rank in enumerate(defined, 1) if i >= 0.975 * len(defined))
         result.append((low, high))
     return result
 
@@ -103,8 +103,8 @@ def numbers(found):
 
 def test_the_best_opens_a_tier_the_first_beaten_the_next():
     values = [0.50, 0.90, 0.89, 0.52, 0.51]
-    found = tiers(values, draw_around(*values), "higher")
-    assert found == [Tier(2, 3), Tier(1, 1), Tier(1, 1), Tier(2, 3), Tier(2, 3)]
+    grouped = tiers(values, draw_around(*values), "higher")
+    assert grouped == [Tier(2, 3), Tier(1, 1), Tier(1, 1), Tier(2, 3), Tier(2, 3)]
 
 
 def test_a_model_is_compared_with_its_leader_and_not_with_its_neighbour():

@@ -40,8 +40,8 @@ def test_intervals_of_a_sample_are_shorter_by_the_finite_population_factor(asked
     values = np.stack([right(0.4, asked), np.random.default_rng(3).random(asked)], axis=1)
     factor = sampling_factor(asked, of)
     assert factor == pytest.approx(np.sqrt(1 - asked / of))
-    for whole, part in zip(mean_intervals(values), mean_intervals(values, factor=factor), strict=True):
-        assert part.high - part.low == pytest.approx(factor * (whole.high - whole.low), rel=1e-6)
+    for complete, part in zip(mean_intervals(values), mean_intervals(values, factor=factor), strict=True):
+        assert part.high - part.low == pytest.approx(factor * (complete.high - complete.low), rel=1e-6)
 
 
 def test_a_sample_of_all_questions_leaves_nothing_uncertain():
@@ -83,9 +83,9 @@ def test_differences_of_two_models_on_one_sample_have_shorter_intervals():
 
 @pytest.mark.parametrize(("variance", "precision", "of"), [(0.25, 0.02, 12_032), (0.1, 0.05, 400), (0.25, 0.25, 20)])
 def test_the_smallest_sample_that_reaches_a_precision(variance: float, precision: float, of: int):
-    found = sample_for(variance, precision, of)
-    assert half_width(variance, found, of) <= precision
-    assert found == min(30, of) or half_width(variance, found - 1, of) > precision
+    size = sample_for(variance, precision, of)
+    assert half_width(variance, size, of) <= precision
+    assert size == min(30, of) or half_width(variance, size - 1, of) > precision
 
 
 def test_the_predicted_half_width_is_that_of_the_interval():

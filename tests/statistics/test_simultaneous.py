@@ -37,11 +37,11 @@ def expect(values, samples):
         maxima = np.sort([max((row[j] - row[k]) / spread[j, k] for j, k in left) for row in centred])
         share = 0.95 * len(samples)
         critical = maxima[int(np.ceil(share + 1.96 * np.sqrt(share * 0.05))) - 1]
-        found = {(j, k) for j, k in left if (values[j] - values[k]) / spread[j, k] > critical}
-        if not found:
+        distinguished = {(j, k) for j, k in left if (values[j] - values[k]) / spread[j, k] > critical}
+        if not distinguished:
             break
-        beats |= found
-        left -= found
+        beats |= distinguished
+        left -= distinguished
     return beats
 
 
@@ -49,14 +49,14 @@ def expect(values, samples):
 def test_pairs_are_distinguished_stepwise_by_the_largest_remaining_ratio(seed):
     values = list(np.random.default_rng(seed).normal(0, 1, 6))
     samples = draw_around(values, np.linspace(0.1, 0.5, 6), resamples=400, seed=seed)
-    found = compare_all(values, samples, "higher")
+    compared = compare_all(values, samples, "higher")
     beats = expect(values, samples)
-    assert {(int(j), int(k)) for j, k in np.argwhere(found.beats)} == beats
-    for model, (best, worst) in enumerate(found.rank_intervals()):
+    assert {(int(j), int(k)) for j, k in np.argwhere(compared.beats)} == beats
+    for model, (best, worst) in enumerate(compared.rank_intervals()):
         assert best == 1 + sum(loser == model for _, loser in beats)
         assert worst == 6 - sum(winner == model for winner, _ in beats)
     mirrored = compare_all([-value for value in values], -samples, "lower")
-    assert (mirrored.beats == found.beats).all()
+    assert (mirrored.beats == compared.beats).all()
 
 
 @pytest.mark.parametrize("shared", [0, 3])
@@ -95,11 +95,11 @@ def test_all_rank_intervals_hold_at_once_where_the_marginal_ones_do_not():
 
 def test_holm_is_that_of_statsmodels():
     values = list(np.linspace(0.5, 0.6, 8))
-    found = compare_all(values, draw_around(values, 0.01), "higher", questions=300)
-    own, corrected = found.p_values(*np.triu_indices(8, 1))
+    compared = compare_all(values, draw_around(values, 0.01), "higher", questions=300)
+    own, corrected = compared.p_values(*np.triu_indices(8, 1))
     assert corrected == pytest.approx(multipletests(own, method="holm")[1], abs=1e-12)
     assert corrected.min() < 0.05 < corrected.max() == 1
-    assert (found.p_values(*np.triu_indices(8, 1)[::-1])[1] == corrected).all()
+    assert (compared.p_values(*np.triu_indices(8, 1)[::-1])[1] == corrected).all()
 
 
 def test_p_values_are_those_of_students_test_of_the_differences():
@@ -107,27 +107,27 @@ def test_p_values_are_those_of_students_test_of_the_differences():
 
     generator = np.random.default_rng(1)
     scores = generator.normal([0.5, 0.53, 0.6], 0.2, (400, 3))
-    found = compare_all(list(scores.mean(axis=0)), resample_means(scores, resamples=20_000), "higher", 400)
+    compared = compare_all(list(scores.mean(axis=0)), resample_means(scores, resamples=20_000), "higher", 400)
     for first, second in ((0, 1), (0, 2), (1, 2)):
         expected_p = ttest_rel(scores[:, first], scores[:, second]).pvalue
-        assert found.p_values([first], [second])[0] == pytest.approx([expected_p], rel=0.1)
+        assert compared.p_values([first], [second])[0] == pytest.approx([expected_p], rel=0.1)
 
 
 def test_tiers_at_once_need_more_than_tiers_alone():
     values = [0.9, 0.875, 0.4]
     samples = draw_around(values, 0.01 / np.sqrt(2) * 1.2)
-    found = compare_all(values, samples, "higher")
-    assert [tier.number for tier in found.tiers(values, "higher")] == [1, 1, 2]
-    assert not found.told_apart[0, 1]
-    assert found.p_values([0], [1])[0] < 0.05
+    compared = compare_all(values, samples, "higher")
+    assert [tier.number for tier in compared.tiers(values, "higher")] == [1, 1, 2]
+    assert not compared.told_apart[0, 1]
+    assert compared.p_values([0], [1])[0] < 0.05
 
 
 def test_a_constant_distance_tells_apart_and_equal_models_never_are():
     shared = np.random.default_rng(0).normal(0, 1, 500)
     values = [0.9, 0.8, 0.8]
-    found = compare_all(values, np.column_stack([shared + value for value in values]), "higher")
-    assert found.rank_intervals() == [(1, 1), (2, 3), (2, 3)]
-    assert found.critical_value is None
+    compared = compare_all(values, np.column_stack([shared + value for value in values]), "higher")
+    assert compared.rank_intervals() == [(1, 1), (2, 3), (2, 3)]
+    assert compared.critical_value is None
 
 
 @pytest.mark.parametrize("case", ["few questions", "neither", "undefined", "no value", "skewed"])
@@ -144,11 +144,11 @@ def test_what_has_no_interval_is_not_compared(case):
         values, samples[:, 1] = [0.9, None, 0.1], NAN
     else:
         samples[:, 1] = 0.5 + 0.01 * np.random.default_rng(1).exponential(5, RANK_RESAMPLES)
-    found = compare_all(values, samples, better, questions)
-    assert np.isnan(found.p_values([1, 1], [0, 2])).all()
-    assert not found.told_apart[1].any()
-    assert found.rank_intervals()[1] == (1, 3)
-    assert found.told_apart[0, 2] == (case in ("undefined", "no value", "skewed"))
+    compared = compare_all(values, samples, better, questions)
+    assert np.isnan(compared.p_values([1, 1], [0, 2])).all()
+    assert not compared.told_apart[1].any()
+    assert compared.rank_intervals()[1] == (1, 3)
+    assert compared.told_apart[0, 2] == (case in ("undefined", "no value", "skewed"))
 
 
 def test_a_value_that_is_rarely_undefined_is_compared():

@@ -20,14 +20,14 @@ def columns_of(sizes, models=3, seed=0, metric="accuracy"):
 @pytest.mark.parametrize("small", [5, 12, 20])
 def test_ranks_hold_with_a_small_task_and_distinguish_first_from_last(small):
     generator = np.random.default_rng(small)
-    found = [board(generator, (small, 400, 400, 400, 400), np.linspace(-2, 2, 26)) for _ in range(4)]
-    assert all(of.ranks_hold and of.ends_apart for of in found)
+    boards = [board(generator, (small, 400, 400, 400, 400), np.linspace(-2, 2, 26)) for _ in range(4)]
+    assert all(of.ranks_hold and of.ends_apart for of in boards)
 
 
 def test_equal_models_are_not_told_apart_beside_a_small_task():
     generator = np.random.default_rng(1)
-    found = [board(generator, (12, 200, 200, 200), np.zeros(26)) for _ in range(12)]
-    assert sum(not of.ranks_hold for of in found) <= 2  # 5 % of 12 boards, and two standard errors
+    boards = [board(generator, (12, 200, 200, 200), np.zeros(26)) for _ in range(12)]
+    assert sum(not of.ranks_hold for of in boards) <= 2  # 5 % of 12 boards, and two standard errors
 
 
 def test_intervals_are_stated_if_all_tasks_together_have_thirty_degrees_of_freedom():
@@ -48,12 +48,12 @@ def test_one_task_rests_on_its_questions_and_small_ones_on_fewer():
 
 def test_the_small_task_that_carries_most_of_the_uncertainty_is_named():
     _, together = rank(columns_of((400, 400, 12, 400)))
-    found = together.document()["uncertainty"]
-    assert (found["task"], found["questions"]) == ("task-2", 12)
+    uncertainty = together.document()["uncertainty"]
+    assert (uncertainty["task"], uncertainty["questions"]) == ("task-2", 12)
     # Variances of .25/12 and three times .25/400, with two added questions: .9 or so.
-    assert 0.85 < found["share"] < 0.95
-    assert judge_uncertainty({"uncertainty": found}) == (
-        f"task-2 (12 questions) carries {100 * found['share']:.0f}\u202f% of the uncertainty."
+    assert 0.85 < uncertainty["share"] < 0.95
+    assert judge_uncertainty({"uncertainty": uncertainty}) == (
+        f"task-2 (12 questions) carries {100 * uncertainty['share']:.0f}\u202f% of the uncertainty."
     )
 
 
@@ -74,6 +74,6 @@ def test_a_small_task_that_all_have_right_widens_the_interval(metric):
 
 @pytest.mark.long
 def test_hundreds_of_models_are_ranked_beside_a_small_task():
-    found = board(np.random.default_rng(2), (12, *(400,) * 13), np.linspace(-3, 3, 571))
-    assert found.ranks_hold
-    assert found.ends_apart
+    result = board(np.random.default_rng(2), (12, *(400,) * 13), np.linspace(-3, 3, 571))
+    assert result.ranks_hold
+    assert result.ends_apart

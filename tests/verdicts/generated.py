@@ -61,8 +61,8 @@ class Raw:
 
     def mean(self, values: Sequence[float | None]) -> float | None:
         """Return the mean over the questions that have a value."""
-        known = [value for value in values if value is not None]
-        return fmean(known) if known else None
+        defined = [value for value in values if value is not None]
+        return fmean(defined) if defined else None
 
     def right(self, question: int) -> list[bool]:
         """Return, for each answer, whether it is right, which means that it is option 0."""
@@ -70,11 +70,11 @@ class Raw:
 
     def papers(self, question: int) -> list[tuple[int, int | None]]:
         """Return the answers that the papers' metrics count: the first of each prompt if repeats were requested."""
-        asked = self.asked[question]
+        answers = self.asked[question]
         if not self.repeated or self.kind == RECORDED:
-            return asked
+            return answers
         return [
-            next(answer for answer in asked if answer[0] == prompt) for prompt in dict.fromkeys(p for p, _ in asked)
+            next(answer for answer in answers if answer[0] == prompt) for prompt in dict.fromkeys(p for p, _ in answers)
         ]
 
     def prompts(self, question: int) -> int:
@@ -83,10 +83,10 @@ class Raw:
 
     def counts(self, question: int) -> list[tuple[int, int]]:
         """Return, for each prompt, its number of right answers and of all answers."""
-        found: dict[int, list[bool]] = {}
+        groups: dict[int, list[bool]] = {}
         for prompt, option in self.asked[question]:
-            found.setdefault(prompt, []).append(option == 0)
-        return [(sum(right), len(right)) for right in found.values()]
+            groups.setdefault(prompt, []).append(option == 0)
+        return [(sum(right), len(right)) for right in groups.values()]
 
 
 def make(seed: int, alike: int | None = None) -> Raw:
@@ -127,18 +127,18 @@ def make(seed: int, alike: int | None = None) -> Raw:
             moved = draw.random() < effect
             settled = draw.randrange(options) if moved else 0 if knows else 1 + draw.randrange(options - 1)
             steady = settled if moved or knows else 1
-            asked = times if not (kind == RECORDED and level) else draw.choice((1, times))
-            asked = 1 if once_only else asked
+            repeats = times if not (kind == RECORDED and level) else draw.choice((1, times))
+            repeats = 1 if once_only else repeats
             if draw.random() < tied:  # the first position counts as chosen
                 raw.tied += raw.copies
                 answers.append((level, -level % options))
             else:
-                answers += [(level, answer(steady, moved)) for _ in range(asked)]
+                answers += [(level, answer(steady, moved)) for _ in range(repeats)]
         raw.asked.append(answers)
         if elsewhere:
             raw.again.append([answer(0 if knows else 1, moved=False) for _ in range(elsewhere)])
     raw.lacks_original = kind == RECORDED and how.random() < 0.2
-    for level, option in (found for answers in raw.asked for found in answers):
+    for level, option in (chosen_answer for answers in raw.asked for chosen_answer in answers):
         raw.right_at[level % options] += 1
         if option is None:
             state = draw.choice(names)
@@ -170,9 +170,9 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
     same = values["average_accuracy"] if values and raw.samples is False else None
     again = same
     if raw.repeated and raw.samples is not False:
-        same = [None if found is None else same_order(found) for found in counted]
+        same = [None if number is None else same_order(number) for number in counted]
         again = [
-            None if found is None else right_once([counts for counts in found if counts[1] > 1]) for found in counted
+            None if number is None else right_once([counts for counts in number if counts[1] > 1]) for number in counted
         ]
     if same is not None and again is not None:
         across = values["right_twice_across_orders"]
@@ -214,7 +214,7 @@ def _numbers(raw: Raw, values: dict[str, list[float | None]], resamples: int) ->
         return {}
     table = np.array([[np.nan if value is None else value for value in column] for column in values.values()]).T
     intervals = mean_intervals(table, resamples=resamples)
-    found = {}
+    numbers = {}
     columns = dict(zip(values, table.astype(np.float64).T, strict=True))
     fewest = min((prompts for index in range(len(raw.asked)) if (prompts := raw.prompts(index)) > 1), default=2)
     for (name, column), resampled in zip(values.items(), intervals, strict=True):
@@ -224,8 +224,8 @@ def _numbers(raw: Raw, values: dict[str, list[float | None]], resamples: int) ->
         if mean is not None:
             low, high = (None, None) if interval is None else (interval.low, interval.high)
             low = None if isinstance(interval, UpperBound) else low
-            found[name] = Number(mean, sum(value is not None for value in column), low, high)
-    return found
+            numbers[name] = Number(mean, sum(value is not None for value in column), low, high)
+    return numbers
 
 
 def _was_answered(raw: Raw, index: int) -> float | None:
@@ -271,9 +271,9 @@ def _noise(raw: Raw, resamples: int) -> Noise | None:
     stated = ends[0] is not None and ends[2] is not None
 
     def mean(found: Sequence[float]) -> float | None:
-        known = [value for value in found if not np.isnan(value)]
-        return fmean(known) if known else None
+        defined = [value for value in found if not np.isnan(value)]
+        return fmean(defined) if defined else None
 
-    known = int(np.count_nonzero(~np.isnan(effect)))
-    net = (mean(effect), ends[2], known) if stated else (None, None, 0)
+    defined = int(np.count_nonzero(~np.isnan(effect)))
+    net = (mean(effect), ends[2], defined) if stated else (None, None, 0)
     return Noise(mean(same) or 0.0, mean(other), *net, elsewhere=bool(raw.again))

@@ -50,8 +50,8 @@ class Model:
         if not self.even:
             # The variance of each question over its orders is a share of the variance that chance permits.
             room = float((of * (1 - of)).mean())
-            known = np.broadcast_to(of, (evaluations, n, m))
-            return _beta(generator, known, known * (1 - known) * self.effect / room)
+            expected = np.broadcast_to(of, (evaluations, n, m))
+            return _beta(generator, expected, expected * (1 - expected) * self.effect / room)
         better = np.argsort(generator.random((evaluations, n, m)), axis=2) < m // 2
         return np.asarray(of + sqrt(self.effect * (m - 1) / m) * np.where(better, 1, -1))
 
@@ -78,7 +78,7 @@ def per_question(chosen: Options) -> dict[str, Floats]:
     *_, m, k = chosen.shape
     right, first = chosen == 0, chosen[..., 0]
     shares = right.mean(axis=3)
-    found = {
+    per_metric = {
         "accuracy": right[:, :, 0, 0].astype(float),
         "average_accuracy": shares.mean(axis=2),
         "worst_accuracy": (first == 0).all(axis=2).astype(float),
@@ -86,7 +86,7 @@ def per_question(chosen: Options) -> dict[str, Floats]:
         "fluctuation_rate": (first != first[..., :1]).any(axis=2).astype(float),
     }
     if k == 1:
-        return found
+        return per_metric
     hits = right.sum(axis=3)
     twice = (hits * (hits - 1)).mean(axis=2) / (k * (k - 1))
     across = (shares.sum(axis=2) ** 2 - (shares**2).sum(axis=2)) / (m * (m - 1))
@@ -100,7 +100,7 @@ def per_question(chosen: Options) -> dict[str, Floats]:
     every = counts.sum(axis=2)
     alike_anywhere = (every * (every - 1) // 2).sum(axis=2)
     same, all_pairs = m * k * (k - 1) // 2, m * k * (m * k - 1) // 2
-    return found | {
+    return per_metric | {
         "right_in_every_order": shares.prod(axis=2),
         "right_twice_same_order": twice,
         "right_twice_across_orders": across,
@@ -132,10 +132,19 @@ def facts_of_answers(chosen: Options, *, resamples: int = RESAMPLES) -> list[Fac
             if isinstance(interval, UpperBound):
                 ends = (None, interval.high)
             number[name] = Number(mean, n, *ends)
-    asked = Asked("order", m, m, m * k, repeated=k > 1, samples=True)
+    request = Asked("order", m, m, m * k, repeated=k > 1, samples=True)
     return [
-        Facts(f"m{place}", "benchmark", n, asked, Reading(n * m * k), found, 1 / OPTIONS, _noise(found))
-        for place, found in enumerate(numbers)
+        Facts(
+            f"m{place}",
+            "benchmark",
+            n,
+            request,
+            Reading(n * m * k),
+            evaluation_numbers,
+            1 / OPTIONS,
+            _noise(evaluation_numbers),
+        )
+        for place, evaluation_numbers in enumerate(numbers)
     ]
 
 
@@ -151,8 +160,8 @@ def _noise(numbers: dict[str, Number]) -> Noise | None:
 
 def is_blamed_on_page(facts: Facts) -> bool:
     """Check that an evaluation's page, or a list with only this evaluation, attributes a loss to the order."""
-    said = [*say("evaluation", facts), *(sentence for _, sentence in judge_listed([facts])), judge_model([facts])]
-    return any(one is not None and BLAME.search(one.text) for one in said)
+    sentences = [*say("evaluation", facts), *(sentence for _, sentence in judge_listed([facts])), judge_model([facts])]
+    return any(one is not None and BLAME.search(one.text) for one in sentences)
 
 
 def is_blamed_on_front_page(models: Sequence[Facts]) -> bool:
@@ -163,7 +172,7 @@ def is_blamed_on_front_page(models: Sequence[Facts]) -> bool:
 def is_blamed_on_board(models: Sequence[Facts]) -> bool:
     """Check that the top of a board with these models attributes a loss of some model to the order."""
     rows = [OnBoard(facts.model, facts.numbers, facts.chance, [facts]) for facts in models]
-    return any(BLAME.search(said.text) for said in say("board", BoardFacts(rows)))
+    return any(BLAME.search(sentence.text) for sentence in say("board", BoardFacts(rows)))
 
 
 def in_lower_tier(losses: Floats, samples: Floats) -> int:

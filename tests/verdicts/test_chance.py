@@ -68,18 +68,18 @@ def test_what_is_simulated_is_what_the_registry_knows(
     request = ImportRequest(file, "m0", "b", "cyclic:repeats=2", "select-letter")
     evaluation = import_outputs(registry.engine, request)
     with read_session(registry.engine) as session:
-        known = facts_of(session, [evaluation])[evaluation]
+        facts = facts_of(session, [evaluation])[evaluation]
         noise = noise_facts(repeat_noise(session, evaluation))
     (simulated,) = facts_of_answers(chosen[None])
-    for name, other in known.numbers.items():
+    for name, other in facts.numbers.items():
         number = simulated.numbers["accuracy" if name == "accuracy_of_answered" else name]
         if name == "accuracy_of_answered":
             assert number.value == pytest.approx(other.value)
             continue
         assert (number.value, number.n) == pytest.approx((other.value, other.n)), name
         assert (number.low, number.high) == pytest.approx((other.low, other.high)), name
-    assert simulated.asked == replace(known.asked)
-    assert simulated.reading == known.reading
+    assert simulated.asked == replace(facts.asked)
+    assert simulated.reading == facts.reading
     assert noise is not None
     assert simulated.noise is not None
     assert simulated.noise.repeats == pytest.approx(noise.repeats)

@@ -130,9 +130,9 @@ BLAME = re.compile(r"does not hold|holds in every|lost by changing|changes with|
 
 
 def test_a_model_that_samples_loses_nothing_to_the_order(site):
-    said = page(site, "sampling")
-    assert "Chance may be part of what changes here: its answers are sampled, and no prompt was repeated." in said
-    assert not BLAME.search(said)
+    text = page(site, "sampling")
+    assert "Chance may be part of what changes here: its answers are sampled, and no prompt was repeated." in text
+    assert not BLAME.search(text)
     model = words(site.client.get("/models/sampling").text)
     assert "four: Chance may be part of what changes here" in model
     assert not BLAME.search(model)
@@ -142,15 +142,15 @@ def test_a_model_that_samples_loses_nothing_to_the_order(site):
 
 
 def test_repeats_of_one_prompt_say_nothing_about_orders(site):
-    said = page(site, "repeats")
-    assert "11 repeats of one prompt, in one order: nothing is known about other orders." in said
-    assert not BLAME.search(said)
+    text = page(site, "repeats")
+    assert "11 repeats of one prompt, in one order: nothing is known about other orders." in text
+    assert not BLAME.search(text)
 
 
 def test_what_nobody_could_read_has_no_verdict_no_rank_and_no_point(site):
-    said = page(site, "unread")
-    assert "100.0 % of its answers are missing, so it has no verdict, no rank and no place in a chart." in said
-    assert not BLAME.search(said)
+    text = page(site, "unread")
+    assert "100.0 % of its answers are missing, so it has no verdict, no rank and no place in a chart." in text
+    assert not BLAME.search(text)
     assert "More than half of its answers are missing on four" in words(site.client.get("/models/unread").text)
     rows = {
         (row["model"], row["variants"]): row
@@ -166,10 +166,10 @@ def test_what_nobody_could_read_has_no_verdict_no_rank_and_no_point(site):
 
 
 def test_a_protocol_that_lists_no_options_has_tested_nothing_about_order(site):
-    said = page(site, "cloze")
-    assert "Its protocol does not list the options, so no order was shown: nothing is known about other orders." in said
-    assert not BLAME.search(said)
-    assert "Two answers to one prompt differ in 0.0 % of pairs." in said
+    text = page(site, "cloze")
+    assert "Its protocol does not list the options, so no order was shown: nothing is known about other orders." in text
+    assert not BLAME.search(text)
+    assert "Two answers to one prompt differ in 0.0 % of pairs." in text
     board = words(site.client.get("/?chart=order").text)
     assert re.search(r"No point for [^:]*cloze[^:]*: Its protocol does not list the options", board)
     (row,) = [row for row in site.client.get("/api/v1/leaderboard").json["rows"] if row["model"] == "cloze"]
@@ -180,10 +180,10 @@ def test_a_protocol_that_lists_no_options_has_tested_nothing_about_order(site):
 
 
 def test_tied_answers_say_nothing_about_positions_or_the_order(site):
-    said = page(site, "tied")
-    assert "In 100.0 % of its answers several options were equally probable and the first counts as chosen" in said
-    assert not BLAME.search(said)
-    assert "It chooses A more often" not in said
+    text = page(site, "tied")
+    assert "In 100.0 % of its answers several options were equally probable and the first counts as chosen" in text
+    assert not BLAME.search(text)
+    assert "It chooses A more often" not in text
 
 
 def test_letters_alone_do_not_say_that_nothing_was_sampled(site):

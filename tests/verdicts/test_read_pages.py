@@ -87,19 +87,19 @@ class Boards:
                 for n in range(len(raws[0].asked))
             ],
         )
-        found = {}
+        raw_answers = {}
         for place, raw in enumerate(raws):
             model = f"{board}-{'vwxyz'[place]}"
             self.registry.model(model)
             file = self.registry.file(f"{model}.jsonl", list(record(raw)))
             request = ImportRequest(file, model, board, "imported", protocol)
-            found[import_outputs(self.registry.engine, request)] = (model, raw)
+            raw_answers[import_outputs(self.registry.engine, request)] = (model, raw)
         task = {"benchmark": board, "variants": ["imported"], "protocols": [protocol]}
         with write_session(self.registry.engine) as session:
             import_suite(session, SuiteDefinition.model_validate({"name": board, "tasks": [task]}))
             columns = tuple(f"{name}@imported" for name in METRICS)
             import_board(session, BoardDefinition(name=board, suite=board, columns=columns))
-        return board, found
+        return board, raw_answers
 
     def read(self, address: str) -> Tag:
         """Return the parsed main part of a page."""
@@ -123,9 +123,9 @@ def test_pages_of_random_evaluations_state_their_answers_numbers(
 ) -> None:
     url = lasting_sqlite()
     boards = Boards(url, Registry(url, tmp_path_factory.mktemp("boards")))
-    made = [boards.add(seed) for seed in (range(first, 0) if first < 0 else range(first, first + AT_ONCE))]
+    added = [boards.add(seed) for seed in (range(first, 0) if first < 0 else range(first, first + AT_ONCE))]
     refresh_boards(boards.registry.engine)
-    for board, evaluations in made:
+    for board, evaluations in added:
         written = {}
         for evaluation, (model, raw) in evaluations.items():
             document = boards.ask(f"/evaluations/{evaluation}/metrics")
@@ -181,7 +181,7 @@ def write(document: dict[str, Any], raw: Raw) -> Iterator[str]:
 
 def list_decimals(texts: Iterable[str]) -> set[str]:
     """Return the numbers with decimals in some texts."""
-    return {found for text in texts for found in DECIMAL.findall(text)}
+    return {decimals for text in texts for decimals in DECIMAL.findall(text)}
 
 
 def read_texts(tag: Tag) -> list[str]:
@@ -238,7 +238,7 @@ def find_table(page: Tag, caption: str) -> list[list[list[str]]]:
 
 def check_positions(page: Tag, raw: Raw) -> set[str]:
     """Check the answers by position; return the shares among them."""
-    lines, found = list(record(raw)), set()
+    lines, shares = list(record(raw)), set()
     for place, row in enumerate(find_table(page, "Answers by position")):
         chosen = sum(line["position"] == place for line in lines)
         right = [line for line in lines if line["order"].index(int(line["question_id"][1:]) % raw.options) == place]
@@ -247,13 +247,13 @@ def check_positions(page: Tag, raw: Raw) -> set[str]:
         assert row[2] == [f"{len(right):,}", plain(share(len(right) / len(lines)))], place
         if right:
             assert row[3] == [plain(share(correct / len(right))), f"{correct:,} of {len(right):,}"], place
-        found |= list_decimals(text for cell in row for text in cell)
-    return found
+        shares |= list_decimals(text for cell in row for text in cell)
+    return shares
 
 
 def check_flips(page: Tag, raw: Raw) -> set[str]:
     """Check the questions by how many of their answers are right; return the shares among them."""
-    rows, found = find_table(page, "Questions by how many of their"), set()
+    rows, shares = find_table(page, "Questions by how many of their"), set()
     if rows:
         rights = [right for index in range(len(raw.asked)) if len(right := raw.right(index)) > 1]
         assert sum(int(row[3][0].replace(",", "")) for row in rows) == len(rights)
@@ -262,21 +262,21 @@ def check_flips(page: Tag, raw: Raw) -> set[str]:
         for row in rows:
             steady, flips, both = (int(row[place][0].replace(",", "")) for place in (1, 2, 3))
             assert (steady + flips, row[3][1]) == (both, plain(share(both / len(rights))))
-            found |= list_decimals(row[3])
-        found |= list_decimals([share(sum(int(row[2][0].replace(",", "")) for row in rows) / len(rights))])
-    return found
+            shares |= list_decimals(row[3])
+        shares |= list_decimals([share(sum(int(row[2][0].replace(",", "")) for row in rows) / len(rights))])
+    return shares
 
 
 def check_thresholds(page: Tag, raw: Raw) -> set[str]:
     """Check the shares of questions that are right often enough; return them and their intervals."""
-    found = set()
+    thresholds = set()
     for row in find_table(page, "Share of questions right in at least"):
         least = float(row[0][0].removesuffix(" %")) / 100
         rights = [raw.right(index) for index in range(len(raw.asked))]
         value = sum(sum(right) >= least * len(right) - 1e-9 for right in rights) / len(rights)
         assert row[1] == [plain(share(value))], row
-        found |= list_decimals(text for cell in row for text in cell)
-    return found
+        thresholds |= list_decimals(text for cell in row for text in cell)
+    return thresholds
 
 
 def plain(text: str) -> str:
@@ -303,7 +303,7 @@ def check_board(page: Tag, document: dict[str, Any], known: dict[str, set[str]])
                     assert interval_text(column["metric"], *value["interval"]) in str(cell.get("title")), column
         own = list_decimals(known[row["model"]]) | list_decimals(list(write_row(row)))
         check_read(html, own)
-    every = set().union(*(list_decimals(found) for found in known.values()))
+    every = set().union(*(list_decimals(facts) for facts in known.values()))
     every |= set().union(*(list_decimals(list(write_row(row))) for row in rows.values()))
     for sentence in page.select("p.conclusion"):
         models = [model for model in known if model in sentence.get_text()]

@@ -34,13 +34,13 @@ def test_sentences_about_random_evaluations_are_true(first: int) -> None:
     for seed in range(first, 0) if first < 0 else range(first, first + AT_ONCE):
         raw = make(seed)
         facts = facts_of_raw(raw)
-        said = say("evaluation", facts)
-        context = f"seed {seed}: {[str(item) for item in said]}"
-        known = set(numbers(raw, facts))
-        for item in said:
-            assert set(NUMBER.findall(item.text)) <= known, context
+        sentences = say("evaluation", facts)
+        context = f"seed {seed}: {[str(item) for item in sentences]}"
+        defined = set(numbers(raw, facts))
+        for item in sentences:
+            assert set(NUMBER.findall(item.text)) <= defined, context
             assert CHECKS[item.name](raw, facts, item), context
-        check_order(raw, facts, list(said), context)
+        check_order(raw, facts, list(sentences), context)
         check_position(raw, facts, context)
         check_elsewhere([raw], [facts], context)
         if seed % TOGETHER == 0:
@@ -56,8 +56,8 @@ def test_sentences_about_random_evaluations_are_true(first: int) -> None:
 
 
 def missing_of(raw: Raw) -> Fraction:
-    asked = [option for answers in raw.asked for _, option in answers]
-    return Fraction(sum(option is None for option in asked), max(1, len(asked)))
+    options = [option for answers in raw.asked for _, option in answers]
+    return Fraction(sum(option is None for option in options), max(1, len(options)))
 
 
 def is_tested(raw: Raw) -> bool:
@@ -87,14 +87,14 @@ def twice(raw: Raw) -> tuple[float, float]:
 
 def right_twice_across(raw: Raw) -> float:
     """Return D₂ over all questions with two prompts, repeated or not, which sentences state."""
-    found = []
+    estimates = []
     for index in range(len(raw.asked)):
         by_prompt: dict[int, list[bool]] = {}
         for prompt, option in raw.asked[index]:
             by_prompt.setdefault(prompt, []).append(option == 0)
         if len(by_prompt) > 1:
-            found.append(fmean(fmean(one) * fmean(two) for one, two in combinations(by_prompt.values(), 2)))
-    return fmean(found)
+            estimates.append(fmean(fmean(one) * fmean(two) for one, two in combinations(by_prompt.values(), 2)))
+    return fmean(estimates)
 
 
 def numbers(raw: Raw, facts: Facts) -> Iterator[str]:
@@ -153,7 +153,7 @@ def _guesses_surely(raw: Raw, facts: Facts, _: Said) -> bool:
 
 def _same_answers(raw: Raw, _: Facts, __: Said) -> bool:
     answers = [{option for _, option in raw.papers(index)} for index in range(len(raw.asked))]
-    return all(len(found) == 1 and None not in found for found in answers)
+    return all(len(answer) == 1 and None not in answer for answer in answers)
 
 
 def _order_costs(raw: Raw, facts: Facts, said: Said) -> bool:
@@ -171,9 +171,9 @@ def _worst(raw: Raw, _: Facts, said: Said) -> bool:
 
 
 def _states(raw: Raw, _: Facts, said: Said) -> bool:
-    found = re.findall(r"([\d,]+) (unread|unfinished|empty|refused)", said.text)
+    counts = re.findall(r"([\d,]+) (unread|unfinished|empty|refused)", said.text)
     return said.text.startswith(share(float(missing_of(raw)))) and all(
-        raw.states[state] == int(number.replace(",", "")) for number, state in found
+        raw.states[state] == int(number.replace(",", "")) for number, state in counts
     )
 
 
@@ -232,41 +232,43 @@ def check_position(raw: Raw, facts: Facts, context: str) -> None:
         return
     most = max(range(raw.options), key=lambda place: raw.chosen[place] - raw.right_at[place])
     chosen, right = raw.chosen[most] / answered, raw.right_at[most] / answered
-    for said in say("position", Position(most, raw.chosen[most], raw.right_at[most], answered, len(raw.asked), facts)):
+    for sentence in say(
+        "position", Position(most, raw.chosen[most], raw.right_at[most], answered, len(raw.asked), facts)
+    ):
         assert raw.listed, context
         assert raw.tied <= 0.01 * facts.reading.asked, context
         assert missing_of(raw) <= Fraction(1, 2), context
-        assert re.findall(r"[\d.]+\u202f%", said.text) == [share(chosen), share(right)], context
+        assert re.findall(r"[\d.]+\u202f%", sentence.text) == [share(chosen), share(right)], context
         error = (chosen * (1 - chosen) / len(raw.asked)) ** 0.5
-        assert (chosen - right > 2.6 * error) if said.name == "position-preferred" else 3.9 * error <= 0.05, context
+        assert (chosen - right > 2.6 * error) if sentence.name == "position-preferred" else 3.9 * error <= 0.05, context
 
 
 def check_elsewhere(raws: list[Raw], found: list[Facts], context: str) -> None:
     """Check that a model's page, a list and a board describe an evaluation only by its own facts."""
     by_model = {facts.model: (raw, facts) for raw, facts in zip(raws, found, strict=True)}
-    for facts, said in judge_listed(found):
-        check_order(*by_model[facts.model], [*unread(facts), said], context)
-        assert said.text.startswith(f"{facts.model}, "), context
-    told = judge_model(found)
-    assert told is not None, context
-    if BLAME.search(told.text):
-        assert any(separate(raw) and is_tested(raw) and points(_loss(raw)) in told.text for raw in raws), context
-    if told.name == "unread-everywhere":
+    for facts, sentence in judge_listed(found):
+        check_order(*by_model[facts.model], [*unread(facts), sentence], context)
+        assert sentence.text.startswith(f"{facts.model}, "), context
+    conclusion = judge_model(found)
+    assert conclusion is not None, context
+    if BLAME.search(conclusion.text):
+        assert any(separate(raw) and is_tested(raw) and points(_loss(raw)) in conclusion.text for raw in raws), context
+    if conclusion.name == "unread-everywhere":
         assert all(missing_of(raw) > Fraction(1, 2) for raw in raws), context
     ranked = [facts for facts in found if not facts.unreadable]
     rows = [OnBoard(facts.model, facts.numbers, facts.chance, [facts]) for facts in ranked]
-    for said in say("board", BoardFacts(rows)):
-        if said.topic == "unread":
+    for sentence in say("board", BoardFacts(rows)):
+        if sentence.topic == "unread":
             lacking = sum(by_model[facts.model][1].reading.share > 0.05 for facts in ranked)
-            assert count(lacking) in said.text or lacking == len(ranked), context
-        if name := re.search(r"right answers\. (m\d?):", said.text):
+            assert count(lacking) in sentence.text or lacking == len(ranked), context
+        if name := re.search(r"right answers\. (m\d?):", sentence.text):
             raw, facts = by_model[name[1]]
-            check_order(raw, facts, [*unread(facts), said], context)
+            check_order(raw, facts, [*unread(facts), sentence], context)
             same, across = twice(raw)
             rights = [share(same), share(across)]
-            if "with a repeated prompt" in said.text:
+            if "with a repeated prompt" in sentence.text:
                 rights = [share(right_twice_across(raw)), share(same)]
-            assert [*rights, points(same - across)] == NUMBER.findall(said.text)[:3], context
+            assert [*rights, points(same - across)] == NUMBER.findall(sentence.text)[:3], context
 
 
 def _loss(raw: Raw) -> float:
@@ -275,20 +277,22 @@ def _loss(raw: Raw) -> float:
 
 
 def unread(facts: Facts) -> list[Said]:
-    return [said for said in say("evaluation", facts) if said.topic == "unread"]
+    return [sentence for sentence in say("evaluation", facts) if sentence.topic == "unread"]
 
 
 def check_pair(raws: list[Raw], found: list[Facts], context: str) -> None:
-    known = [facts for facts in found if facts.number("accuracy")]
-    if len(known) < 2:
+    defined = [facts for facts in found if facts.number("accuracy")]
+    if len(defined) < 2:
         return
-    a, b = (facts.numbers["accuracy"].value for facts in known[:2])
+    a, b = (facts.numbers["accuracy"].value for facts in defined[:2])
     better = None if a == b else int(a < b)
     difference = Number(abs(a - b), 400, abs(a - b) - 0.05, abs(a - b) + 0.05)
-    said = say("pair", Pair(("one", "two"), "accuracy", (share(a), share(b)), better, difference, (known[0], known[1])))
-    missing = [facts.reading.share for facts in known[:2]]
-    assert (said[0].topic == "unread") == (max(missing) > 0.05), context
-    last = said[-1]
+    sentences = say(
+        "pair", Pair(("one", "two"), "accuracy", (share(a), share(b)), better, difference, (defined[0], defined[1]))
+    )
+    missing = [facts.reading.share for facts in defined[:2]]
+    assert (sentences[0].topic == "unread") == (max(missing) > 0.05), context
+    last = sentences[-1]
     assert (last.name == "pair-unreadable") == (max(missing) > 0.5), context
     if last.name == "pair-apart":
         assert abs(a - b) > 0.05, context

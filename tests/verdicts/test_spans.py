@@ -15,10 +15,10 @@ def facts(
     samples: bool | None = False, missing: int = 0, orders: int = 4, chance: float = 0.25, **numbers: float
 ) -> Facts:
     """Return a model on 400 questions, with these metrics."""
-    found = {name: Number(value, 400, value - 0.01, value + 0.01) for name, value in numbers.items()}
-    asked = Asked(fewest=orders, most=orders, prompts=orders, samples=samples)
+    by_name = {name: Number(value, 400, value - 0.01, value + 0.01) for name, value in numbers.items()}
+    request = Asked(fewest=orders, most=orders, prompts=orders, samples=samples)
     reading = Reading(400 * orders, {"no valid answer": missing} if missing else {})
-    return Facts("m", "b", 400, asked, reading, found, chance)
+    return Facts("m", "b", 400, request, reading, by_name, chance)
 
 
 LOSES = {"accuracy": 0.6, "worst_accuracy": 0.4, "best_accuracy": 0.8}
@@ -98,7 +98,7 @@ def test_losses_that_are_not_told_apart_are_a_line_that_blames_neither() -> None
     assert "┃───●" in line(span)
     assert 'class="order"' not in span_svg(span)
     words = ["right, mean over orders", "lost to chance or the order", "guessing"]
-    assert [said for _, said in span_legend([span])] == words
+    assert [description for _, description in span_legend([span])] == words
     assert (
         legend([line(span)])
         == "● right, mean over orders (accuracy: as printed) · ─ lost to chance or the order · ┊ guessing"
@@ -117,8 +117,10 @@ def test_losses_that_are_not_told_apart_are_a_line_that_blames_neither() -> None
 def test_a_loss_that_no_sentence_blames_on_the_order_is_a_line(
     loss: float, ends: tuple[float | None, float | None], said: str
 ) -> None:
-    given = facts(samples=True, **(REPEATED | {"right_twice_same_order": 0.45 + loss}))
-    span = span_of(replace(given, numbers={**given.numbers, "order_loss": Number(loss, 400, *ends)}))
+    evaluation_facts = facts(samples=True, **(REPEATED | {"right_twice_same_order": 0.45 + loss}))
+    span = span_of(
+        replace(evaluation_facts, numbers={**evaluation_facts.numbers, "order_loss": Number(loss, 400, *ends)})
+    )
     assert span is not None
     assert not span.clear
     assert said in span.words
@@ -179,18 +181,18 @@ def test_means_over_tasks_are_drawn_if_every_task_has_them() -> None:
 
 def test_drawings_of_random_evaluations_stay_on_scale_and_blame_chance_correctly() -> None:
     for seed in range(60):
-        given = facts_of_raw(make(seed), resamples=50)
-        span = span_of(given)
+        evaluation_facts = facts_of_raw(make(seed), resamples=50)
+        span = span_of(evaluation_facts)
         if span is None:
             continue
         places = [place for place in (span.two, span.same, span.right) if place is not None]
         assert all(-1e-9 <= place <= 1 + 1e-9 for place in places)
-        told = conclude("evaluation", given)
-        if span.clear and not given.guesses:
-            assert told is not None
-            assert told.name in ("order-costs", "same-answers")
+        conclusion = conclude("evaluation", evaluation_facts)
+        if span.clear and not evaluation_facts.guesses:
+            assert conclusion is not None
+            assert conclusion.name in ("order-costs", "same-answers")
         if span.same is not None:
-            assert given.tested
-            assert given.asked.samples is False or given.number("order_loss") is not None
+            assert evaluation_facts.tested
+            assert evaluation_facts.asked.samples is False or evaluation_facts.number("order_loss") is not None
         assert len(line(span)) <= CELLS
         assert span_svg(span).count("<svg") == 1

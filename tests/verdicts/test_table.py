@@ -38,9 +38,9 @@ UNLISTED = Asked(None, fewest=1, most=1, prompts=4, lists_options=False)
 
 def facts(asked: Asked = FOUR, *, missing: int = 0, tied: int = 0, **numbers: Number | None) -> Facts:
     """Return a model with four options on 400 questions in four orders, above guessing."""
-    found = {name: number for name, number in ({"accuracy": ACCURACY} | numbers).items() if number is not None}
+    stated = {name: number for name, number in ({"accuracy": ACCURACY} | numbers).items() if number is not None}
     reading = Reading(1_600, {"unread": missing} if missing else {}, tied)
-    return Facts("m", "b", 400, asked, reading, found, 0.25, repeat="shuffleboard evaluations submit")
+    return Facts("m", "b", 400, asked, reading, stated, 0.25, repeat="shuffleboard evaluations submit")
 
 
 def costs(low: float | None, high: float | None, value: float = 0.1, **more: Any) -> Facts:
@@ -54,9 +54,12 @@ def noisy(interval: tuple[float, float] | None) -> Facts:
 
 
 def model(*evaluations: Facts) -> ModelFacts:
-    said = [conclude("evaluation", one) for one in evaluations]
+    conclusions = [conclude("evaluation", one) for one in evaluations]
     return ModelFacts(
-        [Concluded(one, None if text is None else text.text) for one, text in zip(evaluations, said, strict=True)]
+        [
+            Concluded(one, None if text is None else text.text)
+            for one, text in zip(evaluations, conclusions, strict=True)
+        ]
     )
 
 
@@ -151,15 +154,15 @@ def test_every_sentence_has_a_case_and_a_counterexample() -> None:
 @pytest.mark.parametrize(("about", "name"), [(about, row.name) for about in TABLE for row in TABLE[about].sentences])
 def test_a_sentence_is_said_in_its_case_and_not_in_its_counterexample(about: str, name: str) -> None:
     case, counterexample = CASES[name]
-    (said,) = [said for said in say(about, case) if said.name == name]
-    assert "{" not in said.text
-    assert name not in [said.name for said in say(about, counterexample)]
+    (sentence,) = [sentence for sentence in say(about, case) if sentence.name == name]
+    assert "{" not in sentence.text
+    assert name not in [sentence.name for sentence in say(about, counterexample)]
 
 
 def test_texts_write_numbers_in_one_way() -> None:
-    said = conclude("evaluation", LOSING)
-    assert said is not None
-    assert said.text == (
+    conclusion = conclude("evaluation", LOSING)
+    assert conclusion is not None
+    assert conclusion.text == (
         "Right twice in one order 80.0\u202f%, once in each of two orders 70.0\u202f%: changing the order costs "
         "10.0 points of that (8.3 to 11.8)."
     )
@@ -174,14 +177,14 @@ def test_texts_write_numbers_in_one_way() -> None:
 def test_a_loss_whose_interval_begins_at_zero_is_blamed_nowhere(loss: Facts) -> None:
     assert not say("list", Listed(loss, "…", 1))
     for about, subject in (("evaluation", loss), ("model", model(loss)), ("board", board(loss, loss))):
-        assert "order-costs" not in {said.name.removeprefix("board-") for said in say(about, subject)}
+        assert "order-costs" not in {sentence.name.removeprefix("board-") for sentence in say(about, subject)}
 
 
 def test_losses_over_some_questions_are_stated_with_them() -> None:
     some = {**LOSS, "order_loss": Number(0.1, 150, 0.083, 0.118), "right_twice_same_order": Number(0.82, 150)}
-    said = conclude("evaluation", facts(**some))
-    assert said is not None
-    assert said.text == (
+    conclusion = conclude("evaluation", facts(**some))
+    assert conclusion is not None
+    assert conclusion.text == (
         "Right in two orders 70.0\u202f%; on the 150 of 400 questions with a repeated prompt, right twice in one order "
         "82.0\u202f%: changing the order costs 10.0 points of that (8.3 to 11.8)."
     )
@@ -192,28 +195,28 @@ def test_losses_over_some_questions_are_stated_with_them() -> None:
     [facts(SAMPLED), GUESSER, UNSURE, UNREAD, facts(ONCE, **LOSS), facts(UNLISTED, **LOSS), facts(tied=17, **LOSS)],
 )
 def test_nothing_is_blamed_on_the_order_without_a_test_of_it(subject: Facts) -> None:
-    said = [*say("evaluation", subject), *say("model", model(subject)), *say("board", board(subject))]
-    assert not [one for one in said if "cost" in one.text]
+    sentences = [*say("evaluation", subject), *say("model", model(subject)), *say("board", board(subject))]
+    assert not [one for one in sentences if "cost" in one.text]
 
 
 def test_the_headline_of_a_board_is_about_no_guesser() -> None:
     guesser = replace(LOSING, numbers={**LOSING.numbers, **UNSURE.numbers})
-    said = conclude("board", board(guesser, CALM))
-    assert said is not None
-    assert said.text == "No cost of changing the order is clear in 1 of 2 models when all are looked at together."
+    conclusion = conclude("board", board(guesser, CALM))
+    assert conclusion is not None
+    assert conclusion.text == "No cost of changing the order is clear in 1 of 2 models when all are looked at together."
 
 
 def test_a_board_names_how_many_models_have_unread_answers() -> None:
-    said = say("board", board(facts(missing=200), facts(), facts()))
-    assert [one.text for one in said] == [
+    sentences = say("board", board(facts(missing=200), facts(), facts()))
+    assert [one.text for one in sentences] == [
         "More than 5\u202f% of the answers of 1 of 3 models are missing and count as wrong."
     ]
 
 
 def test_a_model_that_may_guess_on_one_benchmark_is_told_by_another() -> None:
-    said = conclude("model", model(UNSURE, replace(LOSING, benchmark="c")))
-    assert said is not None
-    assert said.text.startswith("c: Right twice in one order")
+    conclusion = conclude("model", model(UNSURE, replace(LOSING, benchmark="c")))
+    assert conclusion is not None
+    assert conclusion.text.startswith("c: Right twice in one order")
 
 
 SENTENCES = re.compile(
@@ -224,5 +227,5 @@ SENTENCES = re.compile(
 
 def test_templates_have_no_sentences_of_their_own() -> None:
     folder = Path(web.__file__).parent / "templates"
-    found = {path.name: SENTENCES.search(path.read_text(encoding="utf-8")) for path in folder.glob("*.html")}
-    assert not {name: match[0] for name, match in found.items() if match}
+    matches = {path.name: SENTENCES.search(path.read_text(encoding="utf-8")) for path in folder.glob("*.html")}
+    assert not {name: match[0] for name, match in matches.items() if match}

@@ -66,9 +66,9 @@ class Worlds:
         page, of_model = self.page(f"/evaluations/{evaluation}"), self.page(f"/models/{name}")
         terminal = shuffleboard("metrics", evaluation, database_url=self.url).stdout
         document = self.client.get(f"/api/v1/evaluations/{evaluation}/metrics").json
-        known = set(write(document))
+        stated = set(write(document))
         for text in (page, of_model):
-            assert set(NUMBER.findall(text.partition("Asked:")[0])) <= known, (text, known)
+            assert set(NUMBER.findall(text.partition("Asked:")[0])) <= stated, (text, stated)
         conclusion = of_model.partition(": ")[2].partition(". ")[0]
         assert conclusion in page, (conclusion, page)
         assert conclusion in terminal, (conclusion, terminal)
@@ -106,11 +106,11 @@ def is_blamed(worlds: Worlds, model: Model, questions: int) -> bool:
 
 @pytest.mark.parametrize(("count", "most"), [(QUICK, 1), pytest.param(MANY, MANY // 50, marks=pytest.mark.long)])
 def test_chance_is_blamed_on_the_order_in_one_of_fifty(worlds: Worlds, count: int, most: int) -> None:
-    found = [is_blamed(worlds, Model(STRENGTHS[world % len(STRENGTHS)]), 100) for world in range(count)]
-    assert sum(found) <= most
+    blamed = [is_blamed(worlds, Model(STRENGTHS[world % len(STRENGTHS)]), 100) for world in range(count)]
+    assert sum(blamed) <= most
 
 
 @pytest.mark.parametrize("count", [2, pytest.param(MANY // 3, marks=pytest.mark.long)])
 def test_a_cost_of_three_points_is_named_in_nine_of_ten(worlds: Worlds, count: int) -> None:
-    found = [is_blamed(worlds, Model((0.7, 0.8, 0.9)[world % 3], 0.03), 400) for world in range(count)]
-    assert sum(found) >= 0.9 * count
+    blamed = [is_blamed(worlds, Model((0.7, 0.8, 0.9)[world % 3], 0.03), 400) for world in range(count)]
+    assert sum(blamed) >= 0.9 * count
