@@ -97,7 +97,7 @@ def _rank(rows: Sequence[Row], metric: str) -> list[Row]:
 
     A group whose questions were asked in one order is ranked by accuracy if the metric needs two orders.
     """
-    found = []
+    ranked = []
     for _, group in groupby(sorted(rows, key=group_key), key=group_key):
         members = list(group)
         by = metric
@@ -107,8 +107,8 @@ def _rank(rows: Sequence[Row], metric: str) -> list[Row]:
         models = {row["model"] for row, value in zip(members, values, strict=True) if value is not None}
         if len(models) < 2:
             values = [None] * len(members)
-        found += [row | {"rank": rank} for row, rank in zip(members, ranks(values, METRICS[by].better), strict=True)]
-    return found
+        ranked += [row | {"rank": rank} for row, rank in zip(members, ranks(values, METRICS[by].better), strict=True)]
+    return ranked
 
 
 def _matching(rows: Sequence[Row], selection: Selection) -> list[Row]:
@@ -130,9 +130,9 @@ def order_by(rows: Sequence[Row], sort: str, order: str) -> list[Row]:
     settled = sorted(rows, key=lambda row: (row["model"].casefold(), row["evaluation_id"]))
     if sort in METRICS and METRICS[sort].needs_two_prompts:
         settled.sort(key=lambda row: (row["accuracy"] is None, -(row["accuracy"] or 0.0)))
-    known = [row for row in settled if row[sort] is not None]
-    known.sort(key=lambda row: _comparable(row[sort]), reverse=order == "desc")
-    return known + [row for row in settled if row[sort] is None]
+    defined = [row for row in settled if row[sort] is not None]
+    defined.sort(key=lambda row: _comparable(row[sort]), reverse=order == "desc")
+    return defined + [row for row in settled if row[sort] is None]
 
 
 def _comparable(value: Any) -> Any:

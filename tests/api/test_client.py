@@ -84,10 +84,10 @@ def test_evaluations_are_listed_and_shown(remote, sqlite_registry):
 
 def test_two_evaluations_are_compared(remote, sqlite_registry):
     ids = sqlite_registry.seeded.evaluations
-    found = remote.compare(ids["alpha"], ids["beta"])
-    assert (found["relation"], found["questions"]) == ("another model", 8)
-    assert found["metrics"]["accuracy"]["difference"] == pytest.approx(
-        found["metrics"]["accuracy"]["first"] - found["metrics"]["accuracy"]["second"]
+    comparison = remote.compare(ids["alpha"], ids["beta"])
+    assert (comparison["relation"], comparison["questions"]) == ("another model", 8)
+    assert comparison["metrics"]["accuracy"]["difference"] == pytest.approx(
+        comparison["metrics"]["accuracy"]["first"] - comparison["metrics"]["accuracy"]["second"]
     )
     with pytest.raises(UsageError, match="compared with itself"):
         remote.compare(ids["alpha"], ids["alpha"])
@@ -98,28 +98,28 @@ def test_metrics_are_those_of_the_command_line(remote, sqlite_registry, name):
     evaluation_id = sqlite_registry.seeded.evaluations[name]
     with read_session(sqlite_registry.engine) as session:
         expected = evaluation_metrics(session, evaluation_id, per_question=True)
-    found = remote.metrics(evaluation_id, per_question=True)
-    assert found.keys() == {*expected, "noise", "clustered"}
-    assert found["per_question"].keys() == expected["per_question"].keys()
+    document = remote.metrics(evaluation_id, per_question=True)
+    assert document.keys() == {*expected, "noise", "clustered"}
+    assert document["per_question"].keys() == expected["per_question"].keys()
     for external_id, values in expected["per_question"].items():
-        assert found["per_question"][external_id] == pytest.approx(values, nan_ok=False), external_id
-    assert {key: found[key] for key in ("evaluation", "questions", "scored", "complete")} == {
+        assert document["per_question"][external_id] == pytest.approx(values, nan_ok=False), external_id
+    assert {key: document[key] for key in ("evaluation", "questions", "scored", "complete")} == {
         key: expected[key] for key in ("evaluation", "questions", "scored", "complete")
     }
-    assert found["metrics"].keys() == set(SHOWN)
-    assert found["metrics"] == pytest.approx(expected["metrics"])
+    assert document["metrics"].keys() == set(SHOWN)
+    assert document["metrics"] == pytest.approx(expected["metrics"])
     assert "per_question" not in remote.metrics(evaluation_id)
 
 
 def test_predictions_come_page_by_page_and_none_is_left_out(remote, sqlite_registry, monkeypatch):
-    asked = []
+    requests = []
     plain = Client._open
-    monkeypatch.setattr(Client, "_open", lambda self, where: asked.append(where) or plain(self, where))
-    found = remote.predictions(sqlite_registry.seeded.evaluations["beta"], per_page=5)
-    keys = [(row["question_id"], row["variant"]) for row in found]
+    monkeypatch.setattr(Client, "_open", lambda self, where: requests.append(where) or plain(self, where))
+    predictions = remote.predictions(sqlite_registry.seeded.evaluations["beta"], per_page=5)
+    keys = [(row["question_id"], row["variant"]) for row in predictions]
     assert keys == sorted(keys)
     assert len(set(keys)) == 32
-    assert len(asked) == 7
+    assert len(requests) == 7
 
 
 def test_boards_are_listed_and_shown_as_they_stand_or_stood(remote):
@@ -211,12 +211,12 @@ def test_rows_and_metrics_become_data_frames(remote, sqlite_registry):
 
 
 def test_metrics_become_a_frame_by_name_or_by_question(remote, sqlite_registry):
-    found = remote.metrics(sqlite_registry.seeded.evaluations["beta"], per_question=True)
-    by_question = found.frame()
-    assert list(by_question.index) == list(found["per_question"])
-    name = next(iter(found["per_question"]))
-    assert by_question.loc[name, "average_accuracy"] == found["per_question"][name]["average_accuracy"]
-    del found["per_question"]
-    by_name = found.frame()["value"]
-    assert by_name["average_accuracy"] == found["metrics"]["average_accuracy"]
-    assert by_name.isna().sum() == sum(value is None for value in found["metrics"].values())
+    document = remote.metrics(sqlite_registry.seeded.evaluations["beta"], per_question=True)
+    by_question = document.frame()
+    assert list(by_question.index) == list(document["per_question"])
+    name = next(iter(document["per_question"]))
+    assert by_question.loc[name, "average_accuracy"] == document["per_question"][name]["average_accuracy"]
+    del document["per_question"]
+    by_name = document.frame()["value"]
+    assert by_name["average_accuracy"] == document["metrics"]["average_accuracy"]
+    assert by_name.isna().sum() == sum(value is None for value in document["metrics"].values())

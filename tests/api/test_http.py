@@ -16,7 +16,7 @@ READS = [item for item in OPERATIONS if item.method == "GET" and item.scope == "
 def addresses(client, seeded):
     """Return operation → the address of an existing object."""
     digest = client.get("/api/v1/boards/main").json["digest"]
-    there = {
+    values = {
         "evaluation_id": seeded.evaluations["beta"],
         "other_id": seeded.evaluations["gamma"],
         "question_id": seeded.questions["q7"],
@@ -26,12 +26,12 @@ def addresses(client, seeded):
         "suite": "orders",
         "digest": digest,
     }
-    found = {
-        operation.name: "/api/v1" + re.sub(r"<(\w+)>", lambda match: str(there[match[1]]), operation.rule)
+    paths = {
+        operation.name: "/api/v1" + re.sub(r"<(\w+)>", lambda match: str(values[match[1]]), operation.rule)
         for operation in READS
     }
-    found["compare"] += f"?a={there['evaluation_id']}&b={there['other_id']}"
-    return found
+    paths["compare"] += f"?a={values['evaluation_id']}&b={values['other_id']}"
+    return paths
 
 
 def test_documents_hold_what_their_types_say_and_nothing_else(client, seeded):
@@ -75,10 +75,10 @@ def test_what_is_only_read_answers_no_other_method(client, seeded):
     written = {operation.rule for operation in OPERATIONS if operation.method != "GET"}
     at = addresses(client, seeded)
     for name, path in {item.name: at[item.name] for item in READS if item.rule not in written}.items():
-        whole, head = client.get(path), client.head(path)
+        response, head = client.get(path), client.head(path)
         assert (head.status_code, head.data) == (200, b""), name
-        assert head.headers["ETag"] == whole.headers["ETag"]
-        assert head.content_length == whole.content_length
+        assert head.headers["ETag"] == response.headers["ETag"]
+        assert head.content_length == response.content_length
         assert set(client.options(path).headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS"}
         refused = client.post(path, json={})
         assert refused.status_code == 405
@@ -128,12 +128,12 @@ def test_repeated_parameters_stay_in_the_address_of_the_next_page(client):
 
 def test_pages_of_predictions_begin_where_the_last_ended(client, seeded):
     path = f"/api/v1/evaluations/{seeded.evaluations['beta']}/predictions"
-    whole = client.get(path).json
-    assert (len(whole["items"]), whole["next"], whole["next_cursor"]) == (32, None, None)
+    complete = client.get(path).json
+    assert (len(complete["items"]), complete["next"], complete["next_cursor"]) == (32, None, None)
     first = client.get(f"{path}?limit=31")
-    assert first.json["items"] == whole["items"][:31]
+    assert first.json["items"] == complete["items"][:31]
     assert first.headers["Link"] == f'<{first.json["next"]}>; rel="next"'
-    assert client.get(first.json["next"]).json["items"] == whole["items"][31:]
+    assert client.get(first.json["next"]).json["items"] == complete["items"][31:]
     exact = client.get(f"{path}?limit=32").json
     assert exact["next"] is None
 
@@ -160,21 +160,21 @@ def test_problems_name_parameter_value_and_remedy(client, query, detail):
 
 
 def test_evaluations_are_narrowed_down_like_the_leaderboard(client, seeded):
-    found = client.get("/api/v1/evaluations?benchmark=capitals&variants=cyclic&family=toy&state=complete").json
-    assert {item["model"] for item in found["items"]} == {"alpha", "beta", "gamma", "delta", "silent"}
+    document = client.get("/api/v1/evaluations?benchmark=capitals&variants=cyclic&family=toy&state=complete").json
+    assert {item["model"] for item in document["items"]} == {"alpha", "beta", "gamma", "delta", "silent"}
     assert client.get("/api/v1/evaluations?subject=world").json["total"] == 6
     assert client.get("/api/v1/evaluations?protocol=cloze").json["total"] == 0
 
 
 def test_printed_results_are_filtered_and_never_missing(client):
-    found = client.get("/api/v1/published-results?paper=cavalin&metric=cora&per_page=5").json
-    assert {item["paper"] for item in found["items"]} == {"Cavalin et al."}
-    assert found["total"] > 5
+    document = client.get("/api/v1/published-results?paper=cavalin&metric=cora&per_page=5").json
+    assert {item["paper"] for item in document["items"]} == {"Cavalin et al."}
+    assert document["total"] > 5
     assert client.get("/api/v1/published-results?paper=nobody").json["total"] == 0
 
 
 def test_a_question_has_its_outcome_in_every_evaluation(client, seeded):
-    found = client.get(f"/api/v1/questions/{seeded.questions['q7']}").json
-    assert found["question"]["options"][found["question"]["answer"]] == "Tokyo"
-    right = {item["model"]: item["outcome"]["correct"] for item in found["items"]}
+    document = client.get(f"/api/v1/questions/{seeded.questions['q7']}").json
+    assert document["question"]["options"][document["question"]["answer"]] == "Tokyo"
+    right = {item["model"]: item["outcome"]["correct"] for item in document["items"]}
     assert right == {"alpha": 4, "beta": 1, "gamma": 1, "delta": 1, "silent": 4, "slow": 0}

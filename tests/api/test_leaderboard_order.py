@@ -32,13 +32,13 @@ ASKED = [
 
 def page_through(session, selection, ordering, size=5):
     """Return the database's ids and ranks, read page by page to beyond the end."""
-    found, offset, total = [], 0, 1
+    collected, offset, total = [], 0, 1
     while offset <= total:
         page = leaderboard_page(session, selection, ordering, limit=size, offset=offset)
-        found += [(row["evaluation_id"], row["rank"]) for row in page.rows]
+        collected += [(row["evaluation_id"], row["rank"]) for row in page.rows]
         offset, total = offset + size, page.total
-    assert len(found) == total
-    return found
+    assert len(collected) == total
+    return collected
 
 
 def vary(engine, folder):
@@ -72,10 +72,13 @@ def varied(filled_databases, tmp_path):
 def test_pages_are_cut_from_the_order_that_is_defined(varied):
     with read_session(varied) as session:
         rows = oracle.rows_of_the_view(session)
-        for given in ASKED:
-            asked = links.read_filters(MultiDict(given)), links.read_ordering(MultiDict(given))
-            expected = [(row["evaluation_id"], row["rank"]) for row in oracle.make(rows, *asked).rows]
-            assert page_through(session, *asked) == expected, given
+        for parameters_given in ASKED:
+            selection = (
+                links.read_filters(MultiDict(parameters_given)),
+                links.read_ordering(MultiDict(parameters_given)),
+            )
+            expected = [(row["evaluation_id"], row["rank"]) for row in oracle.make(rows, *selection).rows]
+            assert page_through(session, *selection) == expected, parameters_given
 
 
 @pytest.mark.parametrize("named", [100, 0])
@@ -132,9 +135,9 @@ def test_the_newest_definition_of_a_metric_stands(own, tmp_path):
 def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
     with read_session(site.engine) as session:
         rows = leaderboard_page(session, Selection(subject="world")).rows
-    found = {row["model"]: (row["worst_accuracy"], row["rank"]) for row in rows if row["complete"]}
+    by_model = {row["model"]: (row["worst_accuracy"], row["rank"]) for row in rows if row["complete"]}
     # Of the four questions on the world, beta and gamma answer the last two wrong; silent fails in Europe only.
-    assert found == {
+    assert by_model == {
         "alpha": (1.0, 1),
         "silent": (1.0, 1),
         "beta": (0.5, 3),
@@ -145,8 +148,8 @@ def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
 
 @pytest.mark.parametrize("variants", ["cyclic", "full"])
 def test_page_json_and_command_line_list_the_same_rows_in_order(varied, variants):
-    asked = ("--benchmark", "capitals", "--variants", variants)
-    printed = run(varied, "leaderboard", *asked, "--json").document["rows"]
+    options = ("--benchmark", "capitals", "--variants", variants)
+    printed = run(varied, "leaderboard", *options, "--json").document["rows"]
     query = f"benchmark=capitals&variants={variants}"
     client = create_app(database_url=varied.url.render_as_string(hide_password=False)).test_client()
     answered = client.get(f"/api/v1/leaderboard?{query}").json["rows"]
@@ -161,13 +164,13 @@ def test_page_json_and_command_line_list_the_same_rows_in_order(varied, variants
 
 
 def test_filters_narrow_down(site, seeded):
-    asked = Ordering()
+    ordering = Ordering()
     with read_session(site.engine) as session:
         sealed = session.get_one(Evaluation, seeded.evaluations["gamma"]).sealed_at
 
         def models(**given):
             selection = Selection(benchmark="capitals", **given)
-            return [row["model"] for row in complete_rows(session, selection, asked, limit=None, offset=0)[0]]
+            return [row["model"] for row in complete_rows(session, selection, ordering, limit=None, offset=0)[0]]
 
         assert models(family="toy", kind="huggingface") == ["alpha", "silent", "beta", "gamma", "delta"]
         assert models(family="other") == []
@@ -191,8 +194,8 @@ def test_models_are_kept_by_release_and_by_openness(own):
 
         def models(**given):
             given = MultiDict({"benchmark": "capitals", "variants": "cyclic"} | given)
-            asked = Selection(**parameters.filters(given))
-            return {row["model"] for row in complete_rows(session, asked, Ordering(), limit=None, offset=0)[0]}
+            selection = Selection(**parameters.filters(given))
+            return {row["model"] for row in complete_rows(session, selection, Ordering(), limit=None, offset=0)[0]}
 
         assert models(openness="closed") == {"alpha"}
         assert models(openness="open") == {"silent", "beta", "gamma", "delta"}

@@ -29,9 +29,9 @@ def client(engine: Engine, database: str) -> FlaskClient:
 def test_a_query_is_asked_and_answered(asked: Asked) -> None:
     client = create_app(asked.settings.model_copy(update={"anonymous_sql": True})).test_client()
     answer = client.post("/api/v1/sql", json={"query": "SELECT benchmark, scored FROM leaderboard"})
-    found = answer.get_json()
-    assert (answer.status_code, found["rows"], found["types"]) == (200, [["open", 4]], ["VARCHAR", "BIGINT"])
-    assert found["as_of"].endswith("Z")
+    document = answer.get_json()
+    assert (answer.status_code, document["rows"], document["types"]) == (200, [["open", 4]], ["VARCHAR", "BIGINT"])
+    assert document["as_of"].endswith("Z")
     answer = client.post("/api/v1/sql", json={"query": "DELETE FROM leaderboard"})
     assert answer.status_code == 400
     assert "SELECT" in answer.get_json()["detail"]
@@ -54,8 +54,8 @@ def test_queries_are_kept_and_deleted(client: FlaskClient, engine: Engine) -> No
 
 def test_an_admin_keeps_accounts_and_tokens(client: FlaskClient, engine: Engine) -> None:
     admin = bearer(token_of(engine, "admin"))
-    made = client.post("/api/v1/accounts", json={"name": "eve", "role": "reader"}, headers=admin)
-    assert (made.status_code, made.get_json()["password"]) == (201, False)
+    created = client.post("/api/v1/accounts", json={"name": "eve", "role": "reader"}, headers=admin)
+    assert (created.status_code, created.get_json()["password"]) == (201, False)
     token = client.post(
         "/api/v1/accounts/eve/tokens", json={"name": "nightly", "scopes": ["read"], "days": 3}, headers=admin
     ).get_json()

@@ -103,11 +103,11 @@ def test_who_may_not_is_refused_and_who_may_is_not(app: Flask, tokens: dict[str,
 
 
 def test_without_anonymous_reading_only_what_is_open_answers_anonymous_visitors(closed: Flask, engine: Engine) -> None:
-    asked = [route for route in ROUTES if (route.method, route.rule) != ("POST", "/sign-in")]
-    statuses = {route: ask(closed, route, None).status_code for route in asked}
+    protected = [route for route in ROUTES if (route.method, route.rule) != ("POST", "/sign-in")]
+    statuses = {route: ask(closed, route, None).status_code for route in protected}
     assert [route for route, status in statuses.items() if route.right == "open" and status in {401, 403}] == []
     assert [route for route, status in statuses.items() if route.right != "open" and status not in REFUSALS] == []
-    assert {statuses[route] for route in asked if "<" not in route.rule and route.right == "read"} == {401}
+    assert {statuses[route] for route in protected if "<" not in route.rule and route.right == "read"} == {401}
     token = bearer(token_of(engine, "reader", ["read"]))
     for rule in ("/api/v1/models", "/metrics"):
         assert closed.test_client().get(rule, headers=token).status_code == 200
@@ -115,8 +115,8 @@ def test_without_anonymous_reading_only_what_is_open_answers_anonymous_visitors(
 
 def test_a_token_without_the_scope_is_refused_what_its_account_may(app: Flask, engine: Engine) -> None:
     narrow = bearer(token_of(engine, "admin", ["read"]))
-    asked = [route for route in ROUTES if route.right not in ("open", "read")]
-    assert [route for route in asked if ask(app, route, narrow).status_code not in REFUSALS] == []
+    protected = [route for route in ROUTES if route.right not in ("open", "read")]
+    assert [route for route in protected if ask(app, route, narrow).status_code not in REFUSALS] == []
 
 
 def test_examples_of_bodies_are_taken_by_their_models() -> None:

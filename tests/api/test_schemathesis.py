@@ -82,7 +82,7 @@ def _open_schema(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
         ]
     schema = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", create_app(options, database_url=url))
     seeded = sqlite_registry.seeded
-    there = {
+    existing = {
         "evaluation_id": [*seeded.evaluations.values(), seeded.secret_evaluation],
         "question_id": [*seeded.questions.values(), seeded.secret_question],
         "model": ["alpha", "slow", "nobody"],
@@ -115,7 +115,7 @@ def _open_schema(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
         if number % 4 == 0 and number > len("{'account': ''}") + 1:
             return path_parameters
         return {
-            name: there[name][number % len(there[name])] if name in there else value
+            name: existing[name][number % len(existing[name])] if name in existing else value
             for name, value in path_parameters.items()
         }
 

@@ -51,20 +51,20 @@ class Answers:
 def newest(engine: Engine, model: str, benchmark: str) -> int:
     """Return the newest evaluation, which the protocol uses."""
     with engine.connect() as connection:
-        found = connection.scalar(text(NEWEST), {"model": model, "benchmark": benchmark})
-    assert isinstance(found, int)
-    return found
+        evaluation_id = connection.scalar(text(NEWEST), {"model": model, "benchmark": benchmark})
+    assert isinstance(evaluation_id, int)
+    return evaluation_id
 
 
 def read(engine: Engine, evaluation_id: int) -> list[Answers]:
     """Return the answers to every question of an evaluation."""
-    found: dict[int, Answers] = {}
+    by_question: dict[int, Answers] = {}
     with engine.connect() as connection:
         for row in connection.execute(text(ROWS), {"id": evaluation_id}):
-            question = found.setdefault(row.question_id, Answers(row.external_id, row.n_options, row.answer))
+            question = by_question.setdefault(row.question_id, Answers(row.external_id, row.n_options, row.answer))
             order, probabilities = _array(row.shown), _array(row.label_probabilities)
             question.asked[tuple(order or ())] = (row.chosen_option, probabilities)
-    return list(found.values())
+    return list(by_question.values())
 
 
 def _array(value: Any) -> Any:
@@ -91,9 +91,9 @@ def compute_question(question: Answers, R: list[tuple[int, ...]]) -> dict[str, f
     hits = [int(answer == a) for answer in m]
     same = [int(answer is not None and answer == m[0]) for answer in m]
     # One order cannot show whether an answer is stable.
-    found = {"AAcc": sum(hits) / size}
+    metrics = {"AAcc": sum(hits) / size}
     if size > 1:
-        found |= {
+        metrics |= {
             "SAcc": hits[0] * sum(same) / size,
             "WAcc": float(min(hits)),
             "BAcc": float(max(hits)),
@@ -109,12 +109,12 @@ def compute_question(question: Answers, R: list[tuple[int, ...]]) -> dict[str, f
             prob.append(p[right])
             brier.append(sum(((position == right) - value) ** 2 for position, value in enumerate(p)))
             entropy.append(-sum(value * math.log(value, question.L) for value in p if value > 0))
-        found |= {"Prob": sum(prob) / size, "BS": sum(brier) / size, "EN": sum(entropy) / size}
+        metrics |= {"Prob": sum(prob) / size, "BS": sum(brier) / size, "EN": sum(entropy) / size}
     identity = tuple(range(question.L))
     if identity in R and size > 1:
         others = [question.asked[order][0] == a for order in R if order != identity]
-        found["retest"] = (question.asked[identity][0] == a) * sum(others) / len(others)
-    return found
+        metrics["retest"] = (question.asked[identity][0] == a) * sum(others) / len(others)
+    return metrics
 
 
 def compute_benchmark(questions: list[Answers], R_of: dict[int, list[tuple[int, ...]]]) -> dict[str, float | None]:

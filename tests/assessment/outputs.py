@@ -48,10 +48,10 @@ MODELS = {
 def questions(name: str) -> list[dict[str, Any]]:
     """Return the lines of a benchmark file."""
     sizes = BENCHMARKS[name]
-    found = []
+    documents = []
     for number in range(QUESTIONS):
         L = sizes[number % len(sizes)]
-        found.append(
+        documents.append(
             {
                 "id": f"{name}-{number}",
                 "subject": None,
@@ -60,12 +60,12 @@ def questions(name: str) -> list[dict[str, Any]]:
                 "answer": (number * 7 // 3) % L,
             }
         )
-    return found
+    return documents
 
 
 def lines(model: str, made_up: MadeUp, benchmark: Sequence[dict[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
     """Return a line for each prompt, in every order of the options."""
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
     for question in benchmark:
         draw = Random(f"{seed}:{model}:{question['id']}")
         L = len(question["options"])
@@ -80,8 +80,8 @@ def lines(model: str, made_up: MadeUp, benchmark: Sequence[dict[str, Any]], seed
                 line["position"] = None if draw.random() < 0.05 else weights.index(max(weights))
             else:
                 line["probabilities"] = weights
-            found.append(line)
-    return found
+            collected.append(line)
+    return collected
 
 
 def import_full(

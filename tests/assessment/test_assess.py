@@ -52,10 +52,10 @@ class Again:
 
     def _values(self, point: tuple[str, str], subset: str) -> dict[str, Any]:
         R_of = {L: independent.orders(subset, L) for L in (2, 3, 4)}
-        found: dict[str, Any] = dict(independent.compute_benchmark(self.questions[point], R_of))
+        computed: dict[str, Any] = dict(independent.compute_benchmark(self.questions[point], R_of))
         if subset != "full":
-            found["PriDe"] = independent.pride(self.questions[point], subset)
-        return found
+            computed["PriDe"] = independent.pride(self.questions[point], subset)
+        return computed
 
     def xy(self, subset: str, name: str, target: dict[Any, Any]) -> tuple[list[float], list[float]]:
         having = [point for point in self.points if self.values[point, subset][name] is not None]
@@ -80,15 +80,15 @@ def document_of(engine: Engine) -> dict[str, Any]:
 
 
 def test_points_are_the_newest_sealed_evaluations_in_all_orders(document: dict[str, Any], again: Again) -> None:
-    found = {(point["model"].split("@")[0], point["benchmark"].split("@")[0]): point for point in document["points"]}
-    assert len(document["points"]) == len(found) == 21
-    assert set(found) == set(again.points)  # not the cyclic evaluation
-    for key, point in found.items():
+    by_name = {(point["model"].split("@")[0], point["benchmark"].split("@")[0]): point for point in document["points"]}
+    assert len(document["points"]) == len(by_name) == 21
+    assert set(by_name) == set(again.points)  # not the cyclic evaluation
+    for key, point in by_name.items():
         assert close(point["accuracy"], again.accuracy[key]), key
         assert close(point["fluctuation_rate"], again.fluctuation[key]), key
         assert point["questions"] == 12
-    assert found["good", "mixed"]["options"] == {"3": 6, "4": 6}
-    assert found["good", "mixed"]["prompts_per_question"] == {
+    assert by_name["good", "mixed"]["options"] == {"3": 6, "4": 6}
+    assert by_name["good", "mixed"]["prompts_per_question"] == {
         "original": 1,
         "original-inverse": 2,
         "cyclic": 3.5,
@@ -161,7 +161,7 @@ def test_points_without_a_metric_are_left_out_and_counted(document: dict[str, An
 def test_stability_is_that_of_an_independent_computation(document: dict[str, Any], again: Again) -> None:
     benchmarks = {"more_options": ("four", "mixed"), "two_options": ("two",)}
     for size in ("pair", "L-tuple"):
-        found = {
+        stabilities = {
             point: independent.stability(questions, pairs=size == "pair")
             for point, questions in again.questions.items()
         }
@@ -170,7 +170,7 @@ def test_stability_is_that_of_an_independent_computation(document: dict[str, Any
             assert document["stability"][group]["points"] == len(MODELS) * len(names)
             for metric, value in document["stability"][group][size].items():
                 of_models = [
-                    [deviation for name in names if (deviation := found[model, name][NAMES[metric]]) is not None]
+                    [deviation for name in names if (deviation := stabilities[model, name][NAMES[metric]]) is not None]
                     for model in MODELS
                 ]
                 assert close(value, mean(mean(model) for model in of_models if model)), (group, size, metric)
@@ -212,9 +212,9 @@ def test_pride_reads_its_questions_in_parts(assessed: Engine, monkeypatch: pytes
     from registry.studies.assessment import evaluations
 
     with read_session(assessed) as session:
-        whole = assess(session, models=["good"])
+        unparted = assess(session, models=["good"])
         monkeypatch.setattr(evaluations, "_CHUNK", 1)  # the mixed benchmark has an estimation question of each size
-        assert assess(session, models=["good"]) == whole
+        assert assess(session, models=["good"]) == unparted
 
 
 def test_a_filter_leaves_only_what_it_names(assessed: Engine) -> None:
@@ -223,10 +223,10 @@ def test_a_filter_leaves_only_what_it_names(assessed: Engine) -> None:
         named = {(point["model"], point["benchmark"].split("@")[0]) for point in some["points"]}
         assert named == {(model, name) for model in ("good@1", "fair@1") for name in ("two", "four")}
         assert all("too few points: 4" in item["reason"] for item in some["recommendations"])
-        for given in ({"benchmarks": ["three"]}, {"models": ["good@2"]}, {"protocol": "symbols:5"}):
-            (name,) = (value if isinstance(value, str) else value[0] for value in given.values())
+        for filters in ({"benchmarks": ["three"]}, {"models": ["good@2"]}, {"protocol": "symbols:5"}):
+            (name,) = (value if isinstance(value, str) else value[0] for value in filters.values())
             with pytest.raises(NotFoundError, match=f"{name} has no sealed evaluation with all orders here; there are"):
-                assess(session, **given)  # type: ignore[arg-type]
+                assess(session, **filters)  # type: ignore[arg-type]
 
 
 @pytest.mark.one_engine
@@ -234,9 +234,13 @@ def test_the_model_without_probabilities_keeps_probability_metrics_out_of_a_reco
     others = [model for model in MODELS if model != "lettered"]
     with read_session(assessed) as session:
         without = assess(session, models=others)
-    metrics = {item["metric"] for found in document_of(assessed)["recommendations"] for item in found["candidates"]}
+    metrics = {
+        item["metric"]
+        for recommendation in document_of(assessed)["recommendations"]
+        for item in recommendation["candidates"]
+    }
     assert not metrics & {"prob_mass", "brier_score", "entropy", "pride_accuracy"}
-    metrics = {item["metric"] for found in without["recommendations"] for item in found["candidates"]}
+    metrics = {item["metric"] for recommendation in without["recommendations"] for item in recommendation["candidates"]}
     assert metrics & {"prob_mass", "brier_score", "entropy"}
 
 
@@ -267,9 +271,9 @@ def test_other_shots_are_another_point_with_a_note_of_shared_questions(database:
     for shots in (0, 5):
         import_full(registry, "good", "two", MODELS["good"], seed=shots, shots=shots)
     with read_session(registry.engine) as session:
-        found = assess(session)
-        assert [point["protocol"] for point in found["points"]] == ["symbols:0", "symbols:5"]
-        assert found["notes"] == []  # another protocol is no second count
+        assessment = assess(session)
+        assert [point["protocol"] for point in assessment["points"]] == ["symbols:0", "symbols:5"]
+        assert assessment["notes"] == []  # another protocol is no second count
         assert len(assess(session, protocol="symbols")["points"]) == 2
         assert len(assess(session, protocol="symbols:5")["points"]) == 1
 
@@ -283,9 +287,9 @@ def test_parts_of_a_benchmark_are_points_and_what_they_share_is_noted(database: 
             submit(session, EvaluationRequest(model="fake", benchmark="bench", variants="full", limit=limit))
     run_worker(engine)
     with read_session(engine) as session:
-        found = assess(session)
-        assert [point["questions"] for point in found["points"]] == [4, 2]
-        assert found["points"][1]["benchmark"].endswith(" (limit 2)")
-        assert found["notes"] == ["evaluations 1 and 2 of fake@1 share 2 questions, which count twice"]
-        (whole,) = assess(session, benchmarks=[found["points"][1]["benchmark"]])["points"]
-        assert whole["questions"] == 2
+        assessment = assess(session)
+        assert [point["questions"] for point in assessment["points"]] == [4, 2]
+        assert assessment["points"][1]["benchmark"].endswith(" (limit 2)")
+        assert assessment["notes"] == ["evaluations 1 and 2 of fake@1 share 2 questions, which count twice"]
+        (complete,) = assess(session, benchmarks=[assessment["points"][1]["benchmark"]])["points"]
+        assert complete["questions"] == 2

@@ -80,26 +80,26 @@ def cell(cells: Sequence[Cell], key: tuple[str, str]) -> Cell:
 
 
 def test_a_metric_that_is_the_target_has_r_squared_one() -> None:
-    found = cell(correlations(points(cyclic=FLUCTUATION)), CYCLIC)
-    assert found.points == 6
-    assert found.r_squared["fluctuation_rate"] == pytest.approx(1)
-    assert found.rmse["fluctuation_rate"] == pytest.approx(0, abs=1e-12)
-    assert 0 < (found.r_squared["accuracy"] or 0) < 1
+    correlation = cell(correlations(points(cyclic=FLUCTUATION)), CYCLIC)
+    assert correlation.points == 6
+    assert correlation.r_squared["fluctuation_rate"] == pytest.approx(1)
+    assert correlation.rmse["fluctuation_rate"] == pytest.approx(0, abs=1e-12)
+    assert 0 < (correlation.r_squared["accuracy"] or 0) < 1
 
 
 def test_a_constant_metric_and_a_missing_one_have_none() -> None:
     cells = correlations(points(cyclic=[0.5] * 6))
     for key, count in ((CYCLIC, 6), (INVERSE, 0)):
-        found = cell(cells, key)
-        assert found.points == count
-        assert set(found.r_squared.values()) == {None}
-        assert set(found.rmse.values()) == {None}
+        correlation = cell(cells, key)
+        assert correlation.points == count
+        assert set(correlation.r_squared.values()) == {None}
+        assert set(correlation.rmse.values()) == {None}
 
 
 def test_points_without_the_metric_are_left_out() -> None:
-    found = cell(correlations(points(cyclic=[None, None, *FLUCTUATION[2:]])), CYCLIC)
-    assert found.points == 4
-    assert found.r_squared["fluctuation_rate"] == pytest.approx(1)
+    correlation = cell(correlations(points(cyclic=[None, None, *FLUCTUATION[2:]])), CYCLIC)
+    assert correlation.points == 4
+    assert correlation.r_squared["fluctuation_rate"] == pytest.approx(1)
 
 
 def test_the_error_is_that_of_lines_through_the_other_points() -> None:
@@ -121,43 +121,44 @@ def test_three_points_are_too_few_for_an_error() -> None:
 
 
 def test_the_cheapest_subset_within_the_tolerance_is_recommended() -> None:
-    known = points(cyclic=FLUCTUATION, inverse=NEARLY, entropy=ROUGHLY)
-    cells = correlations(known)
+    assessed = points(cyclic=FLUCTUATION, inverse=NEARLY, entropy=ROUGHLY)
+    cells = correlations(assessed)
     inverse = cell(cells, INVERSE).r_squared["fluctuation_rate"]
     entropy = cell(cells, ENTROPY).r_squared["fluctuation_rate"]
     assert inverse is not None
     assert entropy is not None
     assert 0.98 < inverse < 1
     assert entropy < 0.9
-    by_default = recommend(known, cells, "fluctuation_rate", 0.02)
+    by_default = recommend(assessed, cells, "fluctuation_rate", 0.02)
     assert by_default["recommended"]["subset"] == "original-inverse"
     assert by_default["recommended"]["metric"] == "worst_accuracy"
     assert by_default["recommended"]["saving"] == pytest.approx(1 - 2 / 24)
     assert by_default["recommended"]["rmse"]["fluctuation_rate"] > 0
     assert [candidate["subset"] for candidate in by_default["candidates"]] == ["original", "original-inverse", "cyclic"]
-    assert recommend(known, cells, "fluctuation_rate", 0)["recommended"]["subset"] == "cyclic"
-    assert recommend(known, cells, "fluctuation_rate", 1)["recommended"]["subset"] == "original"
+    assert recommend(assessed, cells, "fluctuation_rate", 0)["recommended"]["subset"] == "cyclic"
+    assert recommend(assessed, cells, "fluctuation_rate", 1)["recommended"]["subset"] == "original"
 
 
 def test_a_metric_that_a_point_lacks_is_no_candidate() -> None:
-    known = points(cyclic=[None, *FLUCTUATION[1:]], inverse=ROUGHLY)
-    found = recommend(known, correlations(known), "fluctuation_rate", 0.02)
-    assert [candidate["subset"] for candidate in found["candidates"]] == ["original-inverse"]
+    assessed = points(cyclic=[None, *FLUCTUATION[1:]], inverse=ROUGHLY)
+    recommendation = recommend(assessed, correlations(assessed), "fluctuation_rate", 0.02)
+    assert [candidate["subset"] for candidate in recommendation["candidates"]] == ["original-inverse"]
 
 
 def test_five_points_are_too_few() -> None:
-    known = points(cyclic=FLUCTUATION)[:5]
-    found = recommend(known, correlations(known), "fluctuation_rate", 0.02)
-    assert found["recommended"] is None
-    assert found["reason"].startswith("too few points: 5, at least 6 are needed")
-    assert [candidate["r_squared"] for candidate in found["candidates"]] == [pytest.approx(1)]
+    assessed = points(cyclic=FLUCTUATION)[:5]
+    recommendation = recommend(assessed, correlations(assessed), "fluctuation_rate", 0.02)
+    assert recommendation["recommended"] is None
+    assert recommendation["reason"].startswith("too few points: 5, at least 6 are needed")
+    assert [candidate["r_squared"] for candidate in recommendation["candidates"]] == [pytest.approx(1)]
 
 
 def test_a_target_that_never_varies_leaves_nothing_to_recommend() -> None:
-    known = [point(1.0, accuracy, {CYCLIC: accuracy}) for accuracy in ACCURACY]
-    cells = correlations(known)
+    assessed = [point(1.0, accuracy, {CYCLIC: accuracy}) for accuracy in ACCURACY]
+    cells = correlations(assessed)
     reasons = {
-        target: recommend(known, cells, target, 0.02)["reason"] for target in ("fluctuation_rate", "accuracy", "both")
+        target: recommend(assessed, cells, target, 0.02)["reason"]
+        for target in ("fluctuation_rate", "accuracy", "both")
     }
     assert reasons["fluctuation_rate"] == "fluctuation_rate is 1.000 at every point: there is no difference to explain"
     assert reasons["both"] == reasons["fluctuation_rate"]
@@ -165,15 +166,15 @@ def test_a_target_that_never_varies_leaves_nothing_to_recommend() -> None:
 
 
 def test_metrics_that_never_vary_leave_nothing_to_recommend() -> None:
-    known = points(cyclic=[0.5] * 6)
-    found = recommend(known, correlations(known), "accuracy", 0.02)
-    assert found["recommended"] is None
-    assert found["reason"] == "no metric is defined at every point and varies between them"
+    assessed = points(cyclic=[0.5] * 6)
+    recommendation = recommend(assessed, correlations(assessed), "accuracy", 0.02)
+    assert recommendation["recommended"] is None
+    assert recommendation["reason"] == "no metric is defined at every point and varies between them"
 
 
 def test_caveats_say_what_the_points_are() -> None:
     two = dict.fromkeys(PROMPTS, 2.0)
-    known = [
+    assessed = [
         point(
             FLUCTUATION[index],
             ACCURACY[index],
@@ -186,8 +187,8 @@ def test_caveats_say_what_the_points_are() -> None:
         )
         for index in range(6)
     ]
-    said = recommend(known, correlations(known), "both", 0.02)["caveats"]
-    assert said[0].startswith("6 points from 1 model (6 revisions) on 2 benchmarks")
+    caveats = recommend(assessed, correlations(assessed), "both", 0.02)["caveats"]
+    assert caveats[0].startswith("6 points from 1 model (6 revisions) on 2 benchmarks")
     for beginning in (
         "revisions of one model resemble each other",
         "the points were asked in several ways",
@@ -196,32 +197,32 @@ def test_caveats_say_what_the_points_are() -> None:
         "it shows as many orders as full",
         "on the original order this metric is that accuracy itself",
     ):
-        assert any(caveat.startswith(beginning) for caveat in said), beginning
+        assert any(caveat.startswith(beginning) for caveat in caveats), beginning
     plain = points(cyclic=FLUCTUATION)
     assert len(recommend(plain, correlations(plain), "fluctuation_rate", 0.02)["caveats"]) == 1
 
 
 def test_a_metric_that_predicts_no_better_than_the_mean_is_named() -> None:
     unrelated = points(cyclic=(0.5, 0.1, 0.9, 0.1, 0.9, 0.5))
-    found = recommend(unrelated, correlations(unrelated), "fluctuation_rate", 0.02)
-    error = found["recommended"]["rmse"]["fluctuation_rate"]
-    assert error >= found["recommended"]["rmse_without_metric"]["fluctuation_rate"]
-    assert "it predicts fluctuation_rate no better than the mean of the other points" in found["caveats"]
+    recommendation = recommend(unrelated, correlations(unrelated), "fluctuation_rate", 0.02)
+    error = recommendation["recommended"]["rmse"]["fluctuation_rate"]
+    assert error >= recommendation["recommended"]["rmse_without_metric"]["fluctuation_rate"]
+    assert "it predicts fluctuation_rate no better than the mean of the other points" in recommendation["caveats"]
 
 
 def test_stability_is_averaged_over_benchmarks_and_then_over_models() -> None:
-    known = [
+    assessed = [
         point(0.5, 0.5, {}, model="a@1", benchmark="one@1", deviation=0.1),
         point(0.5, 0.5, {}, model="a@1", benchmark="two@1", deviation=0.3),
         point(0.5, 0.5, {}, model="b@1", benchmark="one@1", deviation=0.6),
         point(0.5, 0.5, {}, model="b@1", benchmark="pairs@1", options={2: 4}, deviation=0.05),
         point(0.5, 0.5, {}, model="c@1", benchmark="one@1", deviation=None),
     ]
-    found = stabilities(known)
-    assert found["more_options"]["pair"]["worst_accuracy"] == pytest.approx((0.2 + 0.6) / 2)
-    assert found["two_options"]["pair"]["worst_accuracy"] == pytest.approx(0.05)
-    assert (found["two_options"]["models"], found["two_options"]["points"]) == (1, 1)
-    assert stabilities(known[:1])["two_options"]["L-tuple"]["entropy"] is None
+    averages = stabilities(assessed)
+    assert averages["more_options"]["pair"]["worst_accuracy"] == pytest.approx((0.2 + 0.6) / 2)
+    assert averages["two_options"]["pair"]["worst_accuracy"] == pytest.approx(0.05)
+    assert (averages["two_options"]["models"], averages["two_options"]["points"]) == (1, 1)
+    assert stabilities(assessed[:1])["two_options"]["L-tuple"]["entropy"] is None
 
 
 def test_both_is_the_mean_of_the_two_as_in_print() -> None:

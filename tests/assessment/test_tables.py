@@ -29,13 +29,13 @@ class Row:
 def random_rows(random: Random, question_id: int, L: int, answer: int) -> tuple[list[Row], list[VariantOutcome]]:
     """Return all orders of a question, as rows and outcomes; some without an answer or without probabilities."""
     rows, outcomes = [], []
-    steady, known = random.random() < 0.3, random.random() < 0.7
+    steady, answered = random.random() < 0.3, random.random() < 0.7
     usual = random.choice([answer, random.randrange(L), None])
     for rank in range(math.factorial(L)):
         order = permutation_of_rank(L, rank)
         option = usual if steady else random.choice([None, answer, *range(L)])
         p = renormalise([random.choice([0.0, 0.5, 1.0, 3.0]) + 0.1 * (x == 0) for x in range(L)])
-        if not known and random.random() < 0.5:
+        if not answered and random.random() < 0.5:
             p = None
         right = order.index(answer)
         rows.append(
@@ -93,9 +93,9 @@ def test_each_question_has_the_values_of_the_definitions(drawn):
     for table in tables:
         ids = [question.id for question in questions if question.n_options == table.n_options]
         for ranks in ranks_under_test(table.n_options):
-            found = question_metrics(table, ranks)
-            assert set(found) == {*OVER_ORDERS, "retest_accuracy"}
-            for name, values in found.items():
+            computed = question_metrics(table, ranks)
+            assert set(computed) == {*OVER_ORDERS, "retest_accuracy"}
+            for name, values in computed.items():
                 for row, question_id in enumerate(ids):
                     per_question = METRICS[name].per_question
                     assert per_question is not None
@@ -116,11 +116,11 @@ def test_each_question_has_the_values_of_the_definitions(drawn):
 def test_several_numbers_of_options_have_the_mean_over_all_questions(drawn):
     questions, tables, outcomes = drawn
     for subset in SUBSETS:
-        found = metric_values(tables, lambda L, subset=subset: subset_ranks(subset, L))
+        computed = metric_values(tables, lambda L, subset=subset: subset_ranks(subset, L))
         selected = [
             in_order_of(subset_ranks(subset, question.n_options), outcomes[question.id]) for question in questions
         ]
-        for name, (value, n) in found.items():
+        for name, (value, n) in computed.items():
             of_one_order = subset == "original" and name == "average_accuracy"
             expected, count = METRICS["accuracy" if of_one_order else name].over_questions(selected)
             assert n == count

@@ -92,12 +92,12 @@ def test_no_documented_view_reads_a_closed_table() -> None:
 @pytest.mark.parametrize("audience", AUDIENCES)
 def test_an_audience_finds_only_what_it_may_see_wherever_it_looks(engine: Engine, audience: Audience) -> None:
     allowed = {name for name, visibility in VISIBLE.items() if visibility in SEES[audience]}
-    found: set[str] = set()
+    visible: set[str] = set()
     for relation in (*FILTERED, *views.VIEWS):
         seen = names_in(engine, audience, relation)
         assert seen <= allowed, relation
-        found |= seen
-    assert found == allowed
+        visible |= seen
+    assert visible == allowed
     assert names_in(engine, audience, "leaderboard") == allowed
     assert names_in(engine, audience, "prediction_detail") == allowed
 
@@ -105,16 +105,16 @@ def test_an_audience_finds_only_what_it_may_see_wherever_it_looks(engine: Engine
 @pytest.mark.parametrize("audience", ["public", "members"])
 def test_rows_by_evaluation_are_those_of_the_evaluations_it_may_see(engine: Engine, audience: Audience) -> None:
     with (
-        engine.execution_options(read_only=True).connect() as whole,
+        engine.execution_options(read_only=True).connect() as unrestricted,
         audience_engine(engine, audience).connect() as narrowed,
     ):
         for name in (*FILTERED, *views.VIEWS):
-            columns = whole.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys()
+            columns = unrestricted.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys()
             assert narrowed.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys() == columns, name
             if "evaluation_id" not in columns:
                 continue
             query = text(f"SELECT evaluation_id, count(*) FROM {name} GROUP BY evaluation_id")
-            everything = dict(whole.execute(query).all())
+            everything = dict(unrestricted.execute(query).all())
             seen = dict(narrowed.execute(query).all())
             ids = set(narrowed.scalars(text("SELECT id FROM evaluation")))
             assert len(ids) == len(SEES[audience])
@@ -164,13 +164,13 @@ def test_a_benchmark_is_seen_while_one_of_its_versions_is(engine: Engine, tmp_pa
         import_benchmark(session, content, name="for-nobody", version="2", visibility="public")
     assert names_in(engine, "public", "benchmark") == {"for-all", "for-nobody"}
     with audience_engine(engine, "public").connect() as connection:
-        found = connection.scalars(
+        versions = connection.scalars(
             text(
                 "SELECT benchmark_version.version FROM benchmark_version "
                 "JOIN benchmark ON benchmark.id = benchmark_version.benchmark_id WHERE benchmark.name = 'for-nobody'"
             )
         ).all()
-    assert found == ["2"]
+    assert versions == ["2"]
 
 
 @pytest.mark.parametrize(("name", "visibility"), [*VISIBLE.items(), ("new", "public")])
@@ -204,7 +204,7 @@ def read_by(engine: Engine, audience: Audience, relations: Iterable[str]) -> str
     """Return the rows of relations that an audience reads, as text."""
     with audience_engine(engine, audience).connect() as connection:
         rows = [connection.execute(text(f"SELECT * FROM {name}")).mappings().all() for name in relations]
-    return json.dumps([[dict(row) for row in found] for found in rows], default=str)
+    return json.dumps([[dict(row) for row in row_of_query] for row_of_query in rows], default=str)
 
 
 def set_public_from(engine: Engine, seconds: float | None) -> None:
@@ -251,12 +251,12 @@ def test_exports_obey_the_date(engine: Engine, tmp_path: Path, seconds: float | 
         for audience in ("public", "members"):
             selected = select_rows(session, ExportRequest("csv", audience=audience), "0")
             assert (hidden in selected.evaluation_ids) == opened
-        asked = ExportRequest("csv", audience="public", evaluations=(hidden,))
+        request = ExportRequest("csv", audience="public", evaluations=(hidden,))
         if opened:
-            assert select_rows(session, asked, "0").evaluation_ids == (hidden,)
+            assert select_rows(session, request, "0").evaluation_ids == (hidden,)
         else:
             with pytest.raises(NotFoundError, match="--audience all includes it"):
-                select_rows(session, asked, "0")
+                select_rows(session, request, "0")
     if opened:
         export_evaluation(engine, Settings(home=tmp_path), hidden, tmp_path / "out")
     else:
@@ -297,10 +297,10 @@ def test_kept_pages_change_at_the_date_without_a_write(engine: Engine, tmp_path:
 
 def test_a_date_set_by_command_or_api_is_on_the_page(engine: Engine, tmp_path: Path) -> None:
     url = engine.url.render_as_string(hide_password=False)
-    said = shuffleboard(
+    output = shuffleboard(
         "benchmarks", "visibility", "for-all", "members", "--public-from", "2999-01-31", "--json", database_url=url
     )
-    assert json.loads(said.stdout) == {
+    assert json.loads(output.stdout) == {
         "benchmark": "for-all",
         "visibility": "members",
         "public_from": "2999-01-31T00:00:00.000000Z",

@@ -34,28 +34,30 @@ class Both:
 
 def list_known(log: Log) -> dict[str, KnownQuestion]:
     """Return the questions of a log in the form of a benchmark's questions."""
-    found: dict[str, KnownQuestion] = {}
+    questions: dict[str, KnownQuestion] = {}
     for item in log.items:
-        number = len(found)
-        found.setdefault(item.id, KnownQuestion(number, item.id, number, item.question, tuple(item.options), item.key))
-    return found
+        number = len(questions)
+        questions.setdefault(
+            item.id, KnownQuestion(number, item.id, number, item.question, tuple(item.options), item.key)
+        )
+    return questions
 
 
 def run_import(path: Path, format_: str, questions: dict[str, KnownQuestion]) -> list[Recorded]:
     """Return the answers of a log as an import reads them. Raises IngestError if the import would."""
     stated = None
-    found: Iterable[Recorded]
+    recorded: Iterable[Recorded]
     if format_ == "table":
         table = read_table(path, questions)
-        found = table.recorded(next(iter(table.labels)))
+        recorded = table.recorded(next(iter(table.labels)))
     elif (read_lines := FORMATS[format_].read_lines) is not None:
-        found, stated = read_lines(path, questions), overall_beside(path, format_)
+        recorded, stated = read_lines(path, questions), overall_beside(path, format_)
     else:
         file = log_file(path)
         assert file is not None
         log = read_log(file, questions)
-        found, stated = log.recorded, log.overall
-    return agree(found, stated, path.name)
+        recorded, stated = log.recorded, log.overall
+    return agree(recorded, stated, path.name)
 
 
 def log_in(folder: Path) -> Path:

@@ -122,8 +122,8 @@ def clean(seed: int, benchmark: str = "mmlu", count: int = 120, form: str = "let
     labels = SHOWN.get(form, LETTERS)
     for question in draw.sample(questions, min(count, len(questions))):
         chosen = question.answer if draw.random() < 0.66 else draw.randrange(len(question.options))
-        asked = question.text, tuple(question.options), question.answer
-        items.append(item(draw, question.external_id, *asked, chosen, labels))
+        question_key = question.text, tuple(question.options), question.answer
+        items.append(item(draw, question.external_id, *question_key, chosen, labels))
     return Log(items, task=f"{benchmark}_{seed}", limit=len(items), form=form, keyed=keyed)
 
 
@@ -153,9 +153,9 @@ def item(
     **changed: Any,
 ) -> Item:
     """Return a question with the answer `chosen`, which the program read correctly."""
-    said = draw.choice(WAYS).format(letter=labels[chosen], text=options[chosen])
+    answer = draw.choice(WAYS).format(letter=labels[chosen], text=options[chosen])
     prompt = prompt_of(question, options, labels=labels)
-    return Item(name, question, options, key, said, chosen, float(chosen == key), prompt, **changed)
+    return Item(name, question, options, key, answer, chosen, float(chosen == key), prompt, **changed)
 
 
 # Writers
@@ -286,9 +286,9 @@ def _helm_label(log: Log, at: Item, place: int) -> str:
 
 def _as_read(log: Log, at: Item) -> str:
     """Return the answer's text, or only the label if HELM's pattern would read another answer in the text."""
-    found = re.search(HELM_PATTERN, at.said.strip()) if log.form == "letters" else None
-    whole = found is not None and found[1] == (None if at.recorded is None else LETTERS[at.recorded])
-    return at.said if whole or at.recorded is None else str(log.label(at))
+    match = re.search(HELM_PATTERN, at.said.strip()) if log.form == "letters" else None
+    reads_the_answer = match is not None and match[1] == (None if at.recorded is None else LETTERS[at.recorded])
+    return at.said if reads_the_answer or at.recorded is None else str(log.label(at))
 
 
 def write_lighteval(log: Log, folder: Path) -> Path:
@@ -370,8 +370,8 @@ def write_every_eval_ever(log: Log, folder: Path) -> Path:
     ]
     path = folder / "run_samples.jsonl"
     _lines(path, lines)
-    whole = {"evaluation_results": [{"evaluation_result_id": "accuracy", "score_details": {"score": log.accuracy}}]}
-    (folder / "run.json").write_text(json.dumps(whole))
+    result = {"evaluation_results": [{"evaluation_result_id": "accuracy", "score_details": {"score": log.accuracy}}]}
+    (folder / "run.json").write_text(json.dumps(result))
     return path
 
 
@@ -413,20 +413,20 @@ def changed(log: Log, draw: random.Random, share: float, change: Callable[[Item]
 
 
 def lost(at: Item) -> Item:
-    said = f"The answer is ({LETTERS[at.key]})."
-    return replace(at, said=said, recorded=None, score=0.0)
+    answer = f"The answer is ({LETTERS[at.key]})."
+    return replace(at, said=answer, recorded=None, score=0.0)
 
 
 def misread(at: Item) -> Item:
     other = (at.key + 1) % len(at.options)
-    said = f"{LETTERS[other]} looks right, but it is not.\n\nAnswer: {LETTERS[at.key]}"
-    return replace(at, said=said, recorded=other, score=0.0)
+    answer = f"{LETTERS[other]} looks right, but it is not.\n\nAnswer: {LETTERS[at.key]}"
+    return replace(at, said=answer, recorded=other, score=0.0)
 
 
 def thought(at: Item) -> Item:
     other = (at.key + 1) % len(at.options)
-    said = f"<think>At first sight the answer is {LETTERS[other]}.</think>\nAnswer: {LETTERS[at.key]}"
-    return replace(at, said=said, recorded=other, score=0.0)
+    answer = f"<think>At first sight the answer is {LETTERS[other]}.</think>\nAnswer: {LETTERS[at.key]}"
+    return replace(at, said=answer, recorded=other, score=0.0)
 
 
 def unfinished(at: Item) -> Item:
@@ -448,16 +448,16 @@ def first_at(position: int) -> Callable[[Item], Item]:
     def change(at: Item) -> Item:
         options = list(at.options)
         options[position], options[at.key] = options[at.key], options[position]
-        found = tuple(options)
-        wrong = (position + 1) % len(found)
+        moved = tuple(options)
+        wrong = (position + 1) % len(moved)
         chosen = position if at.score else wrong
         return replace(
             at,
-            options=found,
+            options=moved,
             key=position,
             recorded=chosen,
             said=f"Answer: {LETTERS[chosen]}",
-            prompt=prompt_of(at.question, found),
+            prompt=prompt_of(at.question, moved),
         )
 
     return change

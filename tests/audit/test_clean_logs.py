@@ -218,7 +218,7 @@ def test_a_log_without_scores_says_once_how_it_would_have_them(tmp_path: Path) -
     folder = WRITERS["opencompass"](clean(1), tmp_path)
     for results in tmp_path.rglob("results/model/*.json"):
         results.unlink()
-    found = [one for one in audit([folder]).findings if one.kind.name == "no-scores"]
-    assert [one.detail for one in found] == [
+    findings = [one for one in audit([folder]).findings if one.kind.name == "no-scores"]
+    assert [one.detail for one in findings] == [
         "keep predictions/ and results/ together, written with --dump-eval-details"
     ]

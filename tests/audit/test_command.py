@@ -26,8 +26,8 @@ from tests.support.commands import shuffleboard, shuffleboard_json
 def test_the_documented_job_fails_at_a_faulty_log_with_the_reason(tmp_path, monkeypatch):
     page = (DOCS / "how-to" / "audit-logs.md").read_text(encoding="utf-8")
     job = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
-    (given,) = (step["with"] for step in job["jobs"]["audit"]["steps"] if "paths" in step.get("with", {}))
-    command = f"shuffleboard audit {given['paths']} --fail-on {given['fail-on']}"
+    (inputs,) = (step["with"] for step in job["jobs"]["audit"]["steps"] if "paths" in step.get("with", {}))
+    command = f"shuffleboard audit {inputs['paths']} --fail-on {inputs['fail-on']}"
     monkeypatch.chdir(tmp_path)
     write_harness(FAULTS["answers-lost"](clean(1), random.Random(1)), tmp_path / "logs")
     failed = shuffleboard(*shlex.split(command)[1:], status=1)
@@ -113,7 +113,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_audited(tmp_path):
 
 def test_a_damaged_sample_of_a_document_is_named_and_others_read(tmp_path):
     document = json.loads((INSPECT / "permuted.json").read_text(encoding="utf-8"))
-    whole = len(document["samples"])
+    samples = len(document["samples"])
     document["samples"][1], document["samples"][2]["choices"] = None, 7
     (tmp_path / "inspect.json").write_text(json.dumps(document), encoding="utf-8")
     helm = write_helm(clean(1), tmp_path) / "scenario_state.json"
@@ -122,7 +122,7 @@ def test_a_damaged_sample_of_a_document_is_named_and_others_read(tmp_path):
     requests[1], requests[2]["instance"], requests[3]["result"]["completions"] = None, 7, [[]]
     helm.write_text(json.dumps(document), encoding="utf-8")
     report = shuffleboard_json("audit", tmp_path, "--fail-on", "never")
-    assert {log["format"]: log["answers"] for log in report["logs"]} == {"inspect": whole - 2, "helm": 117}
+    assert {log["format"]: log["answers"] for log in report["logs"]} == {"inspect": samples - 2, "helm": 117}
     named = {
         place for finding in report["findings"] if finding["id"] in ("SB101", "SB102") for place in finding["places"]
     }
@@ -143,7 +143,7 @@ def test_numbers_that_cannot_be_are_named_and_the_other_records_are_read(tmp_pat
     path.write_text("".join(json.dumps(honest | change) + "\n" for change in ({}, *wrong, {})), encoding="utf-8")
     report = shuffleboard_json("audit", path, "--fail-on", "never", "--places", 9)
     assert [log["answers"] for log in report["logs"]] == [2]
-    named = [place for found in report["findings"] if found["id"] == "SB102" for place in found["places"]]
+    named = [place for finding in report["findings"] if finding["id"] == "SB102" for place in finding["places"]]
     assert named == [f"line {number}" for number in range(2, 8)]
 
 
@@ -157,8 +157,8 @@ def test_a_text_without_end_is_a_thought_if_the_template_began_it(tmp_path, show
         for item in log.items
     ]
     log.items[7] = replace(log.items[7], said="First, A? The answer is A. But", recorded=None, score=0.0)
-    (found,) = shuffleboard_json("audit", write_harness(log, tmp_path), "--fail-on", "never")["logs"]
-    assert (found["states"]["answered"], found["states"]["unfinished"]) == (119, 1)
+    (audited,) = shuffleboard_json("audit", write_harness(log, tmp_path), "--fail-on", "never")["logs"]
+    assert (audited["states"]["answered"], audited["states"]["unfinished"]) == (119, 1)
 
 
 def test_logs_of_one_name_are_told_apart_by_where_they_lie(tmp_path):
@@ -192,13 +192,15 @@ def test_garbage_in_any_field_never_ends_an_audit(tmp_path, format_):
         file for file in ([path] if path.is_file() else sorted(path.rglob("*.json*"))) if "result" not in str(file)
     ]
     for file in files:
-        whole = file.read_text(encoding="utf-8")
+        content = file.read_text(encoding="utf-8")
         for wrong in (None, 7, "x", [], {}, [{}]):
-            lines = [json.dumps(_spoilt(json.loads(line), wrong, draw)) for draw, line in enumerate(whole.splitlines())]
+            lines = [
+                json.dumps(_spoilt(json.loads(line), wrong, draw)) for draw, line in enumerate(content.splitlines())
+            ]
             file.write_text("\n".join(lines), encoding="utf-8")
             done = shuffleboard("audit", path, "--fail-on", "never", "--json", status=None)
             assert "Traceback" not in done.stderr
-        file.write_text(whole, encoding="utf-8")
+        file.write_text(content, encoding="utf-8")
 
 
 def _spoilt(document, wrong, at):
@@ -247,9 +249,9 @@ def test_an_answer_of_three_million_characters_is_named_and_left_out(tmp_path):
     lines[2]["resps"] = lines[2]["filtered_resps"] = [["so " * 1_000_000]]
     log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     started = time.process_time()
-    found = shuffleboard("audit", log, status=None).stdout
+    report = shuffleboard("audit", log, status=None).stdout
     assert time.process_time() - started < 10
-    assert "characters, over the limit of 1,048,576" in " ".join(found.split())
+    assert "characters, over the limit of 1,048,576" in " ".join(report.split())
 
 
 def test_a_log_that_takes_too_long_is_read_in_part_with_notice(tmp_path):

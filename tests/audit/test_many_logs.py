@@ -109,17 +109,17 @@ NOT_PLANTED = {("opencompass", "id-used-twice")}
 
 def plant() -> list[tuple[str, str, str, int]]:
     """Return every fault in every format that can have it, three times: (format, fault, form of labels, seed)."""
-    found = []
+    planted = []
     for format_ in EVERY_WRITER:
         for fault in FAULTS if format_ != "table" else IN_TABLES:
             for turn in range(3):
-                seed = len(found)
+                seed = len(planted)
                 form = "letters" if format_ == "helm" else FORMS_OF_FAULTS[(seed + turn) % len(FORMS_OF_FAULTS)]
                 if format_ == "table" and form.startswith("text"):
                     form = "letters"
                 if (format_, fault) not in NOT_PLANTED:
-                    found.append((format_, fault, form, seed))
-    return found
+                    planted.append((format_, fault, form, seed))
+    return planted
 
 
 def with_fault(format_: str, fault: str, form: str, seed: int) -> Log:
@@ -130,18 +130,18 @@ def find_missed(folder: Path, format_: str, fault: str, form: str, seed: int) ->
     """Read a log that has a fault and return an error in the result; empty if there is none."""
     log = with_fault(format_, fault, form, seed)
     path = EVERY_WRITER[format_](log, folder)
-    found = {one.kind.name for one in audit([path]).findings}
+    kinds = {one.kind.name for one in audit([path]).findings}
     wanted = INSTEAD.get((format_, fault), NAMED_AS.get(fault, fault))
     # If all scores are 0, the program may have read no label in this form.
-    lost = fault == "all-scores-wrong" and "answers-lost" in found
-    said = "" if wanted in found or lost else f"{wanted} is not among {sorted(found)}"
+    lost = fault == "all-scores-wrong" and "answers-lost" in kinds
+    message = "" if wanted in kinds or lost else f"{wanted} is not among {sorted(kinds)}"
     with suppress(IngestError):
         read = both(path, format_, log)
         if (read.audited, read.audited_keys) != (read.imported, read.imported_keys):
-            said += f"; audit and import differ: {read}"
+            message += f"; audit and import differ: {read}"
         if format_ != "table" and abs(read.accuracy - log.accuracy) > 1e-9:
-            said += f"; {read.accuracy} would be sealed, and the log says {log.accuracy}"
-    return said
+            message += f"; {read.accuracy} would be sealed, and the log says {log.accuracy}"
+    return message
 
 
 SHARES = 12
@@ -156,8 +156,8 @@ def test_planted_faults_are_named_and_never_sealed(tmp_path: Path, share: int, s
     wrong = []
     for number, case in enumerate(cases[share::shares]):
         (folder := tmp_path / str(number)).mkdir()
-        if said := find_missed(folder, *case):
-            wrong.append(f"{case}: {said}")
+        if message := find_missed(folder, *case):
+            wrong.append(f"{case}: {message}")
     assert wrong == []
 
 
@@ -170,7 +170,7 @@ def _change(lines: Lines, **changed: Callable[[dict[str, Any]], Any]) -> Lines:
 
 def score(lines: Lines, *, continuation: Callable[[str, int], str] = lambda text, _: f" {text}", low: Any) -> Lines:
     """Return the samples of a task that scores the options, in which the chosen option is the most likely."""
-    found = []
+    samples = []
     for line in lines:
         options, chosen = line["doc"]["choices"], LETTERS.index(line["filtered_resps"][0])
         values = [
@@ -182,30 +182,30 @@ def score(lines: Lines, *, continuation: Callable[[str, int], str] = lambda text
             f"gen_args_{at}": {"arg_0": prompt, "arg_1": continuation(text, at)} for at, text in enumerate(options)
         }
         more = {"resps": [[[str(value), str(greedy)]] for value, greedy in values], "arguments": calls}
-        found.append(
+        samples.append(
             {key: value for key, value in line.items() if key not in ("exact_match", "filter")}
             | more
             | {"filtered_resps": [[str(value), str(greedy)] for value, greedy in values], "filter": "none"}
             | {"acc": line["exact_match"], "target": line["doc"]["answer"]}
         )
-    return found
+    return samples
 
 
 def _move(lines: Lines, texts: Sequence[str]) -> Lines:
     """Return the options with other texts, which are labels or digits themselves; the answer is an option's text."""
-    found = []
+    moved = []
     for line in lines:
         chosen, old = LETTERS.index(line["filtered_resps"][0]), line["doc"]["choices"]
         prompt = line["arguments"]["gen_args_0"]["arg_0"]
         for at, text in enumerate(old):
             prompt = prompt.replace(f"{LETTERS[at]}. {text}", f"{LETTERS[at]}. {texts[at]}")
-        found.append(
+        moved.append(
             line
             | {"doc": line["doc"] | {"choices": list(texts[: len(old)])}, "filtered_resps": [texts[chosen]]}
             | {"target": texts[line["doc"]["answer"]], "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {}}}}
             | {"resps": [[f"It is {texts[chosen]}"]]}
         )
-    return found
+    return moved
 
 
 SPECIAL: dict[str, Callable[[Lines], Lines]] = {
@@ -312,9 +312,9 @@ def test_a_record_of_repeated_characters_is_read_in_linear_time(tmp_path: Path, 
 @pytest.mark.parametrize("before", [f"Q{' ' * 200_000}x\n\n", "A) x\nB) y\n" * 20_000])
 def test_the_options_after_a_long_text_are_found_at_once(before: str) -> None:
     began = time.process_time()
-    found = listing(f"{before}Which town?\nA. Rome\nB. Paris\n")
-    assert found is not None
-    assert found.options == ("Rome", "Paris")
+    listed = listing(f"{before}Which town?\nA. Rome\nB. Paris\n")
+    assert listed is not None
+    assert listed.options == ("Rome", "Paris")
     assert time.process_time() - began < 3
 
 

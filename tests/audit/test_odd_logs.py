@@ -196,9 +196,9 @@ def harness_log(folder: Path, change: Callable[[Lines, Log], Lines], log: Log) -
     document = json.loads(results.read_text(encoding="utf-8"))
     metric = "acc" if "acc" in lines[0] else "exact_match"
     scores = [line.get(metric) for line in lines if line.get("filter") == lines[0].get("filter")]
-    whole = sum(map(float, scores)) / len(scores) if None not in scores else log.accuracy
+    mean_score = sum(map(float, scores)) / len(scores) if None not in scores else log.accuracy
     for found_scores in document["results"].values():
-        found_scores |= {f"{metric},{lines[0].get('filter', 'none')}": whole}
+        found_scores |= {f"{metric},{lines[0].get('filter', 'none')}": mean_score}
     results.write_text(json.dumps(document), encoding="utf-8")
     return found
 
@@ -305,22 +305,22 @@ SUBJECT_FORMATS = ("lm-evaluation-harness", "inspect", "helm", "lighteval", "ope
 def test_a_mean_over_subjects_is_recognised(tmp_path: Path, format_: str, decimals: int) -> None:
     log = clean(5, "csqa", COUNT)
     assert abs(macro(log) - log.accuracy) > 0.005
-    whole = replace(log, stated=round(macro(log), decimals))
-    folder = EVERY_WRITER[format_](whole, tmp_path)
+    stated_log = replace(log, stated=round(macro(log), decimals))
+    folder = EVERY_WRITER[format_](stated_log, tmp_path)
     rewritten(folder, with_subjects(format_))
     assert [one.kind.name for one in audit([folder]).findings if one.severity == "error"] == []
-    assert both(folder, format_, whole).accuracy == pytest.approx(log.accuracy)
+    assert both(folder, format_, stated_log).accuracy == pytest.approx(log.accuracy)
 
 
 @pytest.mark.parametrize("format_", SUBJECT_FORMATS)
 def test_a_score_that_is_no_mean_over_a_field_is_refused(tmp_path: Path, format_: str) -> None:
     log = clean(5, "csqa", COUNT)
-    whole = replace(log, stated=log.accuracy + 0.0125)
-    folder = EVERY_WRITER[format_](whole, tmp_path)
+    stated_log = replace(log, stated=log.accuracy + 0.0125)
+    folder = EVERY_WRITER[format_](stated_log, tmp_path)
     rewritten(folder, with_subjects(format_))
     assert "stated-accuracy-differs" in {one.kind.name for one in audit([folder]).findings}
     with pytest.raises(IngestError, match="as we read them give"):
-        both(folder, format_, whole)
+        both(folder, format_, stated_log)
 
 
 def extracted(value: Any) -> dict[str, Any]:

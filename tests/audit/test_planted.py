@@ -89,8 +89,8 @@ def test_a_question_is_more_than_its_last_words(tmp_path):
     """Check COPA, which requests the `cause` or `effect` of a premise, so that pairs of options repeat."""
     rows = [("The man fell.", "cause", 0), ("The man rose.", "effect", 1), ("The man sat.", "cause", 1)]
     documents = [
-        {"premise": premise, "question": asked, "choice1": "Ice.", "choice2": "Sun.", "label": key}
-        for premise, asked, key in rows
+        {"premise": premise, "question": question, "choice1": "Ice.", "choice2": "Sun.", "label": key}
+        for premise, question, key in rows
     ]
     lines = [
         {
@@ -132,11 +132,11 @@ def test_questions_about_persons_a_and_b_name_no_labels():
 def test_questions_that_end_alike_are_no_examples_of_each_other(tmp_path):
     """Check questions after examples that end with the same sentence about other patients."""
     log = clean(3)
-    asked = "Which of the following is the most appropriate treatment for this patient?"
+    question_text = "Which of the following is the most appropriate treatment for this patient?"
     items = []
     for at in log.items:
-        question = f"A patient has {at.question}.\n\n{asked}"
-        examples = f"Another has a fever. {asked}\nA. Tea\nB. Rest\nC. Ice\nD. Rum\nAnswer: B\n\n"
+        question = f"A patient has {at.question}.\n\n{question_text}"
+        examples = f"Another has a fever. {question_text}\nA. Tea\nB. Rest\nC. Ice\nD. Rum\nAnswer: B\n\n"
         items.append(replace(at, question=question, prompt=prompt_of(question, at.options, examples=examples)))
     for format_ in ("lighteval", "opencompass", "lm-evaluation-harness"):
         report = audit([WRITERS[format_](replace(log, items=items), tmp_path / format_)])
@@ -149,11 +149,11 @@ def test_questions_about_one_passage_and_variants_with_other_options_are_no_faul
         {
             "id": str(n),
             "passage": passage,
-            "question": f"Is {asked} in the end?",
+            "question": f"Is {ending} in the end?",
             "options": ["yes", "no"],
             "answer": n % 2,
         }
-        for n, asked in enumerate(("his aunt at home", "a ship seen", "the letter ever read", "everybody content"))
+        for n, ending in enumerate(("his aunt at home", "a ship seen", "the letter ever read", "everybody content"))
     ]
     (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
     assert names(audit([tmp_path])) == set()
@@ -167,9 +167,12 @@ def test_questions_about_one_passage_and_variants_with_other_options_are_no_faul
 
 def test_an_example_that_is_the_question_under_its_first_label(tmp_path):
     """Check options after hyphens, where the beginning of the example is not the end of the prompt."""
-    asked = "What is the capital of France, a country?\n- A. Paris\n- B. Rome\nAnswer:"
+    question = "What is the capital of France, a country?\n- A. Paris\n- B. Rome\nAnswer:"
     prediction = {
-        f"label: {name}": {"testing input": f"{asked} {name}", "prompt": f"Choose.\n\n{asked} A\n\n{asked} {name}"}
+        f"label: {name}": {
+            "testing input": f"{question} {name}",
+            "prompt": f"Choose.\n\n{question} A\n\n{question} {name}",
+        }
         for name in "AB"
     }
     (tmp_path / "capitals.json").write_text(json.dumps({"0": {**prediction, "prediction": "A", "gold": "A"}}))

@@ -36,10 +36,10 @@ def import_next(engine: Engine, source: Source, number: int, kind: Kind) -> int:
 
 def test_it_runs_through_at_a_small_size(engine: Engine, postgresql_database: str, tmp_path: Path) -> None:
     printed: list[str] = []
-    (found,) = bench_db.run(postgresql_database, tmp_path, [20_000], requests=1, share=SHARE, report=printed.append)
-    assert found["predictions"] >= 20_000
+    (measured,) = bench_db.run(postgresql_database, tmp_path, [20_000], requests=1, share=SHARE, report=printed.append)
+    assert measured["predictions"] >= 20_000
     with read_session(engine) as session:
-        assert session.scalar(select(func.count()).select_from(Prediction)) == found["predictions"]
+        assert session.scalar(select(func.count()).select_from(Prediction)) == measured["predictions"]
         states = set(session.execute(select(Evaluation.state, Evaluation.seal.is_not(None))))
         assert states == {("complete", True)}
         # Evaluations that were not sealed by the registry have as many metrics as others of their kind.
@@ -67,14 +67,14 @@ def test_copied_archives_are_read_as_those_that_the_registry_wrote(
     printed: list[str] = []
     sizes = [30_000, 60_000]
     options = {"requests": 1, "share": 0.01, "archiving": True, "copying": True, "report": printed.append}
-    found = bench_db.run(postgresql_database, tmp_path, sizes, **options)
-    assert found[1]["imported"]["predictions"] < 15_000, "most are copied"
+    measured = bench_db.run(postgresql_database, tmp_path, sizes, **options)
+    assert measured[1]["imported"]["predictions"] < 15_000, "most are copied"
     with read_session(engine) as session:
         counted = select(func.coalesce(func.sum(Archive.predictions), 0))
-        assert session.scalar(counted) == found[1]["archived"] > 30_000
+        assert session.scalar(counted) == measured[1]["archived"] > 30_000
         assert (
-            found[1]["archived"] + (session.scalar(select(func.count()).select_from(Prediction)) or 0)
-            == (found[1]["predictions"])
+            measured[1]["archived"] + (session.scalar(select(func.count()).select_from(Prediction)) or 0)
+            == (measured[1]["predictions"])
         )
         for archive in session.scalars(select(Archive)):
             checked = Findings()

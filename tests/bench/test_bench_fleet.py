@@ -8,10 +8,10 @@ pytestmark = pytest.mark.long
 
 
 def test_a_fleet_with_every_trouble_finishes_in_little_more_than_its_bound() -> None:
-    found = bench_fleet.main(["--workers", "40", "--hours", "0.5"])
-    assert found["makespan_s"] <= 1.25 * found["bound_s"]  # 200 workers for an hour: 1.11
-    assert found["most_downloads"] == 1
-    assert found["parked"] == found["failures"] == 0
-    assert found["counts"]["does not fit"] <= 12  # one kind of device, whose workers may all begin at once
-    ended = list(found["ended"])
+    report = bench_fleet.main(["--workers", "40", "--hours", "0.5"])
+    assert report["makespan_s"] <= 1.25 * report["bound_s"]  # 200 workers for an hour: 1.11
+    assert report["most_downloads"] == 1
+    assert report["parked"] == report["failures"] == 0
+    assert report["counts"]["does not fit"] <= 12  # one kind of device, whose workers may all begin at once
+    ended = list(report["ended"])
     assert set(ended[:2]) == {"0.5B", "4B"}  # workers with priority

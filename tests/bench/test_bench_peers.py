@@ -24,7 +24,7 @@ def test_it_compares_engines_on_the_same_prompts_and_keeps_all_figures(
     tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     figures = tmp_path / "figures.json"
-    given = {
+    options = {
         "--dtypes": "float32",
         "--engines": "batched,trie-fast",
         "--model": tiny_folder,
@@ -32,7 +32,7 @@ def test_it_compares_engines_on_the_same_prompts_and_keeps_all_figures(
         "--subjects": "force",
         "--json": figures,
     }
-    bench_peers.main([str(part) for option in given.items() for part in option])
+    bench_peers.main([str(part) for option in options.items() for part in option])
     document = json.loads(figures.read_text(encoding="utf-8"))
     assert {"processor", "instructions", "cores", "load"} <= document["machine"].keys()
     rows = document["rows"]

@@ -24,7 +24,7 @@ def lines(
     kind: str, questions: Sequence[dict[str, Any]], *, skill: float, liking: float, seed: int
 ) -> list[dict[str, Any]]:
     """Return a line for each prompt, with log-probabilities that favour the right option and the first position."""
-    found = []
+    collected = []
     names = {ordinal: name for name, ordinal in number_inserted(kind.partition(":")[0]).items()}
     for question in questions:
         shape = QuestionShape(question["id"], len(question["options"]), question["answer"])
@@ -39,7 +39,7 @@ def lines(
                 - noise.random()
                 for position, option in enumerate(variant.order)
             ]
-            found.append(
+            collected.append(
                 {
                     "question_id": question["id"],
                     "variant": variant.ordinal,
@@ -47,7 +47,7 @@ def lines(
                     "logprobs": logprobs,
                 }
             )
-    return found
+    return collected
 
 
 def import_all(

@@ -62,15 +62,15 @@ def fill(registry: Registry, models: Sequence[str] = ("strong", "weak")) -> dict
     """Store two benchmarks, and outputs of models in the order of decreasing skill."""
     registry.benchmark("first", FIRST)
     registry.benchmark("second", SECOND)
-    found = {}
+    evaluations = {}
     for number, name in enumerate(models):
         registry.model(name)
         how = {"skill": 0.9 - 0.5 * number, "liking": 0.3 + 0.9 * number, "seed": number}
-        found[name] = [
+        evaluations[name] = [
             *import_all(registry, name, "first", FIRST, **how),
             *import_all(registry, name, "second", SECOND, **how),
         ]
-    return found
+    return evaluations
 
 
 def fill_strong(engine: Engine, folder: Path) -> None:
@@ -193,7 +193,7 @@ def test_questions_that_belong_together_are_drawn_together_for_intervals_and_ran
     for model, seed in (("one", 1), ("two", 2)):
         registry.model(model)
         for name in ("first", "named", "alone"):
-            found = import_all(registry, model, name, FIRST, ["cyclic"], skill=0.6, liking=0.5, seed=seed)
+            imported = import_all(registry, model, name, FIRST, ["cyclic"], skill=0.6, liking=0.5, seed=seed)
     with write_session(registry.engine) as session:
         import_suite(session, ORDERS)
     values = {}
@@ -207,15 +207,15 @@ def test_questions_that_belong_together_are_drawn_together_for_intervals_and_ran
     assert first["clusters"] == 20
     assert first["interval"] == by_itself["interval"] != first["cluster_interval"]
     with read_session(registry.engine) as session:
-        of_evaluation = evaluation_metrics(session, found[0])["intervals"]["accuracy"]
+        of_evaluation = evaluation_metrics(session, imported[0])["intervals"]["accuracy"]
     on_board = rows_of(registry, "alone")["two"]["values"]["accuracy@cyclic"]
     assert on_board["interval"] == pytest.approx(of_evaluation, abs=1e-12)
     assert first["design_effect"] > 0
     assert "clusters" not in by_itself
     assert "clusters" not in values["first"]["accuracy_mean_all@cyclic"]
     with read_session(registry.engine) as session:
-        assert compute_clustered_intervals(session, found[0]) is None
-        by_subject = compute_clustered_intervals(session, found[0], by_subject=True)
+        assert compute_clustered_intervals(session, imported[0]) is None
+        by_subject = compute_clustered_intervals(session, imported[0], by_subject=True)
         assert by_subject["questions"] == 40 > by_subject["clusters"]
 
 
@@ -287,13 +287,13 @@ def test_an_evaluation_of_other_questions_leaves_a_board_unchanged(strong: Regis
     assert links(strong) == before | {"seal": before["seal"] + len(others)}
     with write_session(strong.engine) as session:
         # The board requires all questions, however they are requested.
-        whole, _ = submit(session, EvaluationRequest("asked", "first", variants, limit=len(FIRST)))
-        assert in_progress(session, session.merge(board)) == [whole.id]
+        evaluation, _ = submit(session, EvaluationRequest("asked", "first", variants, limit=len(FIRST)))
+        assert in_progress(session, session.merge(board)) == [evaluation.id]
     loop.run(until_idle=True)
     loop.stop()
     refresh_boards(strong.engine)
     assert links(strong)["snapshot"] == before["snapshot"] + 1
-    assert whole.id in {item["evaluation"] for item in rows_of(strong)["asked"]["evaluations"] if item is not None}
+    assert evaluation.id in {item["evaluation"] for item in rows_of(strong)["asked"]["evaluations"] if item is not None}
 
 
 def in_progress(session: Session, board: Board) -> list[int]:
@@ -427,14 +427,14 @@ def test_a_suite_queues_what_is_missing_and_nothing_twice(registry: Registry) ->
     ready_model(registry, "asked")
     load(registry)
     with write_session(registry.engine) as session:
-        found = submit_suite(session, "asked", "robustness-core")
-        assert [new for _, new in found] == [True] * 6
-        assert {(e.benchmark_version.benchmark.name, e.variant_set.kind) for e, _ in found} == {
+        evaluations = submit_suite(session, "asked", "robustness-core")
+        assert [new for _, new in evaluations] == [True] * 6
+        assert {(e.benchmark_version.benchmark.name, e.variant_set.kind) for e, _ in evaluations} == {
             (name, kind) for name in ("first", "second") for kind in KINDS
         }
     with write_session(registry.engine) as session:
         again = submit_suite(session, "asked", "robustness-core", ["first"])
-        assert [(e.id, new) for e, new in again] == [(e.id, False) for e, _ in found[:3]]
+        assert [(e.id, new) for e, new in again] == [(e.id, False) for e, _ in evaluations[:3]]
         assert [new for _, new in submit_board(session, "asked", "main")] == [False] * 6
 
 

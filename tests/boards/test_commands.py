@@ -148,12 +148,12 @@ def test_pairs_of_a_board_are_counted_for_each_model(filled: Registry, tmp_path:
     file = tmp_path / "board.toml"
     file.write_text(BOARD)
     run("boards", "import", file)
-    found = json.loads(run("boards", "pairs", "main", "--json")[1])
-    assert found["board"] == "main"
-    for row in found["models"]:
+    document = json.loads(run("boards", "pairs", "main", "--json")[1])
+    assert document["board"] == "main"
+    for row in document["models"]:
         if row["rank_interval"] is not None:
             others = row["better_than"] + row["worse_than"] + row["not_distinguished"]
-            assert others == len(found["models"]) - 1
+            assert others == len(document["models"]) - 1
     assert "has no column 'x'; use one of" in run("boards", "pairs", "main", "--column", "x")[2]
 
 
@@ -162,13 +162,13 @@ def test_power_is_printed_for_any_number_of_questions(filled: Registry) -> None:
         run("statistics", "power", "--questions", 50, "--models", 10, "--differing", 0.3, "--json")[1]
     )["rows"]
     assert alone["one_pair"] < alone["all_pairs"]
-    asked = ("--differing", 0.3, "--difference", alone["one_pair"] + 1e-4, "--json")
-    (found,) = json.loads(run("statistics", "power", "--questions", 50, *asked)[1])["rows"]
-    assert found["power"] == pytest.approx(0.8, abs=0.01)
-    assert found["needed"] <= 50 < found["needed_all"]
+    options = ("--differing", 0.3, "--difference", alone["one_pair"] + 1e-4, "--json")
+    (row,) = json.loads(run("statistics", "power", "--questions", 50, *options)[1])["rows"]
+    assert row["power"] == pytest.approx(0.8, abs=0.01)
+    assert row["needed"] <= 50 < row["needed_all"]
     assert "Two models" in run("statistics", "power", "--questions", 50)[1]
-    told = run("statistics", "power", "--questions", 50, "--differing", 0.1, "--difference", 0.2)
-    assert (told[0], told[1]) == (2, "") or "not below the difference" in told[2]
+    output = run("statistics", "power", "--questions", 50, "--differing", 0.1, "--difference", 0.2)
+    assert (output[0], output[1]) == (2, "") or "not below the difference" in output[2]
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,8 @@ def test_power_is_printed_for_any_number_of_questions(filled: Registry) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 def test_what_cannot_be_done_is_said(filled: Registry, command: tuple[str, ...], status: int, message: str) -> None:
-    found, out, err = run(*command)
-    assert (found, out) == (status, "")
+    exit_status, out, err = run(*command)
+    assert (exit_status, out) == (status, "")
     assert message in err
     assert "Traceback" not in err
 

@@ -32,26 +32,26 @@ COLUMN = "accuracy@original"
 
 def read_mmlu_pro(subject: str) -> Answers:
     """Return the letters that 26 models gave in a subject of MMLU-Pro."""
-    found: Answers = {}
+    table: Answers = {}
     with gzip.open(DATA / "mmlu_pro_predictions.csv.gz", "rt", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             if row.pop("subject") == subject:
                 name, options = row.pop("question_id"), LETTERS[: int(row.pop("n_options"))]
                 del row["correct"]
-                found[name] = {model: said if said in options else "" for model, said in row.items()}
-    return found
+                table[name] = {model: answer if answer in options else "" for model, answer in row.items()}
+    return table
 
 
 def read_medqa() -> Answers:
     """Return the letters that two models gave to MedQA in repeated runs, each run as a model."""
-    found: Answers = {}
+    table: Answers = {}
     for model in ("mistral7b", "medalpaca"):
         with gzip.open(DATA / f"medqa_{model}_cat.jsonl.gz", "rt", encoding="utf-8") as stream:
             for line in map(json.loads, stream):
                 if line["variant_type"] == "standard_MC" and line["variant_index"] < 3:
-                    said = "" if line["chosen"] is None else LETTERS[line["chosen"]]
-                    found.setdefault(line["question_id"], {})[f"{model}-{line['variant_index']}"] = said
-    return found
+                    answer = "" if line["chosen"] is None else LETTERS[line["chosen"]]
+                    table.setdefault(line["question_id"], {})[f"{model}-{line['variant_index']}"] = answer
+    return table
 
 
 TABLES: dict[str, tuple[str, Callable[[], Answers]]] = {
@@ -75,7 +75,7 @@ def test_a_public_table_has_the_ranks_of_a_board(registry: Registry, name: str) 
             if id_ in answers
         ],
     )
-    letters = [",".join((id_, *(said[model] for model in models))) for id_, said in answers.items()]
+    letters = [",".join((id_, *(by_model[model] for model in models))) for id_, by_model in answers.items()]
     import_columns(
         registry.engine,
         registry.file("letters.csv", [",".join(("question_id", *models)), *letters]),
@@ -89,8 +89,8 @@ def test_a_public_table_has_the_ranks_of_a_board(registry: Registry, name: str) 
     with read_session(registry.engine) as session:
         board = {row["model"]: row["values"][COLUMN] for row in board_rows(snapshot_as_of(session, "public"))}
     scores = [
-        ",".join((id_, *(str(int(said[model] == LETTERS[keys[id_].answer])) for model in models)))
-        for id_, said in answers.items()
+        ",".join((id_, *(str(int(by_model[model] == LETTERS[keys[id_].answer])) for model in models)))
+        for id_, by_model in answers.items()
     ]
     ranked = shuffleboard_json("ranks", registry.file("scores.csv", [",".join(("question", *models)), *scores]))
     assert ranked["questions"] == len(answers)

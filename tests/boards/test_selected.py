@@ -96,18 +96,18 @@ def select(session: Session, snapshot: BoardSnapshot, choice: dict[str, Any]) ->
 
 
 def assert_equal_to_boards(engine: Engine, seeds: range) -> None:
-    told = set()
+    outcomes = set()
     for seed in seeds:
         choice = drawn(seed)
         with read_session(engine) as session:
-            found = select(session, snapshot_as_of(session, "main"), choice)
+            selected = select(session, snapshot_as_of(session, "main"), choice)
         with write_session(engine) as session:
             definition = narrow_board(BoardDefinition(name="main", suite="three", columns=COLUMNS), choice, "own")
             expected = snapshot_document(session, import_board(session, definition)[0])
         for key in ("rows", "together", "columns", "entries", "sort"):
-            assert found[key] == expected[key], (seed, key)
-        told.add(str([row["values"] for row in found["rows"]]))
-    assert len(told) > len(seeds) / 2
+            assert selected[key] == expected[key], (seed, key)
+        outcomes.add(str([row["values"] for row in selected["rows"]]))
+    assert len(outcomes) > len(seeds) / 2
 
 
 def test_a_selection_has_the_ranks_of_a_board_made_of_it(board: Engine) -> None:
@@ -134,17 +134,17 @@ def test_models_are_compared_in_the_columns_that_are_asked_for(board: Engine) ->
     with read_session(board) as session:
         snapshot = snapshot_as_of(session, "main")
         definition = narrow_board(board_definition(snapshot.board), {}, "own")
-        given = snapshot, definition, models_of(session, snapshot), cache(partial(values_of, session, snapshot))
-        every, one = build_selection(*given), build_selection(*given, ("accuracy@cyclic",))
+        arguments = snapshot, definition, models_of(session, snapshot), cache(partial(values_of, session, snapshot))
+        every, one = build_selection(*arguments), build_selection(*arguments, ("accuracy@cyclic",))
     assert one["together"] == {}
     assert (one["unranked"], one["digest"]) == (every["unranked"], every["digest"])
-    for found, expected in zip(one["rows"], every["rows"], strict=True):
+    for actual, expected in zip(one["rows"], every["rows"], strict=True):
         for key in ("value", "n", "interval", "rank", "all_rank_interval"):
-            assert found["values"]["accuracy@cyclic"][key] == expected["values"]["accuracy@cyclic"][key]
+            assert actual["values"]["accuracy@cyclic"][key] == expected["values"]["accuracy@cyclic"][key]
         for name in COLUMNS[1:]:
             for key in ("value", "n", "interval", "rank"):
-                assert found["values"][name][key] == expected["values"][name][key]
-            assert found["values"][name]["all_rank_interval"] is None
+                assert actual["values"][name][key] == expected["values"][name][key]
+            assert actual["values"][name]["all_rank_interval"] is None
 
 
 @pytest.mark.parametrize(

@@ -67,14 +67,14 @@ def compare(engine: Engine, ids: list[int], reference: Reference, outcome: Outco
         failures = sum(row.failures for row in shards)
         outcome.parked = sum(row.state == "failed" for row in shards) + max(0, failures - outcome.given_up)
     for evaluation_id, expected in zip(ids, reference, strict=True):
-        found = take_down(engine, evaluation_id)
-        rows, wanted = found["predictions"], expected["predictions"]
+        state = take_down(engine, evaluation_id)
+        rows, wanted = state["predictions"], expected["predictions"]
         outcome.lost += sum(not same(rows.get(key), row, tolerance if real else 0.0) for key, row in wanted.items())
-        outcome.doubled += max(0, found["rows"] - len(wanted))
+        outcome.doubled += max(0, state["rows"] - len(wanted))
         for name in ("specification", "scores", "metrics", *(() if real else ("leaves",))):
-            if not same(found[name], expected[name], tolerance):
+            if not same(state[name], expected[name], tolerance):
                 outcome.problems.append(f"evaluation {evaluation_id}: its {name} differ from an undisturbed run's")
-        outcome.problems += [f"evaluation {evaluation_id}: {problem}" for problem in found["problems"]]
+        outcome.problems += [f"evaluation {evaluation_id}: {problem}" for problem in state["problems"]]
 
 
 def take_down(engine: Engine, evaluation_id: int) -> dict[str, Any]:

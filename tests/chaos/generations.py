@@ -201,8 +201,11 @@ class ByHand(Replacing):
 
     def copy(self) -> None:
         if self.url.startswith("sqlite"):
-            with closing(sqlite3.connect(self.path)) as here, closing(sqlite3.connect(self.folder / "copy")) as there:
-                here.backup(there)
+            with (
+                closing(sqlite3.connect(self.path)) as source,
+                closing(sqlite3.connect(self.folder / "copy")) as target,
+            ):
+                source.backup(target)
         else:
             self._client("pg_dump", "--format=custom", f"--file={self.folder / 'dump'}")
 
@@ -225,8 +228,8 @@ class InPlace(ByHand):
 
     def replace(self) -> None:
         if self.url.startswith("sqlite"):
-            with closing(sqlite3.connect(self.folder / "copy")) as copy, closing(sqlite3.connect(self.path)) as there:
-                copy.backup(there)
+            with closing(sqlite3.connect(self.folder / "copy")) as copy, closing(sqlite3.connect(self.path)) as target:
+                copy.backup(target)
         else:
             # A worker and the restore may wait for each other; PostgreSQL then ends one of them.
             eventually(self._restored, "the dump is restored")
@@ -259,13 +262,13 @@ class Promoted:
         """Wait until the standby has replayed everything, then disconnect it."""
         primary, standby = (get_engine(server.url) for server in (self.primary, self.standby))
         reading = standby.execution_options(postgresql_readonly=True)  # it refuses transactions that may write
-        with primary.connect() as here, reading.connect() as there:
-            written = here.scalar(text("SELECT CAST(pg_current_wal_insert_lsn() AS text)"))
+        with primary.connect() as on_primary, reading.connect() as on_standby:
+            written = on_primary.scalar(text("SELECT CAST(pg_current_wal_insert_lsn() AS text)"))
             replayed = text("SELECT pg_last_wal_replay_lsn() >= CAST(:written AS pg_lsn)")
-            eventually(lambda: there.scalar(replayed, {"written": written}), "the standby catches up")
+            eventually(lambda: on_standby.scalar(replayed, {"written": written}), "the standby catches up")
             postgres_execute(self.standby.url, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
             senders = text("SELECT count(*) FROM pg_stat_replication")
-            eventually(lambda: not here.scalar(senders), "the standby is cut off")
+            eventually(lambda: not on_primary.scalar(senders), "the standby is cut off")
         primary.dispose()
         standby.dispose()
         self.is_cut_off = True

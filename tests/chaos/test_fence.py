@@ -72,8 +72,8 @@ def numbers(engine: Engine, evaluation_id: int) -> tuple[Any, Any]:
 
 def assert_nothing_changed(engine: Engine, evaluation_id: int) -> None:
     """Check that the other worker's numbers are stored, once, and only one crash was counted."""
-    held = the_shard(engine)
-    assert (held.state, held.fence, held.failures, held.crashes) == ("done", 2, 0, 1)
+    shard = the_shard(engine)
+    assert (shard.state, shard.fence, shard.failures, shard.crashes) == ("done", 2, 0, 1)
     stored, right = numbers(engine, evaluation_id)
     assert stored == right
 

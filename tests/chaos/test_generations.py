@@ -41,8 +41,8 @@ def test_nothing_of_an_earlier_generation_is_stored(
     with run.stack:
         run.begin(replacing.copy)
         replacing.replace()
-        said = run.end()
-    assert "registry_generation_changed" in said
+        outcome = run.end()
+    assert "registry_generation_changed" in outcome
 
 
 def test_without_the_generation_it_would_be_sealed_and_verify(postgresql_database: str, tmp_path: Path) -> None:

@@ -37,6 +37,6 @@ def test_every_interruption_is_resumed_and_every_resumption_may_be_interrupted(d
     with fake_worker("--until-idle", database_url=database, **SETTINGS) as worker:
         assert worker.wait(PATIENCE_S) == 0
     with read_session(engine) as session:
-        found = find_evaluation(session, evaluation_id)
-        assert (found.state, verify_evaluation(session, evaluation_id)["problems"]) == ("complete", [])
+        evaluation = find_evaluation(session, evaluation_id)
+        assert (evaluation.state, verify_evaluation(session, evaluation_id)["problems"]) == ("complete", [])
     assert predictions(engine, evaluation_id) == run_undisturbed(tmp_path, SHARDS)

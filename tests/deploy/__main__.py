@@ -45,13 +45,13 @@ CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Japan": "Tok
 def step(what: str) -> Iterator[list[str]]:
     """Print the name and duration of a step, and the texts that the step appends to the list."""
     print(f"{what:<52}", end="", flush=True)
-    begun, found = time.monotonic(), []
+    begun, remarks = time.monotonic(), []
     try:
-        yield found
+        yield remarks
     except BaseException:
         print("FAILED", flush=True)
         raise
-    print(f"{time.monotonic() - begun:6.1f} s  {'; '.join(found)}".rstrip(), flush=True)
+    print(f"{time.monotonic() - begun:6.1f} s  {'; '.join(remarks)}".rstrip(), flush=True)
 
 
 def main() -> int:
@@ -103,12 +103,12 @@ def examine_files() -> None:
 
 def build() -> None:
     """Build the base and both images."""
-    with step(f"base {images.BASE}") as found:
-        found.append("made by debootstrap" if images.make_base() else "there already")
+    with step(f"base {images.BASE}") as remarks:
+        remarks.append("made by debootstrap" if images.make_base() else "there already")
     for target, name in NAMES.items():
-        with step(f"image {target}") as found:
+        with step(f"image {target}") as remarks:
             images.build(target)
-            found.append(f"{images.image_bytes(name) / 1e6:.0f} MB")
+            remarks.append(f"{images.image_bytes(name) / 1e6:.0f} MB")
             _examine_image(name)
 
 
@@ -146,24 +146,24 @@ class Deployment:
         evaluation_id = self._submit(client, worker)
         with step("scored by the worker"):
             worker.wait_until(lambda: self._state(client, evaluation_id) == "complete", "has not scored it", 600)
-        with step("leaderboard over HTTP") as found:
-            found.append(self._row(client))
+        with step("leaderboard over HTTP") as remarks:
+            remarks.append(self._row(client))
         with step("SQL page, as PostgreSQL's reader role"):
             self._query(other)
         with step("shuffleboard verify"):
             web.execute("shuffleboard", "verify", str(evaluation_id))
-        with step("shuffleboard doctor") as found:
-            found.append(self._doctor(web))
+        with step("shuffleboard doctor") as remarks:
+            remarks.append(self._doctor(web))
         with step("shuffleboard db backup"):
             web.execute("shuffleboard", "db", "backup", "/data/monday.backup")
             web.execute("/usr/lib/postgresql/15/bin/pg_restore", "--list", "/data/monday.backup")
-        with step("SIGTERM while a shard is scored") as found:
-            found.append(self._stop_worker(client, worker, web))
+        with step("SIGTERM while a shard is scored") as remarks:
+            remarks.append(self._stop_worker(client, worker, web))
         for container in (beat, web):
-            with step(f"{container.service}: SIGTERM, then not healthy") as found:
+            with step(f"{container.service}: SIGTERM, then not healthy") as remarks:
                 status, seconds = container.stop(30)
                 assert status == 0, f"status {status}"
-                found.append(f"status 0 after {seconds:.1f} s")
+                remarks.append(f"status 0 after {seconds:.1f} s")
                 if container is beat:
                     time.sleep(1.1)
                     done = container.execute("shuffleboard", "alive", "beat", "--seconds", "1", status=1)
@@ -206,14 +206,14 @@ class Deployment:
         return container
 
     def _service(self, name: str) -> Container:
-        with step(f"{name}: starts, and is healthy") as found:
+        with step(f"{name}: starts, and is healthy") as remarks:
             container = self._container(name)
             assert not container.healthy(), "healthy before it was started"
             present = container.execute("sh", "-c", f"command -v {' '.join(COMPILERS)}", status=None).stdout.split()
             assert not present, f"compilers in the image: {present}"
             container.start()
             container.wait_until_healthy(180)
-            found.append(container.confinement())
+            remarks.append(container.confinement())
         return container
 
     def _first_admin(self, web: Container) -> tuple[Client, Client]:
@@ -223,10 +223,10 @@ class Deployment:
             for name, role, scopes in (("ada", "admin", ("read", "maintain")), ("grace", "reader", ("read", "sql"))):
                 web.execute("shuffleboard", "accounts", "add", name, "--role", role, "--no-password")
                 words = [word for scope in scopes for word in ("--scope", scope)]
-                made = web.execute(
+                created = web.execute(
                     "shuffleboard", "accounts", "tokens", "add", name, "--name", "check", *words, "--json"
                 )
-                tokens.append(json.loads(made.stdout)["token"])
+                tokens.append(json.loads(created.stdout)["token"])
         return Client(self._address, tokens[0]), Client(self._address, tokens[1])
 
     def _submit(self, client: Client, worker: Container) -> int:
@@ -235,8 +235,8 @@ class Deployment:
             weights = next(self._models.iterdir()).name
             words = ("--kind", "gguf", "--location", f"/models/{weights}", "--family", "SmolLM2")
             worker.execute("shuffleboard", "models", "add", "smollm2", *words)
-            asked = client.submit_evaluations("smollm2", benchmark="capitals", variants="cyclic")
-            return int(asked["evaluations"][0])
+            submitted = client.submit_evaluations("smollm2", benchmark="capitals", variants="cyclic")
+            return int(submitted["evaluations"][0])
 
     def _questions(self, name: str, count: int) -> Path:
         """Write a file of `count` questions about capitals; a number distinguishes questions about the same capital."""
@@ -289,8 +289,8 @@ class Deployment:
         """Stop the worker during an evaluation, and check that it returns its shard to the queue."""
         # The work takes half a minute; six questions could be done before the first poll.
         client.import_benchmark(self._questions("many", 120), "many")
-        asked = client.submit_evaluations("smollm2", benchmark="many", variants="full")
-        evaluation_id = int(asked["evaluations"][0])
+        submitted = client.submit_evaluations("smollm2", benchmark="many", variants="full")
+        evaluation_id = int(submitted["evaluations"][0])
         worker.wait_until(lambda: self._state(client, evaluation_id) == "running", "does not begin", 60)
         status, seconds = worker.stop(20)
         assert status == 0, f"status {status}"

@@ -20,10 +20,10 @@ def text() -> str:
 
 def variables() -> dict[str, str]:
     """Return every variable in the file with its default. Check that a variable has the same default everywhere."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, default in VARIABLE.findall(text()):
-        assert found.setdefault(name, default) == default, f"{name} has two defaults"
-    return found
+        assert names.setdefault(name, default) == default, f"{name} has two defaults"
+    return names
 
 
 @lru_cache(maxsize=1)
@@ -35,8 +35,8 @@ def document() -> Mapping[str, Any]:
 
 def services() -> Mapping[str, Mapping[str, Any]]:
     """Return the file's services by name."""
-    found: Mapping[str, Mapping[str, Any]] = document()["services"]
-    return found
+    services_of_file: Mapping[str, Mapping[str, Any]] = document()["services"]
+    return services_of_file
 
 
 def words(value: Any) -> list[str]:

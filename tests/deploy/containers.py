@@ -69,8 +69,8 @@ class Container:
         image = inspect(self.image)["Docker"]["config"]
         if "entrypoint" in service:
             return self._adapted(compose.words(service["entrypoint"]) + compose.words(service["command"]))
-        given = compose.words(service["command"]) if "command" in service else image["Cmd"]
-        return self._adapted(image["Entrypoint"] + given)
+        words = compose.words(service["command"]) if "command" in service else image["Cmd"]
+        return self._adapted(image["Entrypoint"] + words)
 
     def health_command(self) -> list[str]:
         """Return the health check: Compose's, else the image's."""
@@ -85,10 +85,10 @@ class Container:
 
     def _adapted(self, words: Sequence[str]) -> list[str]:
         """Return the command with the necessary changes, such as another port, since the network is the host's."""
-        found = list(words)
+        adapted = list(words)
         for old, new in self._changed.items():
-            found = [word.replace(old, new) for word in found]
-        return found
+            adapted = [word.replace(old, new) for word in adapted]
+        return adapted
 
     def _line(self, words: Sequence[str]) -> list[str]:
         user, group = inspect(self.image)["Docker"]["config"]["User"].split(":")
@@ -154,7 +154,7 @@ class Container:
     def _processes(self) -> list[int]:
         """Return the processes in the container, the first one first, without the processes of buildah."""
         assert self._process is not None
-        waiting, found = [self._process.pid], []
+        waiting, processes = [self._process.pid], []
         while waiting:
             number = waiting.pop(0)
             with suppress(OSError):  # the process may have ended
@@ -163,15 +163,15 @@ class Container:
                 waiting += [int(word) for words in lists for word in words.split()]
                 inside = not Path(f"/proc/{number}/root").samefile("/")
                 if inside and not str(Path(f"/proc/{number}/exe").readlink()).startswith("/memfd:buildah"):
-                    found.append(number)
-        return found
+                    processes.append(number)
+        return processes
 
     def main_process(self) -> int:
         """Return the number of the container's first process, to which an engine would send signals."""
-        found = self._processes()
-        if not found:
+        processes = self._processes()
+        if not processes:
             raise DeployError(f"{self.service} runs no process\n{self._read_log_end()}")
-        return found[0]
+        return processes[0]
 
     def confinement(self) -> str:
         """Return the service's user and permissions. Raises DeployError unless they are minimal."""

@@ -96,8 +96,8 @@ def inspect(name: str, kind: str = "image") -> dict[str, Any]:
 def image_bytes(name: str) -> int:
     """Return the size of an image on the disk, with all of its layers."""
     listed = json.loads(run(buildah("images", "--json"), "listing the images"))
-    found = next(one for one in listed if any(str(known).startswith(f"{name}:") for known in one["names"] or ()))
-    number, unit = re.fullmatch(r"([\d.]+) (B|KB|MB|GB)", found["size"]).groups()  # type: ignore[union-attr]
+    image = next(one for one in listed if any(str(tag).startswith(f"{name}:") for tag in one["names"] or ()))
+    number, unit = re.fullmatch(r"([\d.]+) (B|KB|MB|GB)", image["size"]).groups()  # type: ignore[union-attr]
     return int(float(number) * {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9}[unit])
 
 
@@ -160,10 +160,10 @@ def apt_sources() -> list[str]:
         ],
         "apt-get",
     )
-    found = [line.split("|") for line in dict.fromkeys(listed.splitlines())]
+    sources = [line.split("|") for line in dict.fromkeys(listed.splitlines())]
     lines = [
         f"deb [signed-by={key}] {uri} {name} {part}"
-        for origin, uri, name, part in found
+        for origin, uri, name, part in sources
         if name.startswith(RELEASE) and origin == "Debian"
     ]
     return sorted(lines, key=lambda line: line.split()[3] != RELEASE)

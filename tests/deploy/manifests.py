@@ -31,8 +31,8 @@ def write() -> Mapping[str, Manifest]:
 
 def kustomization(folder: str) -> Manifest:
     """Return the contents of a folder's kustomization.yaml."""
-    found: Manifest = yaml.safe_load((KUBERNETES / folder / "kustomization.yaml").read_text(encoding="utf-8"))
-    return found
+    content: Manifest = yaml.safe_load((KUBERNETES / folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    return content
 
 
 def pods(manifests: Mapping[str, Manifest]) -> dict[str, Manifest]:
@@ -81,7 +81,7 @@ def render(kubectl: str | Path, folder: Path) -> dict[str, Manifest]:
     """Return the resources that Kustomize makes of a folder, by `KIND/NAME`."""
     done = subprocess.run([str(kubectl), "kustomize", str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    made = list(yaml.safe_load_all(done.stdout))
-    named = {f"{one['kind']}/{one['metadata']['name']}": one for one in made}
-    assert len(named) == len(made)
+    rendered = list(yaml.safe_load_all(done.stdout))
+    named = {f"{one['kind']}/{one['metadata']['name']}": one for one in rendered}
+    assert len(named) == len(rendered)
     return named

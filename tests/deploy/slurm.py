@@ -27,7 +27,7 @@ JOB: Final = 4711
 
 def directives(script: Path) -> dict[str, str]:
     """Return the script's options for sbatch: its `#SBATCH` lines before the first command, as sbatch reads them."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for number, line in enumerate(script.read_text(encoding="utf-8").splitlines()):
         if number == 0:
             assert line.startswith("#!"), "sbatch refuses a script without an interpreter"
@@ -37,11 +37,11 @@ def directives(script: Path) -> dict[str, str]:
             name, value = match.groups()
             form = OPTIONS[name]
             assert (value is None) if form is None else re.fullmatch(form, value or ""), line
-            assert name not in found, line
-            found[name] = value or ""
+            assert name not in options, line
+            options[name] = value or ""
         elif line and not line.startswith("#"):
             break
-    return found
+    return options
 
 
 def array(given: Mapping[str, str]) -> range:
@@ -56,7 +56,7 @@ class Task:
     def __init__(
         self, script: Path, folder: Path, task: int, words: Sequence[str] = (), gpus: int = 0, **environment: str
     ) -> None:
-        given = directives(script)
+        options = directives(script)
         spooled = folder / "spool" / "slurm_script"
         spooled.parent.mkdir(parents=True, exist_ok=True)
         spooled.write_bytes(script.read_bytes())
@@ -66,7 +66,7 @@ class Task:
         commands.mkdir(exist_ok=True)
         (commands / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {self._requeued}\n')
         (commands / "scontrol").chmod(0o755)
-        self._warning = given["signal"]
+        self._warning = options["signal"]
         numbers = {"SLURM_GPUS_ON_NODE": str(gpus)} if gpus else {}
         self.process = subprocess.Popen(
             ["bash", spooled, *words],
@@ -76,7 +76,7 @@ class Task:
                 "SLURM_JOB_ID": str(JOB + 1 + task),
                 "SLURM_ARRAY_JOB_ID": str(JOB),
                 "SLURM_ARRAY_TASK_ID": str(task),
-                "SLURM_CPUS_PER_TASK": given["cpus-per-task"],
+                "SLURM_CPUS_PER_TASK": options["cpus-per-task"],
                 **numbers,
                 **environment,
             },

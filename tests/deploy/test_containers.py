@@ -100,13 +100,13 @@ def test_locked_packages_are_the_required_ones_at_tested_versions() -> None:
     pinned = {canonicalize_name(line.split("==")[0]): line.split("==")[1] for line in lines if "==" in line}
     extras = PROJECT["optional-dependencies"]
     system = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-    asked = {"build": system, "web": PROJECT["dependencies"]}
-    asked |= {name: [*extras["worker"], *extras["providers"]] for name in ("worker-cpu", "worker-cuda")}
-    for name, wanted in asked.items():
-        there = read_lock(name) | (read_lock("web") if name.startswith("worker") else {})
+    requirements = {"build": system, "web": PROJECT["dependencies"]}
+    requirements |= {name: [*extras["worker"], *extras["providers"]] for name in ("worker-cpu", "worker-cuda")}
+    for name, wanted in requirements.items():
+        locked = read_lock(name) | (read_lock("web") if name.startswith("worker") else {})
         for one in map(Requirement, wanted):
-            assert one.specifier.contains(there[canonicalize_name(one.name)]), f"{name}: {one}; run `make lock`"
-        for package, version in there.items():
+            assert one.specifier.contains(locked[canonicalize_name(one.name)]), f"{name}: {one}; run `make lock`"
+        for package, version in locked.items():
             assert version.removesuffix("+cpu") == pinned.get(package, version), f"{name}: {package}; run `make lock`"
     # A worker's lock is applied after the website's.
     assert not read_lock("web").keys() & (read_lock("worker-cpu").keys() | read_lock("worker-cuda").keys())
@@ -116,14 +116,14 @@ def test_locked_packages_are_the_required_ones_at_tested_versions() -> None:
 @pytest.mark.parametrize("names", [("web",), ("build",), ("web", "worker-cuda")], ids="+".join)
 def test_locks_have_all_that_their_packages_require(names: tuple[str, ...]) -> None:
     """Check the installed packages, since pip installs only the packages of a lock."""
-    there = {package: version for name in names for package, version in read_lock(name).items()}
+    locked = {package: version for name in names for package, version in read_lock(name).items()}
     python = {"python_version": PYTHON_OF["bookworm"], "python_full_version": f"{PYTHON_OF['bookworm']}.2", "extra": ""}
-    installed = [one for one in metadata.distributions() if canonicalize_name(one.metadata["Name"]) in there]
-    assert len(installed) > len(there) // 2
+    installed = [one for one in metadata.distributions() if canonicalize_name(one.metadata["Name"]) in locked]
+    assert len(installed) > len(locked) // 2
     for one in installed:
         for needed in map(Requirement, one.requires or ()):
             if needed.marker is None or needed.marker.evaluate(python):
-                version = there.get(canonicalize_name(needed.name))
+                version = locked.get(canonicalize_name(needed.name))
                 assert version is not None, f"{one.metadata['Name']} requires {needed}; run `make lock`"
                 assert needed.specifier.contains(version, prereleases=True)
 
@@ -197,13 +197,13 @@ def test_secrets_that_cannot_be_made_leave_nothing_behind(tmp_path: Path) -> Non
 
 def test_every_secret_is_made_and_used(tmp_path: Path) -> None:
     make_secrets(tmp_path / "secrets")
-    made = {path.name for path in (tmp_path / "secrets").iterdir()}
+    names = {path.name for path in (tmp_path / "secrets").iterdir()}
     declared = compose.document()["secrets"]
-    assert {name: secret["file"] for name, secret in declared.items()} == {name: f"./secrets/{name}" for name in made}
+    assert {name: secret["file"] for name, secret in declared.items()} == {name: f"./secrets/{name}" for name in names}
     for name, service in compose.services().items():
         named = set(re.findall(r"/run/secrets/(\w+)", str(service)))
         assert named == set(service.get("secrets", ())), name
-    assert {secret for service in compose.services().values() for secret in service.get("secrets", ())} == made
+    assert {secret for service in compose.services().values() for secret in service.get("secrets", ())} == names
 
 
 def test_no_environment_holds_a_password() -> None:
@@ -346,9 +346,13 @@ def test_pips_configured_files_are_carried_into_the_build_without_its_folders(
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     monkeypatch.setattr(images, "FOLDER", tmp_path / "deploy")
-    told = {"constraint": f"{first} {second.as_uri()}", "build-constraint": str(first), "find-links": str(wheels)}
+    configuration = {
+        "constraint": f"{first} {second.as_uri()}",
+        "build-constraint": str(first),
+        "find-links": str(wheels),
+    }
     own = {"cache-dir": str(wheels), "log": str(tmp_path / "none"), "python": sys.executable, "retries": "7"}
-    monkeypatch.setattr(images, "pip_settings", lambda: told | own)
+    monkeypatch.setattr(images, "pip_settings", lambda: configuration | own)
 
     volumes = dict(volume.removesuffix(":ro").split(":")[::-1] for volume in images.pip_volumes())
     written = Path(volumes.pop("/etc/pip.conf")).read_text(encoding="utf-8").splitlines()

@@ -22,8 +22,8 @@ NAMES = {"type": "string", "pattern": "^[a-z][a-z0-9-]*$"}
 
 
 def an_object(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
-    known = required | (optional or {})
-    return {"type": "object", "required": [*required], "properties": known, "additionalProperties": False}
+    properties = required | (optional or {})
+    return {"type": "object", "required": [*required], "properties": properties, "additionalProperties": False}
 
 
 NAMED = an_object({"name": NAMES}, {"namespace": NAMES, "labels": {"type": "object"}})
@@ -72,8 +72,8 @@ KEDA = {
 def check(manifest: manifests.Manifest) -> None:
     """Check that Kubernetes, or KEDA, would accept the manifest."""
     if manifest["apiVersion"] == "keda.sh/v1alpha1":
-        whole = {"apiVersion": {}, "kind": {}, "metadata": NAMED, "spec": KEDA[manifest["kind"]]}
-        Draft202012Validator(an_object(whole)).validate(manifest)
+        fields = {"apiVersion": {}, "kind": {}, "metadata": NAMED, "spec": KEDA[manifest["kind"]]}
+        Draft202012Validator(an_object(fields)).validate(manifest)
     else:
         kubernetes_validate.validate(manifest, VERSION, strict=True)
 
@@ -147,11 +147,11 @@ def test_settings_exist_and_passwords_are_files_of_secrets_that_the_pod_sees() -
 
 def test_every_secret_is_what_the_guide_makes(tmp_path: Path) -> None:
     subprocess.run([ROOT / "docker/make-secrets", tmp_path / "secrets"], check=True, capture_output=True)
-    made = {path.name for path in (tmp_path / "secrets").iterdir()}
+    names = {path.name for path in (tmp_path / "secrets").iterdir()}
     guide = (ROOT / "docs/how-to/kubernetes.md").read_text(encoding="utf-8")
     for overlay in OVERLAYS:
         for files in manifests.secret_files(overlay).values():
-            assert all(file in made or f"secrets/{file}" in guide for file in files), overlay
+            assert all(file in names or f"secrets/{file}" in guide for file in files), overlay
     [authentication] = write()["keda/TriggerAuthentication/queue"]["spec"]["secretTargetRef"]
     assert authentication["key"] in manifests.secret_files("cluster")[authentication["name"]]
 
@@ -166,31 +166,31 @@ def command_of(words: list[str]) -> click.Context:
     ):
         name, *words = words
         context = click.Context(command, info_name=name, parent=context)
-        found = command.get_command(context, name)
-        assert found is not None, f"no command {name}"
-        command = found
+        subcommand = command.get_command(context, name)
+        assert subcommand is not None, f"no command {name}"
+        command = subcommand
     return command.make_context(command.name, words, parent=context)
 
 
 def test_what_pods_run_and_how_they_are_probed_are_commands_that_exist() -> None:
-    asked = []
+    commands = []
     for name, pod in ours().items():
         for container in containers(pod):
             if "command" not in container:
-                asked.append(command_of(container["args"]).info_name)
+                commands.append(command_of(container["args"]).info_name)
             else:
                 script = " ".join([*container["command"], *container.get("args", ())])
-                found = [words.split() for words in re.findall(r"shuffleboard ([^;&]+)", script)]
+                calls = [words.split() for words in re.findall(r"shuffleboard ([^;&]+)", script)]
                 # `db roles` reads a file that is not here.
-                asked += [command_of(words).info_name for words in found if "--passwords" not in words]
+                commands += [command_of(words).info_name for words in calls if "--passwords" not in words]
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 action = container.get(probe, {})
                 if "exec" in action:
                     assert action["exec"]["command"] == ["shuffleboard", "alive", name]
-                    asked.append(command_of(action["exec"]["command"][1:]).info_name)
+                    commands.append(command_of(action["exec"]["command"][1:]).info_name)
                 elif action:
                     assert action["httpGet"]["path"] == ("/readyz" if probe == "readinessProbe" else "/healthz")
-    assert set(asked) == {"upgrade", "check", "serve", "beat", "worker", "alive"}
+    assert set(commands) == {"upgrade", "check", "serve", "beat", "worker", "alive"}
 
 
 def test_what_runs_is_what_runs_on_one_host() -> None:
@@ -251,35 +251,35 @@ def rendered(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 def test_what_kustomize_makes_is_valid_and_whole(
     rendered: dict[str, dict[str, manifests.Manifest]], overlay: str
 ) -> None:
-    made = rendered[overlay]
-    for manifest in made.values():
+    objects = rendered[overlay]
+    for manifest in objects.values():
         check(manifest)
         assert manifest["kind"] == "Namespace" or manifest["metadata"]["namespace"] == "shuffleboard"
     # Each secret and each file of settings that a pod names exists, under the name with its digest.
-    for pod in pods(made).values():
-        assert {f"Secret/{name}" for name in manifests.list_mounted_secrets(pod)} <= made.keys()
+    for pod in pods(objects).values():
+        assert {f"Secret/{name}" for name in manifests.list_mounted_secrets(pod)} <= objects.keys()
         for container in containers(pod):
             for source in container.get("envFrom", ()):
-                assert f"ConfigMap/{source['configMapRef']['name']}" in made
-    for name, policy in made.items():
+                assert f"ConfigMap/{source['configMapRef']['name']}" in objects
+    for name, policy in objects.items():
         if name in ("NetworkPolicy/database", "NetworkPolicy/broker"):
             assert policy["spec"]["egress"][0]["to"]
 
 
 @pytest.mark.long
 def test_workers_on_gpus_differ_in_what_a_gpu_needs(rendered: dict[str, dict[str, manifests.Manifest]]) -> None:
-    made = rendered["cluster"]
-    sets = [made["StatefulSet/worker"]["spec"], made["StatefulSet/worker-gpu"]["spec"]]
+    objects = rendered["cluster"]
+    sets = [objects["StatefulSet/worker"]["spec"], objects["StatefulSet/worker-gpu"]["spec"]]
     cpu, gpu = ({**one["template"]["spec"]["containers"][0]} for one in sets)
     assert gpu.pop("args") == ["worker", "--device", "cuda:0", "--queues", "gpu"]
-    whole = gpu.pop("resources")
-    assert whole["limits"]["nvidia.com/gpu"] == 1
+    resources = gpu.pop("resources")
+    assert resources["limits"]["nvidia.com/gpu"] == 1
     # Eight billion parameters in float32 pass through the host's memory.
-    assert all(int(one["memory"].removesuffix("Gi")) * 2**30 > 1.25 * 4 * 8e9 for one in whole.values())
+    assert all(int(one["memory"].removesuffix("Gi")) * 2**30 > 1.25 * 4 * 8e9 for one in resources.values())
     [sliced] = rendered["slices"]["StatefulSet/worker-gpu"]["spec"]["template"]["spec"]["containers"]
-    for asked in whole.values():
-        asked["nvidia.com/mig-3g.40gb"] = asked.pop("nvidia.com/gpu")
-    assert sliced["resources"] == whole
+    for amounts in resources.values():
+        amounts["nvidia.com/mig-3g.40gb"] = amounts.pop("nvidia.com/gpu")
+    assert sliced["resources"] == resources
     for name in ("args", "resources", "image", "env"):
         cpu.pop(name)
         gpu.pop(name, None)
@@ -290,9 +290,9 @@ def test_workers_on_gpus_differ_in_what_a_gpu_needs(rendered: dict[str, dict[str
         [spread] = one["template"]["spec"]["topologySpreadConstraints"]
         assert labels["app.kubernetes.io/component"] == component
         assert spread["labelSelector"]["matchLabels"] == one["selector"]["matchLabels"] == labels
-        scaled = made[f"ScaledObject/{component}"]["spec"]
+        scaled = objects[f"ScaledObject/{component}"]["spec"]
         assert scaled["scaleTargetRef"]["name"] == component
-    images = {one["image"] for pod in pods(made).values() for one in containers(pod)}
+    images = {one["image"] for pod in pods(objects).values() for one in containers(pod)}
     assert {re.sub("@sha256:0{64}$", "", image) for image in images} == {
         f"registry.example.org/shuffleboard-{name}" for name in ("web", "worker", "worker-cuda")
     }
@@ -302,7 +302,7 @@ def test_workers_on_gpus_differ_in_what_a_gpu_needs(rendered: dict[str, dict[str
 def test_checkov_finds_only_what_trying_it_out_excuses(
     rendered: dict[str, dict[str, manifests.Manifest]], tools: Path, tmp_path: Path
 ) -> None:
-    found = {}
+    failures = {}
     for overlay in OVERLAYS:
         path = tmp_path / f"{overlay}.json"
         path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*rendered[overlay].values()]}))
@@ -315,6 +315,6 @@ def test_checkov_finds_only_what_trying_it_out_excuses(
         )
         report = json.loads(done.stdout)
         assert report["summary"]["passed"] > 300
-        found[overlay] = {one["check_id"] for one in report["results"]["failed_checks"]}
+        failures[overlay] = {one["check_id"] for one in report["results"]["failed_checks"]}
     # Images by tag, and PostgreSQL and Redis as the user of their images, only in the overlay without lasting data.
-    assert found == {"cluster": set(), "try": {"CKV_K8S_14", "CKV_K8S_15", "CKV_K8S_40", "CKV_K8S_43"}}
+    assert failures == {"cluster": set(), "try": {"CKV_K8S_14", "CKV_K8S_15", "CKV_K8S_40", "CKV_K8S_43"}}

@@ -50,13 +50,13 @@ def wait_for_end(task: Task) -> int:
 
 
 def test_sbatch_gets_an_array_with_a_warning_signal_and_requeueing() -> None:
-    given = directives(SCRIPT)
-    assert len(array(given)) == 4
-    assert "requeue" in given
+    options = directives(SCRIPT)
+    assert len(array(options)) == 4
+    assert "requeue" in options
     # The warning goes to the script only, two minutes ahead, with another signal than scancel's.
-    assert given["signal"] == "B:USR1@120"
-    assert given["open-mode"] == "append"  # a task that starts again appends to its log
-    assert {"%A", "%a"} <= {given["output"][at : at + 2] for at in range(len(given["output"]))}
+    assert options["signal"] == "B:USR1@120"
+    assert options["open-mode"] == "append"  # a task that starts again appends to its log
+    assert {"%A", "%a"} <= {options["output"][at : at + 2] for at in range(len(options["output"]))}
 
 
 @pytest.mark.long
@@ -130,18 +130,18 @@ def test_workers_take_what_the_task_was_given(tmp_path: Path, put_shuffleboard: 
     for gpus, words, threads in ((0, [], "4"), (2, ["--queues", "gpu"], "")):
         with running(Task(SCRIPT, tmp_path, 1, words, gpus, **FILE)) as task:
             assert task.process.communicate()[0].split() == ["threads", *threads.split()]
-    asked = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
-    assert asked == [
+    arguments = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
+    assert arguments == [
         "worker --until-idle --device cpu --threads 4",
         "worker --until-idle --device cuda:0 --device cuda:1 --queues gpu",
     ]
-    for line in asked:
+    for line in arguments:
         assert command_of(line.split()).params["until_idle"] is True
 
 
 def test_a_task_that_knows_no_database_says_so(tmp_path: Path, put_shuffleboard: Put) -> None:
     put_shuffleboard("exit 0")
     with running(Task(SCRIPT, tmp_path, 0)) as task:
-        said = task.process.communicate()[0]
-    assert (task.process.returncode, said.startswith("neither SHUFFLEBOARD_DATABASE_URL_FILE nor")) == (2, True)
+        output = task.process.communicate()[0]
+    assert (task.process.returncode, output.startswith("neither SHUFFLEBOARD_DATABASE_URL_FILE nor")) == (2, True)
     assert not (tmp_path / "asked").exists()

@@ -52,21 +52,21 @@ class Block:
 def blocks(path: Path, info: str | None = None) -> list[Block]:
     """Return the fenced blocks of a page without indentation, or only those with the info string `info`."""
     page = read(path)
-    found = []
+    collected = []
     for match in _BLOCK.finditer(page):
         before = page[: match.start()].splitlines()
         above = itertools.takewhile(bool, map(_COMMENT.fullmatch, reversed(before)))
         comments = [comment[1] for comment in above if comment is not None]
         text = re.sub(f"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
-        found.append(Block(match["info"].strip(), text, len(before) + 1, tuple(reversed(comments))))
-    return found if info is None else [block for block in found if block.info == info]
+        collected.append(Block(match["info"].strip(), text, len(before) + 1, tuple(reversed(comments))))
+    return collected if info is None else [block for block in collected if block.info == info]
 
 
 def comments(path: Path) -> list[tuple[int, str]]:
     """Return the HTML comments of a page that fill a line outside blocks, with their line numbers from 1."""
     outside = _BLOCK.sub(lambda match: "\n" * match[0].count("\n"), read(path)).splitlines()
-    found = [(number, _COMMENT.fullmatch(line)) for number, line in enumerate(outside, 1)]
-    return [(number, match[1]) for number, match in found if match is not None]
+    matches = [(number, _COMMENT.fullmatch(line)) for number, line in enumerate(outside, 1)]
+    return [(number, match[1]) for number, match in matches if match is not None]
 
 
 def omit_blocks(path: Path) -> str:

@@ -88,12 +88,12 @@ class Setup:
 
 def steps(page: Path) -> list[Setup | Block]:
     """Return the setups and blocks of a page, in order."""
-    found: list[Setup | Block] = list(blocks(page))
+    collected: list[Setup | Block] = list(blocks(page))
     for line, comment in comments(page):
         key, _, value = comment.partition(": ")
         if key == "setup":
-            found.append(Setup(tuple(name.strip() for name in value.split(",")), line))
-    return sorted(found, key=lambda step: step.line)
+            collected.append(Setup(tuple(name.strip() for name in value.split(",")), line))
+    return sorted(collected, key=lambda step: step.line)
 
 
 def read_text(block: Block, key: str) -> str | None:
@@ -114,9 +114,9 @@ def engines(page: Path) -> list[str]:
         if comment.startswith("database: ") and line not in before_blocks
     ]
     assert len(named) <= 1, f"{page}: says twice what database it is about"
-    found = named[0].split(" and ") if named else ["sqlite"]
-    assert set(found) <= {"sqlite", "postgresql"}, f"{page}: no engine {found}"
-    return found
+    names = named[0].split(" and ") if named else ["sqlite"]
+    assert set(names) <= {"sqlite", "postgresql"}, f"{page}: no engine {names}"
+    return names
 
 
 def list_followed(*, guides: bool) -> list[tuple[str, str]]:

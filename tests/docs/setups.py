@@ -72,14 +72,14 @@ def fill(engine: Engine, folder: Path) -> list[int]:
 def write_questions(folder: Path) -> Path:
     """Write twelve questions of MMLU to `questions.jsonl` with five examples, and to `questions.csv` without."""
     lines = [json.loads(line) for line in MMLU.read_text(encoding="utf-8").splitlines()]
-    asked = [line for line in lines if line["split"] != "fewshot"][:12]
-    examples = [line for line in lines if line["split"] == "fewshot" and line["subject"] == asked[0]["subject"]][:5]
+    questions = [line for line in lines if line["split"] != "fewshot"][:12]
+    examples = [line for line in lines if line["split"] == "fewshot" and line["subject"] == questions[0]["subject"]][:5]
     with (folder / "questions.csv").open("w", encoding="utf-8", newline="") as file:
         columns = ("id", "subject", "question", "options", "answer")
         writer = csv.DictWriter(file, columns, extrasaction="ignore")
         writer.writeheader()
-        writer.writerows(line | {"options": json.dumps(line["options"])} for line in asked)
-    return write_lines(folder / "questions.jsonl", [*asked, *examples])
+        writer.writerows(line | {"options": json.dumps(line["options"])} for line in questions)
+    return write_lines(folder / "questions.jsonl", [*questions, *examples])
 
 
 # Setups: files
@@ -363,11 +363,11 @@ def _store_right_answers(session: "Session", benchmark: str, protocols: Sequence
     with write_session(session.engine) as transaction:
         add_revision(transaction, "their-model", RevisionRequest("external"))
         version = find_version(transaction, benchmark)
-        asked = select(Question).where(Question.benchmark_version_id == version.id, ~Question.few_shot)
+        query = select(Question).where(Question.benchmark_version_id == version.id, ~Question.few_shot)
         lines = [
             {"question_id": question.external_id, "variant": variant.ordinal, "order": list(variant.order)}
             | {"option": question.answer}
-            for question in transaction.scalars(asked)
+            for question in transaction.scalars(query)
             for variant in parse_variants("answer-moving").variants(
                 QuestionShape(question.external_id, question.n_options, question.answer)
             )

@@ -151,12 +151,12 @@ def options(*words: str) -> set[str]:
 
 
 def find_command(*words: str) -> click.Command:
-    found: click.Command | None = cli
+    command: click.Command | None = cli
     for word in words:
-        assert isinstance(found, click.Group)
-        found = found.get_command(click.Context(found), word)
-    assert found is not None
-    return found
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
+    assert command is not None
+    return command
 
 
 def test_there_are_forty_claims() -> None:

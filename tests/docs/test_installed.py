@@ -140,18 +140,18 @@ main()
 
 def closure(names: list[str]) -> set[str]:
     """Return the names of the distributions that pip installs for these names."""
-    found: set[str] = set()
+    closed: set[str] = set()
     ahead = [canonicalize_name(name) for name in names]
     while ahead:
         name = ahead.pop()
-        if name in found:
+        if name in closed:
             continue
-        found.add(name)
+        closed.add(name)
         for line in metadata.requires(name) or []:
             requirement = Requirement(line)
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                 ahead.append(canonicalize_name(requirement.name))
-    return found
+    return closed
 
 
 def test_audits_need_only_the_packages_that_the_page_lists(tmp_path: Path) -> None:

@@ -25,16 +25,16 @@ def test_internal_links_resolve(page: Path) -> None:
 @pytest.fixture(scope="module")
 def reached() -> set[Path]:
     """Return the pages that links from the README reach, directly or through other pages."""
-    found = {ROOT / "README.md"}
+    linked = {ROOT / "README.md"}
     waiting = [ROOT / "README.md"]
     while waiting:
-        here = waiting.pop()
-        for target in _LINK.findall(omit_blocks(here)):
-            path = (here.parent / target.partition("#")[0]).resolve()
-            if path.suffix == ".md" and path.exists() and path not in found:
-                found.add(path)
+        page = waiting.pop()
+        for target in _LINK.findall(omit_blocks(page)):
+            path = (page.parent / target.partition("#")[0]).resolve()
+            if path.suffix == ".md" and path.exists() and path not in linked:
+                linked.add(path)
                 waiting.append(path)
-    return found
+    return linked
 
 
 @pytest.mark.parametrize("page", list_docs(), ids=lambda page: str(page.relative_to(ROOT)))

@@ -54,13 +54,13 @@ def wrong(words: list[str], *, command: click.Command = cli, strict: bool = True
     while words and isinstance(command, click.Group) and not NAMES_NO_COMMAND.match(words[0]):
         with click.Context(command) as context:
             shown = words[0] in command.list_commands(context)
-            found = command.get_command(context, words[0]) if shown else None
-        if found is None:
+            subcommand = command.get_command(context, words[0]) if shown else None
+        if subcommand is None:
             return f"no command {' '.join([*used, words[0]])}" if strict or used else None
-        command, used, words = found, [*used, words[0]], words[1:]
-    known = {name for parameter in command.params for name in list_shown(parameter)} | {"--help"}
+        command, used, words = subcommand, [*used, words[0]], words[1:]
+    option_names = {name for parameter in command.params for name in list_shown(parameter)} | {"--help"}
     options = [option[0] for word in words if (option := re.match(r"\[?(--[\w-]+)", word))]
-    unknown = [name.lstrip("[") for name in options if name.lstrip("[") not in known]
+    unknown = [name.lstrip("[") for name in options if name.lstrip("[") not in option_names]
     return f"{' '.join(used) or 'shuffleboard'} has no {unknown[0]}" if unknown and (used or strict) else None
 
 

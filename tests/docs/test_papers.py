@@ -72,7 +72,7 @@ def test_every_table_stands_on_one_page():
 
 def test_figures_are_of_what_the_script_asks():
     stored = [one["command"] for one in FIGURES["evaluations"]]
-    assert stored == [asked.command() for asked in paper_results.plan()]
+    assert stored == [evaluation.command() for evaluation in paper_results.plan()]
     for one in FIGURES["evaluations"]:
         (spent,) = one["spent"]
         assert spent["prompts"] > 0, one["command"]
@@ -110,6 +110,6 @@ def test_a_page_has_its_parts_and_cites_its_paper(name):
 
 @pytest.mark.parametrize(("page", "file", "where", "value"), QUOTED, ids=lambda value: str(value)[:40])
 def test_what_the_prose_quotes_is_what_is_printed(page, file, where, value):
-    found = {line["value"] for line in rows(file) if all(line[key] == cell for key, cell in where.items())}
-    assert {text.removeprefix("0") for text in found} == {value}
+    printed = {line["value"] for line in rows(file) if all(line[key] == cell for key, cell in where.items())}
+    assert {text.removeprefix("0") for text in printed} == {value}
     assert re.search(rf"(?<![\d.]){re.escape(value)}(?!\d)", read(DOCS / "papers" / f"{page}.md"))

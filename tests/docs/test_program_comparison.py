@@ -21,14 +21,14 @@ def _measure() -> dict[str, dict[str, tuple[str, str]]]:
         .split("One thread, CPU time")[1]
         .split("Both cores")[0]
     )
-    found: dict[str, dict[str, tuple[str, str]]] = {}
+    measured: dict[str, dict[str, tuple[str, str]]] = {}
     prompts = ""
     for row in table.splitlines():
         if row.startswith("|"):
             name, engine, rate, ratio, *_ = _cells(row)
             prompts = name.partition(":")[0] or prompts
-            found.setdefault(prompts, {})[engine] = (rate, ratio)
-    return found
+            measured.setdefault(prompts, {})[engine] = (rate, ratio)
+    return measured
 
 
 def test_measured_figures_are_those_of_the_page_on_performance() -> None:

@@ -35,7 +35,7 @@ def test_words_are_counted_without_code_and_addresses(tmp_path: Path) -> None:
     assert sentences("One. Two? `Three`.") == ["One.", "Two?", "`Three`."]
     assert list(too_long(Text("documents", "here:1", "word " * 41))) == ["word " * 41]
     page = ROOT / "docs" / "limits.md"
-    assert all("```" not in found.words for found in read_document(page))
+    assert all("```" not in checked.words for checked in read_document(page))
     assert tmp_path.exists()
 
 

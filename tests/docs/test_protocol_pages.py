@@ -16,10 +16,10 @@ PAGE = DOCS / "variants-and-protocols.md"
 
 def test_every_preset_has_a_row_and_every_shipped_protocol_too() -> None:
     presets = [name for cell in first_cells(sections(PAGE)["All presets"]) for name in code(cell)]
-    known = [*PRESETS, RECORDED["format"]]
-    assert list(dict.fromkeys(name for name in presets if name in known)) == known
+    names = [*PRESETS, RECORDED["format"]]
+    assert list(dict.fromkeys(name for name in presets if name in names)) == names
     shipped = {name for cell in first_cells(sections(PAGE)["Your own protocols"]) for name in code(cell)}
-    assert shipped == set(load_known_definitions()) - set(known)
+    assert shipped == set(load_known_definitions()) - set(names)
 
 
 @pytest.mark.parametrize("name", PRESETS)

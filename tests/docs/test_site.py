@@ -42,17 +42,17 @@ class Built(HTMLParser):
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
-        self.ids |= {found[name] for name in ("id", "name") if name in found}
-        self.loads += [value for name, value in found.items() if (tag, name) in LOADS]
-        if tag == "link" and not POINTS & set(found["rel"].split()):
-            self.loads.append(found["href"])
-        if tag == "a" and "href" in found:
-            self.leads.append(found["href"])
-            if found.get("class", "").startswith("reference internal"):
-                self.menu.append(found["href"])
-        if tag == "img" and not found.get("alt"):
-            self.pictures_without_words.append(found.get("src", ""))
+        attributes = {name: value or "" for name, value in attrs}
+        self.ids |= {attributes[name] for name in ("id", "name") if name in attributes}
+        self.loads += [value for name, value in attributes.items() if (tag, name) in LOADS]
+        if tag == "link" and not POINTS & set(attributes["rel"].split()):
+            self.loads.append(attributes["href"])
+        if tag == "a" and "href" in attributes:
+            self.leads.append(attributes["href"])
+            if attributes.get("class", "").startswith("reference internal"):
+                self.menu.append(attributes["href"])
+        if tag == "img" and not attributes.get("alt"):
+            self.pictures_without_words.append(attributes.get("src", ""))
 
 
 @dataclass
@@ -166,7 +166,7 @@ def test_links_to_source_files_lead_to_the_repository_where_one_is_named(monkeyp
 @contextmanager
 def open_page(chromium: Browser, site: Site) -> Iterator[tuple[Page, str]]:
     """Yield a narrow tab that must not complain nor reach other hosts, and the site's address."""
-    said: list[str] = []
+    complaints: list[str] = []
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_args: object) -> None:
@@ -178,14 +178,14 @@ def open_page(chromium: Browser, site: Site) -> Iterator[tuple[Page, str]]:
     base = f"http://127.0.0.1:{server.server_port}"
     try:
         with closing(chromium.new_page(color_scheme="light", viewport={"width": 390, "height": 844})) as page:
-            page.on("request", lambda request: said.append(request.url) if elsewhere(request.url, base) else None)
-            page.on("pageerror", lambda error: said.append(str(error)))
+            page.on("request", lambda request: complaints.append(request.url) if elsewhere(request.url, base) else None)
+            page.on("pageerror", lambda error: complaints.append(str(error)))
             yield page, base
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
-    assert said == []
+    assert complaints == []
 
 
 def elsewhere(address: str, base: str) -> bool:

@@ -28,14 +28,14 @@ def test_a_file_of_others_is_the_one_that_is_listed(file: dict[str, Any]) -> Non
 
 
 def test_every_file_of_others_is_listed() -> None:
-    there = {
+    files = {
         path.relative_to(ROOT).as_posix()
         for folder in FOLDERS
         for path in (ROOT / folder).iterdir()
         if not path.name.startswith(("README", "LICENSE"))
     }
-    there |= {path.relative_to(ROOT).as_posix() for folder, form in DATA.items() for path in (ROOT / folder).glob(form)}
-    assert {file["path"] for file in LISTED["file"]} == there
+    files |= {path.relative_to(ROOT).as_posix() for folder, form in DATA.items() for path in (ROOT / folder).glob(form)}
+    assert {file["path"] for file in LISTED["file"]} == files
 
 
 def test_everything_of_others_has_the_text_of_its_licence() -> None:

@@ -51,8 +51,8 @@ TYPES = {
 def test_every_column_has_the_type_that_it_has_in_postgresql(postgresql_database: str) -> None:
     inspector = inspect(get_engine(postgresql_database))
     for view in VIEWS:
-        said = {name: column.type for name, column in columns_of(view).items()}
-        assert said == {column["name"]: _type(column["type"]) for column in inspector.get_columns(view)}, view
+        types = {name: column.type for name, column in columns_of(view).items()}
+        assert types == {column["name"]: _type(column["type"]) for column in inspector.get_columns(view)}, view
 
 
 def _type(found: object) -> str:

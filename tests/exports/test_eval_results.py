@@ -34,24 +34,24 @@ ALL_TASKS = ("odd=odd_all", "odd:right_twice_across_orders=odd_two", "odd:order_
 
 def _fields(entry: dict[str, Any], prefix: str = "") -> set[str]:
     """Return the fields of an entry, those within others as `dataset.id`."""
-    found = set()
+    names = set()
     for name, value in entry.items():
-        found |= _fields(value, f"{name}.") if prefix == "" and name in ("dataset", "source") else {prefix + name}
-    return found
+        names |= _fields(value, f"{name}.") if prefix == "" and name in ("dataset", "source") else {prefix + name}
+    return names
 
 
 def _read_specified() -> tuple[set[str], set[str]]:
     """Return the fields of the specification, and the fields of its shortest example."""
-    whole, shortest = yaml.safe_load(SPECIFICATION.read_text(encoding="utf-8"))
-    return _fields(whole), _fields(shortest)
+    longest, shortest = yaml.safe_load(SPECIFICATION.read_text(encoding="utf-8"))
+    return _fields(longest), _fields(shortest)
 
 
 def _read(out: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, list[EvalResultEntry]]]:
-    known, required = _read_specified()
+    permitted, required = _read_specified()
     for file in manifest["files"]:
         documents = yaml.safe_load((out / file["file"]).read_text(encoding="utf-8"))
         for document in documents:
-            assert required <= _fields(document) <= known
+            assert required <= _fields(document) <= permitted
             assert isinstance(document["date"], str)
         yield file["file"], parse_eval_result_entries(documents)
 
@@ -62,16 +62,16 @@ def _run_export(filled: Filled, out: Path, *tasks: str) -> dict[str, EvalResultE
 
 
 def test_the_hubs_library_reads_the_registrys_accuracies(on_the_hub: Filled, tmp_path: Path) -> None:
-    found = _run_export(on_the_hub, tmp_path / "out", "odd=odd_all")
+    entries = _run_export(on_the_hub, tmp_path / "out", "odd=odd_all")
     with read_session(on_the_hub.engine) as session:
         query = text(
             "SELECT value FROM evaluation_metrics WHERE metric = 'accuracy' AND scope = 'all' "
             "AND evaluation_id IN (:odd, :other)"
         )
         expected = session.scalars(query, {"odd": on_the_hub.odd, "other": on_the_hub.other}).all()
-    assert sorted(entry.value for entry in found.values()) == pytest.approx(sorted(expected), abs=0)
-    assert {file.rpartition("/")[0] for file in found} == {"local/m/.eval_results", "local/n/.eval_results"}
-    entry = next(iter(found.values()))
+    assert sorted(entry.value for entry in entries.values()) == pytest.approx(sorted(expected), abs=0)
+    assert {file.rpartition("/")[0] for file in entries} == {"local/m/.eval_results", "local/n/.eval_results"}
+    entry = next(iter(entries.values()))
     assert (entry.dataset_id, entry.task_id, entry.source_url) == ("example/odd", "odd_all", None)
     assert str(entry.date).endswith("Z")
     assert str(entry.notes).startswith("symbols, 0-shot, cyclic, 3 questions; accuracy 0.")
@@ -105,8 +105,8 @@ def test_twenty_evaluations_have_an_entry_for_each_task(sqlite_database: str, tm
     with write_session(registry.engine) as session:
         session.execute(update(BenchmarkVersion).values(source="https://huggingface.co/datasets/example/odd"))
     manifest = export(registry.engine, ExportRequest("eval-results", tasks=ALL_TASKS), tmp_path / "out")
-    found = dict(_read(tmp_path / "out", manifest))
-    assert len(found) == 20
+    by_file = dict(_read(tmp_path / "out", manifest))
+    assert len(by_file) == 20
     with read_session(registry.engine) as session:
         query = text("SELECT evaluation_id, metric, value FROM evaluation_metrics WHERE scope = 'all'")
         values = {(row.evaluation_id, row.metric): row.value for row in session.execute(query)}
@@ -115,7 +115,7 @@ def test_twenty_evaluations_have_an_entry_for_each_task(sqlite_database: str, tm
         for id_ in {id_ for id_, _ in values}
     )
     shown = []
-    for entries in found.values():
+    for entries in by_file.values():
         assert [entry.task_id for entry in entries] == ["odd_all", "odd_two", "odd_loss"]
         [notes] = {entry.notes for entry in entries}
         assert f"right in two orders {entries[1].value:.4f}, order loss {entries[2].value:.4f}" in str(notes)

@@ -30,13 +30,13 @@ def _validator(name: str) -> Any:
 def _export(filled: Filled, out: Path, **more: Any) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Return seal → (document, records), after checking them with the schemas and against each other."""
     manifest = export(filled.engine, ExportRequest("every-eval-ever", **more), out)
-    whole, single = _validator("eval.schema.json"), _validator("instance_level_eval.schema.json")
-    found = {}
+    aggregate, single = _validator("eval.schema.json"), _validator("instance_level_eval.schema.json")
+    documents = {}
     for entry in manifest["files"]:
         if entry["relation"] != "evaluation":
             continue
         document = json.loads((out / entry["file"]).read_text(encoding="utf-8"))
-        assert [error.message for error in whole.iter_errors(document)] == []
+        assert [error.message for error in aggregate.iter_errors(document)] == []
         detailed = document["detailed_evaluation_results"]
         samples = (out / detailed["file_path"]).read_bytes()
         assert detailed["checksum"] == hashlib.sha256(samples).hexdigest()
@@ -47,13 +47,13 @@ def _export(filled: Filled, out: Path, **more: Any) -> dict[str, tuple[dict[str,
             assert record["evaluation_id"] == document["evaluation_id"]
             assert record["model_id"] == document["model_info"]["id"]
         assert entry["file"].split("/")[:4] == ["data", "odd", *document["model_info"]["id"].split("/")]
-        found[document["source_metadata"]["additional_details"]["seal"]] = (document, records)
-    return found
+        documents[document["source_metadata"]["additional_details"]["seal"]] = (document, records)
+    return documents
 
 
 def test_documents_keep_the_schema_and_hold_the_registrys_numbers(filled: Filled, tmp_path: Path) -> None:
-    found = _export(filled, tmp_path / "out", organisation="Someone")
-    assert len(found) == 2
+    documents = _export(filled, tmp_path / "out", organisation="Someone")
+    assert len(documents) == 2
     with read_session(filled.engine) as session:
         query = text(
             "SELECT evaluation.seal, metric, value, n, interval_low, interval_high FROM evaluation_metrics "
@@ -64,7 +64,7 @@ def test_documents_keep_the_schema_and_hold_the_registrys_numbers(filled: Filled
     expected: dict[str, dict[str, Any]] = defaultdict(dict)
     for row in rows:
         expected[bytes(row.seal).hex()][row.metric] = row
-    for seal, (document, _) in found.items():
+    for seal, (document, _) in documents.items():
         results = {result["evaluation_result_id"]: result for result in document["evaluation_results"]}
         assert results.keys() == expected[seal].keys()
         for name, result in results.items():
@@ -104,9 +104,9 @@ def test_twenty_exports_keep_the_schema_and_their_accuracies_have_the_order_metr
     sqlite_database: str, tmp_path: Path
 ) -> None:
     registry = many_evaluations(sqlite_database, tmp_path, 20)
-    found = _export(Filled(sqlite_database, registry.engine, 1, 2, 3, 4), tmp_path / "out")
-    assert len(found) == 20
-    for document, _ in found.values():
+    documents = _export(Filled(sqlite_database, registry.engine, 1, 2, 3, 4), tmp_path / "out")
+    assert len(documents) == 20
+    for document, _ in documents.values():
         results = {result["evaluation_result_id"]: result for result in document["evaluation_results"]}
         details = results["accuracy"]["score_details"]["details"]
         for name in ("average_accuracy", "right_twice_across_orders", "order_loss"):

@@ -84,7 +84,7 @@ def test_pandas_and_duckdb_read_what_sql_says(filled: Filled, format_: str, tmp_
     frame = frame[(frame["evaluation_id"] == filled.odd) & (frame["scope"] == "all")]
     for metric, value in zip(frame["metric"], frame["value"], strict=True):
         assert _missing(value) if expected[metric] is None else value == expected[metric], metric
-    found = _rows(
+    rows = _rows(
         out / f"predictions.{format_}",
         format_,
         "CAST(external_id AS VARCHAR), variant, chosen_position, CAST(correct AS BOOLEAN), entropy, evaluation_id",
@@ -92,7 +92,7 @@ def test_pandas_and_duckdb_read_what_sql_says(filled: Filled, format_: str, tmp_
     )
     # A reader of CSV takes "007" for a number by default.
     names = {"7": "007"} if format_ == "csv" else {}
-    assert [(names.get(row[0], row[0]), *row[1:5]) for row in found if row[5] == filled.odd] == [
+    assert [(names.get(row[0], row[0]), *row[1:5]) for row in rows if row[5] == filled.odd] == [
         (row.external_id, row.variant, row.chosen_position, bool(row.correct), row.entropy) for row in predictions
     ]
 
@@ -113,11 +113,11 @@ def test_texts_that_look_like_something_else_stay_texts(sqlite_filled: Filled, f
     # pandas reads an empty cell of a CSV as missing, quoted or not; DuckDB distinguishes the two.
     expected = ["" if _missing(value) else value for value in of_m["generation"]]
     assert expected == TEXTS
-    found = duckdb.sql(
+    texts = duckdb.sql(
         f"SELECT generation FROM {DUCKDB[format_].format(path)} WHERE evaluation_id = {sqlite_filled.odd} "
         "ORDER BY question_id, variant"
     ).fetchall()
-    assert [row[0] for row in found] == TEXTS
+    assert [row[0] for row in texts] == TEXTS
     chosen = duckdb.sql(
         f"SELECT chosen_position, chosen_option_text FROM {DUCKDB[format_].format(path)} "
         f"WHERE evaluation_id = {sqlite_filled.odd} ORDER BY question_id, variant"
@@ -212,8 +212,8 @@ def test_an_audience_gets_what_it_may_see(filled: Filled, audience: Any, benchma
             assert {row["evaluation_id"] for row in rows} <= ids, entry["file"]
         if entry["relation"] == "questions":
             assert {row["benchmark"] for row in rows} == benchmarks
-    whole = "".join(path.read_text(encoding="utf-8") for path in out.iterdir())
-    assert ("secret" in whole) == (audience == "all")
+    content = "".join(path.read_text(encoding="utf-8") for path in out.iterdir())
+    assert ("secret" in content) == (audience == "all")
 
 
 def test_filters_choose_evaluations_and_the_questions_they_are_of(sqlite_filled: Filled, tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_filters_choose_evaluations_and_the_questions_they_are_of(sqlite_filled:
         folder = tmp_path / out
         manifest = export(sqlite_filled.engine, ExportRequest("parquet", **filters), folder)
         assert "published_results" not in {entry["relation"] for entry in manifest["files"]}
-        found = pd.read_parquet(folder / "predictions.parquet")["evaluation_id"]
-        return set(found), {item["benchmark"] for item in manifest["benchmarks"]}
+        evaluation_ids = pd.read_parquet(folder / "predictions.parquet")["evaluation_id"]
+        return set(evaluation_ids), {item["benchmark"] for item in manifest["benchmarks"]}
 
     assert ids("a", evaluations=(sqlite_filled.other,)) == ({sqlite_filled.other}, {"odd"})
     assert ids("b", models=("m",)) == ({sqlite_filled.odd}, {"odd"})
@@ -312,10 +312,10 @@ def test_datasette_is_told_what_every_column_of_the_leaderboard_means(sqlite_fil
 
 def test_positions_without_a_probability_are_left_out(filled: Filled, tmp_path: Path) -> None:
     export(filled.engine, ExportRequest("csv"), tmp_path / "out")
-    found = PANDAS["csv"](tmp_path / "out" / "option_probability.csv")
+    probabilities = PANDAS["csv"](tmp_path / "out" / "option_probability.csv")
     values = ["logprob_nats", "probability", "logprob_without_question_nats"]
-    assert not found[values].isna().all(axis=1).any()
+    assert not probabilities[values].isna().all(axis=1).any()
     with read_session(filled.engine) as session:
         stored = session.scalar(text("SELECT count(*) FROM option_probability WHERE probability IS NOT NULL"))
         everything = session.scalar(text("SELECT count(*) FROM option_probability"))
-    assert stored == len(found) < everything
+    assert stored == len(probabilities) < everything

@@ -247,16 +247,16 @@ class Fuzz:
                     self._find(rule.endpoint, method, sorted(rule.arguments))
 
     def _find(self, endpoint: str, method: str, in_path: list[str]) -> None:
-        found = [Door(endpoint, method, "path", name) for name in in_path]
+        doors = [Door(endpoint, method, "path", name) for name in in_path]
         operation = self.operations.get(endpoint)
         if operation is not None and operation.body is not None:
-            found += [Door(endpoint, method, "json", name) for name in ("", *operation.body.model_fields)]
+            doors += [Door(endpoint, method, "json", name) for name in ("", *operation.body.model_fields)]
         elif operation is not None and operation.upload is not None:
-            found.append(Door(endpoint, method, "file", ""))
-        found.append(Door(endpoint, method, "query", "unknown"))
+            doors.append(Door(endpoint, method, "file", ""))
+        doors.append(Door(endpoint, method, "query", "unknown"))
         if operation is None and method == "POST":
-            found.append(Door(endpoint, method, "form", "unknown"))
-        for door in found:
+            doors.append(Door(endpoint, method, "form", "unknown"))
+        for door in doors:
             self._add(door)
 
     def _add(self, door: Door) -> None:
@@ -292,11 +292,11 @@ class Fuzz:
         return self.random.choice(self.right.get(name, [1]))
 
     def _ask(self, door: Door, value: str) -> None:
-        known = [other for other in self.doors if (other.endpoint, other.method) == (door.endpoint, door.method)]
+        siblings = [other for other in self.doors if (other.endpoint, other.method) == (door.endpoint, door.method)]
 
         def filled(kind: str, hostile: Callable[[str], Any]) -> dict[str, Any]:
             """Return valid values for all parameters except the hostile one, or now and then no other values."""
-            names = {other.name for other in known if other.kind == kind and other.name not in ("", "unknown")}
+            names = {other.name for other in siblings if other.kind == kind and other.name not in ("", "unknown")}
             if kind == "query" and door.kind != "query":
                 names = set()
             values = {name: self._value(name) for name in names if kind == "path" or self.random.random() < 0.8}
@@ -317,7 +317,7 @@ class Fuzz:
             )
         sent: dict[str, Any] = {}
         if door.endpoint in self.operations:
-            sent = self._body(door, value, known)
+            sent = self._body(door, value, siblings)
         elif door.method == "POST":
             form = filled("form", TEXTS.__getitem__)
             sent = {
@@ -373,16 +373,16 @@ class Fuzz:
         return browser.open(address, method=method, **form)
 
     def _note_parameters(self, door: Door) -> None:
-        known = {
+        noted = {
             (other.kind, other.name)
             for other in self.doors
             if (other.endpoint, other.method) == (door.endpoint, door.method)
         }
         for name in dict.fromkeys(_Noting.asked):
             kind = "form" if door.method == "POST" and door.endpoint not in self.operations else "query"
-            if name != "csrf_token" and (kind, name) not in known:
+            if name != "csrf_token" and (kind, name) not in noted:
                 self._add(Door(door.endpoint, door.method, kind, name))
-                known.add((kind, name))
+                noted.add((kind, name))
 
 
 @contextmanager

@@ -80,10 +80,10 @@ def _write_beside(source: Path, name: str) -> Write:
     """Return a function that writes the document as a file in a run's folder."""
 
     def write(folder: Path, text: str) -> Path:
-        made = folder / source.name
-        shutil.copytree(source, made, dirs_exist_ok=True)
-        (made / name).write_text(text, encoding="utf-8")
-        return made
+        copied = folder / source.name
+        shutil.copytree(source, copied, dirs_exist_ok=True)
+        (copied / name).write_text(text, encoding="utf-8")
+        return copied
 
     return write
 
@@ -105,10 +105,10 @@ def _results_of(program: str, predictions: Path, name: str) -> Write:
     """Return a function that writes the document as a program's file of results, next to its file of predictions."""
 
     def write(folder: Path, text: str) -> Path:
-        made = folder / program
-        shutil.copytree(DATA / program, made, dirs_exist_ok=True)
-        (made / name).write_text(text, encoding="utf-8")
-        return made / predictions
+        copied = folder / program
+        shutil.copytree(DATA / program, copied, dirs_exist_ok=True)
+        (copied / name).write_text(text, encoding="utf-8")
+        return copied / predictions
 
     return write
 
@@ -204,21 +204,21 @@ def _score_line(number: int) -> dict[str, Any]:
 
 
 def _eee_line(number: int) -> dict[str, Any]:
-    asked = QUESTIONS[number]
+    question = QUESTIONS[number]
     return {
         "schema_version": "0.3.0",
         "evaluation_id": "e",
-        "sample_id": asked["id"],
+        "sample_id": question["id"],
         "evaluation_result_id": "accuracy",
         "interaction_type": "single_turn",
         "error": None,
         "input": {
-            "raw": asked["question"],
-            "reference": [asked["options"][asked["answer"]]],
-            "choices": asked["options"],
+            "raw": question["question"],
+            "reference": [question["options"][question["answer"]]],
+            "choices": question["options"],
         },
-        "output": {"raw": [asked["options"][asked["answer"]]]},
-        "answer_attribution": [{"extracted_value": asked["options"][asked["answer"]], "is_terminal": True}],
+        "output": {"raw": [question["options"][question["answer"]]]},
+        "answer_attribution": [{"extracted_value": question["options"][question["answer"]], "is_terminal": True}],
         "evaluation": {"score": 1.0, "is_correct": True},
         "metadata": {
             "variant": "0",

@@ -49,13 +49,16 @@ def test_a_hostile_value_is_refused_or_stored_by_both_engines_alike(
     filled_sqlite: FilledDatabases, filled_postgresql: FilledDatabases, tmp_path: Path, name: str
 ) -> None:
     importer = IMPORTERS[name]
-    with filled_sqlite.copy(fill, tmp_path) as (here, _), filled_postgresql.copy(fill, tmp_path) as (there, _):
-        engines = [get_engine(here), get_engine(there)]
+    with (
+        filled_sqlite.copy(fill, tmp_path) as (sqlite_url, _),
+        filled_postgresql.copy(fill, tmp_path) as (postgresql_url, _),
+    ):
+        engines = [get_engine(sqlite_url), get_engine(postgresql_url)]
         assert [outcome(importer, one, tmp_path / "h", json.dumps(importer.document)) for one in engines] == ["", ""]
         for place, value in some(name, every=5):
             text = with_value(importer.document, place, JSON_VALUES[value])
-            said = [outcome(importer, one, tmp_path / "h", text) for one in engines]
-            assert said[0] == said[1], (place, value)
+            outcomes = [outcome(importer, one, tmp_path / "h", text) for one in engines]
+            assert outcomes[0] == outcomes[1], (place, value)
         for one in engines:
             one.dispose()
 

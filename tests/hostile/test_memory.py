@@ -59,8 +59,8 @@ def test_a_large_file_of_tiny_values_is_refused(
         if door == "benchmark":
             status, printed, peak = run(url, tmp_path, "benchmarks", "import", path, "--name", "hostile")
         else:
-            asked = ("--model", MODEL, "--benchmark", BENCHMARK, "--variants", "imported")
-            status, printed, peak = run(url, tmp_path, "evaluations", "import", path, *asked)
+            options = ("--model", MODEL, "--benchmark", BENCHMARK, "--variants", "imported")
+            status, printed, peak = run(url, tmp_path, "evaluations", "import", path, *options)
     assert (status, peak < MOST_MEBIBYTES) == (1, True), (status, peak, printed[-500:])
     assert "Traceback" not in printed
     assert printed.splitlines()[-1].startswith("Error: ")

@@ -69,8 +69,8 @@ def test_hostile_uploads_are_answered_with_4xx_and_honest_ones_are_stored(
             place = next(key for key in importer.document if key not in ("version", "status", "eval"))
             for value in WORST[number % 4 :: 4]:
                 path = importer.write(tmp_path, with_value(importer.document, (place,), JSON_VALUES[value]))
-                status, said = post(client, headers, address, path.read_bytes(), kind)
-                assert status in (201, 422), (name, value, said)
+                status, body = post(client, headers, address, path.read_bytes(), kind)
+                assert status in (201, 422), (name, value, body)
             path = importer.write(tmp_path, json.dumps(importer.document))
             assert post(client, headers, address, path.read_bytes(), kind)[0] == 201, name
         question = {"id": ["q"], "subject": ["s"], "question": ["?"], "options": [["a", "b"]], "answer": [0]}
@@ -93,8 +93,8 @@ def test_pages_are_answered_while_a_file_is_read(
     monkeypatch.setattr(isolated, "run", slowly)
     with filled_databases.copy(fill, tmp_path) as (url, _):
         client, headers = fill_site(url)
-        said: list[tuple[int, Any]] = []
-        upload = threading.Thread(target=lambda: said.append(post(client, headers, BENCHMARKS, b"{}\n", LINES)))
+        answers: list[tuple[int, Any]] = []
+        upload = threading.Thread(target=lambda: answers.append(post(client, headers, BENCHMARKS, b"{}\n", LINES)))
         other = client.application.test_client()
         upload.start()
         answered = 0
@@ -103,8 +103,8 @@ def test_pages_are_answered_while_a_file_is_read(
             answered += 1
         upload.join()
         assert answered > 1
-        assert said[0][0] == 422
-        assert "longer than 2 s" in said[0][1]["detail"]
+        assert answers[0][0] == 422
+        assert "longer than 2 s" in answers[0][1]["detail"]
         get_engine(url).dispose()
 
 
@@ -118,6 +118,6 @@ def test_sixty_megabytes_of_tiny_values_are_refused_within_half_a_gigabyte(
     kinds = {".json": DOCUMENT, ".jsonl": LINES, ".csv": "text/csv", ".eval": ARCHIVE}
     with filled_databases.copy(fill, tmp_path) as (url, _):
         client, headers = fill_site(url)
-        status, said = post(client, headers, OUTPUTS, path.read_bytes()[: 64 << 20], kinds[path.suffix])
-        assert status == 422, said
+        status, body = post(client, headers, OUTPUTS, path.read_bytes()[: 64 << 20], kinds[path.suffix])
+        assert status == 422, body
         get_engine(url).dispose()

@@ -40,13 +40,13 @@ LONG: Final = 3600.0
 def populate(engine: Engine, folder: Path) -> None:
     """Fill a database at the code's schema through the public functions."""
     lines = [json.loads(line) for line in MMLU.read_text(encoding="utf-8").splitlines()]
-    asked = [
+    chosen = [
         line
         for subject in SUBJECTS
         for line in [line for line in lines if (line["subject"], line["split"]) == (subject, "test")][:3]
     ]
     pool = [line for line in lines if line["subject"] in SUBJECTS and line["split"] == "fewshot"]
-    content = read_benchmark(write_lines(folder / "mmlu.jsonl", asked + pool))
+    content = read_benchmark(write_lines(folder / "mmlu.jsonl", chosen + pool))
     with write_session(engine) as session:
         import_benchmark(session, content, name="mmlu", version="six", licence="MIT", source="hendrycks/test")
         add_model(session, "fixture-model")
@@ -60,7 +60,7 @@ def populate(engine: Engine, folder: Path) -> None:
     loop.run(until_idle=True)
     loop.stop()
 
-    _import_and_withdraw(engine, folder, asked)
+    _import_and_withdraw(engine, folder, chosen)
     with write_session(engine) as session:
         issue_token(session, create_account(session, "ada", "reader"), "laptop", ["read"])
         suite = {"name": "fixture", "variants": ["cyclic"], "shots": 1, "tasks": [{"benchmark": "mmlu"}]}
@@ -76,10 +76,10 @@ def populate(engine: Engine, folder: Path) -> None:
     for _ in range(claims.MAX_FAILURES):
         with write_session(engine) as session:
             session.execute(update(Shard).where(Shard.evaluation_id == failing).values(not_before=None))
-        held = _claim(engine)
-        assert held.evaluation_id == failing
+        claim = _claim(engine)
+        assert claim.evaluation_id == failing
         with write_session(engine) as session:
-            claims.fail(session, held, "MemoryError: a made-up failure")
+            claims.fail(session, claim, "MemoryError: a made-up failure")
 
 
 def _import_and_withdraw(engine: Engine, folder: Path, asked: list[dict[str, Any]]) -> None:
@@ -105,9 +105,9 @@ def _submit(engine: Engine, variants: str, **request: int) -> int:
 
 def _claim(engine: Engine) -> claims.Claim:
     with write_session(engine) as session:
-        held = claims.claim(session, "fixture-worker", queues=["cpu"], lease_seconds=LONG)
-    assert held is not None
-    return held
+        claim = claims.claim(session, "fixture-worker", queues=["cpu"], lease_seconds=LONG)
+    assert claim is not None
+    return claim
 
 
 def _finish(engine: Engine, held: claims.Claim) -> None:

@@ -241,9 +241,9 @@ RIGHTS = {
 def names_of(engine: Engine) -> dict[str, str]:
     """Return the names of one object of each kind that a change can name."""
     with engine.connect() as connection:
-        found = list(catalogue.read_catalogue(connection).items())
+        entries = list(catalogue.read_catalogue(connection).items())
     first: dict[str, str] = {"schema": "" if engine.dialect.name == "sqlite" else "public."}
-    for name, definition in found:
+    for name, definition in entries:
         kind, _, rest = name.partition(" ")
         if kind in ("index", "function"):
             first.setdefault(kind, rest)
@@ -265,19 +265,19 @@ def names_of(engine: Engine) -> dict[str, str]:
 
 def list_findings(connection: Connection) -> list[str]:
     """Return the guard's findings about a database, each with its remedy."""
-    found = catalogue.find_differences(connection)
-    assert all(each.remedy for each in found)
-    said = list(map(str, found))
-    made, url = history.read_origin(connection), "the database"
+    differences = catalogue.find_differences(connection)
+    assert all(each.remedy for each in differences)
+    messages = list(map(str, differences))
+    origin, url = history.read_origin(connection), "the database"
     try:
-        history.require_known(url, made)
+        history.require_known(url, origin)
     except DatabaseError as error:
-        said.append(str(error))
-    if made.revision is None:
-        said.append(f"{url} is empty")
+        messages.append(str(error))
+    if origin.revision is None:
+        messages.append(f"{url} is empty")
     if other := repeatable.not_todays(connection):
-        said.append(f"other views or triggers: {other}")
-    return said
+        messages.append(f"other views or triggers: {other}")
+    return messages
 
 
 @contextmanager
@@ -303,9 +303,9 @@ def check_changes(engine: Engine, changes: Mapping[str, tuple[str, str]]) -> Non
                 cascades = re.match(r"ALTER TABLE \w+ DROP|DROP (TABLE|VIEW)", statement)
                 postgresql = cascades and engine.dialect.name == "postgresql"
                 connection.exec_driver_sql(f"{statement} CASCADE" if postgresql else statement)
-            said = list_findings(connection)
-        if not any(expected.format(**names) in each for each in said):
-            missed.append(f"{change}: {said[:3]}")
+            messages = list_findings(connection)
+        if not any(expected.format(**names) in each for each in messages):
+            missed.append(f"{change}: {messages[:3]}")
     assert missed == []
 
 
@@ -321,13 +321,15 @@ def test_each_change_of_an_sqlite_database_is_named(sqlite_database: str) -> Non
     check_changes(engine, changes)
     names, missed = names_of(engine), []
     for change, (place, old, new) in EDITED.items():
-        said = read_after_edit(engine, place.format(**names), lambda text, old=old, new=new: text.replace(old, new, 1))
-        if not any(each.startswith(f"{place.format(**names)} is ") for each in said):
-            missed.append(f"{change}: {said}")
+        messages = read_after_edit(
+            engine, place.format(**names), lambda text, old=old, new=new: text.replace(old, new, 1)
+        )
+        if not any(each.startswith(f"{place.format(**names)} is ") for each in messages):
+            missed.append(f"{change}: {messages}")
     for place in REMOVED:
-        said = read_after_edit(engine, place.format(**names), lambda _: "")
-        if f"{place.format(**names)} is missing" not in said:
-            missed.append(f"{place}: {said}")
+        messages = read_after_edit(engine, place.format(**names), lambda _: "")
+        if f"{place.format(**names)} is missing" not in messages:
+            missed.append(f"{place}: {messages}")
     assert missed == []
     assert len(changes) + len(EDITED) + len(REMOVED) >= 40
 
@@ -359,14 +361,14 @@ def test_each_right_of_a_role_is_named(postgresql_database: str, roles: RoleName
         with undone(engine) as connection:
             for statement in change.format(roles.prefix).split(";; "):
                 connection.exec_driver_sql(statement)
-            [found] = catalogue.find_differences(connection)
-            assert expected.format(roles.prefix) in str(found)
-            assert "db roles" in found.remedy
-            if revoked := re.match("as a superuser: (REVOKE .*);", found.remedy):
+            [difference] = catalogue.find_differences(connection)
+            assert expected.format(roles.prefix) in str(difference)
+            assert "db roles" in difference.remedy
+            if revoked := re.match("as a superuser: (REVOKE .*);", difference.remedy):
                 connection.exec_driver_sql(revoked[1])
                 assert catalogue.find_differences(connection) == []
             else:
-                assert found.kind == "missing"
+                assert difference.kind == "missing"
 
 
 def test_the_guard_takes_less_than_two_seconds_of_this_processor(database: str) -> None:

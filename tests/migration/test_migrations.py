@@ -117,8 +117,8 @@ def test_models_and_migrations_make_the_same_checks(database_url: str, request: 
         METADATA.create_all(connection)
         wanted = checks(connection)
     with migrated.connect() as connection:
-        found = checks(connection)
-    assert found == wanted
+        by_table = checks(connection)
+    assert by_table == wanted
     declared = {
         str(constraint.name)
         for table in METADATA.tables.values()
@@ -126,8 +126,8 @@ def test_models_and_migrations_make_the_same_checks(database_url: str, request: 
         if isinstance(constraint, CheckConstraint)
     }
     # On PostgreSQL nothing that is declared may be lost; SQLite has no checks of arrays.
-    assert found.keys() <= declared
-    assert created.dialect.name == "sqlite" or found.keys() == declared
+    assert by_table.keys() <= declared
+    assert created.dialect.name == "sqlite" or by_table.keys() == declared
 
 
 @pytest.fixture
@@ -144,8 +144,8 @@ def postgresql_database_of_its_own(postgresql_database: str) -> str:
 def test_models_and_migrations_make_the_same_columns_in_the_same_order(database: str) -> None:
     inspector = inspect(get_engine(database))
     for name, table in METADATA.tables.items():
-        found = [(column["name"], column["nullable"]) for column in inspector.get_columns(name)]
-        assert found == [(column.name, column.nullable) for column in table.columns], name
+        columns = [(column["name"], column["nullable"]) for column in inspector.get_columns(name)]
+        assert columns == [(column.name, column.nullable) for column in table.columns], name
 
 
 @pytest.mark.one_engine

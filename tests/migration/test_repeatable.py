@@ -117,8 +117,8 @@ def test_readers_see_the_old_views_or_the_new_ones_and_never_none(
         with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
             while not stop.is_set():
                 try:
-                    found = connection.execute(text(f"SELECT * FROM {place}{CHANGED}"))
-                    seen.add("coloured" in set(found.keys()))
+                    result = connection.execute(text(f"SELECT * FROM {place}{CHANGED}"))
+                    seen.add("coloured" in set(result.keys()))
                     connection.execute(text(f"SELECT count(*) FROM {place}leaderboard"))
                 except DBAPIError as error:
                     problems.append(str(error))

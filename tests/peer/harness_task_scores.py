@@ -21,7 +21,7 @@ def main() -> None:
         from lm_eval import simple_evaluate
         from lm_eval.tasks import TaskManager
 
-        found = simple_evaluate(
+        results = simple_evaluate(
             model="hf",
             model_args={"pretrained": model, "dtype": "float32"},
             device="cpu",
@@ -32,10 +32,10 @@ def main() -> None:
         )
     scores = {}
     for task in tasks:
-        samples = sorted(found["samples"][task], key=lambda sample: sample["doc_id"])
+        samples = sorted(results["samples"][task], key=lambda sample: sample["doc_id"])
         logprobs = [[float(answer[0]) for answer in sample["filtered_resps"]] for sample in samples]
         scores[task] = {
-            "acc": found["results"][task]["acc,none"],
+            "acc": results["results"][task]["acc,none"],
             "chosen": [values.index(max(values)) for values in logprobs],
         }
     print(json.dumps(scores))

@@ -36,7 +36,7 @@ def answer(messages: list[Any], *_: Any) -> ModelOutput:
     prompt = messages[-1].text
     asked[prompt] += 1
     question = prompt[prompt.index("How much") : prompt.index("?")]
-    numbers = [int(found) for found in re.findall(r"[0-9]+", question)]
+    numbers = [int(digits) for digits in re.findall(r"[0-9]+", question)]
     right = next(letter for letter in "ABCD" if f"{letter}) {sum(numbers)}\n" in f"{prompt}\n")
     drawn = hashlib.sha256(f"{prompt} {asked[prompt]}".encode()).digest()
     letter = "ABCD"[drawn[1] % 4]
@@ -69,12 +69,12 @@ def main() -> None:
         display="none",
     )
     assert log.results is not None
-    found = {
+    report = {
         "log": str(Path(log.location.removeprefix("file://"))),
         "accuracy": log.results.scores[0].metrics["accuracy"].value,
         **by_hand(log.samples),
     }
-    print(json.dumps(found))
+    print(json.dumps(report))
 
 
 def by_hand(samples: list[Any]) -> dict[str, float]:

@@ -34,11 +34,11 @@ def main() -> None:
     for line in sys.stdin:
         answer = json.loads(line)
         if answer["kind"] == "prompts":
-            found = harness.prompt_robustness_process_results(answer["doc"], [answer["text"]])["consistency_rate"]
+            rates = harness.prompt_robustness_process_results(answer["doc"], [answer["text"]])["consistency_rate"]
         else:
-            found = harness.option_order_robustness_process_results(answer["doc"], [answer["text"]])
-            found = found["options_consistency_rate"]
-        answers[answer["kind"]].append(found)
+            rates = harness.option_order_robustness_process_results(answer["doc"], [answer["text"]])
+            rates = rates["options_consistency_rate"]
+        answers[answer["kind"]].append(rates)
     print(
         json.dumps(
             {

@@ -64,9 +64,9 @@ class Hub:
         self.files.setdefault(repository, {}).update(files)
 
     def commit(self, repository: str, revision: str) -> str | None:
-        known = self.commits.get(repository)
-        if known is not None:
-            return known.get(revision) or (revision if revision in known.values() else None)
+        commits = self.commits.get(repository)
+        if commits is not None:
+            return commits.get(revision) or (revision if revision in commits.values() else None)
         return revision if re.fullmatch("[0-9a-f]{40}", revision) else COMMIT
 
 
@@ -123,13 +123,13 @@ def stand_in() -> Iterator[Hub]:
                 if refusal is not None and refusal.cut is None:
                     self._send(refusal.status, b"", refusal.headers, body=body)
                     return
-            cut = next((found.cut for fault in hub.faults if (found := fault(path, headers))), None)
-            if found := _TREE.fullmatch(path):
-                self._tree(found[1], body=body)
-            elif found := _INFO.fullmatch(path):
-                self._info(found[1], found[2] or "main", body=body)
-            elif found := _FILE.fullmatch(path):
-                self._file(found[1], found[2], found[3], headers, cut, body=body)
+            cut = next((matched.cut for fault in hub.faults if (matched := fault(path, headers))), None)
+            if matched := _TREE.fullmatch(path):
+                self._tree(matched[1], body=body)
+            elif matched := _INFO.fullmatch(path):
+                self._info(matched[1], matched[2] or "main", body=body)
+            elif matched := _FILE.fullmatch(path):
+                self._file(matched[1], matched[2], matched[3], headers, cut, body=body)
             else:
                 self._send(404, b"", {}, body=body)
 
@@ -177,8 +177,8 @@ def stand_in() -> Iterator[Hub]:
                 "Accept-Ranges": "bytes",
             }
             start = 0
-            if found := re.fullmatch(r"bytes=(\d+)-", headers.get("range", "")):
-                start = int(found[1])
+            if matched := re.fullmatch(r"bytes=(\d+)-", headers.get("range", "")):
+                start = int(matched[1])
                 fields["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
             self._send(206 if start else 200, content[start:] if start else content, fields, body=body, cut=cut)
 

@@ -156,8 +156,8 @@ def test_an_answer_that_is_none_of_the_options_is_refused(
     answer: str, values: list[Any], message: str, hub: Hub, sqlite_database: str
 ) -> None:
     hub.add("me/exam", {"a.parquet": parquet([{"q": "Which?", "o": ["one", "two"], "a": value} for value in values])})
-    given = [part for text in (*COLUMNS, answer) for part in ("--columns", text)]
-    command = ("benchmarks", "fetch", "--repo", "me/exam", "--files", "a.parquet", *given, "--store")
+    options = [part for text in (*COLUMNS, answer) for part in ("--columns", text)]
+    command = ("benchmarks", "fetch", "--repo", "me/exam", "--files", "a.parquet", *options, "--store")
     done = shuffleboard(*command, status=1, database_url=sqlite_database)
     assert re.fullmatch(rf"Error: me/exam a\.parquet line 1: .*{message}.*\n", done.stderr), done.stderr
 
@@ -186,12 +186,12 @@ def test_each_kind_of_file_is_read_or_refused(
     name: str, content: bytes, message: str | None, hub: Hub, sqlite_database: str
 ) -> None:
     hub.add("me/exam", {name: content})
-    given = [
+    options = [
         part
         for text in ("id=x-{row}", "question={q}", "options={o}", "options=not {o}", "answer.letter=a")
         for part in ("--columns", text)
     ]
-    command = ("benchmarks", "fetch", "--repo", "me/exam", "--files", name, *given)
+    command = ("benchmarks", "fetch", "--repo", "me/exam", "--files", name, *options)
     if message is None:
         [row] = shuffleboard_json(*command, database_url=sqlite_database)["preview"]
         assert (row["question"], row["options"], row["answer"]) == ("one\nline", ["x", "not x"], 1)

@@ -43,21 +43,21 @@ def serve(hub: Hub, *names: str) -> list[Recipe]:
 @pytest.mark.parametrize("name", [name for name in load_shipped_recipes() if not LIKE_OTHERS.match(name)])
 def test_a_recipe_reads_its_dataset_in_the_form_that_the_hub_has(name: str, hub: Hub) -> None:
     [recipe] = serve(hub, name)
-    found = fetch(recipe)
+    fetched = fetch(recipe)
     questions, pool = sample(recipe)
-    assert len(found.content.pool) == (22 if recipe.examples else len(pool) if recipe.few_shot else 0)
-    assert len({one.external_id for one in found.content.questions}) == len(questions)
-    for asked, expected in zip(found.content.questions, questions, strict=True):
-        assert asked.text == expected.text
-        assert asked.options[asked.answer] == expected.options[expected.answer]
+    assert len(fetched.content.pool) == (22 if recipe.examples else len(pool) if recipe.few_shot else 0)
+    assert len({one.external_id for one in fetched.content.questions}) == len(questions)
+    for question, expected in zip(fetched.content.questions, questions, strict=True):
+        assert question.text == expected.text
+        assert question.options[question.answer] == expected.options[expected.answer]
         if recipe.shuffle_seed is None:
-            assert asked.options == expected.options
+            assert question.options == expected.options
         else:
-            assert sorted(asked.options) == sorted(expected.options)
+            assert sorted(question.options) == sorted(expected.options)
         if recipe.columns.context is not None:
-            assert asked.context == expected.context
-    assert found.commit == recipe.revision or recipe.revision is None
-    assert found.source.startswith(f"hf://datasets/{recipe.repository}@{found.commit}/")
+            assert question.context == expected.context
+    assert fetched.commit == recipe.revision or recipe.revision is None
+    assert fetched.source.startswith(f"hf://datasets/{recipe.repository}@{fetched.commit}/")
 
 
 def test_every_dataset_has_a_row_of_its_form() -> None:
@@ -77,8 +77,8 @@ def test_every_benchmark_of_a_shipped_suite_has_a_recipe(sqlite_database: str) -
 def test_a_sample_comes_back_question_by_question(hub: Hub) -> None:
     [recipe] = serve(hub, "commonsenseqa")
     questions, pool = sample(recipe)
-    found = fetch(recipe).content
-    for fetched, kept in ((found.questions, questions), (found.pool, pool)):
+    content = fetch(recipe).content
+    for fetched, kept in ((content.questions, questions), (content.pool, pool)):
         assert [one.content() for one in fetched] == [one.content() for one in kept]
 
 

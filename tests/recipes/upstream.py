@@ -175,16 +175,16 @@ def sample(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
         content = read_benchmark(real)
         return list(content.questions), list(content.pool)
     options = OPTIONS.get(recipe.repository, 4)
-    asked = make_values(8, options)
-    return asked[:6], asked[6:]
+    rows = make_values(8, options)
+    return rows[:6], rows[6:]
 
 
 def whole(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
     """Return made-up questions and examples, as many as the recipe declares."""
     options = OPTIONS.get(recipe.repository, 4)
-    asked, shown = recipe.questions.count or 6, (recipe.few_shot.count if recipe.few_shot else None) or 0
-    together = make_values(asked + shown, options)
-    return together[:asked], together[asked:]
+    question_count, shown = recipe.questions.count or 6, (recipe.few_shot.count if recipe.few_shot else None) or 0
+    together = make_values(question_count + shown, options)
+    return together[:question_count], together[question_count:]
 
 
 def files(recipe: Recipe, content: tuple[list[QuestionRecord], list[QuestionRecord]] | None = None) -> dict[str, bytes]:
@@ -193,17 +193,17 @@ def files(recipe: Recipe, content: tuple[list[QuestionRecord], list[QuestionReco
     content: questions and pool, by default the recipe's sample.
     """
     questions, pool = sample(recipe) if content is None else content
-    found = _files(recipe, recipe.questions.files, questions)
-    return found if recipe.few_shot is None else found | _files(recipe, recipe.few_shot.files, pool)
+    contents = _files(recipe, recipe.questions.files, questions)
+    return contents if recipe.few_shot is None else contents | _files(recipe, recipe.few_shot.files, pool)
 
 
 def _files(recipe: Recipe, pattern: str, asked: list[QuestionRecord]) -> dict[str, bytes]:
-    made = ROWS[recipe.repository.partition("-")[0] if "agieval" in recipe.repository else recipe.repository]
+    maker = ROWS[recipe.repository.partition("-")[0] if "agieval" in recipe.repository else recipe.repository]
     if not pattern.startswith("*/"):
-        return {pattern.replace("*", "00000-of-00001"): _write(pattern, [made(one) for one in asked])}
+        return {pattern.replace("*", "00000-of-00001"): _write(pattern, [maker(one) for one in asked])}
     return {
         f"{subject}/{pattern[2:].replace('*', '00000-of-00001')}": _write(
-            pattern, [made(one) for one in asked if one.subject == subject]
+            pattern, [maker(one) for one in asked if one.subject == subject]
         )
         for subject in sorted({str(one.subject) for one in asked})
     }

@@ -99,12 +99,12 @@ def _submissions(engine: Engine, settings: Settings) -> None:
     """Submit three models: approve and score the first, reject the second, and let the third wait."""
     with write_session(engine) as session:
         viewer = viewer_of_account(find_account(session, "submitter"))
-        made = [
+        submissions = [
             request_submission(session, session, viewer, ModelRequest(hub=f"a/{name}"), "core", "please", settings)[0]
             for name in ("good", "bad", "new")
         ]
-        reject(session, OPERATOR, made[1].id, settings, "too large")
-        approve(session, OPERATOR, made[0].id, settings, files=FILES)
+        reject(session, OPERATOR, submissions[1].id, settings, "too large")
+        approve(session, OPERATOR, submissions[0].id, settings, files=FILES)
         set_budget(session, "account", "submitter", 5.0)
 
 

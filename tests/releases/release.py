@@ -55,12 +55,14 @@ def problems_of_changelog(text: str, version: str) -> Iterator[str]:
     """Yield the headings of a release that the changelog lacks."""
     parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)[1:]
     releases = dict(zip(parts[::2], parts[1::2], strict=True))
-    found = [heading for heading in releases if re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", heading)]
-    if not found:
+    headings = [
+        heading for heading in releases if re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", heading)
+    ]
+    if not headings:
         yield f"CHANGELOG.md has no heading `## {version} ({date.today()})`; rename `## Unreleased`"  # noqa: DTZ011
         return
     for part in PARTS:
-        written = re.search(rf"^### {part}\n\n(\S)", releases[found[0]], re.MULTILINE)
+        written = re.search(rf"^### {part}\n\n(\S)", releases[headings[0]], re.MULTILINE)
         if written is None:
             yield f"CHANGELOG.md: {version} has no part `### {part}`, or it is empty"
 
@@ -147,9 +149,9 @@ def main() -> None:
 
 def _stop_at(problems: Iterator[str] | list[str]) -> None:
     """Raise SystemExit with all problems, if there are any."""
-    found = list(problems)
-    if found:
-        raise SystemExit("\n".join(found))
+    listed = list(problems)
+    if listed:
+        raise SystemExit("\n".join(listed))
 
 
 if __name__ == "__main__":

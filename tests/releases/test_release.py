@@ -89,17 +89,17 @@ def test_each_problem_of_a_tree_is_named(tree: Path) -> None:
     git(tree, "tag", "v1.2.0")
     (tree / "migrations/versions/1_first.py").write_text("revision = '2'\n", encoding="utf-8")
     (tree / "migrations/versions/2_second.py").write_text("revision = '3'\n", encoding="utf-8")
-    found = list(release.problems_of_tree(tree, "1.2.0"))
-    assert found == [
+    problems = list(release.problems_of_tree(tree, "1.2.0"))
+    assert problems == [
         "the tree is not clean; commit or remove the changes",
         "the tag v1.2.0 exists; give the next version",
         "migrations/versions/1_first.py is not the file that was released; restore it",
         f"migrations/versions/2_second.py is not in {DIGESTS}; run: make release-fixture",
     ]
     commit(tree)
-    found = list(release.problems_of_tree(tree, "1.3.0"))
-    assert found[0] == "pyproject.toml has the version 1.2.0; change it to 1.3.0, and run docs/generate.py"
-    assert "tests/releases/1.3.0 is missing; run: make release-fixture" in found
+    problems = list(release.problems_of_tree(tree, "1.3.0"))
+    assert problems[0] == "pyproject.toml has the version 1.2.0; change it to 1.3.0, and run docs/generate.py"
+    assert "tests/releases/1.3.0 is missing; run: make release-fixture" in problems
 
 
 def test_wheel_and_source_archive_are_what_an_index_takes(tmp_path: Path) -> None:

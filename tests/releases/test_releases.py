@@ -72,13 +72,13 @@ def made_now(postgres_server: PostgresServer, made_once: Callable[[str, Callable
 @pytest.fixture(scope="session")
 def contents(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return contents(name), which returns the folder with the contents of a release, unpacked once."""
-    known: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
 
     def unpacked(name: str) -> Path:
-        if name not in known:
+        if name not in folders:
             release = request.getfixturevalue("made_now") if name == NOW else RELEASES / name
-            known[name] = unpack(release, tmp_path_factory.mktemp("release"))
-        return known[name]
+            folders[name] = unpack(release, tmp_path_factory.mktemp("release"))
+        return folders[name]
 
     return unpacked
 
@@ -295,14 +295,14 @@ def test_two_upgrades_at_once_leave_one_upgraded_registry(
 def reading(release: Release, readers: int = 3) -> Iterator[set[int]]:
     """Read every address again and again in several threads, and add the statuses of the answers to the set."""
     stop, statuses = threading.Event(), set[int]()
-    asked = [address for role, address in addresses(release.engine) if role == "anyone"]
+    paths = [address for role, address in addresses(release.engine) if role == "anyone"]
     settings = release.settings.model_copy(update={"rate_limits": False})
 
     def read(first: int) -> None:
         client = create_app(settings, keep_pages=False).test_client()
         place = first
         while not stop.is_set():
-            with client.get(asked[place % len(asked)]) as answer:
+            with client.get(paths[place % len(paths)]) as answer:
                 statuses.add(answer.status_code)
             place += readers
 
@@ -326,8 +326,8 @@ def test_an_upgrade_under_readers_and_two_workers_loses_nothing(
     engine = release.engine
     upgrade(release.url)
     with write_session(engine) as session:
-        asked = {"model": "model-0", "benchmark": "bench@1", "variants": "full", "shard_prompts": 24}
-        number = submit(session, EvaluationRequest(**asked))[0].id
+        request = {"model": "model-0", "benchmark": "bench@1", "variants": "full", "shard_prompts": 24}
+        number = submit(session, EvaluationRequest(**request))[0].id
     release_leases(engine)
     gate = tmp_path / "gate"
     settings = {"poll_seconds": 0.05, "reconcile_seconds": 0.2}
@@ -353,8 +353,8 @@ def test_an_upgrade_under_readers_and_two_workers_loses_nothing(
 
 def holds_shard(engine: Engine) -> bool:
     with read_session(engine) as session:
-        held = select(Shard.id).where(Shard.state == "leased", Shard.lease_until > datetime(2001, 1, 1, tzinfo=UTC))
-        return session.scalars(held.limit(1)).first() is not None
+        leased = select(Shard.id).where(Shard.state == "leased", Shard.lease_until > datetime(2001, 1, 1, tzinfo=UTC))
+        return session.scalars(leased.limit(1)).first() is not None
 
 
 def upgrade_under_load(folder: Path) -> None:

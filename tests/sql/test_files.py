@@ -70,10 +70,10 @@ def test_a_thread_that_seeks_moves_no_other_thread(tmp_path: Path) -> None:
 def test_an_evaluation_that_is_not_sealed_is_counted_and_left_out(own: Asked) -> None:
     engine = get_engine(own.url)
     with write_session(engine) as session:
-        found = session.scalars(select(Evaluation).order_by(Evaluation.id)).first()
-        assert found is not None
+        evaluation = session.scalars(select(Evaluation).order_by(Evaluation.id)).first()
+        assert evaluation is not None
         copied = {
-            column.name: getattr(found, column.name)
+            column.name: getattr(evaluation, column.name)
             for column in Evaluation.__table__.columns
             if column.name not in ("id", "seal", "sealed_at", "seal_version")
         }
@@ -100,8 +100,8 @@ def test_the_newest_sealed_evaluation_is_there_before_those_that_wait(own: Asked
     for number in reversed(sealed):
         assert files._list("public").waiting
         assert files._write_evaluations("public", 0.0) == 0
-        there = [path for path in files._list("public").files if "evaluation_id=" in path]
-        assert f"evaluation_id={number}" in there[0]
+        paths = [path for path in files._list("public").files if "evaluation_id=" in path]
+        assert f"evaluation_id={number}" in paths[0]
     assert files._list("public").waiting == 0
 
 
@@ -109,9 +109,9 @@ def test_lost_files_are_written_again_silently_whatever_their_age(own: Asked) ->
     settings = own.settings.model_copy(update={"sql_refresh_seconds": 86_400})
     assert run_query(settings, "public", COUNT).rows == ((16,),)
     shutil.rmtree(Files(get_engine(own.url), settings).folder / "evaluations")
-    with pytest.raises(NotReadyError, match="are being written again; try again in a moment") as said:
+    with pytest.raises(NotReadyError, match="are being written again; try again in a moment") as refusal:
         run_query(settings, "public", COUNT)
-    assert "evaluation" not in str(said.value)
+    assert "evaluation" not in str(refusal.value)
 
     def can_answer() -> bool:
         with suppress(NotReadyError):
@@ -145,7 +145,7 @@ def test_nobody_waits_for_files_that_are_not_yet_too_old(own: Asked, tmp_path: P
     current = files.current("public")
     assert current is not None
     assert current.written == 1
-    eventually(lambda: (found := files.listed("public")) is not None and found.written == 2, "written meanwhile")
+    eventually(lambda: (listing := files.listed("public")) is not None and listing.written == 2, "written meanwhile")
 
 
 def test_an_evaluation_whose_file_cannot_be_written_leaves_none_half_written(
@@ -184,12 +184,12 @@ def test_older_lists_go_and_files_of_evaluations_that_are_gone_go_too(own: Asked
 
 
 def test_predictions_that_are_archived_are_there_with_the_others(sqlite_proof: tuple[Engine, Population]) -> None:
-    engine, found = sqlite_proof
+    engine, population = sqlite_proof
     settings = get_settings().model_copy(update={"database_url": engine.url.render_as_string(), "sql_at_once": 4})
-    archive(engine, found.evaluation)
+    archive(engine, population.evaluation)
     with read_session(engine) as session:
         hot = session.scalar(select(func.count()).select_from(Prediction))
-    by_evaluation = f"{COUNT} WHERE evaluation_id = {found.evaluation}"
+    by_evaluation = f"{COUNT} WHERE evaluation_id = {population.evaluation}"
     (archived,), (total,) = (run_query(settings, "public", query).rows[0] for query in (by_evaluation, COUNT))
     assert archived > 0
     assert total == archived + (hot or 0)

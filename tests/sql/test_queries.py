@@ -61,8 +61,8 @@ def test_each_view_has_the_rows_that_the_database_gives_its_audience(asked: Aske
             expected = [[comparable(cell) for cell in row] for row in session.execute(select(relation))]
         answer = queries.ask(audience, f"SELECT {quoted} FROM {view.name}", "me").result
         assert answer.columns == names
-        found = [[comparable(cell) for cell in row] for row in answer.rows]
-        assert sorted(found, key=repr) == sorted(expected, key=repr), view.name
+        rows = [[comparable(cell) for cell in row] for row in answer.rows]
+        assert sorted(rows, key=repr) == sorted(expected, key=repr), view.name
 
 
 def comparable(cell: Any) -> Any:

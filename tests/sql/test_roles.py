@@ -37,8 +37,8 @@ def names(postgresql_database: str) -> Iterator[RoleNames]:
         get_engine(role_url(postgresql_database, role)).dispose()
     get_engine(postgresql_database).dispose()
     with psycopg.connect(postgresql_database.replace("+psycopg", ""), autocommit=True) as connection:
-        there = {role for (role,) in connection.execute("SELECT rolname FROM pg_roles").fetchall()}
-        for role in there.intersection(names.all):
+        existing = {role for (role,) in connection.execute("SELECT rolname FROM pg_roles").fetchall()}
+        for role in existing.intersection(names.all):
             connection.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER")
             connection.execute(f"DROP OWNED BY {role}")
             connection.execute(f"DROP ROLE {role}")
@@ -255,12 +255,12 @@ def test_the_command_makes_roles_with_passwords_from_a_file(
 ) -> None:
     passwords = tmp_path / "passwords"
     passwords.write_text("".join(f"{role}={PASSWORD}\n" for role in names.all), encoding="utf-8")
-    made = shuffleboard_json(
+    created = shuffleboard_json(
         "db", "roles", "--prefix", names.prefix, "--passwords", passwords, database_url=postgresql_database
     )
-    assert made["roles"] == list(names.all)
-    assert PASSWORD not in str(made)
-    assert made["reader_database_urls"]["public"].startswith(f"postgresql://{names.reader}:PASSWORD@127.0.0.1:")
+    assert created["roles"] == list(names.all)
+    assert PASSWORD not in str(created)
+    assert created["reader_database_urls"]["public"].startswith(f"postgresql://{names.reader}:PASSWORD@127.0.0.1:")
     with get_engine(role_url(postgresql_database, names.reader)).connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM leaderboard")) == 0
         # The server stores a verifier, which the client computes.
@@ -284,8 +284,8 @@ def test_the_command_prints_the_same_statements_for_a_superuser_to_run(
     assert printed == "".join(f"{statement};\n" for statement in statements)
     with psycopg.connect(postgresql_database.replace("+psycopg", "")) as connection:
         connection.execute(printed)
-        made = connection.execute("SELECT count(*) FROM pg_roles WHERE rolname LIKE %s", (f"{names.prefix}%",))
-        assert made.fetchone() == (4,)
+        counted = connection.execute("SELECT count(*) FROM pg_roles WHERE rolname LIKE %s", (f"{names.prefix}%",))
+        assert counted.fetchone() == (4,)
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,8 @@ def fill(engine, folder):
             session, BoardDefinition(name="whole", suite="every", benchmarks=of, columns=("accuracy@cyclic/symbols",))
         )
     refresh_boards(engine)
-    made = outputs.evaluations.items()
-    return {evaluation, *(number for of, number in made if of[1:] == ("cyclic", "symbols"))}
+    evaluations = outputs.evaluations.items()
+    return {evaluation, *(number for of, number in evaluations if of[1:] == ("cyclic", "symbols"))}
 
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
@@ -89,15 +89,15 @@ def test_a_registry_that_is_published_whole_has_the_same_views_and_answers(chrom
     Files(engine, settings).write("public")
 
     def there(query):
-        found = queries.ask("public", query, "me").result
-        return list(found.types), in_order(found.rows)
+        result = queries.ask("public", query, "me").result
+        return list(result.types), in_order(result.rows)
 
     with any_web_server(folder) as base, page(chromium) as opened:
         opened.goto(f"{base}/query/")
 
         def here(query):
-            asked = "async (query) => [rowsOf(await ask(query)), rowsOf(await ask(`DESCRIBE ${query}`))]"
-            rows, types = opened.evaluate(asked, query)
+            script = "async (query) => [rowsOf(await ask(query)), rowsOf(await ask(`DESCRIBE ${query}`))]"
+            rows, types = opened.evaluate(script, query)
             return [row[1] for row in types], in_order(rows)
 
         for view in load_documented_views():

@@ -55,17 +55,17 @@ def answered(registry: Registry) -> Registry:
 
 def test_difficulty_and_discrimination_of_questions_are_right(answered: Registry) -> None:
     scores = np.array([[int(one) for one in outcomes] for outcomes in RIGHT.values()], float)
-    found = {row["external_id"]: row for row in ask(answered, ITEMS)}
-    assert {row["evaluations"] for row in found.values()} == {4}
+    by_question = {row["external_id"]: row for row in ask(answered, ITEMS)}
+    assert {row["evaluations"] for row in by_question.values()} == {4}
     for place, question in enumerate(QUESTIONS):
-        row, own = found[question["id"]], scores[:, place]
+        row, own = by_question[question["id"]], scores[:, place]
         assert row["difficulty"] == pytest.approx(own.mean())
         if own.std() == 0:
             assert row["discrimination"] is None
         else:
             others = scores.sum(axis=1) - own
             assert row["discrimination"] == pytest.approx(np.corrcoef(own, others)[0, 1])
-    assert found["q7"]["discrimination"] < 0  # weaker models do better
+    assert by_question["q7"]["discrimination"] < 0  # weaker models do better
 
 
 def test_accuracy_is_shown_for_short_and_long_thoughts(registry: Registry) -> None:
@@ -82,8 +82,8 @@ def test_evaluations_without_thoughts_have_no_lengths(answered: Registry) -> Non
 
 
 def test_models_of_half_to_twice_the_size_are_compared(answered: Registry) -> None:
-    found = [(row["model"], row["other_model"], row["difference"]) for row in ask(answered, SIZES)]
-    assert found == [
+    pairs = [(row["model"], row["other_model"], row["difference"]) for row in ask(answered, SIZES)]
+    assert pairs == [
         ("m", "second", pytest.approx(1 / 8)),
         ("second", "third", pytest.approx(1 / 8)),
         ("second", "m", pytest.approx(-1 / 8)),

@@ -83,9 +83,9 @@ def ready(engine: Engine) -> None:
 def test_a_submission_goes_its_way_by_token(client: FlaskClient, headers: Headers, engine: Engine) -> None:
     submitter, maintainer = headers("submitter"), headers("maintainer")
     body = {"suite": "core", "hub": HUB, "note": "please"}
-    made = client.post("/api/v1/submissions", json=body, headers=submitter)
-    assert made.status_code == 201, made.text
-    number = made.json["submission"]
+    created = client.post("/api/v1/submissions", json=body, headers=submitter)
+    assert created.status_code == 201, created.text
+    number = created.json["submission"]
     assert client.post("/api/v1/submissions", json=body, headers=submitter).status_code == 200
     where = f"/api/v1/submissions/{number}"
     assert client.get(where, headers=submitter).json["state"] == "requested"
@@ -168,8 +168,8 @@ def test_a_revision_is_refused_by_one_rule_through_every_door(light: FlaskClient
             answer = light.post(f"/api/v1/{path}", json=body, headers=token)
             assert answer.status_code == 400, (path, revision)
             assert "give a branch, a tag or a commit" in answer.json["detail"]
-        asked = ("--kind", "huggingface", "--location", HUB, f"--revision={revision}")
-        outcome = shuffleboard("models", "add", "m", *asked, status=2, database_url=str(lite.url))
+        options = ("--kind", "huggingface", "--location", HUB, f"--revision={revision}")
+        outcome = shuffleboard("models", "add", "m", *options, status=2, database_url=str(lite.url))
         assert "give a branch, a tag or a commit" in outcome.stderr
 
 
@@ -208,8 +208,8 @@ def test_models_are_registered_once(remote: Callable[[str], Client], lite: Engin
 def test_benchmarks_are_sent_and_hidden(remote: Callable[[str], Client], tmp_path: Path, lite: Engine) -> None:
     maintainer, reader = remote("maintainer"), remote("reader")
     file = write_lines(tmp_path / "new.jsonl", [question(number) for number in range(3)])
-    made = maintainer.import_benchmark(file, "new", version="1", licence="MIT", visibility="members")
-    assert (made["imported"], made["questions"], made["visibility"]) == (True, 3, "members")
+    imported = maintainer.import_benchmark(file, "new", version="1", licence="MIT", visibility="members")
+    assert (imported["imported"], imported["questions"], imported["visibility"]) == (True, 3, "members")
     assert maintainer.import_benchmark(file, "new")["imported"] is False
     with pytest.raises(IngestError, match="already exists and is members"):
         maintainer.import_benchmark(file, "new", visibility="public")
@@ -242,9 +242,9 @@ def test_a_form_may_hold_the_file_and_its_examples(lite: Engine, light: FlaskCli
         return light.post(f"/api/v1/benchmarks?{query}", data=data, headers=token)
 
     lines = b"".join(json.dumps(question(number)).encode() + b"\n" for number in range(2))
-    made = send(file=(lines, "../../evil/../q.jsonl"), fewshot=(lines.replace(b'"id": "q', b'"id": "e'), "q.jsonl"))
-    assert made.status_code == 201, made.text
-    assert made.json["few_shot_examples"] == 2
+    created = send(file=(lines, "../../evil/../q.jsonl"), fewshot=(lines.replace(b'"id": "q', b'"id": "e'), "q.jsonl"))
+    assert created.status_code == 201, created.text
+    assert created.json["few_shot_examples"] == 2
     assert send(file=(lines, "q.pickle")).status_code == 422
     assert send(file=(lines, "")).status_code == 422
     assert send(other=(lines, "q.jsonl")).status_code == 422
@@ -280,8 +280,8 @@ def test_evaluations_are_queued_moved_and_estimated(remote: Callable[[str], Clie
         maintainer.submit_evaluations("small", suite="core")
     ready(lite)
     assert maintainer.estimate_evaluations("small", suite="core")["prompts"] == 30
-    made = maintainer.submit_evaluations("small", suite="core", priority=3)
-    assert len(made["evaluations"]) == len(made["new"]) == 2
+    submitted = maintainer.submit_evaluations("small", suite="core", priority=3)
+    assert len(submitted["evaluations"]) == len(submitted["new"]) == 2
     assert maintainer.submit_evaluations("small", board="main")["new"] == []
     single = maintainer.submit_evaluations("small", benchmark="bench", variants="full", subjects=["physics"], limit=1)
     number = single["new"][0]
@@ -321,9 +321,9 @@ def test_evaluations_are_queued_moved_and_estimated(remote: Callable[[str], Clie
 
 def _score(number: int, score: float) -> dict[str, object]:
     """Return a sample of lm-evaluation-harness whose answer is A."""
-    asked = question(number)
-    doc = {"question": asked["question"], "choices": asked["options"]}
-    target = asked["answer"]
+    asked_question = question(number)
+    doc = {"question": asked_question["question"], "choices": asked_question["options"]}
+    target = asked_question["answer"]
     return {"doc_id": number, "doc": doc, "target": target, "resps": [["A"]], "filtered_resps": ["A"], "acc": score}
 
 
@@ -341,8 +341,8 @@ def test_outputs_suites_and_boards_are_sent(remote: Callable[[str], Client], tmp
     maintainer.add_model("theirs", "external")
     lines = [{"question_id": f"q{number}", "variant": 0, "order": [0, 1, 2, 3], "position": 0} for number in range(6)]
     outputs = write_lines(tmp_path / "outputs.jsonl", lines)
-    made = maintainer.import_outputs(outputs, "theirs", "bench", "original")
-    assert maintainer.import_outputs(outputs, "theirs", "bench", "original")["evaluation"] != made["evaluation"]
+    imported = maintainer.import_outputs(outputs, "theirs", "bench", "original")
+    assert maintainer.import_outputs(outputs, "theirs", "bench", "original")["evaluation"] != imported["evaluation"]
     write_lines(outputs, [lines[0], {**lines[0], "position": 1}])
     with pytest.raises(IngestError, match=r"upload\.jsonl line 2"):
         maintainer.import_outputs(outputs, "theirs", "bench", "original")
@@ -353,15 +353,15 @@ def test_outputs_suites_and_boards_are_sent(remote: Callable[[str], Client], tmp
     assert len(refused.value.details["contradictions"]) == 4
     ignored = maintainer.import_outputs(outputs, "theirs", "bench", "original", stated="ignore")
     assert ignored["stated"]["contradicted"] == 4
-    metrics = maintainer._get(f"evaluations/{made['evaluation']}/metrics", {"per_question": "yes"})
+    metrics = maintainer._get(f"evaluations/{imported['evaluation']}/metrics", {"per_question": "yes"})
     assert metrics["metrics"]["accuracy"] == pytest.approx(2 / 6)
     assert set(metrics["per_question"]) == {f"q{number}" for number in range(6)}
     with read_session(lite) as session:
-        assert session.get_one(Evaluation, made["evaluation"]).requester == "maintainer"
-    verified = maintainer.verify(made["evaluation"])
+        assert session.get_one(Evaluation, imported["evaluation"]).requester == "maintainer"
+    verified = maintainer.verify(imported["evaluation"])
     assert (verified["ok"], verified["problems"]) == (True, [])
     with pytest.raises(ForbiddenError):
-        remote("reader").verify(made["evaluation"])
+        remote("reader").verify(imported["evaluation"])
 
 
 def test_hidden_things_are_not_found_by_those_who_may_not_see_them(

@@ -52,10 +52,10 @@ def test_each_reads_what_they_may(app: Flask, done: int, engine: Engine, headers
     public = sorted([COMPLETE] * 2 + [SNAPSHOT] * 3)
     assert sorted(titles(app)) == public
     assert sorted(titles(app, headers=headers("reader"))) == public
-    told = [f"small-model on suite core@1: {happened}" for happened in ("finished", "approved", "requested")]
+    own_titles = [f"small-model on suite core@1: {happened}" for happened in ("finished", "approved", "requested")]
     for role in ("submitter", "maintainer"):
-        assert sorted(titles(app, headers=headers(role))) == sorted([*public, *told])
-    assert titles(app, headers=headers("submitter"))[-1] == told[-1]
+        assert sorted(titles(app, headers=headers(role))) == sorted([*public, *own_titles])
+    assert titles(app, headers=headers("submitter"))[-1] == own_titles[-1]
     with write_session(engine) as session:
         session.execute(update(BenchmarkVersion).values(visibility="members"))
     assert titles(app) == []
@@ -63,8 +63,8 @@ def test_each_reads_what_they_may(app: Flask, done: int, engine: Engine, headers
     with write_session(engine) as session:
         session.execute(update(BenchmarkVersion).values(visibility="hidden"))
     assert titles(app, headers=headers("reader")) == []
-    assert titles(app, headers=headers("submitter")) == told
-    assert sorted(titles(app, headers=headers("maintainer"))) == sorted([*public, *told])
+    assert titles(app, headers=headers("submitter")) == own_titles
+    assert sorted(titles(app, headers=headers("maintainer"))) == sorted([*public, *own_titles])
 
 
 def test_submissions_of_others_are_not_in_it(app: Flask, engine: Engine, settings: Settings, headers: Headers) -> None:

@@ -176,19 +176,19 @@ def test_from_the_submission_to_the_last_seal(
 def test_a_known_model_is_reused_and_only_missing_evaluations_queued(engine: Engine, settings: Settings) -> None:
     with write_session(engine) as session:
         revision, _ = add_revision(session, "small-model", RevisionRequest("huggingface", HUB), files=FILES)
-        there, _ = submit(session, EvaluationRequest(model="small-model", benchmark="bench", variants="cyclic"))
-        known = (revision.id, there.id)
+        existing, _ = submit(session, EvaluationRequest(model="small-model", benchmark="bench", variants="cyclic"))
+        expected = (revision.id, existing.id)
     number = ask(engine, settings)
     with write_session(engine) as session:
         approved = approve(session, viewer(engine, "maintainer"), number, settings, queue="gpu", priority=7)
-        assert approved.model_revision_id == known[0]
-    found = evaluations_of(engine, number)
-    assert known[1] in {row.id for row in found}
-    (new,) = (row for row in found if row.id != known[1])
+        assert approved.model_revision_id == expected[0]
+    evaluations = evaluations_of(engine, number)
+    assert expected[1] in {row.id for row in evaluations}
+    (new,) = (row for row in evaluations if row.id != expected[1])
     assert (new.priority, new.requester) == (7, "submitter")
     with read_session(engine) as session:
         assert {queue for _, queue in hints_of(session, Shard.evaluation_id == new.id)} == {"gpu"}
-        assert session.scalars(select(ModelRevision)).all() == [session.get_one(ModelRevision, known[0])]
+        assert session.scalars(select(ModelRevision)).all() == [session.get_one(ModelRevision, expected[0])]
 
 
 def test_two_submissions_may_share_their_evaluations(

@@ -46,11 +46,11 @@ def test_a_renamed_model_is_found_by_both_names_and_keeps_its_identity(sqlite_da
         assert shuffleboard_json("models", "show", name, **where)["name"] == "Llama-9B"
     with read_session(get_engine(sqlite_database)) as session:
         assert model_identity(find_revision(session, "Llama-9B")) == before
-    for taken, said in (("OTHER", "is the name"), ("run-17", "was an earlier name")):
+    for taken, message in (("OTHER", "is the name"), ("run-17", "was an earlier name")):
         refused = shuffleboard(
             "models", "rename", "other" if taken == "run-17" else "Llama-9B", taken, status=2, **where
         )
-        assert said in refused.stderr, refused.stderr
+        assert message in refused.stderr, refused.stderr
     back = shuffleboard_json("models", "rename", "Llama-9B", "run-17", **where)
     assert (back["model"], back["earlier_names"]) == ("run-17", ["run-17", "Llama-9B"])
 

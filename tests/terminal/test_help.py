@@ -27,9 +27,9 @@ def test_the_help_shows_an_example_of_the_command_that_parses(name: str) -> None
     command, words = cli, words[1:]
     with click.Context(cli) as outer:
         while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-            _, found, words = command.resolve_command(outer, words)
-            assert found is not None
-            command = found
+            _, subcommand, words = command.resolve_command(outer, words)
+            assert subcommand is not None
+            command = subcommand
         command.make_context(name, words, parent=outer)
 
 

@@ -71,10 +71,10 @@ def refused(typed: list[str]) -> str:
     try:
         command, context, rest = cli, click.Context(cli), typed
         while isinstance(command, click.Group) and not (rest and rest[0].startswith("--")):
-            name, found, rest = command.resolve_command(context, rest)
-            assert found is not None
-            context = click.Context(found, info_name=name, parent=context)
-            command = found
+            name, subcommand, rest = command.resolve_command(context, rest)
+            assert subcommand is not None
+            context = click.Context(subcommand, info_name=name, parent=context)
+            command = subcommand
         with command.make_context(typed[0], list(rest)):
             return ""
     except click.exceptions.Exit:  # of --help
@@ -103,25 +103,25 @@ def bare(typed: list[str]) -> bool:
     for word in typed:
         assert isinstance(command, click.Group)
         with click.Context(command) as context:
-            found = command.get_command(context, word)
-        assert found is not None, typed
-        command = found
+            subcommand = command.get_command(context, word)
+        assert subcommand is not None, typed
+        command = subcommand
     return True
 
 
 def test_no_message_writes_a_command_by_itself() -> None:
     """Check all code except documentation, which is checked with the pages, and marks that are no commands."""
     names = "|".join(cli.list_commands(click.Context(cli)))
-    found = []
+    places = []
     for path, tree in modules():
         texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
-                found += [
+                places += [
                     f"{path.relative_to(ROOT)}:{node.lineno}: {match[0]}"
                     for match in re.finditer(rf"(?<![\w/.=:@-]){PROGRAM} (?:{names}) [a-z-]+", node.value)
                 ]
-    assert [line for line in found if not line.startswith(NO_MESSAGES)] == []
+    assert [line for line in places if not line.startswith(NO_MESSAGES)] == []
 
 
 NO_MESSAGES = (
@@ -142,16 +142,16 @@ def test_words_are_quoted_for_a_shell() -> None:
 def proposed(message: str) -> list[list[str]]:
     """Return the words of the commands in a message."""
     message = "".join(line for line in message.splitlines(keepends=True) if not line.startswith(("Usage", "Try")))
-    found = re.findall(
+    commands = re.findall(
         rf"(?<![\w/.=:@-]){PROGRAM} (?=[a-z])([^`;,)\n]+?)(?= lists| shows| takes|\.?[`;,)\n]|\.?$)", message
     )
-    return [shlex.split(command) for command in found]
+    return [shlex.split(command) for command in commands]
 
 
 @pytest.mark.parametrize("typed", WRONG)
 def test_a_proposal_of_a_message_runs(filled: Registry, files: Path, typed: str) -> None:
-    said = shuffleboard(*typed.format(files).split(), status=None)
-    for command in proposed(said.stderr):
+    outcome = shuffleboard(*typed.format(files).split(), status=None)
+    for command in proposed(outcome.stderr):
         if " ".join(command).startswith(LASTING) or command[-1] == "--help":
             continue
         spelled = [FILLED.get(word, word) for word in command]

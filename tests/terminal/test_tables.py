@@ -160,9 +160,9 @@ def test_a_command_prints_a_table_of_this_width(filled: Registry, command: tuple
     lines = [line for line in table.splitlines() if not line.startswith(("first:", "second:", "right by"))]
     assert max(map(len, lines)) <= width
     # Every number is in the whole table, too.
-    whole = shuffleboard(*command).stdout
+    output = shuffleboard(*command).stdout
     numbers = r"(?<![\w.…-])\d+(?:\.\d+)?(?![\w.…-])"
-    assert set(re.findall(numbers, table)) <= set(re.findall(numbers, whole))
+    assert set(re.findall(numbers, table)) <= set(re.findall(numbers, output))
     assert not re.search(r"\d\.\d*…|…\d*\.\d{3}", table)
 
 
@@ -184,14 +184,14 @@ def test_a_pipe_gets_everything(filled: Registry) -> None:
 
 
 def test_columns_are_chosen_by_name_also_of_csv(filled: Registry) -> None:
-    asked = ("leaderboard", "--columns", "model,best_accuracy,family", "--model", "medalpaca-7b")
-    heading, row = shuffleboard(*asked).stdout.splitlines()
+    arguments = ("leaderboard", "--columns", "model,best_accuracy,family", "--model", "medalpaca-7b")
+    heading, row = shuffleboard(*arguments).stdout.splitlines()
     assert (heading.split()[0], heading.split()[-1], row.split()) == (
         "Model",
         "family",
         ["medalpaca-7b", "75.0", "%", "–"],
     )
-    assert shuffleboard(*asked, "--csv").stdout == "model,best_accuracy,family\nmedalpaca-7b,0.75,\n"
+    assert shuffleboard(*arguments, "--csv").stdout == "model,best_accuracy,family\nmedalpaca-7b,0.75,\n"
     named = shuffleboard("leaderboard", "--columns", "model,strong_accuracy", "--model", "medalpaca-7b", "--csv")
     assert named.stdout.splitlines()[0] == "model,strong_accuracy"
 

@@ -74,8 +74,8 @@ def test_a_bar_stays_a_bar_on_one_line_of_80_columns(monkeypatch: pytest.MonkeyP
 def test_how_much_of_a_file_is_converted_is_shown_in_80_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = tmp_path / "doing"
-    monkeypatch.setenv(DOING, str(told))
+    progress_file = tmp_path / "doing"
+    monkeypatch.setenv(DOING, str(progress_file))
     monkeypatch.setitem(
         sys.modules, "transformers", SimpleNamespace(modeling_gguf_pytorch_utils=SimpleNamespace(tqdm=None))
     )
@@ -83,7 +83,7 @@ def test_how_much_of_a_file_is_converted_is_shown_in_80_columns(
         tensors = sys.modules["transformers"].modeling_gguf_pytorch_utils.tqdm(range(272))
         for _ in range(272):
             next(tensors)
-        note = told.read_text()
+        note = progress_file.read_text()
     assert note == "271 of 272 tensors converted, once (SmolLM2-135M-Instruct-Q4_K_M.gguf)"
     assert "271 of 272 tensors" in bar_of("SmolLM2-135M-Instruct on mmlu-sample", 0, 16000, note, monkeypatch)
 
@@ -93,14 +93,14 @@ def test_what_was_cancelled_is_submitted_again_by_retry_and_says_so(
 ) -> None:
     with write_session(queued.engine) as session:
         move(session, 1, "cancel")
-    asked = ("evaluations", "submit", "--model", "m", "--benchmark", "b")
-    said = shuffleboard(*asked, database_url=queued.url).stderr
-    assert "is cancelled; shuffleboard evaluations retry 1 queues it again" in said
+    command = ("evaluations", "submit", "--model", "m", "--benchmark", "b")
+    message = shuffleboard(*command, database_url=queued.url).stderr
+    assert "is cancelled; shuffleboard evaluations retry 1 queues it again" in message
     # Nor is a worker started that would find nothing.
     monkeypatch.setattr(module, "start_worker", lambda: pytest.fail("a worker was started"))
-    said = shuffleboard(*asked, "--wait", status=1, database_url=queued.url).stderr
+    message = shuffleboard(*command, "--wait", status=1, database_url=queued.url).stderr
     said_once = "Error: evaluation 1 is cancelled; shuffleboard evaluations retry 1 queues it again"
-    assert said.splitlines() == ["m on b: 0 of 32 prompts, cancelled", said_once]
+    assert message.splitlines() == ["m on b: 0 of 32 prompts, cancelled", said_once]
     # Among several it is reported before the others are awaited.
     protocols, tasks = ["symbols", "hybrid", "cloze"], [{"benchmark": "b"}]
     suite = {"name": "three", "protocols": protocols, "variants": ["cyclic"], "tasks": tasks}
@@ -108,8 +108,8 @@ def test_what_was_cancelled_is_submitted_again_by_retry_and_says_so(
         import_suite(session, SuiteDefinition.model_validate(suite))
     monkeypatch.setattr(module, "wait_for", interrupt)
     monkeypatch.setattr(module, "start_worker", lambda: None)
-    asked = ("evaluations", "submit", "--model", "m", "--suite", "three", "--wait")
-    first, *others, last = shuffleboard(*asked, status=130, database_url=queued.url).stderr.splitlines()[:4]
+    command = ("evaluations", "submit", "--model", "m", "--suite", "three", "--wait")
+    first, *others, last = shuffleboard(*command, status=130, database_url=queued.url).stderr.splitlines()[:4]
     assert first == f"evaluation 1 already has this specification and is{said_once.partition(' is')[2]}"
     assert others == [f"evaluation {number} already has this specification" for number in (2, 3)]
     assert last == "no worker is running: starting one for this work"
@@ -129,10 +129,10 @@ def interrupt(*_: object) -> None:
 def test_an_interruption_says_what_is_kept_and_how_to_go_on(queued: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "wait_for", interrupt)
     monkeypatch.setattr(module, "start_worker", lambda: None)
-    asked = ("evaluations", "submit", "--model", "m", "--benchmark", "b", "--wait")
-    said = shuffleboard(*asked, status=130, database_url=queued.url).stderr
-    assert "Interrupted. 0 of 32 prompts are stored, and the rest stays queued." in said
-    assert "To go on: shuffleboard worker --until-idle" in said
+    command = ("evaluations", "submit", "--model", "m", "--benchmark", "b", "--wait")
+    message = shuffleboard(*command, status=130, database_url=queued.url).stderr
+    assert "Interrupted. 0 of 32 prompts are stored, and the rest stays queued." in message
+    assert "To go on: shuffleboard worker --until-idle" in message
 
 
 def test_a_refusal_that_is_final_is_one_message_after_one_try(queued: Registry) -> None:
@@ -144,8 +144,8 @@ def test_a_refusal_that_is_final_is_one_message_after_one_try(queued: Registry) 
         assert claim is not None
         assert claims.fail(session, claim, error, final=True, of_all=True)
     with read_session(queued.engine) as session:
-        found = progress_of(session, claim.evaluation_id)
-    assert (found.state, found.failures, found.error) == ("failed", 1, error)
+        progress = progress_of(session, claim.evaluation_id)
+    assert (progress.state, progress.failures, progress.error) == ("failed", 1, error)
 
 
 def test_a_worker_is_starting_until_it_reports_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,9 +159,9 @@ def test_a_worker_is_starting_until_it_reports_a_step(monkeypatch: pytest.Monkey
 
 
 def test_a_worker_says_what_it_does_before_it_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = tmp_path / "doing"
-    monkeypatch.setenv(DOING, str(told))
+    progress_file = tmp_path / "doing"
+    monkeypatch.setenv(DOING, str(progress_file))
     say_doing("3 of 270 tensors converted, once (m.gguf)")
-    assert told.read_text() == "3 of 270 tensors converted, once (m.gguf)"
+    assert progress_file.read_text() == "3 of 270 tensors converted, once (m.gguf)"
     monkeypatch.setenv(DOING, str(tmp_path / "nowhere" / "doing"))
     say_doing("nobody waits any more")

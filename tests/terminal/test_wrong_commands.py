@@ -134,17 +134,17 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
 @pytest.mark.parametrize("typed", WRONG)
 def test_a_wrong_command_is_put_right(filled: Registry, files: Path, typed: str) -> None:
     status, expected = WRONG[typed]
-    said = shuffleboard(*typed.format(files).split(), status=status)
-    assert said.stdout == ""
+    outcome = shuffleboard(*typed.format(files).split(), status=status)
+    assert outcome.stdout == ""
     for part in expected:
-        assert part.format(files) in said.stderr
-    assert "Traceback" not in said.stderr
-    assert "no evaluation yet" not in said.stderr
+        assert part.format(files) in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert "no evaluation yet" not in outcome.stderr
 
 
 def test_a_filter_that_nothing_matches_says_what_there_is(filled: Registry) -> None:
-    said = shuffleboard("leaderboard", "--variants", "full")
-    assert "no evaluation matches --variants full; the registry has 2, under the variants cyclic" in said.stderr
+    outcome = shuffleboard("leaderboard", "--variants", "full")
+    assert "no evaluation matches --variants full; the registry has 2, under the variants cyclic" in outcome.stderr
 
 
 @pytest.mark.parametrize(
@@ -161,16 +161,16 @@ def test_a_filter_that_nothing_matches_says_what_there_is(filled: Registry) -> N
 def test_only_a_close_name_is_suggested_and_nothing_after_it(
     filled: Registry, files: Path, typed: str, unlikely: str
 ) -> None:
-    said = shuffleboard(*typed.format(files).split(), status=None)
-    assert said.returncode in (1, 2)
-    assert unlikely not in said.stderr
+    outcome = shuffleboard(*typed.format(files).split(), status=None)
+    assert outcome.returncode in (1, 2)
+    assert unlikely not in outcome.stderr
 
 
 @pytest.mark.parametrize("typed", WRONG)
 def test_at_eighty_columns_the_thing_is_named_on_the_first_line(filled: Registry, files: Path, typed: str) -> None:
     status, expected = WRONG[typed]
-    said = shuffleboard(*typed.format(files).split(), status=status, width=80).stderr
-    first = said.splitlines()[0]
+    message = shuffleboard(*typed.format(files).split(), status=status, width=80).stderr
+    first = message.splitlines()[0]
     assert first.startswith("Error: ")
     assert expected[0].format(files) in first
 
@@ -229,10 +229,10 @@ def test_a_pipe_a_device_and_a_socket_are_refused_unread(filled: Registry, tmp_p
     for name, make in makers.items():
         path = tmp_path / name
         make(path.with_name(name + end[1]))
-        said = shuffleboard(*typed.replace("{}", str(path)).split(), status=None)
-        assert said.returncode in (1, 2)
+        outcome = shuffleboard(*typed.replace("{}", str(path)).split(), status=None)
+        assert outcome.returncode in (1, 2)
         assert "is a pipe, a device or a socket; write what it gives to a file" in " ".join(
-            (said.stdout + said.stderr).split()
+            (outcome.stdout + outcome.stderr).split()
         )
 
 
