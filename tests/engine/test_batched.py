@@ -25,6 +25,20 @@ OTHERS = (
     *("granite_swa", "granitemoe", "granitemoe_swa", "granitemoeshared", "hrm_text", "hunyuan_v1_moe", "hyperclovax"),
     *("internlm3", "jais2", "jetmoe", "lfm2", "lfm3", "gemma4_unified_text", "inkling2_text", "mpt", "olmoe"),
     *("persimmon", "phimoe", "qwen2_moe", "qwen3_next"),
+    *("afmoe", "axk1", "axk2", "beam", "biogpt", "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1"),
+    *("ernie4_5_moe", "exaone_moe", "flint", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "hy_v3", "hy_v4", "kolibri1"),
+    *("laguna", "llama4_text", "mellum", "mimo_v2_flash", "minicpm3", "minimax", "minimax_m2", "minimax_m3_vl_text"),
+    *(
+        "ministral3",
+        "modernbert-decoder",
+        "nanochat",
+        "olmo_hybrid",
+        "solar_open",
+        "trocr",
+        "vaultgemma",
+        "youtu",
+        "zaya",
+    ),
 )
 ALWAYS = {"llama", "gpt2", "falcon_mamba", "rwkv", "gpt_oss"}
 

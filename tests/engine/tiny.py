@@ -33,6 +33,31 @@ COMMON = {
 MIXED_LAYERS = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
 FROM_LAYER_1 = {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}
 
+EXPERTS = {
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16,
+    "n_group": 1,
+    "topk_group": 1,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+}
+LATENT = {
+    "kv_lora_rank": 16,
+    "q_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "qk_head_dim": 16,
+    "v_head_dim": 8,
+    "num_key_value_heads": 4,
+    "index_n_heads": 2,
+    "index_head_dim": 16,
+    "index_topk": 8,
+}
+"""Sizes for types that compute each head's keys and values from a few numbers, and look at the likeliest ones only."""
+
 # Features that only one type has are turned on.
 OWN: dict[str, dict[str, Any]] = {
     "cohere": {"logit_scale": 0.3},
@@ -61,6 +86,9 @@ OWN: dict[str, dict[str, Any]] = {
     "smollm3": {"use_sliding_window": True, "sliding_window": WINDOW},
     "stablelm": {"partial_rotary_factor": 0.5},
     "starcoder2": {"sliding_window": WINDOW},
+    **dict.fromkeys(("glm4_moe", "hy_v3", "hy_v4", "kolibri1", "mimo_v2_flash", "solar_open", "dots1"), EXPERTS),
+    **dict.fromkeys(("axk1", "axk2", "deepseek_v2", "deepseek_v3", "deepseek_v32"), EXPERTS | LATENT),
+    **dict.fromkeys(("glm4_moe_lite", "glm_moe_dsa", "minicpm3", "youtu"), EXPERTS | LATENT),
 }
 
 
