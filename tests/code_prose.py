@@ -290,13 +290,13 @@ def is_odd_name(name: Name) -> bool:
 
 def rates(prose: list[Prose], names: list[Name]) -> dict[str, float]:
     """Return occurrences per 10,000 words of each pattern, and the shares of odd first lines and names."""
-    texts = [one.words for one in prose]
+    texts = [item.words for item in prose]
     words = max(sum(map(count_words, texts)), 1)
     frequencies = {
         name: 10_000 * sum(len(re.findall(pattern, text, re.IGNORECASE)) for text in texts) / words
         for name, (pattern, _) in WORDS.items()
     }
-    functions = [one for one in prose if one.kind == "function"]
+    functions = [item for item in prose if item.kind == "function"]
     return {
         "words": words,
         **frequencies,
@@ -315,7 +315,7 @@ def measure(folders: Iterable[str]) -> dict[str, float]:
     """Return the rates of all files under some folders."""
     paths = python_files(folders)
     return rates(
-        [one for path in paths for one in read_prose(path)], [one for path in paths for one in read_names(path)]
+        [item for path in paths for item in read_prose(path)], [item for path in paths for item in read_names(path)]
     )
 
 
@@ -331,12 +331,12 @@ def _list_places(pattern: str, folders: list[str]) -> None:
             lines = [(name.line, name.name) for name in read_names(path) if is_odd_name(name)]
         else:
             lines = [
-                (one.line, " ".join(one.words.split())[:150])
-                for one in read_prose(path)
+                (item.line, " ".join(item.words.split())[:150])
+                for item in read_prose(path)
                 if (
-                    is_odd_first_line(one)
+                    is_odd_first_line(item)
                     if pattern == "first"
-                    else re.search(WORDS[pattern][0], one.words, re.IGNORECASE)
+                    else re.search(WORDS[pattern][0], item.words, re.IGNORECASE)
                 )
             ]
         for line, text in lines:
@@ -363,7 +363,7 @@ def main(arguments: list[str]) -> int:
         return 0
     by_package = {package: measure([package]) for package in PACKAGES}
     _print_rates([*by_package.items(), ("all", measure(PACKAGES))])
-    problems = [f"{package}: {name}" for package, one in by_package.items() for name in list_exceeded(one)]
+    problems = [f"{package}: {name}" for package, measured in by_package.items() for name in list_exceeded(measured)]
     problems += [f"{test}: more than {TEST_NAME_WORDS} words" for test in list_long_tests()]
     print("\n".join(f"over the ceiling: {problem}" for problem in problems))
     return 1 if problems else 0

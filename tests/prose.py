@@ -246,7 +246,8 @@ def habits(text: Text) -> Iterator[str]:
 def main(arguments: list[str]) -> int:
     sources = texts()
     groups = {
-        name: [text for text in sources if text.group == name] for name in dict.fromkeys(one.group for one in sources)
+        name: [text for text in sources if text.group == name]
+        for name in dict.fromkeys(source.group for source in sources)
     }
     click.echo(f"{'per 10,000 words':18}" + "".join(f"{name:>9}" for name in ("words", *COUNTED, "long")))
     for name, members in groups.items():

@@ -236,7 +236,9 @@ def test_a_benchmark_is_nowhere_before_its_date_and_everywhere_after(engine: Eng
     assert names_in(engine, "public", "leaderboard") == {"for-all", "for-nobody"}
     assert names_in(engine, "members", "leaderboard") == {"for-all", "for-members", "for-nobody"}
     for relation in FILTERED:
-        everything, shown = (len(json.loads(read_by(engine, of, [relation]))[0]) for of in ("all", "members"))
+        everything, shown = (
+            len(json.loads(read_by(engine, audience_name, [relation]))[0]) for audience_name in ("all", "members")
+        )
         assert everything == shown, relation
 
 

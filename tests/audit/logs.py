@@ -113,7 +113,7 @@ def prompt_of(
 def sample(benchmark: str) -> tuple[QuestionRecord, ...]:
     """Return the questions of a packaged sample whose options all differ."""
     questions = read_benchmark(SAMPLES / f"{benchmark}.jsonl").questions
-    return tuple(one for one in questions if len(set(one.options)) == len(one.options))
+    return tuple(question for question in questions if len(set(question.options)) == len(question.options))
 
 
 def clean(seed: int, benchmark: str = "mmlu", count: int = 120, form: str = "letters", keyed: str = "letters") -> Log:
@@ -418,15 +418,15 @@ def lost(at: Item) -> Item:
 
 
 def misread(at: Item) -> Item:
-    other = (at.key + 1) % len(at.options)
-    answer = f"{LETTERS[other]} looks right, but it is not.\n\nAnswer: {LETTERS[at.key]}"
-    return replace(at, said=answer, recorded=other, score=0.0)
+    wrong_place = (at.key + 1) % len(at.options)
+    answer = f"{LETTERS[wrong_place]} looks right, but it is not.\n\nAnswer: {LETTERS[at.key]}"
+    return replace(at, said=answer, recorded=wrong_place, score=0.0)
 
 
 def thought(at: Item) -> Item:
-    other = (at.key + 1) % len(at.options)
-    answer = f"<think>At first sight the answer is {LETTERS[other]}.</think>\nAnswer: {LETTERS[at.key]}"
-    return replace(at, said=answer, recorded=other, score=0.0)
+    wrong_place = (at.key + 1) % len(at.options)
+    answer = f"<think>At first sight the answer is {LETTERS[wrong_place]}.</think>\nAnswer: {LETTERS[at.key]}"
+    return replace(at, said=answer, recorded=wrong_place, score=0.0)
 
 
 def unfinished(at: Item) -> Item:
@@ -523,9 +523,9 @@ def repeats(log: Log, draw: random.Random) -> Log:
 
 
 def repeated_option(at: Item) -> Item:
-    other = (at.key + 1) % len(at.options)
+    wrong_place = (at.key + 1) % len(at.options)
     options = list(at.options)
-    options[other] = options[at.key]
+    options[wrong_place] = options[at.key]
     return replace(at, options=tuple(options), prompt=prompt_of(at.question, tuple(options)))
 
 

@@ -136,7 +136,7 @@ def test_tables_are_read_whatever_their_labels_and_marks(tmp_path: Path, labels:
 def test_a_cell_that_is_no_label_is_named(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text("question_id,correct,m\nq1,A,TRUE\nq2,B,B\n", encoding="utf-8")
-    (finding,) = (one for one in audit([path]).findings if one.kind.name == "unusable-answer")
+    (finding,) = (reported for reported in audit([path]).findings if reported.kind.name == "unusable-answer")
     assert (finding.places, finding.detail) == (("line 2",), "column m: 'TRUE' is no label")
 
 
@@ -218,7 +218,7 @@ def test_a_log_without_scores_says_once_how_it_would_have_them(tmp_path: Path) -
     folder = WRITERS["opencompass"](clean(1), tmp_path)
     for results in tmp_path.rglob("results/model/*.json"):
         results.unlink()
-    findings = [one for one in audit([folder]).findings if one.kind.name == "no-scores"]
-    assert [one.detail for one in findings] == [
+    findings = [finding for finding in audit([folder]).findings if finding.kind.name == "no-scores"]
+    assert [finding.detail for finding in findings] == [
         "keep predictions/ and results/ together, written with --dump-eval-details"
     ]

@@ -257,5 +257,7 @@ def test_an_answer_of_three_million_characters_is_named_and_left_out(tmp_path):
 def test_a_log_that_takes_too_long_is_read_in_part_with_notice(tmp_path):
     write_harness(clean(1), tmp_path)
     report = audit([tmp_path], seconds=0)
-    (finding,) = (one for one in report.findings if one.kind.id == "SB101" or "--seconds" in str(one))
+    (finding,) = (
+        reported for reported in report.findings if reported.kind.id == "SB101" or "--seconds" in str(reported)
+    )
     assert "was read for 0 s, up to its beginning; divide it, or allow more with --seconds" in str(finding)

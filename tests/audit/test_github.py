@@ -34,7 +34,7 @@ def workspace(tmp_path: Path) -> Path:
 
 def _run(workspace: Path, **given: str) -> tuple[subprocess.CompletedProcess[str], str]:
     """Run all steps of the action except pip as a runner does; return the last step's process and the run's summary."""
-    inputs = {name: str(one.get("default", "")) for name, one in ACTION["inputs"].items()} | given
+    inputs = {name: str(declared.get("default", "")) for name, declared in ACTION["inputs"].items()} | given
     summary = workspace / "summary.md"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = None

@@ -28,7 +28,7 @@ from tests.support.marks import long_but
 
 
 def errors(report: Report) -> list[str]:
-    return [f"{one.kind.name}: {one.detail}" for one in report.findings if one.severity == "error"]
+    return [f"{finding.kind.name}: {finding.detail}" for finding in report.findings if finding.severity == "error"]
 
 
 CLEAN = [
@@ -130,7 +130,7 @@ def find_missed(folder: Path, format_: str, fault: str, form: str, seed: int) ->
     """Read a log that has a fault and return an error in the result; empty if there is none."""
     log = with_fault(format_, fault, form, seed)
     path = EVERY_WRITER[format_](log, folder)
-    kinds = {one.kind.name for one in audit([path]).findings}
+    kinds = {finding.kind.name for finding in audit([path]).findings}
     wanted = INSTEAD.get((format_, fault), NAMED_AS.get(fault, fault))
     # If all scores are 0, the program may have read no label in this form.
     lost = fault == "all-scores-wrong" and "answers-lost" in kinds

@@ -308,7 +308,7 @@ def test_a_mean_over_subjects_is_recognised(tmp_path: Path, format_: str, decima
     stated_log = replace(log, stated=round(macro(log), decimals))
     folder = EVERY_WRITER[format_](stated_log, tmp_path)
     rewritten(folder, with_subjects(format_))
-    assert [one.kind.name for one in audit([folder]).findings if one.severity == "error"] == []
+    assert [finding.kind.name for finding in audit([folder]).findings if finding.severity == "error"] == []
     assert both(folder, format_, stated_log).accuracy == pytest.approx(log.accuracy)
 
 
@@ -318,7 +318,7 @@ def test_a_score_that_is_no_mean_over_a_field_is_refused(tmp_path: Path, format_
     stated_log = replace(log, stated=log.accuracy + 0.0125)
     folder = EVERY_WRITER[format_](stated_log, tmp_path)
     rewritten(folder, with_subjects(format_))
-    assert "stated-accuracy-differs" in {one.kind.name for one in audit([folder]).findings}
+    assert "stated-accuracy-differs" in {finding.kind.name for finding in audit([folder]).findings}
     with pytest.raises(IngestError, match="as we read them give"):
         both(folder, format_, stated_log)
 

@@ -90,11 +90,13 @@ def test_sealing_reads_its_own_evaluation_whatever_else_there_is(engine: Engine,
     with write_session(engine) as session:
         source = Source(session, tmp_path, SHARE)
     kind = next(kind for kind in source.kinds if (kind.benchmark, kind.variants) == ("arc", "cyclic"))
-    others = [other for other in source.kinds if other.benchmark != "mmlu" or other.variants == "cyclic"]
+    others = [
+        plan_kind for plan_kind in source.kinds if plan_kind.benchmark != "mmlu" or plan_kind.variants == "cyclic"
+    ]
     # So many that PostgreSQL no longer lists each, and estimates a new value like a frequent one.
     for number in range(18):
-        for other in others:
-            import_next(engine, source, number, other)
+        for plan_kind in others:
+            import_next(engine, source, number, plan_kind)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("VACUUM ANALYZE"))
     read = bench_db.read_by_sealing(engine, import_next(engine, source, 19, kind))

@@ -390,9 +390,9 @@ def test_an_evaluation_of_all_questions_serves_a_part_of_the_benchmark(strong: R
         for evaluation in session.scalars(select(Evaluation)):
             if evaluation.variant_set.kind == "cyclic":
                 per_question |= evaluation_metrics(session, evaluation.id, per_question=True)["per_question"]
-    one = [per_question[q["id"]]["accuracy"] for q in SECOND if q["subject"] == "one"]
+    accuracies = [per_question[q["id"]]["accuracy"] for q in SECOND if q["subject"] == "one"]
     joined = [per_question[q["id"]]["accuracy"] for q in [*FIRST[:10], *SECOND[:10]]]
-    expected = (sum(one) / len(one) + sum(joined) / len(joined)) / 2
+    expected = (sum(accuracies) / len(accuracies) + sum(joined) / len(joined)) / 2
     assert row["values"]["accuracy@cyclic"]["value"] == pytest.approx(expected, abs=1e-9)
     assert row["values"]["accuracy_mean_all@cyclic"]["interval"] is None
     assert row["values"]["accuracy_mean_all@cyclic"]["rank"] == 1

@@ -40,7 +40,7 @@ def freeze_and_wake(engine: Engine, url: str, folder: Path, trip: str, *sabotage
         if calm:
             with write_session(engine) as session:
                 session.execute(update(Shard).values(lease_until=database_now(-1)))
-        with fake_worker("--gate", gate, *sabotage, **settings | {"lease_seconds": 60}) as other:
+        with fake_worker("--gate", gate, *sabotage, **settings | {"lease_seconds": 60}) as second_worker:
             eventually(lambda: the_shard(engine).fence == 2, "another worker is given the shard")
             sleeper.signal(signal.SIGCONT)
             eventually(lambda: ENDED.search(sleeper.log.read_text()), "the frozen one is done with the shard")
@@ -50,7 +50,7 @@ def freeze_and_wake(engine: Engine, url: str, folder: Path, trip: str, *sabotage
                 lambda: the_shard(engine).state != "done" or state(engine, evaluation_id) == "complete",
                 "the evaluation is sealed",
             )
-            assert (sleeper.status, other.status) == (None, None)
+            assert (sleeper.status, second_worker.status) == (None, None)
     return evaluation_id
 
 

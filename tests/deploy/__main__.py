@@ -280,9 +280,13 @@ class Deployment:
     @staticmethod
     def _doctor(web: Container) -> str:
         document: Any = json.loads(web.execute("shuffleboard", "doctor", "--json", status=None).stdout)
-        problems = [f"{one['name']}: {one['found']}" for one in document["checks"] if one["status"] == "problem"]
+        problems = [
+            f"{check['name']}: {check['found']}" for check in document["checks"] if check["status"] == "problem"
+        ]
         assert not problems, problems
-        warnings = [f"{one['name']}: {one['found']}" for one in document["checks"] if one["status"] == "warning"]
+        warnings = [
+            f"{check['name']}: {check['found']}" for check in document["checks"] if check["status"] == "warning"
+        ]
         return "; ".join([f"{len(document['checks'])} checks, no problem", *warnings])
 
     def _stop_worker(self, client: Client, worker: Container, web: Container) -> str:

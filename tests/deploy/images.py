@@ -96,7 +96,9 @@ def inspect(name: str, kind: str = "image") -> dict[str, Any]:
 def image_bytes(name: str) -> int:
     """Return the size of an image on the disk, with all of its layers."""
     listed = json.loads(run(buildah("images", "--json"), "listing the images"))
-    image = next(one for one in listed if any(str(tag).startswith(f"{name}:") for tag in one["names"] or ()))
+    image = next(
+        candidate for candidate in listed if any(str(tag).startswith(f"{name}:") for tag in candidate["names"] or ())
+    )
     number, unit = re.fullmatch(r"([\d.]+) (B|KB|MB|GB)", image["size"]).groups()  # type: ignore[union-attr]
     return int(float(number) * {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9}[unit])
 

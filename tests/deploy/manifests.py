@@ -22,10 +22,10 @@ Manifest = Mapping[str, Any]
 def write() -> Mapping[str, Manifest]:
     """Return every resource as it is written, by `FOLDER/KIND/NAME`."""
     return {
-        f"{path.parent.name}/{one['kind']}/{one['metadata']['name']}": one
+        f"{path.parent.name}/{manifest['kind']}/{manifest['metadata']['name']}": manifest
         for path in sorted(KUBERNETES.glob("*/*.yaml"))
         if path.name != "kustomization.yaml"
-        for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        for manifest in yaml.safe_load_all(path.read_text(encoding="utf-8"))
     }
 
 
@@ -38,9 +38,9 @@ def kustomization(folder: str) -> Manifest:
 def pods(manifests: Mapping[str, Manifest]) -> dict[str, Manifest]:
     """Return the pods of Deployments, StatefulSets and Jobs, by the names of these."""
     return {
-        str(one["metadata"]["name"]): one["spec"]["template"]["spec"]
-        for one in manifests.values()
-        if one["kind"] in ("Deployment", "StatefulSet", "Job")
+        str(manifest["metadata"]["name"]): manifest["spec"]["template"]["spec"]
+        for manifest in manifests.values()
+        if manifest["kind"] in ("Deployment", "StatefulSet", "Job")
     }
 
 
@@ -58,7 +58,7 @@ def settings() -> dict[str, str]:
 def environment(container: Manifest) -> dict[str, str]:
     """Return the environment of a container: its own over the shared settings, if it uses these."""
     shared = settings() if container.get("envFrom") else {}
-    return shared | {one["name"]: one["value"] for one in container.get("env", ())}
+    return shared | {variable["name"]: variable["value"] for variable in container.get("env", ())}
 
 
 def list_mounted_secrets(pod: Manifest) -> Iterator[str]:
@@ -73,7 +73,8 @@ def list_mounted_secrets(pod: Manifest) -> Iterator[str]:
 def secret_files(overlay: str) -> dict[str, set[str]]:
     """Return the files of each secret that an overlay makes."""
     return {
-        one["name"]: {Path(file).name for file in one["files"]} for one in kustomization(overlay)["secretGenerator"]
+        generator["name"]: {Path(file).name for file in generator["files"]}
+        for generator in kustomization(overlay)["secretGenerator"]
     }
 
 
@@ -82,6 +83,6 @@ def render(kubectl: str | Path, folder: Path) -> dict[str, Manifest]:
     done = subprocess.run([str(kubectl), "kustomize", str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rendered = list(yaml.safe_load_all(done.stdout))
-    named = {f"{one['kind']}/{one['metadata']['name']}": one for one in rendered}
+    named = {f"{manifest['kind']}/{manifest['metadata']['name']}": manifest for manifest in rendered}
     assert len(named) == len(rendered)
     return named

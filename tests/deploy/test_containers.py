@@ -104,8 +104,10 @@ def test_locked_packages_are_the_required_ones_at_tested_versions() -> None:
     requirements |= {name: [*extras["worker"], *extras["providers"]] for name in ("worker-cpu", "worker-cuda")}
     for name, wanted in requirements.items():
         locked = read_lock(name) | (read_lock("web") if name.startswith("worker") else {})
-        for one in map(Requirement, wanted):
-            assert one.specifier.contains(locked[canonicalize_name(one.name)]), f"{name}: {one}; run `make lock`"
+        for requirement in map(Requirement, wanted):
+            assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), (
+                f"{name}: {requirement}; run `make lock`"
+            )
         for package, version in locked.items():
             assert version.removesuffix("+cpu") == pinned.get(package, version), f"{name}: {package}; run `make lock`"
     # A worker's lock is applied after the website's.
@@ -118,13 +120,17 @@ def test_locks_have_all_that_their_packages_require(names: tuple[str, ...]) -> N
     """Check the installed packages, since pip installs only the packages of a lock."""
     locked = {package: version for name in names for package, version in read_lock(name).items()}
     python = {"python_version": PYTHON_OF["bookworm"], "python_full_version": f"{PYTHON_OF['bookworm']}.2", "extra": ""}
-    installed = [one for one in metadata.distributions() if canonicalize_name(one.metadata["Name"]) in locked]
+    installed = [
+        distribution
+        for distribution in metadata.distributions()
+        if canonicalize_name(distribution.metadata["Name"]) in locked
+    ]
     assert len(installed) > len(locked) // 2
-    for one in installed:
-        for needed in map(Requirement, one.requires or ()):
+    for distribution in installed:
+        for needed in map(Requirement, distribution.requires or ()):
             if needed.marker is None or needed.marker.evaluate(python):
                 version = locked.get(canonicalize_name(needed.name))
-                assert version is not None, f"{one.metadata['Name']} requires {needed}; run `make lock`"
+                assert version is not None, f"{distribution.metadata['Name']} requires {needed}; run `make lock`"
                 assert needed.specifier.contains(version, prereleases=True)
 
 

@@ -208,7 +208,11 @@ def test_what_runs_is_what_runs_on_one_host() -> None:
 
 
 def test_nothing_is_reached_but_what_a_policy_names() -> None:
-    policies = {one["metadata"]["name"]: one["spec"] for one in write().values() if one["kind"] == "NetworkPolicy"}
+    policies = {
+        manifest["metadata"]["name"]: manifest["spec"]
+        for manifest in write().values()
+        if manifest["kind"] == "NetworkPolicy"
+    }
     assert policies.pop("nothing") == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     assert [name for name, policy in policies.items() if "Ingress" in policy["policyTypes"]] == ["web", "servers"]
     [internet] = policies["outside"]["egress"]
@@ -315,6 +319,6 @@ def test_checkov_finds_only_what_trying_it_out_excuses(
         )
         report = json.loads(done.stdout)
         assert report["summary"]["passed"] > 300
-        failures[overlay] = {one["check_id"] for one in report["results"]["failed_checks"]}
+        failures[overlay] = {failed_check["check_id"] for failed_check in report["results"]["failed_checks"]}
     # Images by tag, and PostgreSQL and Redis as the user of their images, only in the overlay without lasting data.
     assert failures == {"cluster": set(), "try": {"CKV_K8S_14", "CKV_K8S_15", "CKV_K8S_40", "CKV_K8S_43"}}

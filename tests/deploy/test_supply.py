@@ -57,10 +57,10 @@ def test_an_sbom_lists_locked_and_vendored_parts_reproducibly(tmp_path: Path) ->
     for image, locks in {"web": ["web"], "worker-cpu": ["web", "worker-cpu"]}.items():
         written = [(tmp_path / folder / f"{image}.cdx.json").read_bytes() for folder in ("once", "again")]
         assert written[0] == written[1]
-        components = {one["name"]: one for one in json.loads(written[0])["components"]}
+        components = {component["name"]: component for component in json.loads(written[0])["components"]}
         for name, version in {package: at for lock in locks for package, at in read_lock(lock).items()}.items():
             assert components[name]["version"] == version
             assert components[name]["hashes"]
         assert {part["name"] for part in others} - components.keys() == {"mermaid", "axe-core"}  # not in the wheel
-        licensed = [one for one in components.values() if "licenses" in one]
+        licensed = [component for component in components.values() if "licenses" in component]
         assert len(licensed) > 0.9 * len(components)

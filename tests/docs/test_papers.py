@@ -71,20 +71,20 @@ def test_every_table_stands_on_one_page():
 
 
 def test_figures_are_of_what_the_script_asks():
-    stored = [one["command"] for one in FIGURES["evaluations"]]
+    stored = [recorded["command"] for recorded in FIGURES["evaluations"]]
     assert stored == [evaluation.command() for evaluation in paper_results.plan()]
-    for one in FIGURES["evaluations"]:
-        (spent,) = one["spent"]
-        assert spent["prompts"] > 0, one["command"]
-        for metric, (low, high) in one["intervals"].items():
-            assert low <= one["metrics"][metric] <= high, metric
+    for recorded in FIGURES["evaluations"]:
+        (spent,) = recorded["spent"]
+        assert spent["prompts"] > 0, recorded["command"]
+        for metric, (low, high) in recorded["intervals"].items():
+            assert low <= recorded["metrics"][metric] <= high, metric
 
 
 def test_the_index_says_what_they_took():
-    spent = [one["spent"][0] for one in FIGURES["evaluations"]]
-    minutes = sum(one["asking_s"] + (one["matching_s"] or 0) for one in spent) / 60
+    spent = [recorded["spent"][0] for recorded in FIGURES["evaluations"]]
+    minutes = sum(recorded["asking_s"] + (recorded["matching_s"] or 0) for recorded in spent) / 60
     shown = " ".join(read(DOCS / "papers" / "README.md").split())
-    assert f"{sum(one['prompts'] for one in spent):,} prompts in {minutes:.0f} minutes" in shown
+    assert f"{sum(recorded['prompts'] for recorded in spent):,} prompts in {minutes:.0f} minutes" in shown
 
 
 def test_recorded_figures_are_those_that_others_computed():

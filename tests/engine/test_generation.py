@@ -153,7 +153,7 @@ def test_what_prompts_share_is_computed_once_and_changes_no_text(model_type: str
     prompts = [GenerationPrompt(beginning + "abcde"[:n], f"{n}:{repeat}") for n in (1, 3, 5) for repeat in range(4)]
     alone = [write(loaded, [prompt], GIVEN)[0] for prompt in prompts]
     generated, counted = generate_counted(loaded, prompts, GIVEN, budget_tokens=LARGE)
-    assert [one.text for one in generated] == alone
+    assert [output.text for output in generated] == alone
     assert len(set(alone)) == len(alone)
     lengths = [len(loaded.tokenizer(beginning + "abcde"[:n])["input_ids"]) for n in (1, 3, 5)]
     assert counted.prompts == 4 * sum(lengths)
@@ -167,8 +167,8 @@ def test_rows_that_no_longer_fit_wait_and_go_on_later() -> None:
     prompts = some_prompts(6)
     ended: list[int] = []
     texts = generate(loaded, prompts, generation, budget_tokens=1400, done=lambda index, _: ended.append(index))
-    assert [one.text for one in texts] == write(loaded, prompts, generation)
-    assert [one.tokens for one in texts] == [300] * 6
+    assert [output.text for output in texts] == write(loaded, prompts, generation)
+    assert [output.tokens for output in texts] == [300] * 6
     assert sorted(ended) == list(range(6))
 
 
@@ -184,11 +184,11 @@ def test_a_thought_at_its_limit_ends_the_text_or_gets_closed(answers: bool) -> N
     limit = ThoughtLimit(5, lambda text: "xyz" if text in thinks else None, answers)
     limited = [GenerationPrompt(prompt.text, prompt.seed_text, limit=limit) for prompt in prompts]
     generated = generate(loaded, limited, GIVEN, budget_tokens=LARGE)
-    assert [one.forced for one in generated] == [answers, answers, False, False]
-    assert [one.text for one in generated[2:]] == wholes[2:]
-    for one, complete in zip(generated[:2], wholes, strict=False):
-        assert one.text[:8] == (complete[:5] + "xyz" if answers else complete[:5])
-        assert (one.tokens, one.finished) == (12 if answers else 5, False)
+    assert [output.forced for output in generated] == [answers, answers, False, False]
+    assert [output.text for output in generated[2:]] == wholes[2:]
+    for output, complete in zip(generated[:2], wholes, strict=False):
+        assert output.text[:8] == (complete[:5] + "xyz" if answers else complete[:5])
+        assert (output.tokens, output.finished) == (12 if answers else 5, False)
 
 
 def test_special_tokens_that_mark_thoughts_stay_in_the_text_and_others_go() -> None:
@@ -296,7 +296,7 @@ def test_an_end_of_text_token_ends_only_its_own_row() -> None:
     ]
     assert {finished for _, _, finished in expected} == {True, False}
     generated = generate(loaded, prompts, GIVEN, budget_tokens=LARGE)
-    assert [(one.text, one.tokens, one.finished) for one in generated] == expected
+    assert [(output.text, output.tokens, output.finished) for output in generated] == expected
 
 
 def test_a_stop_sequence_in_the_prompt_stops_nothing() -> None:
@@ -401,7 +401,7 @@ def test_a_text_ends_where_the_context_ends(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("workers.engine.generation.LEAST_ROOM", 20)
     prompts = [GenerationPrompt("a" * (CONTEXT - 30), "x"), GenerationPrompt("a", "y")]
     ended = generate(tiny(), prompts, GREEDY | {"max_tokens": 40}, budget_tokens=LARGE)
-    assert [(one.tokens, one.finished) for one in ended] == [(30, False), (40, False)]
+    assert [(output.tokens, output.finished) for output in ended] == [(30, False), (40, False)]
 
 
 @pytest.mark.parametrize(
@@ -442,7 +442,7 @@ def test_stopping_is_asked_after_each_step() -> None:
         generate(loaded, some_prompts(2), GREEDY, budget_tokens=LARGE, should_stop=at_the_fifth)
     assert asked == 5
     generated = generate(loaded, some_prompts(2), GREEDY, budget_tokens=LARGE, should_stop=lambda: False)
-    assert [type(one) for one in generated] == [Generated, Generated]
+    assert [type(output) for output in generated] == [Generated, Generated]
 
 
 def test_logits_that_are_no_numbers_are_refused() -> None:

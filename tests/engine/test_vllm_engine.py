@@ -173,8 +173,8 @@ def test_texts_are_those_of_transformers(engine: VllmEngine, loaded: LoadedModel
         kept_special=lambda _: False,
         done=lambda place, _: ended.append(place),
     )
-    assert [(one.text, one.tokens, one.finished) for one in written] == [
-        (one.text, one.tokens, one.finished) for one in expected
+    assert [(output.text, output.tokens, output.finished) for output in written] == [
+        (output.text, output.tokens, output.finished) for output in expected
     ]
     assert sorted(ended) == list(range(6))
     assert counted.prompts >= counted.computed > 0
@@ -190,8 +190,8 @@ def test_a_thought_at_its_limit_ends_or_is_closed_and_answered(
     written, _ = engine.write(
         limited, GREEDY, should_stop=None, kept_special=lambda _: False, done=lambda _place, _text: None
     )
-    assert [(one.text, one.forced, one.finished) for one in written] == [
-        (one.text, one.forced, one.finished) for one in expected
+    assert [(output.text, output.forced, output.finished) for output in written] == [
+        (output.text, output.forced, output.finished) for output in expected
     ]
 
 

@@ -50,7 +50,7 @@ def fill(engine: Engine, folder: Path) -> None:
     path = folder / "questions.jsonl"
     with write_session(engine) as session:
         for name, questions in ((BENCHMARK, QUESTIONS), (FIRST, QUESTIONS[:1])):
-            path.write_text("".join(json.dumps(one) + "\n" for one in questions), encoding="utf-8")
+            path.write_text("".join(json.dumps(question) + "\n" for question in questions), encoding="utf-8")
             import_benchmark(session, read_benchmark(path), name=name)
         add_revision(session, MODEL, RevisionRequest("external"))
 
@@ -94,8 +94,8 @@ def _entry(name: str, entries: Mapping[str, Any]) -> Write:
     def write(folder: Path, text: str) -> Path:
         path = folder / "log.eval"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for other, document in entries.items():
-                archive.writestr(other, text if other == name else json.dumps(document))
+            for entry_name, document in entries.items():
+                archive.writestr(entry_name, text if entry_name == name else json.dumps(document))
         return path
 
     return write

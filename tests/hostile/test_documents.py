@@ -54,13 +54,16 @@ def test_a_hostile_value_is_refused_or_stored_by_both_engines_alike(
         filled_postgresql.copy(fill, tmp_path) as (postgresql_url, _),
     ):
         engines = [get_engine(sqlite_url), get_engine(postgresql_url)]
-        assert [outcome(importer, one, tmp_path / "h", json.dumps(importer.document)) for one in engines] == ["", ""]
+        assert [outcome(importer, engine, tmp_path / "h", json.dumps(importer.document)) for engine in engines] == [
+            "",
+            "",
+        ]
         for place, value in some(name, every=5):
             text = with_value(importer.document, place, JSON_VALUES[value])
-            outcomes = [outcome(importer, one, tmp_path / "h", text) for one in engines]
+            outcomes = [outcome(importer, engine, tmp_path / "h", text) for engine in engines]
             assert outcomes[0] == outcomes[1], (place, value)
-        for one in engines:
-            one.dispose()
+        for engine in engines:
+            engine.dispose()
 
 
 @pytest.mark.long

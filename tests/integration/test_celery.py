@@ -93,12 +93,12 @@ def submit_by_command(engine: Engine, tmp_path: Path, settings: dict[str, Any], 
 
 def test_workers_share_the_messages_of_redis(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
     gate = tmp_path / "gate"
-    with fake_worker("--gate", gate, **settings) as one, fake_worker("--gate", gate, **settings) as other:
+    with fake_worker("--gate", gate, **settings) as first, fake_worker("--gate", gate, **settings) as second:
         evaluation_id = submit_by_command(engine, tmp_path, settings)
         eventually(lambda: shard_rows(engine, "state").count(("leased",)) == 2, "both begin")
         gate.touch()
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
-        assert [terminate(one), terminate(other)] == [0, 0]
+        assert [terminate(first), terminate(second)] == [0, 0]
     assert_whole(engine, evaluation_id)
     assert set(shard_rows(engine, "state", "fence", "failures", "crashes")) == {("done", 1, 0, 0)}
     assert len(set(shard_rows(engine, "worker_id"))) == 2
@@ -214,23 +214,25 @@ def test_celery_runs_a_worker_and_shows_what_it_scores(
         evaluation_id = submit_by_command(engine, tmp_path, settings)
         eventually(lambda: is_claimed(engine), "it begins")
         ((shard_id, worker_id),) = shard_rows(engine, "id", "worker_id")[:1]
-        of = {"evaluation": evaluation_id, "model": "fake", "worker": worker_id}
+        named = {"evaluation": evaluation_id, "model": "fake", "worker": worker_id}
 
         def show(state: str) -> list[tuple[str, str, str]]:
             tasks = httpx2.get(f"{flower}/api/tasks", params={"state": state}).json().values()
             return sorted((task["args"], task["kwargs"], task["worker"]) for task in tasks)
 
-        eventually(lambda: show("STARTED") == [(f"({shard_id},)", repr(of), "scorer@here")], "flower shows the shard")
+        eventually(
+            lambda: show("STARTED") == [(f"({shard_id},)", repr(named), "scorer@here")], "flower shows the shard"
+        )
         with celery_process("inspect", "active", "--json", **settings) as inspect:
             assert inspect.wait(PATIENCE_S) == 0
             (active,) = json.loads(inspect.said.read_text())["scorer@here"]
-        assert (active["name"], active["args"], active["kwargs"]) == (SCORE_TASK, [shard_id], of)
+        assert (active["name"], active["args"], active["kwargs"]) == (SCORE_TASK, [shard_id], named)
         gate.touch()
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
         eventually(lambda: len(show("SUCCESS")) >= SHARDS, "flower has seen the end")
-        expected = [(f"({shard},)", repr(of), "scorer@here") for (shard,) in shard_rows(engine, "id")]
+        expected = [(f"({shard},)", repr(named), "scorer@here") for (shard,) in shard_rows(engine, "id")]
         assert [task for task in show("SUCCESS") if task[1] != "{}"] == expected
-        assert f"kwargs={of}" in events.said.read_text()
+        assert f"kwargs={named}" in events.said.read_text()
         assert terminate(worker) == 0
     assert_whole(engine, evaluation_id)
 

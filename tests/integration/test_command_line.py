@@ -229,8 +229,8 @@ def test_the_prompt_shown_beforehand_is_the_one_that_is_asked(database: str, eva
         evaluation = find_evaluation(session, evaluation_id)
         questions = select_questions(session, evaluation.benchmark_version)
         prompts = {
-            (one.question.external_id, one.variant.ordinal): one.prompt
-            for one in prompts_of(session, evaluation, questions)
+            (shard_prompt.question.external_id, shard_prompt.variant.ordinal): shard_prompt.prompt
+            for shard_prompt in prompts_of(session, evaluation, questions)
         }
     first, last = min(prompts), max(prompts)
     command = ("protocols", "prompt", "symbols", "--benchmark", "bench", "--variants", "cyclic")

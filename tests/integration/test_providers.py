@@ -127,7 +127,7 @@ class Registry:
     def state(self, evaluation_id: int) -> tuple[str, str | None]:
         with read_session(self.engine) as session:
             errors = session.scalars(select(Shard.error).where(Shard.evaluation_id == evaluation_id)).all()
-            return session.get_one(Evaluation, evaluation_id).state, next((one for one in errors if one), None)
+            return session.get_one(Evaluation, evaluation_id).state, next((error for error in errors if error), None)
 
 
 Open = Callable[..., Registry]
@@ -556,12 +556,12 @@ def test_budgets_of_submissions_and_accounts_are_kept_over_their_evaluations(
         submission = Submission(account_id=ada.id, suite="any", model={})
         session.add(submission)
         session.flush()
-        for one in evaluations:
-            session.add(SubmissionEvaluation(submission_id=submission.id, evaluation_id=one))
+        for evaluation in evaluations:
+            session.add(SubmissionEvaluation(submission_id=submission.id, evaluation_id=evaluation))
         subject = str(submission.id) if kind == "submission" else "ada"
         set_budget(session, kind, subject, amount)
     registry.work()
-    assert [registry.state(one)[0] for one in evaluations] == ["complete", "paused"]
+    assert [registry.state(evaluation)[0] for evaluation in evaluations] == ["complete", "paused"]
     assert 0 < registry.provider.charged <= amount
     with write_session(registry.engine) as session:
         row = session.get_one(Budget, (kind, subject))
@@ -569,10 +569,10 @@ def test_budgets_of_submissions_and_accounts_are_kept_over_their_evaluations(
         set_budget(session, kind, subject, 4 * amount)
         move(session, evaluations[1], "resume")
     registry.work()
-    assert [registry.state(one) for one in evaluations] == [("complete", None)] * 2
+    assert [registry.state(evaluation) for evaluation in evaluations] == [("complete", None)] * 2
     assert sum(registry.provider.ledger.values()) == 41
     assert registry.provider.charged <= 4 * amount
-    paid = sum(call.cost or 0 for one in evaluations for call in registry.calls(one))
+    paid = sum(call.cost or 0 for evaluation in evaluations for call in registry.calls(evaluation))
     assert paid == pytest.approx(registry.provider.charged)
 
 

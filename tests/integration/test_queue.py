@@ -136,10 +136,10 @@ def test_a_claimer_passes_by_a_shard_that_another_is_just_claiming(postgresql_da
     with write_session(engine) as session:
         session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in WORKERS)
     first = take(engine)
-    with write_session(engine) as one, write_session(engine) as other:
-        claimed = claims.claim(one, "worker-1", queues=["cpu"], lease_seconds=LONG)
-        other.execute(text("SET LOCAL lock_timeout = '5s'"))  # waiting would end in an error
-        also = claims.claim(other, "worker-2", queues=["cpu"], lease_seconds=LONG)
+    with write_session(engine) as first_session, write_session(engine) as second_session:
+        claimed = claims.claim(first_session, "worker-1", queues=["cpu"], lease_seconds=LONG)
+        second_session.execute(text("SET LOCAL lock_timeout = '5s'"))  # waiting would end in an error
+        also = claims.claim(second_session, "worker-2", queues=["cpu"], lease_seconds=LONG)
     assert claimed is not None
     assert also is not None
     assert len({first.shard_id, claimed.shard_id, also.shard_id}) == 3
@@ -192,12 +192,12 @@ def test_two_concurrent_requests_do_not_both_join_an_evaluation_for_one(
     queue_evaluation(engine, tmp_path, shards=2, max_workers=1)
     with write_session(engine) as session:
         session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in WORKERS)
-    with ThreadPoolExecutor(2) as pool, write_session(engine) as one:
-        assert claims.claim(one, "worker-1", queues=["cpu"], lease_seconds=LONG) is not None
+    with ThreadPoolExecutor(2) as pool, write_session(engine) as first_session:
+        assert claims.claim(first_session, "worker-1", queues=["cpu"], lease_seconds=LONG) is not None
         late = pool.submit(claim, engine, "worker-2")
         time.sleep(0.3)
         assert not late.done()
-        one.commit()
+        first_session.commit()
         assert late.result(timeout=PATIENCE_S) is None
 
 

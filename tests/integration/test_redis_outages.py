@@ -148,9 +148,9 @@ def relay(port_now: Callable[[], int]) -> Iterator[str]:
             with suppress(OSError):
                 while data := source.recv(65536):
                     target.sendall(data)
-            for one in (source, target):
+            for connection in (source, target):
                 with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)  # the other direction ends, too
+                    connection.shutdown(socket.SHUT_RDWR)  # the other direction ends, too
 
         def lead(client: socket.socket) -> None:
             with client, suppress(OSError, RedisError), socket.create_connection(("127.0.0.1", port_now())) as server:

@@ -92,9 +92,15 @@ def test_a_cancelled_evaluation_loses_all_answers_and_can_be_asked_again(engine:
     give_up(engine, evaluation_id, "cancelled")
     age(engine)
     pruned = prune(engine, DAYS)
-    assert [(one.evaluation_id, one.state, one.texts, one.predictions) for one in pruned.evaluations] == [
-        (evaluation_id, "cancelled", 4, 8)
-    ]
+    assert [
+        (
+            pruned_evaluation.evaluation_id,
+            pruned_evaluation.state,
+            pruned_evaluation.texts,
+            pruned_evaluation.predictions,
+        )
+        for pruned_evaluation in pruned.evaluations
+    ] == [(evaluation_id, "cancelled", 4, 8)]
     assert rows(engine, evaluation_id) == {
         "generation": 0,
         "prediction": 0,
@@ -119,7 +125,10 @@ def test_a_failed_evaluation_loses_what_was_written_and_keeps_the_rest(engine: E
     give_up(engine, evaluation_id, "failed")
     age(engine)
     pruned = prune(engine, DAYS)
-    assert [(one.state, one.texts, one.predictions) for one in pruned.evaluations] == [("failed", 4, 4)]
+    assert [
+        (pruned_evaluation.state, pruned_evaluation.texts, pruned_evaluation.predictions)
+        for pruned_evaluation in pruned.evaluations
+    ] == [("failed", 4, 4)]
     assert rows(engine, evaluation_id) == {
         "generation": 0,
         "prediction": 4,
@@ -186,5 +195,5 @@ def test_the_command_counts_before_it_removes(engine: Engine, database: str, tmp
     document = shuffleboard_json("db", "prune", "--older-than", DAYS, database_url=database)
     assert document["dry_run"] is False
     assert document["workers"] == 1
-    assert [one["predictions"] for one in document["evaluations"]] == [4]
+    assert [pruned_evaluation["predictions"] for pruned_evaluation in document["evaluations"]] == [4]
     assert rows(engine, evaluation_id)["prediction"] == 0

@@ -123,8 +123,8 @@ def test_intervals_of_a_sample_are_for_all_questions_and_it_verifies(engine: Eng
     with read_session(engine) as session:
         report = evaluation_metrics(session, evaluation_id)
         assert report["sample"] == {"questions": 90, "of": 160, "seed": 0}
-        of = EvaluationQuestion
-        ids = session.scalars(select(of.question_id).where(of.evaluation_id == evaluation_id)).all()
+        table = EvaluationQuestion
+        ids = session.scalars(select(table.question_id).where(table.evaluation_id == evaluation_id)).all()
         for name in ("accuracy", "average_accuracy"):
             values = question_values(session, evaluation_id, sorted(ids))[name][:, None]
             (interval,) = mean_intervals(values, factor=math.sqrt(1 - 90 / 160))

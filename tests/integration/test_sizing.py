@@ -83,8 +83,8 @@ def test_shards_get_small_at_the_end_of_a_shared_evaluation(engine: Engine, tmp_
     assert sizes_in_order[0] == 36  # a quarter of 156 is left to each of two, twice
     assert sizes_in_order == sorted(sizes_in_order, reverse=True)
     assert sizes_in_order[-1] <= 10
-    for one in shards:
-        finish(engine, one)
+    for shard in shards:
+        finish(engine, shard)
     with read_session(engine) as session:
         assert claims.ready_to_seal(session) == [evaluation_id]
 
@@ -108,9 +108,9 @@ def test_a_worker_without_a_model_helps_the_model_with_most_work_left(engine: En
     took = {"one": 0.1, "slow": 4.0}
     for order in (("one", "slow"), ("slow", "one")):  # the first takes the larger evaluation, the second the other one
         claimed = [take(engine, None, worker) for worker in order]
-        assert [one.evaluation_id for one in claimed] == [large, small]
-        for one in claimed:
-            finish(engine, one, elapsed_s=took[one.worker_id])
+        assert [claim.evaluation_id for claim in claimed] == [large, small]
+        for claim in claimed:
+            finish(engine, claim, elapsed_s=took[claim.worker_id])
     assert [take(engine, None, worker).evaluation_id for worker in ("one", "slow")] == [large, small]
     assert take(engine, None, "two").evaluation_id == small
 

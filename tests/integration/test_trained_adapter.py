@@ -30,9 +30,11 @@ def texts() -> list[str]:
     """Return forty questions with their right answers."""
     lines = [json.loads(line) for line in MMLU.read_text().splitlines()[-STEPS:]]
     return [
-        "\n".join([one["question"], *(f"{label}. {text}" for label, text in zip("ABCD", one["options"], strict=True))])
-        + f"\nAnswer: {'ABCD'[one['answer']]}"
-        for one in lines
+        "\n".join(
+            [record["question"], *(f"{label}. {text}" for label, text in zip("ABCD", record["options"], strict=True))]
+        )
+        + f"\nAnswer: {'ABCD'[record['answer']]}"
+        for record in lines
     ]
 
 

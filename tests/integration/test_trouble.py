@@ -334,9 +334,9 @@ def test_two_workers_load_each_of_two_models_once(sqlite_database: str, tmp_path
     settings = {"database_url": sqlite_database, "poll_seconds": 0.1}
     ids = [queue_evaluation(engine, tmp_path, shards=8, model=name) for name in ("one", "two")]
     pace = ("--until-idle", "--seconds-per-prompt", 0.05)
-    with fake_worker(*pace, **settings) as one, fake_worker(*pace, **settings) as other:
-        assert [one.wait(PATIENCE_S), other.wait(PATIENCE_S)] == [0, 0]
-        loaded = [re.findall(r"^loaded (\d+)$", worker.said.read_text(), re.MULTILINE) for worker in (one, other)]
+    with fake_worker(*pace, **settings) as first, fake_worker(*pace, **settings) as second:
+        assert [first.wait(PATIENCE_S), second.wait(PATIENCE_S)] == [0, 0]
+        loaded = [re.findall(r"^loaded (\d+)$", worker.said.read_text(), re.MULTILINE) for worker in (first, second)]
     assert [state(engine, evaluation_id) for evaluation_id in ids] == ["complete"] * 2
     assert len(shard_rows(engine, "id")) == 16
     for of_worker in loaded:

@@ -252,7 +252,7 @@ def test_repeats_have_own_seeds_and_the_first_equals_a_single_answer(opened: Ope
     registry = opened(lambda asked: writing(f"The answer is {'ABCD'[asked.document['seed'] % 4]}"))
     registry.ask("select-letter", limit=1)
     registry.ask("select-letter", "cyclic:repeats=3", limit=1)
-    asked = [one.document for one in registry.server.asked if "completions" in one.path]
+    asked = [request.document for request in registry.server.asked if "completions" in request.path]
     seeds: dict[str, list[int]] = {}
     for document in asked[1:]:
         seeds.setdefault(document["prompt"], []).append(document["seed"])
@@ -368,7 +368,7 @@ def test_a_conversation_is_sent_as_turns(opened: Open) -> None:
     registry = opened(lambda _: writing_in_chat("The answer is A"))
     evaluation_id = registry.ask("select-chat")
     conversations = [
-        one.document["messages"] for one in registry.server.asked if one.path.endswith("/chat/completions")
+        request.document["messages"] for request in registry.server.asked if request.path.endswith("/chat/completions")
     ]
     for system, user in conversations:
         assert (system["role"], user["role"]) == ("system", "user")

@@ -257,8 +257,8 @@ def names_of(engine: Engine) -> dict[str, str]:
             first.setdefault("defaulted", rest.replace(".", " ALTER COLUMN "))
         if kind == "constraint":
             table, _, constraint = rest.partition(".")
-            for word, of in (("CHECK", "shard"), ("FOREIGN", "shard"), ("UNIQUE", "model")):
-                if definition.startswith(word) and table == of:
+            for word, table_name in (("CHECK", "shard"), ("FOREIGN", "shard"), ("UNIQUE", "model")):
+                if definition.startswith(word) and table == table_name:
                     first.setdefault(word.lower(), constraint)
     return first
 
@@ -275,8 +275,8 @@ def list_findings(connection: Connection) -> list[str]:
         messages.append(str(error))
     if origin.revision is None:
         messages.append(f"{url} is empty")
-    if other := repeatable.not_todays(connection):
-        messages.append(f"other views or triggers: {other}")
+    if outdated := repeatable.not_todays(connection):
+        messages.append(f"other views or triggers: {outdated}")
     return messages
 
 

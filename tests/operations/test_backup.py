@@ -427,8 +427,8 @@ def elsewhere(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def other_engine(filled: Engine, request: pytest.FixtureRequest) -> str:
     """Return an empty database on the engine that `filled` does not use."""
-    other = {"sqlite": "postgresql", "postgresql": "sqlite"}[filled.dialect.name]
-    name: str = request.getfixturevalue(f"{other}_url")
+    other_dialect = {"sqlite": "postgresql", "postgresql": "sqlite"}[filled.dialect.name]
+    name: str = request.getfixturevalue(f"{other_dialect}_url")
     return name
 
 

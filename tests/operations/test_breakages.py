@@ -348,8 +348,8 @@ def hanging() -> Iterator[str]:
 def closing_all() -> Iterator[list[socket.socket]]:
     kept: list[socket.socket] = []
     yield kept
-    for one in kept:
-        one.close()
+    for connection in kept:
+        connection.close()
 
 
 @pytest.fixture(scope="module")

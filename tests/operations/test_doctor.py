@@ -469,7 +469,7 @@ def test_a_key_mounted_for_our_group_is_not_open_to_others(
 
 def test_a_database_that_does_not_answer_is_named_without_its_password(tmp_path: Path) -> None:
     engine = get_engine(f"postgresql+psycopg://ann:hunter2@127.0.0.1:{free_port()}/none")
-    findings = {one.name: one for one in examine(Context(Settings(home=tmp_path), engine, CODE))}
+    findings = {finding.name: finding for finding in examine(Context(Settings(home=tmp_path), engine, CODE))}
     assert findings["database"].status == "problem"
     assert "ann:***@127.0.0.1" in findings["database"].found
     assert "SHUFFLEBOARD_DATABASE_URL" in findings["database"].remedy
@@ -479,7 +479,7 @@ def test_a_database_that_does_not_answer_is_named_without_its_password(tmp_path:
 
 def test_no_database_is_made_by_looking(tmp_path: Path) -> None:
     engine = get_engine(f"sqlite:///{tmp_path / 'none.db'}")
-    findings = {one.name: one for one in examine(Context(Settings(home=tmp_path), engine, CODE))}
+    findings = {finding.name: finding for finding in examine(Context(Settings(home=tmp_path), engine, CODE))}
     assert findings["database"].status == "problem"
     assert not (tmp_path / "none.db").exists()
 

@@ -56,8 +56,8 @@ def test_two_hosts_score_one_evaluation_over_tls(
     homes = [tmp_path / "host-1", tmp_path / "host-2"]
     gate = tmp_path / "gate"
     with (
-        fake_worker("--gate", gate, home=homes[0], **shared) as one,
-        fake_worker("--gate", gate, home=homes[1], **shared) as other,
+        fake_worker("--gate", gate, home=homes[0], **shared) as first,
+        fake_worker("--gate", gate, home=homes[1], **shared) as second,
     ):
         evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
         with write_session(engine) as session:
@@ -76,7 +76,7 @@ def test_two_hosts_score_one_evaluation_over_tls(
                 return find_evaluation(session, evaluation_id).state == "complete"
 
         eventually(complete, "the evaluation is sealed")
-        assert [terminate(one), terminate(other)] == [0, 0]
+        assert [terminate(first), terminate(second)] == [0, 0]
     with read_session(engine) as session:
         assert len(set(session.scalars(select(Shard.worker_id)))) == 2
         assert set(session.scalars(select(Shard.crashes))) == {0}

@@ -69,7 +69,9 @@ def test_everything_in_the_data_directory_is_private(tmp_path: Path, monkeypatch
     for name in wanted:
         assert [path for path in permissions if name in path], f"{name} was not written"
     assert {path: oct(mode) for path, mode in permissions.items() if mode & 0o077} == {}
-    (check,) = (one for one in shuffleboard_json("doctor", home=home)["checks"] if one["name"] == "data directory")
+    (check,) = (
+        finding for finding in shuffleboard_json("doctor", home=home)["checks"] if finding["name"] == "data directory"
+    )
     assert check["status"] != "warning" or "others" not in check["found"]
 
 
@@ -80,7 +82,9 @@ def test_the_doctor_names_what_others_can_reach(tmp_path: Path) -> None:
     (home / "sql").mkdir()
     for path in (home, home / "sql"):
         path.chmod(0o755)
-    (check,) = (one for one in shuffleboard_json("doctor", home=home)["checks"] if one["name"] == "data directory")
+    (check,) = (
+        finding for finding in shuffleboard_json("doctor", home=home)["checks"] if finding["name"] == "data directory"
+    )
     assert (check["status"], check["remedy"]) == ("warning", f"chmod -R go-rwx {home}")
     assert f"others may read or change {home}, {home / 'sql'}, with" in check["found"]
 

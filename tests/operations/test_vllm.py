@@ -60,7 +60,7 @@ def expect(asked: Sequence[Prompt]) -> list[Any]:
 
 
 def completions(server: ScriptedServer) -> list[dict[str, Any]]:
-    return [one.document for one in server.asked if one.path == "/v1/completions"]
+    return [request.document for request in server.asked if request.path == "/v1/completions"]
 
 
 def test_every_label_is_known_and_has_the_log_probability_of_the_model(opened: Open) -> None:
@@ -147,8 +147,12 @@ def test_labels_after_another_last_line_are_looked_up_again(opened: Open) -> Non
     assert engine.score(mixed).logprobs == [
         [pytest.approx(Words.logprob(prompt.text, label)) for label in prompt.continuations] for prompt in mixed
     ]
-    texts = [one for one in completions(server) if mixed[0].text in one["prompt"] or mixed[3].text in one["prompt"]]
-    assert {tuple(one["logprob_token_ids"]) for one in texts} == {
+    texts = [
+        document
+        for document in completions(server)
+        if mixed[0].text in document["prompt"] or mixed[3].text in document["prompt"]
+    ]
+    assert {tuple(document["logprob_token_ids"]) for document in texts} == {
         tuple(Words.ids(label)[0] for label in labels) for labels in (LABELS, (" the", " a"))
     }
 
@@ -168,7 +172,7 @@ def test_a_tokenizer_that_looks_further_back_than_the_last_line_is_noticed(
     scores = engine.score(prompts()).logprobs
     assert scores[:5] == expect(prompts())[:5]
     assert scores[5][1] == pytest.approx(Words.logprob(prompts()[5].text, "B"))
-    assert all(isinstance(one["prompt"][0], int) for one in completions(server)[-6:])
+    assert all(isinstance(document["prompt"][0], int) for document in completions(server)[-6:])
 
 
 @pytest.mark.parametrize(

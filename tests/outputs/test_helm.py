@@ -319,12 +319,12 @@ def test_a_cut_off_file_is_named(tmp_path: Path, length: int) -> None:
 def test_documents_of_other_programs_and_folders_without_a_run_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ShuffleboardError, match=r"is a folder without scenario_state\.json, .*; give a file in it"):
         log_file(tmp_path)
-    other = tmp_path / "results.json"
-    other.write_text('{"results": {}}\n', encoding="utf-8")
-    assert log_file(other) is None  # one object on one line: JSON Lines
-    other.write_text('{\n"results": {}\n}', encoding="utf-8")
+    results = tmp_path / "results.json"
+    results.write_text('{"results": {}}\n', encoding="utf-8")
+    assert log_file(results) is None  # one object on one line: JSON Lines
+    results.write_text('{\n"results": {}\n}', encoding="utf-8")
     with pytest.raises(
         ShuffleboardError,
         match=r"results\.json: is neither a scenario state of HELM, a log of Inspect AI nor predictions",
     ):
-        read(other)
+        read(results)

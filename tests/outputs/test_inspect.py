@@ -267,9 +267,9 @@ def test_a_damaged_sample_is_named(tmp_path: Path) -> None:
 
 
 def test_other_archives_and_a_cut_off_document_are_refused(tmp_path: Path) -> None:
-    other = shutil.make_archive(str(tmp_path / "other"), "zip", INSPECT)
+    archive = shutil.make_archive(str(tmp_path / "other"), "zip", INSPECT)
     with pytest.raises(ShuffleboardError, match=r"other\.zip: is an archive, but not a log of Inspect AI"):
-        read(Path(other))
+        read(Path(archive))
     path = tmp_path / "cut.json"
     path.write_text(json.dumps(inspect_document("plain.eval"))[:5000], encoding="utf-8")
     with pytest.raises(ShuffleboardError, match=r"^cut\.json: cannot be read as JSON"):

@@ -132,9 +132,9 @@ def test_documents_and_pages_state_the_same_numbers_of_the_recorded_answers(
         page = client.get(f"/evaluations/{evaluation_id}?open=all").text
         registry = Registry(url, tmp_path)
         output = run(registry.engine, "metrics", evaluation_id).stdout
-        of = {"evaluation_id": evaluation_id, "scope": "all", "metric": "order_loss"}
+        selection = {"evaluation_id": evaluation_id, "scope": "all", "metric": "order_loss"}
         with read_session(registry.engine) as session:
-            n = session.scalar(select(EvaluationMetric.n).filter_by(**of))
+            n = session.scalar(select(EvaluationMetric.n).filter_by(**selection))
     metrics = document["metrics"]
     words = {name: value_text(name, value) for name, value in metrics.items() if value is not None}
     for path, passage in STATED.items():

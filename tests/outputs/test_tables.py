@@ -81,10 +81,10 @@ def test_the_command_links_the_import_and_stores_nothing_incomplete(registry: Re
     assert json.loads(outcome.stdout) == {"evaluations": [1, 2], "models": ["m", "new.model"]}
     assert "complete; see https://board.example.org/?benchmark=b" in outcome.stderr
     part = registry.file("part.csv", [HEADING, *ROWS[:-1]])
-    one = ("evaluations", "import", part, "--benchmark", "b", "--column", "m")
-    refused = shuffleboard(*one, status=1, **where)
+    command = ("evaluations", "import", part, "--benchmark", "b", "--column", "m")
+    refused = shuffleboard(*command, status=1, **where)
     assert "part.csv: is incomplete: 1 of 40 questions lack outputs, the first is q39" in refused.stderr
-    assert "exclude each other" in shuffleboard(*one, "--all-columns", status=2, **where).stderr
+    assert "exclude each other" in shuffleboard(*command, "--all-columns", status=2, **where).stderr
     several = shuffleboard("evaluations", "import", part, "--benchmark", "b", "--model", "m", status=2, **where)
     assert "part.csv has a column for each of m, new.model; choose one with --column" in several.stderr
     lines = [{"question_id": f"q{q}", "variant": 0, "order": [0, 1, 2, 3], "position": 0} for q in range(40)]

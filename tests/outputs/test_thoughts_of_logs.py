@@ -93,9 +93,13 @@ def test_a_recorded_thought_is_stored_beside_its_answer_even_without_one(registr
         line | {"question_id": "q0", "position": 0, "text": "Answer: A", "reasoning": THOUGHT},
         line | {"question_id": "q1", "position": None, "text": "", "reasoning": THOUGHT},
     ]
-    one = import_outputs(registry.engine, ImportRequest(registry.file("o.jsonl", lines), "m", "b", "original"))
+    evaluation_id = import_outputs(
+        registry.engine, ImportRequest(registry.file("o.jsonl", lines), "m", "b", "original")
+    )
     with read_session(registry.engine) as session:
-        rows = session.scalars(select(Generation).filter_by(evaluation_id=one).order_by(Generation.question_id)).all()
+        rows = session.scalars(
+            select(Generation).filter_by(evaluation_id=evaluation_id).order_by(Generation.question_id)
+        ).all()
         assert [(row.text, thought_of(row.thought), row.thought_apart) for row in rows] == [
             ("Answer: A", THOUGHT, True),
             ("", THOUGHT, True),
@@ -135,11 +139,17 @@ def test_a_harness_filters_extract_is_the_answer_and_thoughts_are_kept(
         for name, answers in zip(("strict-match", "flexible-extract"), filtered, strict=True)
         for number, (question, text, extracted) in enumerate(zip(questions, texts, answers, strict=True))
     ]
-    one = import_outputs(registry.engine, ImportRequest(registry.file("s.jsonl", lines), "m", "b", "original"))
+    evaluation_id = import_outputs(
+        registry.engine, ImportRequest(registry.file("s.jsonl", lines), "m", "b", "original")
+    )
     with read_session(registry.engine) as session:
-        of = select(Prediction.chosen_position).filter_by(evaluation_id=one).order_by(Prediction.question_id)
-        chosen = session.scalars(of).all()
-        rows = session.scalars(select(Generation).filter_by(evaluation_id=one).order_by(Generation.question_id)).all()
+        positions = (
+            select(Prediction.chosen_position).filter_by(evaluation_id=evaluation_id).order_by(Prediction.question_id)
+        )
+        chosen = session.scalars(positions).all()
+        rows = session.scalars(
+            select(Generation).filter_by(evaluation_id=evaluation_id).order_by(Generation.question_id)
+        ).all()
         assert chosen == [1, None, None]
         assert [(row.text, thought_of(row.thought)) for row in rows] == [
             ("The best is (B).", f"<think>{THOUGHT}</think>"),

@@ -83,7 +83,7 @@ def test_what_is_archived_verifies_and_comes_back_bit_for_bit(proof: Proof) -> N
     assert rows(engine) == {"prediction": [], "generation": []}
     with read_session(engine) as session:
         report = verify_all(session)
-    assert report["ok"], [report["problems"], [one["problems"] for one in report["evaluations"]]]
+    assert report["ok"], [report["problems"], [evaluation["problems"] for evaluation in report["evaluations"]]]
     assert [archive(engine, evaluation_id) for evaluation_id in ids] == [None] * len(ids)
     for evaluation_id in ids:
         assert restore(engine, evaluation_id) is not None
@@ -147,8 +147,8 @@ def test_metrics_of_an_archived_evaluation_are_those_of_its_sealing(proof: Proof
     assert archive(engine, population.evaluation) is not None
     with read_session(engine) as session:
         after = [evaluation_metrics(session, population.evaluation, **how) for how in options]
-        assert [one | {"metrics": round_values(one["metrics"])} for one in after] == [
-            one | {"metrics": round_values(one["metrics"])} for one in before
+        assert [metrics | {"metrics": round_values(metrics["metrics"])} for metrics in after] == [
+            metrics | {"metrics": round_values(metrics["metrics"])} for metrics in before
         ]
         again = compare_evaluations(session, population.source, population.evaluation)
         assert again["causes"]["flips"] is None
@@ -201,9 +201,9 @@ def test_a_changed_metric_of_an_archived_evaluation_is_found(sqlite_proof: Proof
         names = session.scalars(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).all()
         for name in names:
             session.execute(text(f"DROP TRIGGER {name}"))
-        of = EvaluationMetric
-        changed = update(of).where(
-            of.evaluation_id == population.evaluation, of.metric == "accuracy", of.scope == "all"
+        table = EvaluationMetric
+        changed = update(table).where(
+            table.evaluation_id == population.evaluation, table.metric == "accuracy", table.scope == "all"
         )
         session.execute(changed.values(value=0.125))
     with read_session(engine) as session:
@@ -219,9 +219,9 @@ def test_metrics_that_are_new_are_added_once_an_evaluation_is_restored(
     assert archive(engine, population.evaluation) is not None
     newer = dataclasses.replace(METRICS["accuracy"], definition_version=METRICS["accuracy"].definition_version + 1)
     monkeypatch.setitem(METRICS, "accuracy", newer)
-    of = EvaluationMetric
-    query = select(func.max(of.definition_version)).where(
-        of.evaluation_id == population.evaluation, of.metric == "accuracy"
+    table = EvaluationMetric
+    query = select(func.max(table.definition_version)).where(
+        table.evaluation_id == population.evaluation, table.metric == "accuracy"
     )
     with write_session(engine) as session:
         assert add_missing_metrics(session) == [population.evaluation]

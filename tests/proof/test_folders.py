@@ -134,7 +134,7 @@ def test_an_export_of_an_import_is_the_same(engines: tuple[Registry, Engine], tm
             assert tables[0].drop_columns(list(numbers)).equals(tables[1].drop_columns(list(numbers))), name
     documents = [json.loads((folder / "evaluation.json").read_text()) for folder in (first, second)]
     descriptions = [json.loads((folder / "registry.json").read_text()) for folder in (first, second)]
-    assert alike(*(one.pop("analyses") for one in descriptions))
+    assert alike(*(description.pop("analyses") for description in descriptions))
     assert descriptions[0]["withdrawals"] == descriptions[1]["withdrawals"]
     for document in documents:
         del document["files"]

@@ -183,7 +183,7 @@ def require_whole(engine: Engine, evaluation_id: int) -> None:
         row = session.get(Archive, evaluation_id)
         left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
         recorded = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
-        folder_names = {folder_name(seal or "", one.digest) for one, seal in session.execute(recorded)}
+        folder_names = {folder_name(seal or "", archive_row.digest) for archive_row, seal in session.execute(recorded)}
         report = verify_evaluation(session, evaluation_id)
         assert report["ok"], report["problems"]
         leftovers = strays(session, store_at(), older_than_s=0)
@@ -242,23 +242,23 @@ def kill_at_seeded_points(
     for point in range(-len(moves), points):
         move, place = moves[point % len(moves)], folder / str(point)
         before = None if move is sealing else rows(engine)
-        of = prepare(engine, move, found.evaluation, place)
+        moved_id = prepare(engine, move, found.evaluation, place)
         before, seals = before or rows(engine), seals_in(engine)
         target = get_engine(another()) if move is importing else engine
         empty = table_counts(target) if move is importing else {}
         if point < 0:
-            lengths[move] = _run(target, 0, None, move, of, place)
+            lengths[move] = _run(target, 0, None, move, moved_id, place)
         elif rng.random() < 0.5:
-            killed += kill_at(target, rng.randint(1, lengths[move][0]), move, of, place) == 0
+            killed += kill_at(target, rng.randint(1, lengths[move][0]), move, moved_id, place) == 0
         else:
-            killed += kill_after(target, rng.uniform(0, lengths[move][1]), move, of, place) == 0
+            killed += kill_after(target, rng.uniform(0, lengths[move][1]), move, moved_id, place) == 0
         left = files_in(place)
         if move is sealing:
-            move(engine, of, place)
-        require_whole(engine, of)
+            move(engine, moved_id, place)
+        require_whole(engine, moved_id)
         if move is importing:
-            require_imported(target, place, empty, str(seals[of]))
-        require_complete(move, engine, of, place, left)
+            require_imported(target, place, empty, str(seals[moved_id]))
+        require_complete(move, engine, moved_id, place, left)
         restore(engine, found.evaluation)
         assert rows(engine) == before
         assert {number: seals_in(engine)[number] for number in seals if seals[number]}.items() <= seals.items()

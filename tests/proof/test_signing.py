@@ -44,7 +44,7 @@ def test_a_key_is_for_its_owner_alone_and_is_never_printed(sqlite_proof: Registr
     again = run(engine, "chain", "key", "new")
     assert (again.code, "there is a key already" in again.stderr) == (2, True)
     secret = path.read_text().splitlines()[1]
-    assert all(secret not in part for one in (created, shown, again) for part in (one.stdout, one.stderr))
+    assert all(secret not in part for outcome in (created, shown, again) for part in (outcome.stdout, outcome.stderr))
     path.chmod(0o640)
     refused = run(engine, "chain", "sign")
     assert (refused.code, f"chmod 600 {path}" in refused.stderr) == (2, True)

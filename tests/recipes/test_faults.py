@@ -87,15 +87,15 @@ def test_what_a_hub_refuses_is_one_line_and_the_next_try_succeeds(
 def bomb() -> bytes:
     """Return a table with the same text of a megabyte two thousand times."""
     sink = pa.BufferOutputStream()
-    one = pa.array(["x" * (1 << 20)])
-    column = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), one)
+    text = pa.array(["x" * (1 << 20)])
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), text)
     columns = dict.fromkeys(("question", "correct_answer", "distractor1", "distractor2", "distractor3"), column)
     pq.write_table(pa.table(columns), sink, compression="zstd")
     return bytes(sink.getvalue().to_pybytes())
 
 
 def changed(change: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
-    return parquet([change(ROW(one)) for one in make_values(3, 4)])
+    return parquet([change(ROW(question)) for question in make_values(3, 4)])
 
 
 def rename(row: dict[str, Any]) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def test_shards_may_have_any_names(shards: tuple[str, ...], hub: Hub, sqlite_dat
     questions = make_values(6, 4)
     size = len(questions) // len(shards)
     for number, shard in enumerate(shards):
-        part = [ROW(one) for one in questions[number * size : (number + 1) * size]]
+        part = [ROW(question) for question in questions[number * size : (number + 1) * size]]
         hub.add(
             "allenai/sciq", {f"data/test-{shard}.parquet": parquet(part), "data/validation-0.parquet": parquet(part)}
         )

@@ -189,7 +189,8 @@ def test_our_prompts_score_as_the_harness_does_on_the_same_prompts(
     theirs = json.loads(done.stdout)
     content, source = every_shape
     questions, pool = (
-        [one for one in part if one.subject == "column_list"] for part in (content.questions, content.pool)
+        [question for question in part if question.subject == "column_list"]
+        for part in (content.questions, content.pool)
     )
     content = replace(content, questions=questions, pool=pool)
     engine = get_engine(sqlite_database)

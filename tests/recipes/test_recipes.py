@@ -46,7 +46,7 @@ def test_a_recipe_reads_its_dataset_in_the_form_that_the_hub_has(name: str, hub:
     fetched = fetch(recipe)
     questions, pool = sample(recipe)
     assert len(fetched.content.pool) == (22 if recipe.examples else len(pool) if recipe.few_shot else 0)
-    assert len({one.external_id for one in fetched.content.questions}) == len(questions)
+    assert len({record.external_id for record in fetched.content.questions}) == len(questions)
     for question, expected in zip(fetched.content.questions, questions, strict=True):
         assert question.text == expected.text
         assert question.options[question.answer] == expected.options[expected.answer]
@@ -133,7 +133,7 @@ def test_a_hub_that_is_busy_or_breaks_off_is_asked_again(
 
 def test_a_dataset_of_a_changed_form_is_refused_by_row_and_column(hub: Hub) -> None:
     [recipe] = serve(hub, "sciq")
-    rows = [{"question": one.text, "right": one.options[0]} for one in make_values(6, 4)]
+    rows = [{"question": question.text, "right": question.options[0]} for question in make_values(6, 4)]
     hub.add(recipe.repository, {"data/test-00000-of-00001.parquet": parquet(rows)})
     with pytest.raises(IngestError, match=r"test-\S+ line 1: there is no column 'correct_answer'; there are .*right"):
         fetch(recipe)
@@ -150,7 +150,7 @@ def test_a_pinned_commit_has_the_recipes_number_of_questions(hub: Hub, sqlite_da
     options = ("benchmarks", "fetch", "sciq", "--revision", "0" * 40)
     assert shuffleboard_json(*options, database_url=sqlite_database)["questions"] == 6
     hub.files[recipe.repository] = {
-        name: parquet([ROWS[recipe.repository](one) for one in make_values(4, 4)])
+        name: parquet([ROWS[recipe.repository](question) for question in make_values(4, 4)])
         for name in hub.files[recipe.repository]
     }
     done = shuffleboard(*options, status=1, database_url=sqlite_database)
@@ -171,7 +171,10 @@ def test_a_dataset_without_a_recipe_is_shown_before_it_is_stored(hub: Hub, sqlit
         "me/exam",
         {
             "data/test-0.parquet": parquet(
-                [{"text": one.text, "choices": list(one.options), "key": "B"} for one in make_values(5, 4)]
+                [
+                    {"text": question.text, "choices": list(question.options), "key": "B"}
+                    for question in make_values(5, 4)
+                ]
             )
         },
     )

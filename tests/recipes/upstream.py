@@ -175,8 +175,8 @@ def sample(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
         content = read_benchmark(real)
         return list(content.questions), list(content.pool)
     options = OPTIONS.get(recipe.repository, 4)
-    rows = make_values(8, options)
-    return rows[:6], rows[6:]
+    records = make_values(8, options)
+    return records[:6], records[6:]
 
 
 def whole(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
@@ -200,12 +200,12 @@ def files(recipe: Recipe, content: tuple[list[QuestionRecord], list[QuestionReco
 def _files(recipe: Recipe, pattern: str, asked: list[QuestionRecord]) -> dict[str, bytes]:
     maker = ROWS[recipe.repository.partition("-")[0] if "agieval" in recipe.repository else recipe.repository]
     if not pattern.startswith("*/"):
-        return {pattern.replace("*", "00000-of-00001"): _write(pattern, [maker(one) for one in asked])}
+        return {pattern.replace("*", "00000-of-00001"): _write(pattern, [maker(question) for question in asked])}
     return {
         f"{subject}/{pattern[2:].replace('*', '00000-of-00001')}": _write(
-            pattern, [maker(one) for one in asked if one.subject == subject]
+            pattern, [maker(question) for question in asked if question.subject == subject]
         )
-        for subject in sorted({str(one.subject) for one in asked})
+        for subject in sorted({str(question.subject) for question in asked})
     }
 
 

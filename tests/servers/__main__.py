@@ -120,11 +120,11 @@ class Report:
         print(f"{'ok    ' if holds else 'FAILED'} {text}", flush=True)
 
     def cost(self, name: str, *, local: Answered, exact: Answered, naive: Answered) -> None:
-        for where, one in (("locally", local), ("on vLLM", exact), ("on vLLM asked naively", naive)):
+        for where, engine_cost in (("locally", local), ("on vLLM", exact), ("on vLLM asked naively", naive)):
             parts = (
-                f"{one.seconds:.1f} s ({one.seconds / local.seconds:.1f} ×)",
-                f"{one.cpu:.1f} s of CPU ({one.cpu / local.cpu:.1f} ×)",
-                f"{one.tokens} tokens computed ({one.tokens / local.tokens:.1f} ×)",
+                f"{engine_cost.seconds:.1f} s ({engine_cost.seconds / local.seconds:.1f} ×)",
+                f"{engine_cost.cpu:.1f} s of CPU ({engine_cost.cpu / local.cpu:.1f} ×)",
+                f"{engine_cost.tokens} tokens computed ({engine_cost.tokens / local.tokens:.1f} ×)",
             )
             print(f"       {name} {where}: {', '.join(parts)}", flush=True)
 

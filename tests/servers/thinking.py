@@ -79,11 +79,11 @@ def main() -> int:
             f"on vLLM {other.state}, {other.position}, {served.thought_tokens}"
         )
     same = compare(ours, local, theirs, remote)
-    apart = sum(one.output.reasoning is not None for one in remote)
+    separated = sum(one.output.reasoning is not None for one in remote)
     checks = {
         f"{same} of {len(prompts)} texts are equal, and their states, answers and tokens agree": same
         >= SHARE * len(prompts),
-        f"{apart} of {len(prompts)} thoughts came apart from their answers": apart == len(prompts),
+        f"{separated} of {len(prompts)} thoughts came apart from their answers": separated == len(prompts),
         f"{sum(one.output.forced for one in forced)} of 3 thoughts were closed at their limit": all(
             one.output.forced for one in forced
         ),

@@ -59,8 +59,8 @@ class Engines:
         return [
             line
             for cases, computed in zip(tables, self.answers(tables), strict=True)
-            for other in computed
-            for line in disagreements(python_answers(cases), other)
+            for computed_elsewhere in computed
+            for line in disagreements(python_answers(cases), computed_elsewhere)
         ]
 
 

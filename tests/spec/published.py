@@ -29,7 +29,7 @@ class Interval:
         return Interval(self.low - other.high, self.high - other.low)
 
     def __mul__(self, other: "Interval") -> "Interval":
-        ends = [one * two for one in (self.low, self.high) for two in (other.low, other.high)]
+        ends = [bound * two for bound in (self.low, self.high) for two in (other.low, other.high)]
         return Interval(min(ends), max(ends))
 
     def __truediv__(self, other: "Interval") -> "Interval":

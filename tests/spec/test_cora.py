@@ -59,13 +59,15 @@ REACHED = (
 
 def test_thresholds_are_reached_at_exact_fractions(spec):
     expected = {}
-    for right, of, reached in REACHED:
+    for right, total, reached in REACHED:
         curve = {f"bmca_{percent}": float(percent <= reached) for percent in CURVE}
-        assert curve == {f"bmca_{percent}": float(Fraction(right, of) >= Fraction(percent, 100)) for percent in CURVE}
-        majority = {"mcqa_plus": right / of, "majority_vote": float(2 * right > of)}
-        expected[f"{right} of {of}"] = curve | majority
+        assert curve == {
+            f"bmca_{percent}": float(Fraction(right, total) >= Fraction(percent, 100)) for percent in CURVE
+        }
+        majority = {"mcqa_plus": right / total, "majority_vote": float(2 * right > total)}
+        expected[f"{right} of {total}"] = curve | majority
     spec(
-        hits(**{f"{right} of {of}": "1" * right + "0" * (of - right) for right, of, _ in REACHED}),
+        hits(**{f"{right} of {total}": "1" * right + "0" * (total - right) for right, total, _ in REACHED}),
         per_question=expected,
     )
 

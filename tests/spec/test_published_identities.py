@@ -168,10 +168,10 @@ def test_nowak_difference_is_from_the_mean_of_the_moved_runs():
     plain = 0
     for (table, _, _), values in filter_protocols().items():
         n = RUNS[table]
-        apart = abs(print_value(values["mean_accuracy"]) - print_value(values["original_accuracy"]))
+        distance = abs(print_value(values["mean_accuracy"]) - print_value(values["original_accuracy"]))
         difference = print_value(values["abs_diff_original_vs_attack"])
-        assert apart.times(Fraction(n, n - 1)).meets(difference)
-        plain += apart.meets(difference)
+        assert distance.times(Fraction(n, n - 1)).meets(difference)
+        plain += distance.meets(difference)
     assert plain == 9  # without the factor
 
 
@@ -335,8 +335,8 @@ def test_nowak_table_12_repeats_tables_6_and_11():
     for (model, benchmark, protocol), value in score_table().items():
         if model != "Mean":
             values = nowak()["11" if "unmodified" in benchmark else "6", model, protocol]
-            other = values["SCORE_difference" if "-" in protocol else "SCORE"]
-            assert print_value(value).meets(print_value(other))
+            printed = values["SCORE_difference" if "-" in protocol else "SCORE"]
+            assert print_value(value).meets(print_value(printed))
             count += 1
     assert count == 78
 

@@ -151,7 +151,10 @@ def test_no_text_in_a_thought_decides(thought: str, other: str, finish: Any) -> 
             Output(answer, reasoning=f"x{thought}", finish=finish),
         )
         readings = [read(DEFINITION, output, "ABCD", OPTIONS) for output in outputs]
-        return [(one.state, one.rule, one.position, one.divided.answer) for one in readings]
+        return [
+            (reading_of_text.state, reading_of_text.rule, reading_of_text.position, reading_of_text.divided.answer)
+            for reading_of_text in readings
+        ]
 
     # Backticks around both would put the marker into code.
     thought = thought.replace("`", "")

@@ -60,10 +60,10 @@ def test_a_thread_that_seeks_moves_no_other_thread(tmp_path: Path) -> None:
     """Check that several threads can read one file, as DuckDB does in a query over many files."""
     path = tmp_path / "pages"
     path.write_bytes(b"0123456789")
-    with Positioned(str(path)) as file, ThreadPoolExecutor(1) as other:
+    with Positioned(str(path)) as file, ThreadPoolExecutor(1) as pool:
         file.seek(2)
-        other.submit(file.seek, 7).result()
-        assert (file.read(3), other.submit(file.read, 2).result()) == (b"234", b"78")
+        pool.submit(file.seek, 7).result()
+        assert (file.read(3), pool.submit(file.read, 2).result()) == (b"234", b"78")
         assert (file.read(), file.tell()) == (b"56789", 10)
 
 

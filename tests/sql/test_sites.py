@@ -102,13 +102,13 @@ def test_a_registry_that_is_published_whole_has_the_same_views_and_answers(chrom
 
         for view in load_documented_views():
             columns = ", ".join(f'"{column.name}"' for column in view.columns)
-            of = " WHERE board = 'whole'" if "board" in columns.split('"') else ""
+            condition = " WHERE board = 'whole'" if "board" in columns.split('"') else ""
             types, rows = here(f"SELECT {columns} FROM {view.name}")
-            assert (types, rows) == there(f"SELECT {columns} FROM {view.name}{of}"), view.name
+            assert (types, rows) == there(f"SELECT {columns} FROM {view.name}{condition}"), view.name
             empty |= set() if rows else {view.name}
         for label, query in EXAMPLES.items():
-            of = re.sub(r"FROM board_standings\s+WHERE", "FROM board_standings WHERE board = 'whole' AND", query)
-            assert here(query)[1] == there(of)[1], label
+            condition = re.sub(r"FROM board_standings\s+WHERE", "FROM board_standings WHERE board = 'whole' AND", query)
+            assert here(query)[1] == there(condition)[1], label
     assert empty <= {"withdrawals", "evaluation_sources", "extraction_counts", "evaluation_seconds"}
 
 

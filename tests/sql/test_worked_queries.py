@@ -54,7 +54,7 @@ def answered(registry: Registry) -> Registry:
 
 
 def test_difficulty_and_discrimination_of_questions_are_right(answered: Registry) -> None:
-    scores = np.array([[int(one) for one in outcomes] for outcomes in RIGHT.values()], float)
+    scores = np.array([[int(outcome) for outcome in outcomes] for outcomes in RIGHT.values()], float)
     by_question = {row["external_id"]: row for row in ask(answered, ITEMS)}
     assert {row["evaluations"] for row in by_question.values()} == {4}
     for place, question in enumerate(QUESTIONS):

@@ -65,16 +65,16 @@ def test_comparisons_and_tiers_agree_and_ranks_at_once_claim_no_more(seed):
     samples = resample_means(values, resamples=2000)
     means = values.mean(axis=0).tolist()
     pairs = paired([[values]], zero_or_one=True)
-    apart = are_separated(means, samples, 0, 1, QUESTIONS, pairs)
+    separated = are_separated(means, samples, 0, 1, QUESTIONS, pairs)
     low, high = metric_differences({"accuracy": values[:, 0]}, {"accuracy": values[:, 1]})["accuracy"]["interval"]
-    assert apart == (not low <= 0 <= high)
+    assert separated == (not low <= 0 <= high)
     numbers = [tier.number for tier in tiers(means, samples, "higher", QUESTIONS, pairs)]
-    assert (len(set(numbers)) == 2) == apart
+    assert (len(set(numbers)) == 2) == separated
     at_once = compare_all(means, samples, "higher", QUESTIONS, pairs).told_apart[0, 1]
-    assert apart or not at_once
+    assert separated or not at_once
     # Of two models there is one pair, so that both limits are nearly the same.
     error, beyond = pairs.error[0, 1], abs(pairs.ratios()[0, 1])
-    assert bool(at_once) == apart or beyond * error < 1.15 * quantile(QUESTIONS) * error
+    assert bool(at_once) == separated or beyond * error < 1.15 * quantile(QUESTIONS) * error
 
 
 @pytest.mark.parametrize(("differing", "stated"), [(9, False), (10, True)])
@@ -157,8 +157,10 @@ def test_deviates_of_both_halves_of_a_table_are_the_same():
 def by_definition(tasks, weights, one, other):
     """Return the difference, error and degrees of freedom of two models, computed question by question."""
     differences = [[row[one] - row[other] for row in task if not np.isnan(row[[one, other]]).any()] for task in tasks]
-    apart = [of for task in differences for of in task]
-    typical = sum(of**4 for of in apart) / sum(of**2 for of in apart)
+    differences_of_all = [difference for task in differences for difference in task]
+    typical = sum(difference**4 for difference in differences_of_all) / sum(
+        difference**2 for difference in differences_of_all
+    )
     variances = []
     for task, weight in zip(differences, weights, strict=True):
         added = [*task, typical**0.5, -(typical**0.5)]
@@ -186,8 +188,8 @@ def test_right_and_wrong_are_compared_alike_as_values_and_as_counts():
     values = np.random.default_rng(9).integers(0, 2, (80, 5)).astype(float)
     counts, measured = paired([[values]], zero_or_one=True), paired([[values]], zero_or_one=False)
     assert measured.difference == pytest.approx(counts.difference)
-    apart = ~np.eye(5, dtype=bool)
-    assert measured.error[apart] == pytest.approx(counts.error[apart])
+    off_diagonal = ~np.eye(5, dtype=bool)
+    assert measured.error[off_diagonal] == pytest.approx(counts.error[off_diagonal])
 
 
 @pytest.mark.parametrize("values", [2, 5])

@@ -83,4 +83,4 @@ def test_a_power_is_a_number_however_large_the_effect() -> None:
     powers = [
         power_of(effect / questions**0.5, 1.0, questions) for questions in (30, 1273, 12032) for effect in range(1, 60)
     ]
-    assert all(0 < one <= 1 for one in powers)
+    assert all(0 < power <= 1 for power in powers)

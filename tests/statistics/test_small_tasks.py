@@ -21,22 +21,22 @@ def columns_of(sizes, models=3, seed=0, metric="accuracy"):
 def test_ranks_hold_with_a_small_task_and_distinguish_first_from_last(small):
     generator = np.random.default_rng(small)
     boards = [board(generator, (small, 400, 400, 400, 400), np.linspace(-2, 2, 26)) for _ in range(4)]
-    assert all(of.ranks_hold and of.ends_apart for of in boards)
+    assert all(result.ranks_hold and result.ends_apart for result in boards)
 
 
 def test_equal_models_are_not_told_apart_beside_a_small_task():
     generator = np.random.default_rng(1)
     boards = [board(generator, (12, 200, 200, 200), np.zeros(26)) for _ in range(12)]
-    assert sum(not of.ranks_hold for of in boards) <= 2  # 5 % of 12 boards, and two standard errors
+    assert sum(not result.ranks_hold for result in boards) <= 2  # 5 % of 12 boards, and two standard errors
 
 
 def test_intervals_are_stated_if_all_tasks_together_have_thirty_degrees_of_freedom():
     stated, _ = rank(columns_of((20, *(400,) * 13)))
-    assert all(of.interval is not None for of in stated)
+    assert all(row.interval is not None for row in stated)
     refused, _ = rank(columns_of((12, *(400,) * 4)))
-    assert all(of.interval is None for of in refused)
+    assert all(row.interval is None for row in refused)
     large, _ = rank(columns_of((40, 400)))
-    assert all(of.interval is not None for of in large)
+    assert all(row.interval is not None for row in large)
 
 
 def test_one_task_rests_on_its_questions_and_small_ones_on_fewer():
@@ -68,7 +68,7 @@ def test_a_small_task_that_all_have_right_widens_the_interval(metric):
     few = columns_of((20, *(400,) * 13), metric=metric)
     few[0] = column_of(np.ones((20, 3)), 0, "task-0", metric)
     many = [column_of(np.ones((400, 3)), 0, "task-0", metric), *few[1:]]
-    lengths = [[high - low for low, high in (of.interval for of in rank(tasks)[0])] for tasks in (few, many)]
+    lengths = [[high - low for low, high in (row.interval for row in rank(tasks)[0])] for tasks in (few, many)]
     assert all(short < long for long, short in zip(*lengths, strict=True))
 
 

@@ -20,9 +20,9 @@ def shift_by_pairs_of_questions(hits):
     """Return the shift from pairs of distinct questions; pairing a question with itself would add sampling noise."""
     questions, orders = hits.shape
     shifts = []
-    for one, other in combinations(range(orders), 2):
-        apart = hits[:, one] - hits[:, other]
-        products = [apart[q] * apart[p] for q in range(questions) for p in range(questions) if p != q]
+    for first, second in combinations(range(orders), 2):
+        difference = hits[:, first] - hits[:, second]
+        products = [difference[q] * difference[p] for q in range(questions) for p in range(questions) if p != q]
         shifts.append(sum(products) / (questions * (questions - 1)))
     return max(0.0, sum(shifts) / len(shifts)) ** 0.5
 
@@ -80,13 +80,13 @@ def test_intervals_hold_the_true_bias_and_estimates_are_unbiased(rights, one_pos
     generator = np.random.default_rng(3)
     true = float(np.std(rights))
     estimates = [position_bias(*draws(generator, rights, 150, one_position=one_position)) for _ in range(300)]
-    holding = np.mean([of.interval.low - 1e-12 <= true <= of.interval.high for of in estimates])
+    holding = np.mean([estimate.interval.low - 1e-12 <= true <= estimate.interval.high for estimate in estimates])
     assert holding >= 0.95 - 1.64 * (0.95 * 0.05 / 300) ** 0.5
     if true == 0:
-        assert np.mean([of.value == 0 for of in estimates]) > 0.4
-        assert np.mean([of.interval.low > 0 for of in estimates]) <= 0.05
+        assert np.mean([estimate.value == 0 for estimate in estimates]) > 0.4
+        assert np.mean([estimate.interval.low > 0 for estimate in estimates]) <= 0.05
     else:
-        assert np.mean([of.value**2 for of in estimates]) == pytest.approx(true**2, abs=4e-3)
+        assert np.mean([estimate.value**2 for estimate in estimates]) == pytest.approx(true**2, abs=4e-3)
 
 
 @pytest.mark.one_engine

@@ -302,17 +302,17 @@ def test_evaluations_are_queued_moved_and_estimated(remote: Callable[[str], Clie
     sampled = maintainer.submit_evaluations("small", benchmark="bench", variants="full", sample=2, seed=1)["new"]
     with read_session(lite) as session:
         kept = session.get_one(Evaluation, sampled[0]).specification["questions"]["sample"]
-        of = session.get_one(Evaluation, sampled[0]).benchmark_version.questions
-        assert kept == {"questions": 2, "of": of, "seed": 1}
+        questions = session.get_one(Evaluation, sampled[0]).benchmark_version.questions
+        assert kept == {"questions": 2, "of": questions, "seed": 1}
     for wrong, why in (
-        ({"sample": 9_999}, f"sample 9999: bench has {of} questions"),
+        ({"sample": 9_999}, f"sample 9999: bench has {questions} questions"),
         ({"seed": 1}, "seed draws a sample"),
     ):
         with pytest.raises(UsageError, match=why):
             maintainer.submit_evaluations("small", benchmark="bench", variants="original", **wrong)
     needed = maintainer.estimate_evaluations("small", benchmark="bench", variants="original", precision=0.2)
-    assert (needed["sample"], needed["of"], needed["pilot"]) == (of, of, None)
-    assert needed["prompts"] == of
+    assert (needed["sample"], needed["of"], needed["pilot"]) == (questions, questions, None)
+    assert needed["prompts"] == questions
     with pytest.raises(ForbiddenError):
         remote("submitter").submit_evaluations("small", suite="core")
     with pytest.raises(AuthenticationError):
@@ -392,7 +392,7 @@ def test_the_client_follows_a_submission(
     work(lite, settings, monkeypatch)
     done = submitter.submission(number)
     assert done["finished_at"] is not None
-    assert [submitter.evaluation(one)["complete"] for one in done["evaluations"]] == [True, True]
+    assert [submitter.evaluation(evaluation)["complete"] for evaluation in done["evaluations"]] == [True, True]
     other = submitter.submit_model("core", hub=HUB, dtype="float16")["submission"]
     assert submitter.withdraw_submission(other)["state"] == "withdrawn"
     third = submitter.submit_model("core", hub=HUB, revision="v2")["submission"]

@@ -239,7 +239,7 @@ class _Desk:
             lines = [json.loads(line) for line in file.splitlines() if line.startswith(b'{"custom_id"')]
             requests = {line["custom_id"]: line["body"] for line in lines}
         else:
-            requests = {one["custom_id"]: one["params"] for one in document["requests"]}
+            requests = {request["custom_id"]: request["params"] for request in document["requests"]}
         fate = self.provider.fates.pop(0) if self.provider.fates else "whole"
         name = f"batch_{len(self.provider.batches)}"
         batch = Batch(name, form, requests, document.get("metadata"), fate, self.provider.looks)

@@ -62,7 +62,7 @@ class ScriptedServer:
     most_at_once: int = 0
 
     def paths(self) -> list[str]:
-        return [one.path for one in self.asked]
+        return [request.path for request in self.asked]
 
 
 class _Server(ThreadingHTTPServer):

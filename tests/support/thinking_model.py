@@ -122,8 +122,8 @@ def ask(model: Any, definition: dict[str, Any], prompts: list[ShardPrompt]) -> t
 
 def readings(definition: dict[str, Any], prompts: list[ShardPrompt], written: list[Written]) -> list[Reading]:
     return [
-        read(definition, one.output, item.prompt.answers, item.prompt.options)
-        for item, one in zip(prompts, written, strict=True)
+        read(definition, answer.output, item.prompt.answers, item.prompt.options)
+        for item, answer in zip(prompts, written, strict=True)
     ]
 
 

@@ -232,10 +232,10 @@ class VllmServer:
                 after = Words.logprobs(before)
                 lost = 0.0
                 if self.among_chosen and among:
-                    lost = math.log(math.fsum(math.exp(Words.logprob(before, one)) for one in among))
+                    lost = math.log(math.fsum(math.exp(Words.logprob(before, token_id)) for token_id in among))
                 values.append(Words.logprob(before, token) - lost)
                 most = chosen or sorted(after, key=after.__getitem__, reverse=True)[:listed]
-                tops.append({one: Words.logprob(before, one) - lost for one in (token, *most)})
+                tops.append({token_id: Words.logprob(before, token_id) - lost for token_id in (token, *most)})
             before += token
         return {"text_offset": offsets, "token_logprobs": values, "tokens": tokens, "top_logprobs": tops}
 
@@ -245,7 +245,11 @@ class VllmServer:
 
         tops = []
         for top in logprobs["top_logprobs"]:
-            kept = [(number(one), value) for one, value in (top or {}).items() if one not in self.leaves_out]
+            kept = [
+                (number(token_text), value)
+                for token_text, value in (top or {}).items()
+                if token_text not in self.leaves_out
+            ]
             tops.append(None if top is None else dict(reversed(kept) if self.backwards else kept))
         return logprobs | {"tokens": [*map(number, logprobs["tokens"])], "top_logprobs": tops}
 

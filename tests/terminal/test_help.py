@@ -122,4 +122,6 @@ def test_what_was_promised_to_other_programs_is_there(line: str) -> None:
         assert isinstance(command, click.Group)
         command = command.get_command(click.Context(command), word)
     assert command is not None
-    assert {word for word in words if word.startswith("--")} <= {name for one in command.params for name in one.opts}
+    assert {word for word in words if word.startswith("--")} <= {
+        name for parameter in command.params for name in parameter.opts
+    }

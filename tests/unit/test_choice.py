@@ -73,13 +73,13 @@ def test_the_smallest_gpus_that_hold_the_weights_are_named(tmp_path: Path, monke
 
     save_file({"a": zeros((256, 1024), "float16"), "b": zeros(1024, "float32")}, tmp_path / "model.safetensors")
     numbers = 256 * 1024 + 1024
-    one = revision(tmp_path, LLAMA, dtype="bfloat16")
+    model = revision(tmp_path, LLAMA, dtype="bfloat16")
     assert weights_bytes(tmp_path, "float32") == 4 * numbers
     assert weights_bytes(tmp_path, "bfloat16") == 2 * numbers
     monkeypatch.setattr(choice, "weights_bytes", lambda *_: 8 * 10**9 * 2)
-    assert room(one, tmp_path) == Room(14.9, "gpu-24")
+    assert room(model, tmp_path) == Room(14.9, "gpu-24")
     monkeypatch.setattr(choice, "weights_bytes", lambda *_: 405 * 10**9 * 2)
-    assert room(one, tmp_path).smallest is None
+    assert room(model, tmp_path).smallest is None
     assert room(revision(tmp_path, location=f"{tmp_path}/gone"), tmp_path) == Room()
 
 
@@ -108,5 +108,5 @@ def test_where_nothing_can_be_told_it_says_why(tmp_path: Path) -> None:
         ),
     }
     (tmp_path / "model.gguf").touch()
-    for reason, one in models.items():
-        assert {str(chosen) for chosen in choices(one, tmp_path).values()} == {reason}
+    for reason, model in models.items():
+        assert {str(chosen) for chosen in choices(model, tmp_path).values()} == {reason}

@@ -306,7 +306,8 @@ def test_base_models_run_on_and_the_last_match_is_another_questions(generations:
         rows = [row for row in generations if row["model"] == model]
         letters = [extract(taking(SELECT, match), row["raw"] or "", labels_of(row)) for row in rows]
         return sum(
-            one is not None and one.position == int(row["correct"]) for one, row in zip(letters, rows, strict=True)
+            letter is not None and letter.position == int(row["correct"])
+            for letter, row in zip(letters, rows, strict=True)
         )
 
     assert right("Meta-Llama-3-8B", "first") > right("Meta-Llama-3-8B", "last")
@@ -316,7 +317,7 @@ def test_most_outputs_are_read_by_what_follows_answer_is(generations: list[dict[
     for definition, answers in ((SELECT, labels_of), (MATCH, lambda row: row["options"])):
         extracted = [extract(definition, row["raw"] or "", answers(row)) for row in generations]
         assert len(extracted) == 201
-        assert sum(one is not None and one.rule == "answer-is" for one in extracted) > 150
+        assert sum(answer is not None and answer.rule == "answer-is" for answer in extracted) > 150
 
 
 def test_the_first_letter_equals_every_recorded_answer_of_cavalin_et_al() -> None:

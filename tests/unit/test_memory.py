@@ -143,4 +143,4 @@ def test_a_model_is_given_back_before_the_next_one_is_loaded(tmp_path: Path, mon
     monkeypatch.setattr(scorer, "_local", load)
     for number in (1, 2, 3):
         scorer._load(SimpleNamespace(id=number, kind="huggingface", number=1, model=SimpleNamespace(name="m")))
-    assert [one() is None for one in models] == [True, True, False]
+    assert [reference() is None for reference in models] == [True, True, False]

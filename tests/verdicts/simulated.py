@@ -44,16 +44,16 @@ class Model:
     def probabilities(self, generator: np.random.Generator, evaluations: int, n: int, m: int) -> Floats:
         """Return the probabilities of a right answer, shape (evaluations, n, m)."""
         shape = (evaluations, n, 1)
-        of = np.full(shape, self.p) if not self.spread else _beta(generator, np.full(shape, self.p), self.spread)
+        rates = np.full(shape, self.p) if not self.spread else _beta(generator, np.full(shape, self.p), self.spread)
         if not self.effect:
-            return np.broadcast_to(of, (evaluations, n, m))
+            return np.broadcast_to(rates, (evaluations, n, m))
         if not self.even:
             # The variance of each question over its orders is a share of the variance that chance permits.
-            room = float((of * (1 - of)).mean())
-            expected = np.broadcast_to(of, (evaluations, n, m))
+            room = float((rates * (1 - rates)).mean())
+            expected = np.broadcast_to(rates, (evaluations, n, m))
             return _beta(generator, expected, expected * (1 - expected) * self.effect / room)
         better = np.argsort(generator.random((evaluations, n, m)), axis=2) < m // 2
-        return np.asarray(of + sqrt(self.effect * (m - 1) / m) * np.where(better, 1, -1))
+        return np.asarray(rates + sqrt(self.effect * (m - 1) / m) * np.where(better, 1, -1))
 
 
 def _beta(generator: np.random.Generator, mean: Floats, variance: Floats | float) -> Floats:

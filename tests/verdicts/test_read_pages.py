@@ -186,7 +186,7 @@ def list_decimals(texts: Iterable[str]) -> set[str]:
 
 def read_texts(tag: Tag) -> list[str]:
     """Return the text of a part of a page, and the words of its drawings."""
-    return [tag.get_text(" "), *(str(one["aria-label"]) for one in tag.select("[aria-label]"))]
+    return [tag.get_text(" "), *(str(tag_labelled["aria-label"]) for tag_labelled in tag.select("[aria-label]"))]
 
 
 def check_read(page: Tag, allowed: set[str]) -> None:
@@ -220,8 +220,8 @@ def check_evaluation(page: Tag, document: dict[str, Any], raw: Raw, known: set[s
             assert notes[0] == interval_text(name, *intervals[name]).replace("\u202f", " "), name
     decimals = list_decimals(known)
     decimals |= check_positions(page, raw) | check_flips(page, raw) | check_thresholds(page, raw)
-    for apart in page.select("section.explorer, section:has(> #provenance), details.panel"):
-        apart.decompose()
+    for section in page.select("section.explorer, section:has(> #provenance), details.panel"):
+        section.decompose()
     for details in page.select("#provenance"):
         for following in list(details.find_all_next()):
             following.extract()

@@ -47,7 +47,7 @@ def test_sentences_about_random_evaluations_are_true(first: int) -> None:
             raws = [
                 make(seed * TOGETHER + number, alike=seed) for number in range(2 + abs(seed) // TOGETHER % TOGETHER)
             ]
-            named = [replace(facts_of_raw(one), model=f"m{place}") for place, one in enumerate(raws)]
+            named = [replace(facts_of_raw(answers), model=f"m{place}") for place, answers in enumerate(raws)]
             check_elsewhere(raws, named, f"board {seed}")
             check_pair(raws, named, f"pair {seed}")
 
@@ -214,7 +214,7 @@ CHECKS: dict[str, Check] = {
 def check_order(raw: Raw, facts: Facts, said: list[Said], context: str) -> None:
     """Check that no sentence is about an order that was untested, or whose model guesses, was not read, or is tied."""
     missing, text = missing_of(raw), " ".join(map(str, said))
-    assert any(one.topic == "unread" for one in said) == (missing > Fraction(1, 20)), context
+    assert any(sentence.topic == "unread" for sentence in said) == (missing > Fraction(1, 20)), context
     if missing > Fraction(1, 2):
         assert len(said) == 1, context
     if BLAME.search(text):

@@ -196,7 +196,7 @@ def test_losses_over_some_questions_are_stated_with_them() -> None:
 )
 def test_nothing_is_blamed_on_the_order_without_a_test_of_it(subject: Facts) -> None:
     sentences = [*say("evaluation", subject), *say("model", model(subject)), *say("board", board(subject))]
-    assert not [one for one in sentences if "cost" in one.text]
+    assert not [sentence for sentence in sentences if "cost" in sentence.text]
 
 
 def test_the_headline_of_a_board_is_about_no_guesser() -> None:
@@ -208,7 +208,7 @@ def test_the_headline_of_a_board_is_about_no_guesser() -> None:
 
 def test_a_board_names_how_many_models_have_unread_answers() -> None:
     sentences = say("board", board(facts(missing=200), facts(), facts()))
-    assert [one.text for one in sentences] == [
+    assert [sentence.text for sentence in sentences] == [
         "More than 5\u202f% of the answers of 1 of 3 models are missing and count as wrong."
     ]
 

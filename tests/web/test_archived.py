@@ -20,8 +20,8 @@ def test_pages_with_other_content_stay_and_name_the_command(archived):
     cyclic, adversarial, moving = (
         evaluations["leaning", kind, "symbols"] for kind in ("cyclic", "adversarial", "answer-moving")
     )
-    for address, of in (
-        *((f"/evaluations/{one}", one) for one in (cyclic, adversarial, moving)),
+    for address, evaluation in (
+        *((f"/evaluations/{number}", number) for number in (cyclic, adversarial, moving)),
         (f"/evaluations/{cyclic}?only=flips", cyclic),
         (f"/evaluations/{cyclic}/questions/{questions['m4']}", cyclic),
         (f"/evaluations/{adversarial}/questions/{questions['m4']}", adversarial),
@@ -31,7 +31,7 @@ def test_pages_with_other_content_stay_and_name_the_command(archived):
         answer = archived.client.get(address)
         assert answer.status_code == 200, address
         restoring = answer.text.partition("shuffleboard evaluations restore ")[2].partition("</code>")[0]
-        assert str(of) in restoring.split(), address
+        assert str(evaluation) in restoring.split(), address
 
 
 def test_addresses_that_need_predictions_are_in_conflict_and_name_the_command(archived):

@@ -114,8 +114,8 @@ def test_a_snapshot_keeps_its_address_and_its_rows(own):
 def test_a_board_says_how_its_numbers_and_ranks_moved(own, monkeypatch):
     # Dates begin at the first snapshot, even if few are listed.
     monkeypatch.setattr("web.pages.boards.SNAPSHOTS", 1)
-    with monkeypatch.context() as apart:
-        apart.setattr(history, "BURST", timedelta(0))
+    with monkeypatch.context() as patched:
+        patched.setattr(history, "BURST", timedelta(0))
         move(own)
     with read_session(own.engine) as session:
         kept = history.moments(session, "main")

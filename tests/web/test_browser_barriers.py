@@ -146,7 +146,7 @@ NOTE_FOCUS = """
 def test_every_control_is_reached_by_tab_and_shows_that_it_is(chromium, sites, shown):
     with page(chromium) as opened:
         opened.clock.install()
-        (address,) = (one for one in sites if one.endswith(shown))
+        (address,) = (site for site in sites if site.endswith(shown))
         opened.goto(address)
         draw_charts(opened)
         opened.clock.pause_at(opened.evaluate("Date.now()") / 1000 + 1)  # no live update runs

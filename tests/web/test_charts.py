@@ -575,7 +575,9 @@ def test_ranks_are_drawn_over_real_time_and_held_until_they_change():
     start = datetime(2026, 3, 1, tzinfo=UTC)
     times = [start + timedelta(days=days) for days in (0, 10, 80, 100)]
     ranks = {"falls": (1, 1, 3, 3), "joins": (None, 2, 1, 1), "stays": (2, 3, 3, 3), "leaves": (3, 4, 4, None)}
-    rows = [{"model": model, "ranks": list(zip(times, of, strict=True))} for model, of in ranks.items()]
+    rows = [
+        {"model": model, "ranks": list(zip(times, model_ranks, strict=True))} for model, model_ranks in ranks.items()
+    ]
     drawn = ranks_over_time(rows, times[0], times[-1])
     lines = {line.row["model"]: line for line in drawn.lines}
     assert list(lines) == ["joins", "falls", "stays"]

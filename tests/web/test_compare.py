@@ -49,19 +49,19 @@ def test_the_numbers_are_those_of_the_command_line(drawn):
     assert set(rows) == set(shown.values())
     assert len(rows) == 6
     for name, label in shown.items():
-        one = expected[name]
+        expected_values = expected[name]
         _, left, right_, difference, *test = rows[label]
         unit = " points" if name == "order_loss" else "%"
-        assert left == f"{tenths(one['first'])}{unit}"
-        assert right_ == f"{tenths(one['second'])}{unit}"
-        assert difference.lstrip("+") == f"{tenths(one['difference'])} points"
-        if one["mcnemar"] is None:
+        assert left == f"{tenths(expected_values['first'])}{unit}"
+        assert right_ == f"{tenths(expected_values['second'])}{unit}"
+        assert difference.lstrip("+") == f"{tenths(expected_values['difference'])} points"
+        if expected_values["mcnemar"] is None:
             assert test[0].startswith("–")
         else:
-            p_value = one["mcnemar"]["mid_p"]
+            p_value = expected_values["mcnemar"]["mid_p"]
             assert test == [
-                str(one["mcnemar"]["only_first"]),
-                str(one["mcnemar"]["only_second"]),
+                str(expected_values["mcnemar"]["only_first"]),
+                str(expected_values["mcnemar"]["only_second"]),
                 "&lt; 0.001" if p_value < 0.001 else f"{p_value:.3f}",
             ]
 

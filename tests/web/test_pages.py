@@ -133,12 +133,12 @@ def test_equal_values_have_equal_ranks_next_to_their_number_of_questions(client,
 
 def test_an_incomplete_evaluation_stands_apart_with_its_progress(client, seeded):
     text = text_of(client.get("/"))
-    before, apart = text.split("Not complete")
+    before, incomplete = text.split("Not complete")
     announced, board = before.split("Each of them")
     assert "Being scored: slow on capitals" in announced
     assert "slow" not in board
-    assert "slow" in apart
-    assert "4/8 questions" in apart
+    assert "slow" in incomplete
+    assert "4/8 questions" in incomplete
 
 
 def test_the_board_sorts_by_any_metric_and_says_so(client, seeded):

@@ -178,7 +178,7 @@ def trail(site: Site) -> list[tuple[str, str, str | None, str, dict[str, Any]]]:
     """Return (account, action, object, outcome, details), oldest first."""
     with read_session(site.engine) as session:
         events = session.scalars(select(AuditEvent).order_by(AuditEvent.id))
-        return [(one.actor, one.action, one.target, one.outcome, one.details or {}) for one in events]
+        return [(event.actor, event.action, event.target, event.outcome, event.details or {}) for event in events]
 
 
 # Admission and roles
@@ -784,7 +784,7 @@ def test_the_doctor_says_what_of_single_sign_on_cannot_work(
     settings = {"public_url": SITE, "oidc_issuer": ISSUER, "oidc_client_id": CLIENT, "oidc_client_secret": SECRET}
     settings |= {"oidc_roles": str(tmp_path / "roles.toml"), "database_url": sqlite_database} | changes
     output = shuffleboard("doctor", "--json", status=1, home=tmp_path, **settings).stdout
-    check = next(one for one in json.loads(output)["checks"] if one["name"] == "single sign-on")
+    check = next(finding for finding in json.loads(output)["checks"] if finding["name"] == "single sign-on")
     assert check["status"] == "problem"
     assert said in check["found"]
 

@@ -138,11 +138,11 @@ def test_questions_are_found_by_what_was_answered(site: Site) -> None:
 
 
 def test_a_loss_of_one_per_cent_or_less_is_not_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = site.seeded.evaluations["thinker"]
+    evaluation = site.seeded.evaluations["thinker"]
     for threshold, expected in ((0.02, [(0.025, None)]), (0.025, [])):
         monkeypatch.setattr("registry.scores.written.SAID", threshold)
         with read_session(site.engine) as session:
-            assert [(lost.unread, lost.again) for lost in lost_answers(session, [one])] == expected
+            assert [(lost.unread, lost.again) for lost in lost_answers(session, [evaluation])] == expected
 
 
 def test_more_room_is_a_protocol_of_its_own(site: Site) -> None:
@@ -176,14 +176,14 @@ def test_tokens_per_answer_are_a_column_and_a_chart(site: Site) -> None:
 
 
 def test_a_question_shows_its_folded_thought_and_the_reading_rule(site: Site) -> None:
-    one = site.seeded.evaluations["thinker"]
+    evaluation = site.seeded.evaluations["thinker"]
     with read_session(site.engine) as session:
         ids = {row.external_id: row.id for row in session.scalars(select(Question))}
-    shown = site.client.get(f"/evaluations/{one}/questions/{ids['q1']}").text
+    shown = site.client.get(f"/evaluations/{evaluation}/questions/{ids['q1']}").text
     assert "<details><summary>Its thought, " in shown
     assert "<details open><summary>Its thought" not in shown
     text = words(shown)
     assert "Its answer Answer: B" in text
     assert "Extracted by: answer-colon." in text
-    assert "It was cut off at the limit" in page(site, f"/evaluations/{one}/questions/{ids['q5']}")
-    assert "No rule found an answer in it." in page(site, f"/evaluations/{one}/questions/{ids['q7']}")
+    assert "It was cut off at the limit" in page(site, f"/evaluations/{evaluation}/questions/{ids['q5']}")
+    assert "No rule found an answer in it." in page(site, f"/evaluations/{evaluation}/questions/{ids['q7']}")
