@@ -85,6 +85,6 @@ def read_scored(text: str, options: Sequence[str], key: int | None, score: float
     return next((other for other in (read.thought, *others) if other not in (None, key)), final)
 
 
-def final_reading(text: str, options: Sequence[str]) -> int | None:
+def final_reading(text: str, options: Sequence[str], labels: Sequence[str] = LETTERS) -> int | None:
     """Return the position that the rule `final-answer` reads in a text; None for none."""
-    return _read_by_rule(FINAL, Output(text), options).position
+    return _read_by_rule(FINAL, Output(text), options, labels).position

@@ -87,6 +87,17 @@ def test_letters_that_are_options_and_labels_are_told_apart_by_texts(tmp_path: P
     assert read.audited_keys == read.imported_keys == [n % 4 for n in range(24)]
 
 
+@pytest.mark.parametrize("format_", ["inspect", "opencompass", "every-eval-ever"])
+def test_digits_that_are_options_and_labels_are_told_apart_by_texts(tmp_path: Path, format_: str) -> None:
+    draw, options, form = random.Random(1), ("2", "1", "4", "3"), "digits from 1"
+    questions = [f"How many pupils came on day {n}?" for n in range(24)]
+    items = [item(draw, f"q{n}", text, options, n % 4, n % 3, SHOWN[form]) for n, text in enumerate(questions)]
+    log = Log(items, form=form, keyed=form)
+    read = both(WRITERS[format_](log, tmp_path), format_, log)
+    assert read.audited == read.imported == [n % 3 for n in range(24)]
+    assert read.audited_keys == read.imported_keys == [n % 4 for n in range(24)]
+
+
 FORMS_OF_FAULTS = [form for form in FORMS if form not in SHOWN]
 """Forms whose prompts have letters, as the prompts of faults have."""
 IN_TABLES = (

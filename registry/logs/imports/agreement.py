@@ -12,6 +12,7 @@ from typing import Final
 from registry.benchmarks.lines import shorten
 from registry.errors import ContradictionError, IngestError
 from registry.logs.labels import CONVENTIONS, WHOLE, Written, names_by_text
+from registry.logs.listing import find_listing_labels
 from registry.logs.means import Mean, Means, tolerance
 from registry.logs.record import Recorded, Seen, with_answer_at
 from registry.logs.rereading import final_reading
@@ -318,8 +319,9 @@ def likeliest(records: Sequence[Seen]) -> tuple[int, int]:
     )
     scores = [None if seen.stated is None else seen.stated > _HALF for seen in varied]
     # If an answer's letter is also an option's text, the answer's full text decides which is meant.
+    shown = find_listing_labels(records)
     stated_positions = [
-        final_reading(seen.output, seen.options) if seen.output else None for seen in varied[:_READ_AGAIN]
+        final_reading(seen.output, seen.options, shown) if seen.output else None for seen in varied[:_READ_AGAIN]
     ]
     stated_positions += [None] * (len(varied) - len(stated_positions))
 
