@@ -91,12 +91,12 @@ class _Website(APIFlask):
         path = None if name is None else Path(name)
         if path is None or not path.is_file():
             raise NotFound
-        found, content = path.stat(), path.read_bytes()
+        status, content = path.stat(), path.read_bytes()
         return send_file(
             io.BytesIO(content),
             download_name=path.name,
-            etag=f"{found.st_mtime_ns}-{found.st_size}",
-            last_modified=found.st_mtime,
+            etag=f"{status.st_mtime_ns}-{status.st_size}",
+            last_modified=status.st_mtime,
             max_age=self.get_send_file_max_age(filename),
         )
 
@@ -144,10 +144,10 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     frame.install(app, settings)
     if keep_pages:
         page_cache.install(app)
-    apart = (api.blueprint, frame.blueprint, prometheus.blueprint, reference.blueprint)
+    own_blueprints = (api.blueprint, frame.blueprint, prometheus.blueprint, reference.blueprint)
     # Without a provider its routes do not exist.
     for_provider = () if app.extensions["shuffleboard_provider"] is None else (sign_on.blueprint,)
-    for blueprint in (*apart, *for_provider, *dict.fromkeys(page.blueprint for page in _PAGES)):
+    for blueprint in (*own_blueprints, *for_provider, *dict.fromkeys(page.blueprint for page in _PAGES)):
         app.register_blueprint(blueprint)
     return app
 

@@ -176,24 +176,24 @@ def brief_cell(metric: str, row: Row, url: str) -> Markup:
     A note below says if it may be guessing, or how many questions it covers if not all.
     url: safe in HTML. This is Python, since a page has hundreds of these.
     """
-    found = row["counts"].get(metric)
+    counts = row["counts"].get(metric)
     scaled_value = row.get("above_chance", {}).get(metric)
     value = scaled_value["value"] if scaled_value else row[metric]
     if value is None:
         return null(why_undefined(metric, row))
     text = scaled(value) if scaled_value else metric_text(metric, value)
-    if found is None:
+    if counts is None:
         return Markup(f'<a href="{url}">{text}</a>')  # noqa: S704 - of numbers
-    said = "" if found["n"] >= row["questions"] else f"{found['n']}/{row['questions']}"
-    bounds = scaled_value or found
+    note = "" if counts["n"] >= row["questions"] else f"{counts['n']}/{row['questions']}"
+    bounds = scaled_value or counts
     low, high = bounds["interval_low"], bounds["interval_high"]
     ends = None if low is None else (low, high)
-    said = guessing(metric, row, found) or "; ".join(filter(None, (bound_note(metric, value, ends), said)))
+    note = guessing(metric, row, counts) or "; ".join(filter(None, (bound_note(metric, value, ends), note)))
     title = ""
     if low is not None:
         interval = f"{scaled(low)} to {scaled(high)}" if scaled_value else interval_text(metric, low, high)
         title = f' title="95 % interval {interval}"'
-    rest = f'<small class="rest">{said}</small>' if said else ""
+    rest = f'<small class="rest">{note}</small>' if note else ""
     return Markup(f'<a href="{url}"{title}>{text}</a>{rest}')  # noqa: S704 - the same
 
 
@@ -219,11 +219,11 @@ def linked(text: str, links: Mapping[str, str]) -> Markup:
     if not links:
         return escape(text)
     names = "|".join(re.escape(name) for name in sorted(links, key=len, reverse=True))
-    found, place = Markup(), 0
+    markup, place = Markup(), 0
     for name in re.finditer(rf"(?<![\w-])(?:{names})(?![\w-])", text):
-        found += escape(text[place : name.start()]) + Markup('<a href="{}">{}</a>').format(links[name[0]], name[0])
+        markup += escape(text[place : name.start()]) + Markup('<a href="{}">{}</a>').format(links[name[0]], name[0])
         place = name.end()
-    return found + escape(text[place:])
+    return markup + escape(text[place:])
 
 
 FILTERS: Final = {

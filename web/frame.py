@@ -95,7 +95,7 @@ def choose_theme() -> ResponseReturnValue:
 
 def install(app: Flask, settings: Settings) -> None:
     """Give the templates the variables of the frame."""
-    given: dict[str, Any] = {
+    variables: dict[str, Any] = {
         "menu": menu,
         "BAR": BAR,
         "THEMES": THEMES,
@@ -105,4 +105,4 @@ def install(app: Flask, settings: Settings) -> None:
         "documentation_url": settings.documentation_url,
         "source_url": settings.source_url,
     }
-    app.jinja_env.globals.update(given)
+    app.jinja_env.globals.update(variables)

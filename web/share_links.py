@@ -40,9 +40,9 @@ def share_of_page(context: Context) -> Row | None:
     """Return the link, tables and citation of the page; None for pages without them."""
     arguments = request.view_args or {}
     if request.endpoint == "pages.leaderboard" and "asked" in context:
-        asked = context["asked"]
-        shown = ",".join(context.get("metrics") or asked.metrics)
-        view = links.here(metrics=shown, sort=asked.sort, order=asked.order)
+        ordering = context["asked"]
+        shown = ",".join(context.get("metrics") or ordering.metrics)
+        view = links.here(metrics=shown, sort=ordering.sort, order=ordering.order)
         forms = {"csv": links.there("pages.leaderboard_csv"), "json": links.there("api.leaderboard")} | {
             form: links.there("sharing.leaderboard_table", form=form) for form in FORMS if form != "csv"
         }

@@ -39,8 +39,8 @@ def _suite(suite: Suite) -> Row:
 @get("/suites/<suite>", answers.SuiteDocument, tag="boards")
 def suite(suite: SuiteName) -> Response:
     """Return a suite with its definition."""
-    found = find_suite(session(), suite)
-    return answer(_suite(found) | {"definition": found.definition})
+    row = find_suite(session(), suite)
+    return answer(_suite(row) | {"definition": row.definition})
 
 
 @get("/boards", answers.BoardList, tag="boards")
@@ -73,8 +73,8 @@ class BoardQuery(Query):
 @get("/boards/<board>", answers.Board, tag="boards")
 def board(board: BoardName, query: BoardQuery) -> Response:
     """Return a board, now or as of a date, with its definition, rows and digest."""
-    found = find_shown_board(board)
-    return answer(snapshot_document(snapshot_as_of(session(), found.name, query.as_of)))
+    shown_board = find_shown_board(board)
+    return answer(snapshot_document(snapshot_as_of(session(), shown_board.name, query.as_of)))
 
 
 @get("/boards/<board>/selection", answers.SelectedBoard, tag="boards")
@@ -102,8 +102,8 @@ def snapshots(board: BoardName) -> Response:
 def signature_of(digest: str) -> dict[str, Any] | None:
     """Return the first signature that covers a snapshot, as JSON; None if there is none yet."""
     link = link_document(session(), digest, kind="snapshot")
-    found = None if link is None else covering(session(), link["position"])
-    return None if found is None else signature_document(found)
+    signature = None if link is None else covering(session(), link["position"])
+    return None if signature is None else signature_document(signature)
 
 
 @get("/snapshots/<digest>", answers.Board, tag="boards")

@@ -40,9 +40,9 @@ def columns_of(view: str, *, but: tuple[str, ...] = ()) -> Any:
         if column.name in but:
             continue
         about = documented(view)[column.name]
-        found = next((type_ for kind, type_ in _TYPES if isinstance(column.type, kind)), str)
+        type_of_column = next((type_ for kind, type_ in _TYPES if isinstance(column.type, kind)), str)
         text = f"{about.meaning}: {about.summary}" if about.summary else f"{about.meaning}."
         optional = column.name in METRICS and METRICS[column.name].for_papers
         field = Field(default_factory=lambda: None, description=text) if optional else Field(description=text)
-        fields[column.name] = (found | None if about.nullable else found, field)
+        fields[column.name] = (type_of_column | None if about.nullable else type_of_column, field)
     return create_model(f"Columns of {view}", __base__=Answer, **fields)

@@ -92,8 +92,8 @@ def document() -> dict[str, Any]:
     assert isinstance(app, APIFlask)
     if "shuffleboard_openapi" not in app.extensions:
         app.extensions["shuffleboard_openapi"] = app.spec
-    found: dict[str, Any] = app.extensions["shuffleboard_openapi"]
-    return found
+    specification: dict[str, Any] = app.extensions["shuffleboard_openapi"]
+    return specification
 
 
 def _complete(spec: Any) -> Any:
@@ -112,8 +112,8 @@ def _complete(spec: Any) -> Any:
 def _complete_operation(operation: Operation, said: dict[str, Any]) -> None:
     description = inspect.cleandoc(operation.view.__doc__ or "")
     said["summary"], said["description"] = description.split("\n")[0], description
-    said["parameters"] = sorted((_parameter(one) for one in said["parameters"]), key=_comes_late)
-    named = any(one["required"] for one in said["parameters"])
+    said["parameters"] = sorted((_parameter(parameter) for parameter in said["parameters"]), key=_comes_late)
+    named = any(parameter["required"] for parameter in said["parameters"])
     reads = operation.method == "GET"
     if reads:
         said["parameters"].append(_IF_NONE_MATCH)

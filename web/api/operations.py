@@ -82,8 +82,8 @@ class _Models(PydanticAdapter):
         """
         if location == "json":
             return _read_body(self.model_class)
-        given = request.args if location == "query" else MultiDict(request.view_args)
-        return read(self.model_class, given)
+        arguments = request.args if location == "query" else MultiDict(request.view_args)
+        return read(self.model_class, arguments)
 
     def get_openapi_schema(self, **_: Any) -> dict[str, Any]:
         """Return the schema; it refers to other classes by their own names, see `web.api.openapi`."""
@@ -146,11 +146,11 @@ def _receiving(operation: Operation) -> View:
 
     @wraps(view)
     def receive_view(path: Query, query: Query, **body: Any) -> Response:
-        given = dict(path) | ({} if operation.query is Query else {"query": query}) | body
+        arguments = dict(path) | ({} if operation.query is Query else {"query": query}) | body
         if upload is None:
-            return view(**given)
+            return view(**arguments)
         with receive(upload) as files:
-            return view(**given, files=files)
+            return view(**arguments, files=files)
 
     return receive_view
 

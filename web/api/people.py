@@ -28,15 +28,15 @@ from web.who.identity import engine
 def query(body: bodies.QueryBody) -> Response:
     """Run one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page."""
     # Its writer handles values that JSON cannot represent.
-    found = sql.run(body.query)
-    return answer(json.loads(as_json(found.result)) | {"as_of": utc_text(found.listed.as_of)})  # noqa: TID251 - our own
+    executed = sql.run(body.query)
+    return answer(json.loads(as_json(executed.result)) | {"as_of": utc_text(executed.listed.as_of)})  # noqa: TID251 - our own
 
 
 @get("/queries", answers.SavedQueryList, tag="sql", scope="sql")
 def queries() -> Response:
     """Return the saved queries that the viewer may open: their own, and public ones."""
     with read_session(engine()) as database:
-        items = [_describe_saved(found, owner) for found, owner in sql.readable(database)]
+        items = [_describe_saved(saved_query, owner) for saved_query, owner in sql.readable(database)]
     return answer({"items": items})
 
 
@@ -52,8 +52,8 @@ def save_query(body: bodies.SavedQueryBody) -> Response:
     """Save a query under a permanent URL, if the SQL page allows it."""
     slug = sql.save(body.name, body.query, public=body.public)
     with read_session(engine()) as database:
-        found = sql.find_saved(database, slug)
-        return answer(_describe_saved(found, found.account.name), status=201)
+        saved_query = sql.find_saved(database, slug)
+        return answer(_describe_saved(saved_query, saved_query.account.name), status=201)
 
 
 @change("DELETE", "/queries/<slug>", None, tag="sql", scope="sql", statuses={204: "Deleted."})
@@ -70,7 +70,7 @@ def delete_query(slug: Slug) -> Response:
 def list_accounts() -> Response:
     """List every account."""
     with read_session(engine()) as database:
-        items = [accounts.account_row(found) for found in database.scalars(select(Account).order_by(Account.name))]
+        items = [accounts.account_row(row) for row in database.scalars(select(Account).order_by(Account.name))]
     return answer({"items": items})
 
 
@@ -78,37 +78,37 @@ def list_accounts() -> Response:
 def add_account(body: bodies.AccountBody) -> Response:
     """Create an account."""
     with write_session(engine()) as database:
-        made = accounts.create_account(database, body.name, body.role, body.password)
+        created = accounts.create_account(database, body.name, body.role, body.password)
         audit_change(database, "account.make", body.name, role=body.role)
-        return answer(accounts.account_row(made), status=201)
+        return answer(accounts.account_row(created), status=201)
 
 
 @change("PATCH", "/accounts/<account>", answers.Account, tag="accounts", scope="admin", statuses={200: "Changed."})
 def alter_account(account: AccountName, body: bodies.AccountChangeBody) -> Response:
     """Change an account's role or password, or enable or disable it. A new password ends its browsers' sessions."""
     with write_session(engine()) as database:
-        found = accounts.find_account(database, account)
+        row = accounts.find_account(database, account)
         if body.role is not None:
-            accounts.set_role(database, found, body.role)
+            accounts.set_role(database, row, body.role)
         if body.password is not None:
-            accounts.set_password(found, body.password)
+            accounts.set_password(row, body.password)
         if body.disabled is True:
-            accounts.disable(database, found)
+            accounts.disable(database, row)
         elif body.disabled is False:
-            accounts.enable(found)
+            accounts.enable(row)
         changed = [key for key in ("role", "password", "disabled") if getattr(body, key) is not None]
         audit_change(database, "account.change", account, changed=changed)
         database.flush()
-        return answer(accounts.account_row(found))
+        return answer(accounts.account_row(row))
 
 
 @get("/accounts/<account>/tokens", answers.TokenList, tag="accounts", scope="admin")
 def tokens(account: AccountName) -> Response:
     """List an account's tokens, without their secrets."""
     with read_session(engine()) as database:
-        found = accounts.find_account(database, account)
-        made = database.scalars(select(ApiToken).filter_by(account_id=found.id).order_by(ApiToken.id.desc()))
-        return answer({"items": [accounts.token_row(token, account) for token in made]})
+        owner = accounts.find_account(database, account)
+        issued = database.scalars(select(ApiToken).filter_by(account_id=owner.id).order_by(ApiToken.id.desc()))
+        return answer({"items": [accounts.token_row(token, account) for token in issued]})
 
 
 @change(
@@ -122,8 +122,8 @@ def tokens(account: AccountName) -> Response:
 def add_token(account: AccountName, body: bodies.TokenBody) -> Response:
     """Create a token for an account."""
     with write_session(engine()) as database:
-        found = accounts.find_account(database, account)
-        token, secret = accounts.issue_token(database, found, body.name, body.scopes, body.days)
+        owner = accounts.find_account(database, account)
+        token, secret = accounts.issue_token(database, owner, body.name, body.scopes, body.days)
         audit_change(database, "token.make", f"{account} {token.hint}", scopes=token.scopes)
         return answer(accounts.token_row(token, account) | {"token": secret}, status=201)
 
@@ -140,11 +140,11 @@ def delete_token(account: AccountName, token_id: TokenId) -> Response:
     """Revoke a token."""
     with write_session(engine()) as database:
         owner = accounts.find_account(database, account)
-        found = database.get(ApiToken, token_id)
-        if found is None or found.account_id != owner.id:
+        row = database.get(ApiToken, token_id)
+        if row is None or row.account_id != owner.id:
             raise NotFoundError(f"{account} has no token {token_id}; /api/v1/accounts/{account}/tokens lists them")
-        accounts.revoke_token(database, found)
-        audit_change(database, "token.revoke", f"{account} {found.hint}")
+        accounts.revoke_token(database, row)
+        audit_change(database, "token.revoke", f"{account} {row.hint}")
     return nothing()
 
 
@@ -164,6 +164,6 @@ def audit(query: AuditQuery) -> Response:
     conditions = [column == value for column, value in wanted.items() if value is not None]
     with read_session(engine()) as database:
         total = database.scalar(select(func.count()).select_from(AuditEvent).where(*conditions)) or 0
-        found = select(AuditEvent).where(*conditions).order_by(AuditEvent.id.desc())
-        events = database.scalars(found.limit(query.per_page).offset(query.offset))
+        statement = select(AuditEvent).where(*conditions).order_by(AuditEvent.id.desc())
+        events = database.scalars(statement.limit(query.per_page).offset(query.offset))
         return page([accounts.audit_row(event) for event in events], total, query)

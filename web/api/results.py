@@ -69,16 +69,16 @@ def leaderboard(query: LeaderboardQuery) -> Response:
     """
     sort = query.sort or default_sort(query.metrics)
     order = query.order or natural_order(sort)
-    asked = Ordering(query.metrics, sort, order, query.group == "yes", query.above_chance == "yes")
+    ordering = Ordering(query.metrics, sort, order, query.group == "yes", query.above_chance == "yes")
     selection = _selection(query)
-    made = leaderboard_page(session(), selection, asked, limit=query.per_page, offset=query.offset)
+    rows = leaderboard_page(session(), selection, ordering, limit=query.per_page, offset=query.offset)
     return page(
-        with_progress(made, query.metrics),
-        made.total,
+        with_progress(rows, query.metrics),
+        rows.total,
         query,
         key="rows",
         scope=selection.scope,
-        ranked_by=asked.rank_metric,
+        ranked_by=ordering.rank_metric,
         sort=sort,
         order=order,
     )

@@ -47,7 +47,7 @@ class SubmissionsQuery(Paged):
 def submissions(query: SubmissionsQuery) -> Response:
     """Return submissions, pending ones first: the viewer's own, or all for maintainers."""
     with read_session(engine()) as database:
-        found, total = list_submissions(
+        rows, total = list_submissions(
             database,
             viewer(),
             state=query.state,
@@ -55,7 +55,7 @@ def submissions(query: SubmissionsQuery) -> Response:
             limit=query.per_page,
             offset=query.offset,
         )
-        items = [document_of(database, item) for item in found]
+        items = [document_of(database, item) for item in rows]
     return page(items, total, query)
 
 
@@ -101,9 +101,9 @@ def submission_cost(submission_id: SubmissionId) -> Response:
     Unknown values are null. A submitter sees only the benchmarks that they may see.
     """
     with read_session(engine()) as database:
-        found = find_submission(database, viewer(), submission_id)
+        row = find_submission(database, viewer(), submission_id)
         seen = database if viewer().may("maintain") else session()
-        return answer(submission_estimate(seen, found, settings_of()))
+        return answer(submission_estimate(seen, row, settings_of()))
 
 
 @change(

@@ -108,7 +108,7 @@ def content_type() -> str:
 
 
 def _from_form(upload: Upload, folder: Path) -> dict[str, Path]:
-    found = {}
+    paths = {}
     unknown = [name for name in (*request.files, *request.form) if name not in ("file", *upload.optional)]
     if unknown:
         raise UnprocessableEntity(
@@ -121,8 +121,8 @@ def _from_form(upload: Upload, folder: Path) -> dict[str, Path]:
             raise UnprocessableEntity(f"{name}={shorten(shown)}: give a file whose name ends in {' or '.join(endings)}")
         # A separate folder for each file, since two files may have the same name.
         (folder / name).mkdir()
-        found[name] = folder / name / shown
-        file.save(found[name])
-    if "file" not in found:
+        paths[name] = folder / name / shown
+        file.save(paths[name])
+    if "file" not in paths:
         raise UnprocessableEntity("field 'file' is missing; give it")
-    return found
+    return paths

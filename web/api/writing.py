@@ -155,9 +155,9 @@ def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> 
     with write_session(engine()) as database:
         versions = [row.version for row in set_visibility(database, reference, body.visibility, body.public_from)]
         public_from = None if body.public_from is None else utc_text(body.public_from)
-        said = {"visibility": body.visibility, "public_from": public_from}
-        audit_change(database, "benchmark.visibility", reference, **said)
-    return answer({"benchmark": benchmark, **said, "versions": versions})
+        shown = {"visibility": body.visibility, "public_from": public_from}
+        audit_change(database, "benchmark.visibility", reference, **shown)
+    return answer({"benchmark": benchmark, **shown, "versions": versions})
 
 
 # Evaluations
@@ -179,9 +179,9 @@ def submit_evaluations(body: Wanted) -> Response:
     """
     plan = body.plan(requester=viewer().name)
     with write_session(engine()) as database:
-        found = plan(database)
-        ids = [evaluation.id for evaluation, _ in found]
-        new = [evaluation.id for evaluation, is_new in found if is_new]
+        queued = plan(database)
+        ids = [evaluation.id for evaluation, _ in queued]
+        new = [evaluation.id for evaluation, is_new in queued if is_new]
         audit_change(database, "evaluation.submit", body.model, evaluations=ids[:100], new=len(new))
     return answer({"evaluations": ids, "new": new}, status=201 if new else 200)
 
@@ -312,7 +312,7 @@ class MetricsQuery(Query):
 @get("/evaluations/<evaluation_id>/metrics", answers.EvaluationMetrics, tag="results", conflicts=True)
 def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -> Response:
     """Return an evaluation's metrics by name, as `shuffleboard evaluations metrics` prints them; null if undefined."""
-    found = evaluation_metrics(
+    values = evaluation_metrics(
         session(),
         evaluation_id,
         without_flagged=query.without_flagged == "yes",
@@ -321,7 +321,7 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
     )
     noise = repeat_noise(evaluation_id, query.noise_from)
     seal = find_evaluation(session(), evaluation_id).seal
-    return answer(found | {"noise": noise, "clustered": cluster_intervals(evaluation_id, seal)})
+    return answer(values | {"noise": noise, "clustered": cluster_intervals(evaluation_id, seal)})
 
 
 @get("/evaluations/<evaluation_id>/verification", answers.Verification, tag="results", scope="maintain")

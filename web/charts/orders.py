@@ -36,12 +36,12 @@ def bmca_curve(metrics: Mapping[str, Row]) -> Chart | None:
     values = [
         {
             "share": share / 100,
-            "value": found["value"],
-            "low": found.get("interval_low"),
-            "high": found.get("interval_high"),
+            "value": item["value"],
+            "low": item.get("interval_low"),
+            "high": item.get("interval_high"),
         }
         for share in SHARES
-        if (found := metrics.get(f"bmca_{share}", {})).get("value") is not None
+        if (item := metrics.get(f"bmca_{share}", {})).get("value") is not None
     ]
     accuracy = metrics.get("accuracy", {}).get("value")
     if len(values) < 2 or {value["value"] for value in values} == {accuracy}:

@@ -63,8 +63,8 @@ def _values(result: QueryResult, name: str) -> Sequence[Any]:
 
 
 def _numbers(result: QueryResult, name: str) -> bool:
-    found = [value for value in _values(result, name) if value is not None]
-    return bool(found) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in found)
+    values = [value for value in _values(result, name) if value is not None]
+    return bool(values) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
 
 
 def _is_id(name: str) -> bool:
@@ -74,8 +74,8 @@ def _is_id(name: str) -> bool:
 def _kind_of(result: QueryResult, name: str) -> str:
     if _numbers(result, name) and not _is_id(name):
         return "quantitative"
-    found = result.types[result.columns.index(name)] if result.types else ""
-    return "temporal" if found.startswith(("TIMESTAMP", "DATE")) else "nominal"
+    sql_type = result.types[result.columns.index(name)] if result.types else ""
+    return "temporal" if sql_type.startswith(("TIMESTAMP", "DATE")) else "nominal"
 
 
 def draw_result(result: QueryResult, drawn: Choice) -> Chart | None:

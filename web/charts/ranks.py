@@ -106,10 +106,10 @@ def _line(row: Row, places: Sequence[tuple[float, float | None]], name_at: float
         if before is None or before[1] != y:
             dots.append((x, y))
         if before is not None:
-            held = x if before[1] == y else max(before[0], round(x - SLOPE, 2))
-            _hold(segments, before, held)
+            bend = x if before[1] == y else max(before[0], round(x - SLOPE, 2))
+            _hold(segments, before, bend)
             if before[1] != y:
-                segments.append((held, before[1], x, y))
+                segments.append((bend, before[1], x, y))
         before = (x, y)
     assert before is not None
     if dots[-1] != before:
@@ -131,11 +131,11 @@ def _apart(places: Sequence[float], bottom: float, room: float = 16.0) -> list[f
 
     They are at least `room` apart, and none is below `bottom`.
     """
-    found: list[float] = []
+    positions: list[float] = []
     for place in places:
-        found.append(max(place, found[-1] + room) if found else place)
+        positions.append(max(place, positions[-1] + room) if positions else place)
     limit: Any = bottom
-    for number in range(len(found) - 1, -1, -1):
-        found[number] = min(found[number], limit)
-        limit = found[number] - room
-    return [round(place, 1) for place in found]
+    for number in range(len(positions) - 1, -1, -1):
+        positions[number] = min(positions[number], limit)
+        limit = positions[number] - room
+    return [round(place, 1) for place in positions]

@@ -228,12 +228,12 @@ def pareto(plot: Plot, rows: Sequence[Row]) -> list[Row]:
 
     Over release dates, these are the models that were the best at their release.
     """
-    known = [row for row in rows if plot.x.of(row) is not None and plot.y.of(row) is not None]
-    found: list[Row] = []
-    for row in sorted(known, key=lambda row: (row[plot.x.key], -row[plot.y.key])):
-        if not found or row[plot.y.key] > found[-1][plot.y.key]:
-            found.append(row)
-    return found
+    placeable = [row for row in rows if plot.x.of(row) is not None and plot.y.of(row) is not None]
+    front: list[Row] = []
+    for row in sorted(placeable, key=lambda row: (row[plot.x.key], -row[plot.y.key])):
+        if not front or row[plot.y.key] > front[-1][plot.y.key]:
+            front.append(row)
+    return front
 
 
 def with_front(chart: Scatter, rows: Sequence[Row]) -> Scatter:
@@ -277,7 +277,7 @@ def _draw(
         for size, room in ROOMS.items()
         if named
     }
-    found = []
+    drawn_points = []
     for place, (row, (across, up)) in enumerate(zip(drawn, shares, strict=True)):
         cells = (plot.x.words(row[plot.x.key]), plot.y.words(row[plot.y.key]))
         words = [f"{lowered(x.title)} {cells[0]}{unit}", f"{lowered(y.title)} {cells[1]}"]
@@ -285,7 +285,7 @@ def _draw(
             words.append(f"{points(row[plot.x.key] - row[plot.y.key])} lost")
         fitting = {size: placed[place] for size, placed in names.items() if place in placed}
         diagonal = frame.up(across) if plot.diagonal else None
-        found.append(Point(row, frame.across(across), frame.up(up), diagonal, cells, words, fitting))
+        drawn_points.append(Point(row, frame.across(across), frame.up(up), diagonal, cells, words, fitting))
     return Scatter(
         plot,
         frame,
@@ -293,18 +293,18 @@ def _draw(
         y.title,
         [(frame.across(share), text) for share, text in x.ticks],
         [(frame.up(share), text) for share, text in y.ticks],
-        found,
+        drawn_points,
         _missing(plot, rows),
         [(frame.across(across), frame.up(up)) for across, up in unnamed],
     )
 
 
 def _missing(plot: Plot, rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+    by_reason: dict[str, list[Row]] = {}
     for row in rows:
         if (why := _why_missing(plot, row)) is not None:
-            found.setdefault(why, []).append(row)
-    return found
+            by_reason.setdefault(why, []).append(row)
+    return by_reason
 
 
 def _why_missing(plot: Plot, row: Row) -> str | None:
@@ -360,7 +360,7 @@ def _place_names(
     """Map index of a row → its name and whether it is on the left, for names that cover no point or other name."""
     every = (*shares, *unnamed)
     taken = [(room.width * x - 6, room.width * x + 6, room.height * y - 6, room.height * y + 6) for x, y in every]
-    found = {}
+    placed = {}
     for place, ((x, y), name) in enumerate(zip(shares, names, strict=True)):
         text = shorten(name, room.letters)
         across, up, width = room.width * x, room.height * y, LETTER * len(text)
@@ -369,9 +369,10 @@ def _place_names(
             # The labels of ticks are at the left edge.
             inside = box[0] >= 36 and box[1] <= room.width
             if inside and not any(
-                box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3] for other in taken
+                box[0] < covered[1] and covered[0] < box[1] and box[2] < covered[3] and covered[2] < box[3]
+                for covered in taken
             ):
                 taken.append(box)
-                found[place] = (text, left)
+                placed[place] = (text, left)
                 break
-    return found
+    return placed

@@ -70,8 +70,8 @@ def change_account(name: str) -> ResponseReturnValue:
             _change(database, accounts.find_account(database, parameters.name("account", name)), change)
     except UsageError as error:
         return _accounts_page(str(error), 400)
-    said = {key: request.form[key] for key in ("role", "subject") if _SAYS.get(change) == key}
-    record(f"account.{change}", name, **said)
+    details = {key: request.form[key] for key in ("role", "subject") if _SAYS.get(change) == key}
+    record(f"account.{change}", name, **details)
     return redirect(url_for("administration.accounts_page"), 303)
 
 
@@ -88,16 +88,16 @@ def _change(database: Session, account: Account, change: str) -> None:
         case "sign-out":
             accounts.end_sessions(account)
         case "link":
-            found = sign_on()
-            if found is None:
+            provider = sign_on()
+            if provider is None:
                 raise UsageError("no provider is set up to link the account with; set SHUFFLEBOARD_OIDC_ISSUER")
             subject = identities.check_subject(request.form.get("subject", "").strip())
-            identities.link(database, account, Identity(found.configuration.issuer, subject))
+            identities.link(database, account, Identity(provider.configuration.issuer, subject))
         case "unlink":
             identities.unlink(account)
         case _:
-            known = "role, password, sign-out, link, unlink, disable, enable"
-            raise UsageError(f"change={parameters.shorten(change)}: use one of {known}")
+            changes = "role, password, sign-out, link, unlink, disable, enable"
+            raise UsageError(f"change={parameters.shorten(change)}: use one of {changes}")
 
 
 @blueprint.post("/accounts/tokens/<int:token_id>/revoke")
@@ -119,13 +119,13 @@ def account_page(name: str) -> ResponseReturnValue:
     """Show an account to an admin: its tokens and recent activity."""
     viewer().require("admin")
     with read_session(engine()) as database:
-        found = accounts.find_account(database, parameters.name("account", name))
-        tokens = database.scalars(select(ApiToken).filter_by(account_id=found.id).order_by(ApiToken.id.desc())).all()
+        shown = accounts.find_account(database, parameters.name("account", name))
+        tokens = database.scalars(select(ApiToken).filter_by(account_id=shown.id).order_by(ApiToken.id.desc())).all()
         events = database.scalars(
-            select(AuditEvent).filter_by(account_id=found.id).order_by(AuditEvent.id.desc()).limit(50)
+            select(AuditEvent).filter_by(account_id=shown.id).order_by(AuditEvent.id.desc()).limit(50)
         ).all()
         roles = database.scalars(select(Role).order_by(Role.rank)).all()
-        return render_template("account_of.html", account=found, tokens=tokens, events=events, roles=roles)
+        return render_template("account_of.html", account=shown, tokens=tokens, events=events, roles=roles)
 
 
 @blueprint.get("/audit")

@@ -55,7 +55,7 @@ def protocol() -> ResponseReturnValue:
     # Imported here, since the website starts without numpy, and most of its pages never need it.
     from registry.studies.assessment import assessable, check_tolerance, choose
 
-    asked = any(key in request.args for key in ARGUMENTS)
+    submitted = any(key in request.args for key in ARGUMENTS)
     benchmarks, models = _texts("benchmark"), _texts("model")
     way, tolerance = parameters.text(request.args, "protocol"), _tolerance()
     check_tolerance(tolerance)
@@ -80,7 +80,7 @@ def protocol() -> ResponseReturnValue:
         "command": command,
         "document": None,
     }
-    if asked:
+    if submitted:
         _require_few(chosen, command)
         context |= _pick_shown(_document(chosen, tolerance))
     return render_template("assessment.html", **context)
@@ -88,8 +88,8 @@ def protocol() -> ResponseReturnValue:
 
 def _texts(key: str) -> tuple[str, ...]:
     """Return the values of a repeatable parameter, without the empty ones."""
-    found = [parameters.text(MultiDict({key: value}), key) for value in request.args.getlist(key)]
-    return tuple(dict.fromkeys(filter(None, found)))
+    values = [parameters.text(MultiDict({key: value}), key) for value in request.args.getlist(key)]
+    return tuple(dict.fromkeys(filter(None, values)))
 
 
 def _tolerance() -> float:
@@ -99,8 +99,8 @@ def _tolerance() -> float:
     try:
         return DEFAULT_TOLERANCE if value is None else float(value)
     except ValueError:
-        given = parameters.shorten(value or "")
-        raise UsageError(f"tolerance={given}: give a number from 0 to 1, such as 0.02") from None
+        shown = parameters.shorten(value or "")
+        raise UsageError(f"tolerance={shown}: give a number from 0 to 1, such as 0.02") from None
 
 
 def _choices(asked: Sequence[str], labels: Sequence[str]) -> list[str]:
@@ -151,7 +151,7 @@ def _pick_shown(document: Row) -> Row:
         for subset in drawn
         for point in document["points"]
     ]
-    made = [item["caveats"] for item in document["recommendations"] if item["recommended"]]
+    caveats = [item["caveats"] for item in document["recommendations"] if item["recommended"]]
     return {
         "document": document,
         "targets": TARGETS,
@@ -160,7 +160,7 @@ def _pick_shown(document: Row) -> Row:
         "drawn": drawn,
         "chart": charts.agreement(rows, METRICS[DRAWN].label),
         # Caveats that apply to every subset are shown once.
-        "shared": [caveat for caveat in made[0] if all(caveat in other for other in made)] if made else [],
+        "shared": [caveat for caveat in caveats[0] if all(caveat in listed for listed in caveats)] if caveats else [],
         "columns": [
             (group, size, f"{'Two' if group == 'two_options' else 'More'} options, {size}")
             for group in ("more_options", "two_options")

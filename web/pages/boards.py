@@ -64,7 +64,7 @@ def addresses_of_tasks(document: Row, name: str) -> dict[str, str]:
     """Map each task of a board to the URL of the visitor's own board with the weight on that task alone."""
     tasks = list(dict.fromkeys(entry["task"] for entry in document["entries"]))
     return {
-        task: url_for("own.own", name=name, weight=[f"{other}:{int(other == task)}" for other in tasks])
+        task: url_for("own.own", name=name, weight=[f"{weighted}:{int(weighted == task)}" for weighted in tasks])
         for task in tasks
     }
 
@@ -77,21 +77,21 @@ def _sort_rows(rows: list[Row], document: Row) -> tuple[list[Row], Sorting]:
     columns = _with_values(document)
     usual = document["sort"] if any(column["name"] == document["sort"] for column in columns) else columns[0]["name"]
     sorting = read_sorting(natural, usual)
-    known = [row for row in rows if row["values"][sorting.sort]["value"] is not None]
-    known.sort(key=lambda row: row["values"][sorting.sort]["value"], reverse=sorting.order == "desc")
+    measured = [row for row in rows if row["values"][sorting.sort]["value"] is not None]
+    measured.sort(key=lambda row: row["values"][sorting.sort]["value"], reverse=sorting.order == "desc")
     unknown = [row for row in rows if row["values"][sorting.sort]["value"] is None]
-    return sorted(known + unknown, key=lambda row: not row["complete"]), sorting
+    return sorted(measured + unknown, key=lambda row: not row["complete"]), sorting
 
 
 def _with_values(document: Row) -> list[Row]:
     """Return the columns in which some model has a value; all of them if there are none."""
     columns: list[Row] = document["columns"]
-    found = [
+    filled = [
         column
         for column in columns
         if any(row["values"][column["name"]]["value"] is not None for row in document["rows"])
     ]
-    return found or columns
+    return filled or columns
 
 
 def paging_of_models(total: int) -> Paging:
@@ -110,7 +110,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     paging = paging_of_models(len(rows))
     shown = rows[paging.offset : paging.offset + paging.per_page]
     listed = {(row["model"], row["revision"]) for row in shown}
-    known = moments(session(), snapshot.board.name)
+    all_moments = moments(session(), snapshot.board.name)
     return render_template(
         "board.html",
         document=document,
@@ -126,8 +126,8 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         tasks=addresses_of_tasks(document, snapshot.board.name),
         as_of=request.args.get("as_of", ""),
         waiting=queries.in_progress(session(), snapshot.board) if current else [],
-        history=_list_moments(known[-SNAPSHOTS:]),
-        moments=len(known),
+        history=_list_moments(all_moments[-SNAPSHOTS:]),
+        moments=len(all_moments),
         moved=_list_moves(snapshot, sort),
         on_this_page=listed,
         scatters=_scatters(ways.order_effects, document["digest"], listed),
@@ -148,12 +148,12 @@ def _extras(names: list[str]) -> list[tuple[str, dict[str, str]]]:
         select(Model.name, Model.developer, Model.licence, Model.released).where(Model.name.in_(names))
     )
     labels = ("Developer", "Licence", "Released")
-    found: dict[str, dict[str, str]] = {label: {} for label in labels}
+    facts: dict[str, dict[str, str]] = {label: {} for label in labels}
     for name, *values in described:
         for label, value in zip(labels, values, strict=True):
             if value:
-                found[label][name] = value
-    return [(label, values) for label, values in found.items() if values]
+                facts[label][name] = value
+    return [(label, values) for label, values in facts.items() if values]
 
 
 _counts: Final[OfSealed[tuple[int, int]]] = OfSealed()
@@ -188,20 +188,20 @@ def _list_moves(snapshot: BoardSnapshot, column: str) -> Row:
     """Return how the models moved in a column; chart: None if nothing is ranked or there is only one moment."""
 
     def draw() -> Row:
-        found = moved(session(), snapshot, column)
-        return found | {"chart": ranks_over_time(found["rows"], found["begin"], found["end"])}
+        movements = moved(session(), snapshot, column)
+        return movements | {"chart": ranks_over_time(movements["rows"], movements["begin"], movements["end"])}
 
     return _moves.get(f"{snapshot.id}:{snapshot.digest}:{column}", draw)
 
 
 def _group_unranked(document: Row, column: str) -> list[Row]:
     """Group models without a rank in a column by reason: `models`, `reason`, and the first model's `commands`."""
-    found: dict[str, Row] = {}
+    by_reason: dict[str, Row] = {}
     for item in document["unranked"]:
         if item["column"] in (None, column):
-            of_reason = found.setdefault(item["reason"], {**item, "models": []})
+            of_reason = by_reason.setdefault(item["reason"], {**item, "models": []})
             of_reason["models"].append(item["model"])
-    return list(found.values())
+    return list(by_reason.values())
 
 
 _ways: Final[OfSealed[Ways]] = OfSealed(16)
@@ -218,15 +218,15 @@ def _scatters(effects: Sequence[OrderEffect], digest: str, listed: Collection[tu
 
     listed: the models with names; the chart also shows the others, without names.
     """
-    found = []
+    scatters = []
     for effect in effects:
         points = [row for row in effect.rows if (row["model"], row["revision"]) in listed]
         others = [row for row in effect.rows if (row["model"], row["revision"]) not in listed]
         if points and len(effect.rows) > 1:
             key = "\n".join((digest, effect.asked, *(f"{point['model']}@{point['revision']}" for point in points)))
             chart = _plots.get(key, lambda drawn=points, rest=others: draw_board(PLOTS["order"], drawn, others=rest))  # type: ignore[misc]
-            found.append({"asked": effect.asked, "points": points, "left_out": effect.left_out, "chart": chart})
-    return found
+            scatters.append({"asked": effect.asked, "points": points, "left_out": effect.left_out, "chart": chart})
+    return scatters
 
 
 def standings_context(document: Row, way: Way, shown: Sequence[Row]) -> Row:
@@ -241,9 +241,9 @@ def standings_context(document: Row, way: Way, shown: Sequence[Row]) -> Row:
         "spans": spans,
         "right_column": column_of_dots(spans, [column["metric"] for column in document["columns"]]),
         "links": {
-            one.model: url_for("pages.model", model=one.model)
-            for one in way.models
-            if any(one.model in said.text for said in way.sentences)
+            rated.model: url_for("pages.model", model=rated.model)
+            for rated in way.models
+            if any(rated.model in sentence.text for sentence in way.sentences)
         },
         "labels": {
             column["name"]: printed.get(column["metric"], METRICS[column["metric"]].label)
@@ -265,9 +265,9 @@ def boards() -> ResponseReturnValue:
 @blueprint.get("/boards/<name>")
 def board(name: str) -> ResponseReturnValue:
     """Show a board as it is now, or as of a date."""
-    found = find_shown_board(name)
+    shown_board = find_shown_board(name)
     moment = parameters.time(request.args, "as_of", end=True)
-    return _page(snapshot_as_of(session(), found.name, moment), current=moment is None)
+    return _page(snapshot_as_of(session(), shown_board.name, moment), current=moment is None)
 
 
 def find_shown_snapshot(digest: str) -> BoardSnapshot:

@@ -203,7 +203,7 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
 
     document = comparison_of(left, right)
     differences = {name: row for name in COMPARED if (row := document["metrics"][name])["n"]}
-    known = facts_of(session(), (left["evaluation_id"], right["evaluation_id"]))
+    facts = facts_of(session(), (left["evaluation_id"], right["evaluation_id"]))
     countable = [name for name in RIGHT_OR_WRONG if differences.get(name, {}).get("mcnemar")]
     by = parameters.choice(request.args, "by", countable, countable[0]) if countable else "accuracy"
     only = parameters.choice(request.args, "only", chart_data.DIFFERING, "all")
@@ -216,8 +216,8 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
         left=left,
         right=right,
         names=telling_names(left, right),
-        facts=known,
-        sentences=_sentences(left, right, differences, known),
+        facts=facts,
+        sentences=_sentences(left, right, differences, facts),
         relation=describe_relation(document),
         causes=describe_causes(document["causes"]),
         asked_differently=_prompting(left) != _prompting(right),
@@ -287,10 +287,12 @@ def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
     shared: all ways in which these models were prompted, this one first.
     """
     document = _several_document(rows, STATED[0])
-    known = [name for name in COMPARED if document["values"][name]["n"]]
-    if not known:
+    measured = [name for name in COMPARED if document["values"][name]["n"]]
+    if not measured:
         raise NotFoundError("these models have no question with a value in common; choose others or another benchmark")
-    by = parameters.choice(request.args, "by", known, next(name for name in (*STATED, *known) if name in known))
+    by = parameters.choice(
+        request.args, "by", measured, next(name for name in (*STATED, *measured) if name in measured)
+    )
     if by != document["metric"]:
         document = _several_document(rows, by)
     values = document["values"][by]["values"]
@@ -299,8 +301,8 @@ def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
     shown: list[Row] = [
         {
             "row": rows[place],
-            "metrics": {name: document["values"][name]["values"][place] for name in known},
-            "cells": [_cell(document["differences"][place][other], lower=lower) for other in order],
+            "metrics": {name: document["values"][name]["values"][place] for name in measured},
+            "cells": [_cell(document["differences"][place][opponent], lower=lower) for opponent in order],
         }
         for place in order
     ]
@@ -312,7 +314,7 @@ def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
         first=rows[0],
         shown=shown,
         others=shared[1:],
-        known={name: document["values"][name]["n"] for name in known},
+        known={name: document["values"][name]["n"] for name in measured},
         by=by,
         n=document["values"][by]["n"],
         resamples=document["resamples"],
@@ -352,16 +354,16 @@ def _cell(difference: Row | None, *, lower: bool) -> Row | None:
 
 def _choose_other(side: str) -> ResponseReturnValue:
     """Show the other evaluations of the benchmark to compare a given evaluation with."""
-    given = queries.evaluation(session(), parameters.identifier("evaluation", side))
-    found, _ = queries.evaluations(session(), states=("complete",), benchmark=given["benchmark"], limit=LISTED)
+    chosen = queries.evaluation(session(), parameters.identifier("evaluation", side))
+    candidates, _ = queries.evaluations(session(), states=("complete",), benchmark=chosen["benchmark"], limit=LISTED)
     offered = [
         row
-        for row in found
-        if row["evaluation_id"] != given["evaluation_id"] and row["benchmark_version"] == given["benchmark_version"]
+        for row in candidates
+        if row["evaluation_id"] != chosen["evaluation_id"] and row["benchmark_version"] == chosen["benchmark_version"]
     ]
     # Evaluations run in the same way come first: only for them is the model the only difference.
-    offered.sort(key=lambda row: _way(row) != _way(given))
-    return render_template("compare_with.html", given=given, offered=offered, way=_way)
+    offered.sort(key=lambda row: _way(row) != _way(chosen))
+    return render_template("compare_with.html", given=chosen, offered=offered, way=_way)
 
 
 def _way(row: Row) -> tuple[Any, ...]:
@@ -376,12 +378,12 @@ def _choose(picked: list[str], wanted: dict[str, str]) -> ResponseReturnValue:
     """
     groups = [group for group in count_groups(session(), Selection()) if group["evaluations"] > 1]
     if picked:
-        asked = {
+        digests = {
             next(iter(way.values()))["asked_digest"]
             for way in group_sealed_by_way(session(), picked, {})
             if len(way) == len(picked)
         }
-        groups = [group for group in groups if group["asked_digest"] in asked]
+        groups = [group for group in groups if group["asked_digest"] in digests]
     groups.sort(key=lambda group: (-group["evaluations"], group["benchmark"].casefold(), group["variants"]))
     fitting = [group for group in groups if all(str(group[key]) == value for key, value in wanted.items())]
     chosen = next(iter(fitting or groups), None)

@@ -42,18 +42,18 @@ def _matching(rows: Sequence[Row], q: str | None, columns: Sequence[str]) -> lis
 @blueprint.get("/models")
 def models() -> ResponseReturnValue:
     """List models, filtered by facets and by `q`, a part of their name, family, developer or licence."""
-    known, q, sorting = listings.models(session()), parameters.text(request.args, "q"), read_sorting(MODELS, "model")
+    rows, q, sorting = listings.models(session()), parameters.text(request.args, "q"), read_sorting(MODELS, "model")
     chosen = {facet: parameters.text(request.args, facet) for facet in FACETS}
-    found = [
+    matching = [
         row
-        for row in _matching(known, q, ("model", *FACETS))
+        for row in _matching(rows, q, ("model", *FACETS))
         if all(wanted in (None, row[facet]) for facet, wanted in chosen.items())
     ]
-    counted = {facet: Counter(row[facet] for row in known if row[facet]) for facet in FACETS}
+    counted = {facet: Counter(row[facet] for row in rows if row[facet]) for facet in FACETS}
     return render_template(
         "models.html",
-        models=in_order(found, sorting),
-        known=len(known),
+        models=in_order(matching, sorting),
+        known=len(rows),
         q=q,
         sorting=sorting,
         chosen=chosen,
@@ -69,12 +69,12 @@ def benchmarks() -> ResponseReturnValue:
 
     Benchmarks are sorted by their newest version.
     """
-    known, q, sorting = (
+    rows, q, sorting = (
         listings.benchmarks(session()),
         parameters.text(request.args, "q"),
         read_sorting(BENCHMARKS, "benchmark"),
     )
-    by_name = {name: list(versions) for name, versions in groupby(known, key=lambda row: row["benchmark"])}
+    by_name = {name: list(versions) for name, versions in groupby(rows, key=lambda row: row["benchmark"])}
     newest = in_order(_matching([versions[0] for versions in by_name.values()], q, ("benchmark",)), sorting)
     shown = {row["benchmark"]: by_name[row["benchmark"]] for row in newest}
     return render_template("benchmarks.html", benchmarks=shown, known=len(by_name), q=q, sorting=sorting)
@@ -87,8 +87,8 @@ def benchmark(benchmark: str) -> ResponseReturnValue:
         session(), parameters.name("benchmark", benchmark), parameters.text(request.args, "version")
     )
     facets = listings.Facets.asked_for(request.args)
-    found = listings.questions_counted(session(), chosen["benchmark_version_id"], facets)
-    paging = find_page(found, QUESTIONS_PER_PAGE)
+    total = listings.questions_counted(session(), chosen["benchmark_version_id"], facets)
+    paging = find_page(total, QUESTIONS_PER_PAGE)
     kept = part_of_leaderboard(benchmark=chosen["benchmark"])
     return render_template(
         "benchmark.html",

@@ -46,7 +46,7 @@ STAND_INS: Final = ("score", "best_accuracy")
 def evaluation(evaluation_id: str) -> ResponseReturnValue:
     """Show an evaluation: progress, metrics by scope, questions, provenance."""
     only = parameters.choice(request.args, "only", queries.QUESTION_FILTERS, "all")
-    asked = parameters.paging(request.args, per_page=QUESTIONS_PER_PAGE, most=MAX_PER_PAGE)
+    requested = parameters.paging(request.args, per_page=QUESTIONS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     place = parameters.choice(request.args, "place", PLACES, "")
     archived = bool(filter_archived(session(), [row["evaluation_id"]]))
@@ -55,13 +55,13 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         answered = queries.questions_answered_with(session(), row["evaluation_id"], facets.q)
         facets = replace(facets, answered=answered)
     version = find_evaluation(session(), row["evaluation_id"]).benchmark_version_id
-    found = among = facets.within(version)
+    filtered = among = facets.within(version)
     if place:
         among = facets.within(version, chart_data.fails_at(session(), row["evaluation_id"], PLACES.index(place)))
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
-    counts = queries.question_counts(session(), row["evaluation_id"], found)
-    kept = counts if among is found else queries.question_counts(session(), row["evaluation_id"], among)
-    paging = find_page(kept[only], QUESTIONS_PER_PAGE, asked=asked)
+    counts = queries.question_counts(session(), row["evaluation_id"], filtered)
+    kept = counts if among is filtered else queries.question_counts(session(), row["evaluation_id"], among)
+    paging = find_page(kept[only], QUESTIONS_PER_PAGE, asked=requested)
     provenance = provenance_of(row)
     by_scope: dict[str, dict[str, Row]] = {}
     for item in scopes:
@@ -71,8 +71,8 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     noise_from = None if named is None else parameters.identifier("evaluation", named)
     noise = repeat_noise(row["evaluation_id"], noise_from) if not archived else None
     over_all = by_scope.get("all", {})
-    known = facts_of(session(), [row["evaluation_id"]]).get(row["evaluation_id"])
-    facts = None if known is None else replace(known, noise=noise_facts(noise))
+    stated = facts_of(session(), [row["evaluation_id"]]).get(row["evaluation_id"])
+    facts = None if stated is None else replace(stated, noise=noise_facts(noise))
     return render_template(
         "evaluation.html",
         evaluation=row,
@@ -126,13 +126,13 @@ def _headlines(over_all: Mapping[str, Row]) -> list[str]:
 def _families(by_scope: Mapping[str, Mapping[str, Row]]) -> list[Row]:
     """Return every family of metrics: `key`, `title`, and its `defined` and `undefined` metrics in either scope."""
     scopes = [by_scope.get(scope, {}) for scope in ("all", "unflagged")]
-    known = {name for metrics in scopes for name, item in metrics.items() if item["value"] is not None}
+    with_values = {name for metrics in scopes for name, item in metrics.items() if item["value"] is not None}
     return [
         {
             "key": family.key,
             "title": family.title,
-            "defined": [name for name in _list_shown(family) if name in known],
-            "undefined": [name for name in _list_shown(family) if name not in known],
+            "defined": [name for name in _list_shown(family) if name in with_values],
+            "undefined": [name for name in _list_shown(family) if name not in with_values],
         }
         for family in FAMILIES
     ]
@@ -240,8 +240,8 @@ def _shuffles(row: Row) -> dict[str, Any]:
     """Return accuracy by subject in the original order and in each shuffle; empty unless there are several of both."""
     if row["variant_kind"] != "shuffle":
         return {}
-    found = _by_subject.get(row["seal"], lambda: chart_data.by_subject(session(), row["evaluation_id"]))
-    rows = [item | {"name": f"Shuffle {item['run']}" if item["run"] else "Original order"} for item in found]
+    measured = _by_subject.get(row["seal"], lambda: chart_data.by_subject(session(), row["evaluation_id"]))
+    rows = [item | {"name": f"Shuffle {item['run']}" if item["run"] else "Original order"} for item in measured]
     by_subject: dict[str, dict[int, Row]] = {}
     for item in rows:
         by_subject.setdefault(item["subject"], {})[item["run"]] = item

@@ -48,7 +48,7 @@ MOST_PRINTED: Final = 200
 @blueprint.get("/")
 def leaderboard() -> ResponseReturnValue:
     """Show the leaderboard: complete evaluations ranked within their group, then incomplete ones."""
-    asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
+    ordering, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
     page, size = parameters.paging(request.args, per_page=ROWS_PER_PAGE, most=MAX_PER_PAGE)
     published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
     density = parameters.choice(request.args, "density", ("compact", "details"), "compact")
@@ -56,27 +56,29 @@ def leaderboard() -> ResponseReturnValue:
     pins = parameters.read_pinned(request.args)
     choices = _choices(selection)
     shown, total = complete_rows(
-        session(), selection, asked, limit=size, offset=(page - 1) * size, metrics=_on_the_board(asked)
+        session(), selection, ordering, limit=size, offset=(page - 1) * size, metrics=_on_the_board(ordering)
     )
     shown = with_facts(shown, selection.scope)
     groups = count_groups(session(), selection)
-    by_default = "sort" not in request.args and asked.rank_metric != FALLBACK
+    by_default = "sort" not in request.args and ordering.rank_metric != FALLBACK
     in_one_order = by_default and bool(shown) and all(row["ranked_by"] == FALLBACK for row in shown)
     if in_one_order:
-        asked = replace(asked, sort=FALLBACK, order=natural_order(FALLBACK))
+        ordering = replace(ordering, sort=FALLBACK, order=natural_order(FALLBACK))
     costs = costs_of(session(), [row["evaluation_id"] for row in shown])
-    incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=asked.metrics)
+    incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=ordering.metrics)
     printed = (
-        listings.list_printed(session(), asked.metrics, benchmark=selection.benchmark, q=selection.model or selection.q)
+        listings.list_printed(
+            session(), ordering.metrics, benchmark=selection.benchmark, q=selection.model or selection.q
+        )
         if published
         else []
     )
-    metrics = metrics_with_values(asked, shown)
+    metrics = metrics_with_values(ordering, shown)
     pinned = tuple(name for name in pins if name in metrics)
     metrics = (*pinned, *(name for name in metrics if name not in pinned))
     return render_template(
         "leaderboard.html",
-        asked=asked,
+        asked=ordering,
         in_one_order=in_one_order,
         selection=selection,
         choices=choices,
@@ -91,7 +93,7 @@ def leaderboard() -> ResponseReturnValue:
         empty_registry=not choices["benchmark"],
         density=density,
         pinned=pinned,
-        columns=_columns(metrics, pinned, asked.sort),
+        columns=_columns(metrics, pinned, ordering.sort),
         kept=_in_force(selection),
         drawn=drawn,
         scatter=draw_leaderboard(PLOTS[drawn], [row | {"cost": costs.get(row["evaluation_id"])} for row in shown])
@@ -102,7 +104,7 @@ def leaderboard() -> ResponseReturnValue:
             shown,
             incomplete,
             metrics,
-            grouped=asked.grouped,
+            grouped=ordering.grouped,
             members={(group["asked_digest"], group["repeated"]): group["evaluations"] for group in groups},
             folded=not any(getattr(selection, key) is not None for key in _OF_ONE_WAY),
         ),
@@ -123,20 +125,20 @@ def _columns(metrics: Sequence[str], pinned: Sequence[str], sort: str) -> list[d
         return links.here(metrics=",".join(names), pin=",".join(pins) or None, **more)
 
     def move_column(place: int, by: int) -> str | None:
-        other = place + by
-        if not 0 <= other < len(metrics) or (metrics[place] in pinned) != (metrics[other] in pinned):
+        neighbour = place + by
+        if not 0 <= neighbour < len(metrics) or (metrics[place] in pinned) != (metrics[neighbour] in pinned):
             return None
         order = list(metrics)
-        order[place], order[other] = order[other], order[place]
+        order[place], order[neighbour] = order[neighbour], order[place]
         return address(order, [name for name in order if name in pinned])
 
-    found = []
+    columns = []
     for place, name in enumerate(metrics):
         others = [pin for pin in pinned if pin != name]
-        rest = [other for other in metrics if other != name]
+        rest = [kept for kept in metrics if kept != name]
         room = name in pinned or len(pinned) < parameters.MOST_PINNED
         unsorted = {"sort": None, "order": None} if name == sort else {}
-        found.append(
+        columns.append(
             {
                 "name": name,
                 "pinned": name in pinned,
@@ -146,7 +148,7 @@ def _columns(metrics: Sequence[str], pinned: Sequence[str], sort: str) -> list[d
                 "remove": address(rest, others, **unsorted) if rest else None,
             }
         )
-    return found
+    return columns
 
 
 _FILTER_LABELS: Final = {
@@ -168,7 +170,7 @@ ASKED_LABELS: Final = {
 
 def _in_force(selection: Selection) -> list[tuple[str, str, str]]:
     """Return the active filters: label, value, and the URL without the filter."""
-    found = []
+    active = []
     for key, value in asdict(selection).items():
         if value is None:
             continue
@@ -176,25 +178,25 @@ def _in_force(selection: Selection) -> list[tuple[str, str, str]]:
             text = f"{value:%Y-%m-%d}"
         else:
             text = scale(value) if key.endswith("_parameters") else ASKED_LABELS.get(str(value), str(value))
-        found.append((_FILTER_LABELS.get(key, key.capitalize()), text, links.here(**{key: None})))
-    return found
+        active.append((_FILTER_LABELS.get(key, key.capitalize()), text, links.here(**{key: None})))
+    return active
 
 
 def _choices(selection: Selection) -> dict[str, list[str]]:
     """Return the options of each filter. Raises UsageError for a filter that matches nothing."""
-    found = filter_choices(session()) | listings.model_choices(session()) | {"subject": []}
-    if not found["benchmark"]:
-        return found
+    options = filter_choices(session()) | listings.model_choices(session()) | {"subject": []}
+    if not options["benchmark"]:
+        return options
     for key in ("benchmark", "variants", "protocol", "shots", "family", "licence"):
-        _require(key, getattr(selection, key), found[key])
+        _require(key, getattr(selection, key), options[key])
     if selection.model is not None:
         listings.model(session(), parameters.name("model", selection.model))
     if selection.benchmark is not None:
-        found["subject"] = listings.subjects(session(), selection.benchmark)
-        _require("subject", selection.subject, found["subject"])
+        options["subject"] = listings.subjects(session(), selection.benchmark)
+        _require("subject", selection.subject, options["subject"])
     elif selection.subject is not None:
-        found["subject"] = [selection.subject]
-    return found
+        options["subject"] = [selection.subject]
+    return options
 
 
 def _require(key: str, value: object, choices: Sequence[str]) -> None:
@@ -209,15 +211,15 @@ def leaderboard_csv() -> ResponseReturnValue:
 
     A long table is sent in pieces, so that memory does not grow with the registry.
     """
-    asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
-    pieces = export_rows(asked, selection)
+    ordering, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
+    pieces = export_rows(ordering, selection)
     first, second = next(pieces, []), next(pieces, None)
-    head = csv_text(*export_table(first, asked, selection))
+    head = csv_text(*export_table(first, ordering, selection))
 
     def rest() -> Iterator[str]:
         yield head
         for rows in chain(() if second is None else (second,), pieces):
-            yield csv_text(*export_table(rows, asked, selection), heading=False)
+            yield csv_text(*export_table(rows, ordering, selection), heading=False)
 
     return Response(
         head if second is None else stream_with_context(rest()),
@@ -272,9 +274,9 @@ CSV_COLUMNS: Final = (
 
 
 def _export_cells(row: Row, metric: str) -> list[tuple[str, float | None]]:
-    found = row["counts"].get(metric, {})
-    bounds = [("_low", found.get("interval_low")), ("_high", found.get("interval_high"))]
-    return [("", row[metric]), *bounds, ("_n", found.get("n"))]
+    count = row["counts"].get(metric, {})
+    bounds = [("_low", count.get("interval_low")), ("_high", count.get("interval_high"))]
+    return [("", row[metric]), *bounds, ("_n", count.get("n"))]
 
 
 def metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...]:
@@ -282,8 +284,8 @@ def metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...
     if any(request.args.getlist("metrics")):
         return asked.metrics
     sorting = asked.sort if "sort" in request.args else None
-    known = [name for name in asked.metrics if name == sorting or any(row[name] is not None for row in shown)]
-    return tuple(known) or asked.metrics
+    with_values = [name for name in asked.metrics if name == sorting or any(row[name] is not None for row in shown)]
+    return tuple(with_values) or asked.metrics
 
 
 def _on_the_board(asked: Ordering) -> tuple[str, ...]:
@@ -327,11 +329,11 @@ def table_context(
 
 def _group_unranked(rows: Sequence[Row]) -> list[list[Row]]:
     """Group rows without a rank by questions, number of prompts and reason."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["not_ranked"]:
-            found.setdefault((*group_key(row), describe_orders(row), row["not_ranked"]["reason"]), []).append(row)
-    return list(found.values())
+            groups.setdefault((*group_key(row), describe_orders(row), row["not_ranked"]["reason"]), []).append(row)
+    return list(groups.values())
 
 
 @dataclass(frozen=True)
@@ -345,8 +347,8 @@ class Part:
 
 def part_of_leaderboard(*, metrics: Sequence[str] = (), **of: str) -> Part:
     """Return the leaderboard rows of a model or a benchmark. metrics: further metrics for the rows."""
-    asked, selection = links.read_ordering(request.args), links.read_filters(request.args, **of)
-    shown = (*_on_the_board(asked), *metrics)
-    complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=shown)
+    ordering, selection = links.read_ordering(request.args), links.read_filters(request.args, **of)
+    shown = (*_on_the_board(ordering), *metrics)
+    complete, _ = complete_rows(session(), selection, ordering, limit=None, offset=0, metrics=shown)
     incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=shown)
-    return Part(asked, with_facts(complete, selection.scope), incomplete)
+    return Part(ordering, with_facts(complete, selection.scope), incomplete)

@@ -55,26 +55,26 @@ def overview() -> ResponseReturnValue:
     choices = {key: sorted({str(group[key]) for group in groups}) for key in WAY}
     if way is None:
         return render_template("overview.html", metric=metric, way=None, choices=choices)
-    asked = Ordering((metric,), metric, natural_order(metric))
-    found, total = complete_rows(
-        session(), Selection(**way), asked, limit=MOST, offset=0, metrics=(metric,), ranked=False
+    ordering = Ordering((metric,), metric, natural_order(metric))
+    complete, total = complete_rows(
+        session(), Selection(**way), ordering, limit=MOST, offset=0, metrics=(metric,), ranked=False
     )
-    if total > len(found):
+    if total > len(complete):
         # The limit cut off the last benchmark: drop it rather than show models as not run.
-        found = [row for row in found if group_key(row) != group_key(found[-1])] or found
-    columns = _columns(found, metric)
+        complete = [row for row in complete if group_key(row) != group_key(complete[-1])] or complete
+    columns = _columns(complete, metric)
     natural: Order = "asc" if METRICS[metric].better == "lower" else "desc"
     keys = [column["key"] for column in columns]
     sorting = read_sorting(
         {"mean": natural, "model": "asc", **dict.fromkeys(keys, natural)}, "mean" if len(keys) > 1 else keys[0]
     )
-    rows, apart = _by_model(found, columns, metric), []
+    rows, without_mean = _by_model(complete, columns, metric), []
     if sorting.sort == "mean":
         # Rows without a mean cannot be compared: they are listed separately, the most complete first.
-        apart = sorted((row for row in rows if row["mean"] is None), key=lambda row: len(row["lacking"]))
+        without_mean = sorted((row for row in rows if row["mean"] is None), key=lambda row: len(row["lacking"]))
         rows = [row for row in rows if row["mean"] is not None]
     rows = in_order(rows, sorting, lambda row: row["numbers"].get(sorting.sort, row.get(sorting.sort)))
-    paging = find_page(len(rows) + len(apart), ROWS_PER_PAGE)
+    paging = find_page(len(rows) + len(without_mean), ROWS_PER_PAGE)
     end = paging.offset + paging.per_page
     return render_template(
         "overview.html",
@@ -85,10 +85,10 @@ def overview() -> ResponseReturnValue:
         averaged=[column["label"] for column in columns if column["averaged"]],
         sorting=sorting,
         rows=rows[paging.offset : end],
-        apart=apart[max(0, paging.offset - len(rows)) : max(0, end - len(rows))],
+        apart=without_mean[max(0, paging.offset - len(rows)) : max(0, end - len(rows))],
         paging=paging,
-        left_out=total - len(found),
-        elsewhere=_elsewhere(groups, way, {row["model"] for row in found}),
+        left_out=total - len(complete),
+        elsewhere=_elsewhere(groups, way, {row["model"] for row in complete}),
     )
 
 
@@ -102,18 +102,18 @@ def _way(groups: list[Row], measured: list[Row]) -> dict[str, Any] | None:
     for group in groups:
         counted[tuple(group[key] for key in WAY)] += group["evaluations"]
     kept = [
-        found
-        for found in counted
-        if all(str(value) == wanted.get(key, str(value)) for key, value in zip(WAY, found, strict=True))
+        values
+        for values in counted
+        if all(str(value) == wanted.get(key, str(value)) for key, value in zip(WAY, values, strict=True))
     ]
     if kept:
         shown = {tuple(group[key] for key in WAY) for group in measured}
         best = min(kept, key=lambda found: (found not in shown, -counted[found], *map(str, found)))
         return dict(zip(WAY, best, strict=True))
     if counted:
-        given = ", ".join(f"{key}={parameters.shorten(value)}" for key, value in wanted.items())
-        listed = "; ".join(", ".join(map(str, found)) for found in sorted(counted, key=str)[:20])
-        raise UsageError(f"{given}: no evaluation was asked this way; variants, protocol and shots in use: {listed}")
+        filters = ", ".join(f"{key}={parameters.shorten(value)}" for key, value in wanted.items())
+        listed = "; ".join(", ".join(map(str, values)) for values in sorted(counted, key=str)[:20])
+        raise UsageError(f"{filters}: no evaluation was asked this way; variants, protocol and shots in use: {listed}")
     return None
 
 
@@ -140,7 +140,7 @@ def _elsewhere(groups: list[Row], way: dict[str, Any], shown: set[str]) -> dict[
     ways = sorted(counted.items(), key=lambda item: (-item[1], *map(str, item[0])))
     return {
         "models": len(set(session().scalars(sealed)) - shown),
-        "ways": [dict(zip(WAY, found, strict=True)) | {"evaluations": count} for found, count in ways[:MOST_WAYS]],
+        "ways": [dict(zip(WAY, values, strict=True)) | {"evaluations": count} for values, count in ways[:MOST_WAYS]],
         "more": max(0, len(ways) - MOST_WAYS),
     }
 
@@ -202,15 +202,17 @@ def _by_model(found: list[Row], columns: list[Row], metric: str) -> list[Row]:
         numbers = {
             column["key"]: None if row is None else row[metric] for column, row in zip(columns, shown, strict=True)
         }
-        known = [value for key in averaged if (value := numbers[key]) is not None]
+        measured = [value for key in averaged if (value := numbers[key]) is not None]
         rows.append(
             {
                 "model": model,
                 "revision": revision,
                 "several_revisions": revisions[model] > 1,
-                "mean": sum(known) / len(known) if known and len(known) == len(averaged) else None,
-                "covered": len(known),
-                "lacking": [one["label"] for one in columns if one["averaged"] and numbers[one["key"]] is None],
+                "mean": sum(measured) / len(measured) if measured and len(measured) == len(averaged) else None,
+                "covered": len(measured),
+                "lacking": [
+                    column["label"] for column in columns if column["averaged"] and numbers[column["key"]] is None
+                ],
                 "numbers": numbers,
                 "cells": [None if row is None else _cell(row, metric, low, high) for row in shown],
             }

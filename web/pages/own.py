@@ -120,9 +120,9 @@ def build_selected(
     # Imported here, since the website starts without numpy, and most of its pages never need it.
     from registry.boards import selected as computed
 
-    found = session()
+    database = session()
     newest = chosen.snapshot is None
-    snapshot = snapshot_as_of(found, board.name) if newest else find_shown_snapshot(str(chosen.snapshot))
+    snapshot = snapshot_as_of(database, board.name) if newest else find_shown_snapshot(str(chosen.snapshot))
     if snapshot.board.name != board.name:
         raise UsageError(f"snapshot {chosen.snapshot} is of board {snapshot.board.name}, not of {board.name}")
     definition = computed.narrow_board(board_definition(snapshot.board), chosen.choice, "own")
@@ -136,7 +136,7 @@ def build_selected(
         definition,
         models,
         lambda task, column: _values.get(
-            f"{audience}:{task}:{column.name}", lambda: computed.values_of(found, snapshot, task, column)
+            f"{audience}:{task}:{column.name}", lambda: computed.values_of(database, snapshot, task, column)
         ),
         None if all_compared else (definition.sort_column,),
     )
@@ -185,7 +185,7 @@ def own(name: str) -> ResponseReturnValue:
     document, snapshot, definition = build_selected(board, chosen, all_compared=False)
     facts = _facts.get(f"{viewer().audience}:{snapshot.digest}", lambda: facts_behind(session(), snapshot.document))
     way = way_of(ways_of(session(), document, facts), document, document["sort"])
-    known = _models_of(snapshot).facts
+    facts_of_models = _models_of(snapshot).facts
     paging = paging_of_models(len(document["rows"]))
     shown = document["rows"][paging.offset : paging.offset + paging.per_page]
     return render_template(
@@ -202,7 +202,9 @@ def own(name: str) -> ResponseReturnValue:
             for task in dict.fromkeys(entry["task"] for entry in snapshot.document["entries"])
         },
         choices={
-            key: sorted({value for model in known if (value := getattr(model, column)) is not None}, key=str.casefold)
+            key: sorted(
+                {value for model in facts_of_models if (value := getattr(model, column)) is not None}, key=str.casefold
+            )
             for key, column in (
                 ("model", "name"),
                 ("family", "family"),
@@ -212,7 +214,7 @@ def own(name: str) -> ResponseReturnValue:
         },
         addresses=addresses_of_tasks(snapshot.document, board.name),
         has={
-            key: any(getattr(model, key) is not None for model in known)
+            key: any(getattr(model, key) is not None for model in facts_of_models)
             for key in ("parameters", "released", "cost", "thinking", "openness")
         },
         may_save=viewer().may("submit") or viewer().may("maintain"),
@@ -222,13 +224,13 @@ def own(name: str) -> ResponseReturnValue:
 
 def _columns(snapshot: BoardSnapshot) -> list[Row]:
     """Return the columns to choose from: the board's, and the usual metrics under the board's ways of prompting."""
-    found = {item["name"]: METRICS[item["metric"]].label for item in snapshot.document["columns"]}
+    labels = {item["name"]: METRICS[item["metric"]].label for item in snapshot.document["columns"]}
     listed: Row = {}
     for item in snapshot.document["columns"]:
         for metric in (item["metric"], *parameters.DEFAULT_METRICS):
             suffix = item["name"].partition("@")[2].partition(" (")[0]
             listed.setdefault(f"{metric}@{suffix}", METRICS[metric].label)
-    several = len({name.partition("@")[2] for name in found}) > 1
+    several = len({name.partition("@")[2] for name in labels}) > 1
     return [
         {"name": name, "label": f"{label} ({name.partition('@')[2]})" if several else label}
         for name, label in listed.items()

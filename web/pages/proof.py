@@ -24,9 +24,9 @@ LINKS_PER_PAGE: Final = 100
 def remarks(evaluation_id: int) -> Row:
     """Return the warnings for an evaluation's pages: it was withdrawn, or it copies a withdrawn evaluation."""
     w, s = withdrawals.c, evaluation_sources.c
-    said = rows_of(session(), select(withdrawals).where(w.evaluation_id == evaluation_id, w.current))
+    notices = rows_of(session(), select(withdrawals).where(w.evaluation_id == evaluation_id, w.current))
     copied = select(s.source_evaluation_id, s.predictions).where(s.evaluation_id == evaluation_id, s.withdrawn)
-    return {"withdrawal": said[0] if said else None, "copied": rows_of(session(), copied)}
+    return {"withdrawal": notices[0] if notices else None, "copied": rows_of(session(), copied)}
 
 
 @blueprint.app_context_processor
@@ -65,8 +65,8 @@ def provenance(evaluation_id: str) -> ResponseReturnValue:
 
 def _others(row: Row) -> list[Row]:
     """Return the other evaluations of the model on the benchmark, newest first, to compare with."""
-    found, _ = queries.evaluations(session(), model=row["model"], benchmark=row["benchmark"], limit=50)
-    return [other for other in found if other["evaluation_id"] != row["evaluation_id"]]
+    rows, _ = queries.evaluations(session(), model=row["model"], benchmark=row["benchmark"], limit=50)
+    return [listed for listed in rows if listed["evaluation_id"] != row["evaluation_id"]]
 
 
 @blueprint.get("/chain")
@@ -90,18 +90,18 @@ def chain() -> ResponseReturnValue:
 @blueprint.get("/chain/key.pem")
 def newest_key() -> ResponseReturnValue:
     """Return the newest public key that signed the chain's head, as PEM."""
-    found = newest_signature(session())
-    if found is None:
+    signature = newest_signature(session())
+    if signature is None:
         raise NotFoundError("the chain of this registry is not signed, so there is no key to check it with")
-    return _pem(found.public_key)
+    return _pem(signature.public_key)
 
 
 @blueprint.get("/chain/keys/<key>.pem")
 def one_key(key: str) -> ResponseReturnValue:
     """Return a public key that signed a head, by its fingerprint, as PEM."""
-    for found in keys(session()):
-        if found["key"] == key:
-            return _pem(str(found["public_key"]))
+    for row in keys(session()):
+        if row["key"] == key:
+            return _pem(str(row["public_key"]))
     raise NotFoundError(f"no key {parameters.shorten(key)} signed the chain of this registry; see /chain")
 
 

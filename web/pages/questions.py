@@ -26,14 +26,14 @@ MOST_IN_ORDER: Final = 24
 @blueprint.get("/evaluations/<evaluation_id>/questions/<question_id>")
 def evaluation_question(evaluation_id: str, question_id: str) -> ResponseReturnValue:
     """Show a question in one evaluation: every variant with choice and probabilities."""
-    asked = parameters.paging(request.args, per_page=VARIANTS_PER_PAGE, most=MAX_PER_PAGE)
+    requested = parameters.paging(request.args, per_page=VARIANTS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     question, expected = queries.find_question(
         session(), row["evaluation_id"], parameters.identifier("question", question_id)
     )
     archived = bool(filter_archived(session(), [row["evaluation_id"]]))
     predictions = [] if archived else queries.predictions(session(), row["evaluation_id"], question["question_id"])
-    paging = find_page(len(predictions), VARIANTS_PER_PAGE, asked=asked)
+    paging = find_page(len(predictions), VARIANTS_PER_PAGE, asked=requested)
     page = predictions[paging.offset : paging.offset + paging.per_page]
     own = [prediction for prediction in predictions if prediction["own_options"] and prediction["question_shown"]]
     thoughts = {}
@@ -79,8 +79,8 @@ def _matrix(predictions: Sequence[Row], question: Row, inserted: Mapping[str, st
                 "answer": option == question["answer"],
                 "inserted": option < 0,
                 "chosen": sum(row["chosen_option"] == option for row in own),
-                "probability": fmean(known)
-                if (known := [value for value in probabilities if value is not None]) and len(known) == len(own)
+                "probability": fmean(defined)
+                if (defined := [value for value in probabilities if value is not None]) and len(defined) == len(own)
                 else None,
             }
         )
@@ -112,18 +112,18 @@ def _cell(row: Row, option: int) -> Row | None:
 def _groups(lines: Sequence[Row], columns: Sequence[Row]) -> list[tuple[str | None, list[Row]]]:
     """Return the lines in order, or grouped by the chosen option if they are many; lines without the question last."""
     titles = {column["option"]: f"Chosen: {column['name']}" for column in columns} | {None: "No valid answer"}
-    asked = [line for line in lines if line["question_shown"]]
+    with_question = [line for line in lines if line["question_shown"]]
     without = [line for line in lines if not line["question_shown"]]
-    if len(asked) <= MOST_IN_ORDER:
-        groups: list[tuple[str | None, list[Row]]] = [(None, asked)] if asked else []
+    if len(with_question) <= MOST_IN_ORDER:
+        groups: list[tuple[str | None, list[Row]]] = [(None, with_question)] if with_question else []
     else:
         place = {option: number for number, option in enumerate(titles)}
 
         def by_choice(line: Row) -> int:
             return place[line["chosen_option"]]
 
-        found = groupby(sorted(asked, key=by_choice), key=lambda line: line["chosen_option"])
-        groups = [(titles[option], list(members)) for option, members in found]
+        by_option = groupby(sorted(with_question, key=by_choice), key=lambda line: line["chosen_option"])
+        groups = [(titles[option], list(members)) for option, members in by_option]
     return [*groups, ("Shown without the question", without)] if without else groups
 
 

@@ -24,8 +24,8 @@ def replay(evaluation_id: str) -> ResponseReturnValue:
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     wanted = {key: request.form.get(key, "").strip() or None for key in ("benchmark", "protocol")}
     order = {"evaluation": row["evaluation_id"], **wanted, "requester": viewer().name}
-    made = run_order("replay", order)["evaluation"]
-    return redirect(url_for("pages.evaluation", evaluation_id=made), 303)
+    replay_id = run_order("replay", order)["evaluation"]
+    return redirect(url_for("pages.evaluation", evaluation_id=replay_id), 303)
 
 
 def replay_choices(row: Row) -> dict[str, Any] | None:

@@ -60,11 +60,11 @@ def _table(
 @blueprint.get("/leaderboard.<any(parquet, md, tex):form>")
 def leaderboard_table(form: str) -> ResponseReturnValue:
     """Return the rows of leaderboard.csv in other formats."""
-    asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
-    rows = list(chain.from_iterable(export_rows(asked, selection)))
+    ordering, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
+    rows = list(chain.from_iterable(export_rows(ordering, selection)))
     source = addresses.public(links.there("pages.leaderboard"))
-    table = export_table(rows, asked, selection)
-    return _table(form, "leaderboard", table, _make_leaderboard_table(rows, asked, selection, source), source)
+    table = export_table(rows, ordering, selection)
+    return _table(form, "leaderboard", table, _make_leaderboard_table(rows, ordering, selection, source), source)
 
 
 def _make_leaderboard_table(rows: Sequence[Row], asked: Ordering, selection: Selection, source: str) -> ShownTable:
@@ -101,8 +101,8 @@ def _format_metric(row: Row, name: str) -> str:
         if above["interval_low"] is None or above["value"] is None:
             return scaled(above["value"])
         return f"{scaled(above['value'])} [{scaled(above['interval_low'])}, {scaled(above['interval_high'])}]"
-    found = row["counts"].get(name, {})
-    return with_interval(name, row[name], found.get("interval_low"), found.get("interval_high"))
+    count = row["counts"].get(name, {})
+    return with_interval(name, row[name], count.get("interval_low"), count.get("interval_high"))
 
 
 def _snapshot_table(snapshot: BoardSnapshot, form: str) -> Response:

@@ -119,8 +119,8 @@ def _unavailable(error: ProviderUnavailableError) -> ResponseReturnValue:
     """Answer 503. The provider's error is only logged, since it is for the operator."""
     current_app.logger.error("single sign-on: %s", error)
     name = provider().configuration.name
-    other = ", or sign in with your password" if settings_of().password_sign_in else ""
-    return signing.form(f"{name} does not answer as it should; try again in a moment{other}.", 503)
+    alternative = ", or sign in with your password" if settings_of().password_sign_in else ""
+    return signing.form(f"{name} does not answer as it should; try again in a moment{alternative}.", 503)
 
 
 @blueprint.post("/account/identity")

@@ -46,8 +46,8 @@ LINKED: Final[Mapping[str, str]] = {"evaluation_id": "pages.evaluation", "questi
 
 def queries() -> Queries:
     """Return the object that runs this application's queries."""
-    found: Queries = current_app.extensions.setdefault("shuffleboard_queries", Queries(engine(), settings_of()))
-    return found
+    runner: Queries = current_app.extensions.setdefault("shuffleboard_queries", Queries(engine(), settings_of()))
+    return runner
 
 
 def read_query() -> str:
@@ -76,8 +76,8 @@ def page() -> ResponseReturnValue:
     viewer().require("sql")
     text = read_query()
     if request.method == "POST":
-        given: dict[str, Any] = {name: request.form.get(name) or None for name in ("chart", "x", "y")}
-        address = url_for("sql.page", q=text, **given)
+        chart: dict[str, Any] = {name: request.form.get(name) or None for name in ("chart", "x", "y")}
+        address = url_for("sql.page", q=text, **chart)
         if len(address) <= MAX_ADDRESS:
             return redirect(address, 303)
     return _page(text)
@@ -158,15 +158,15 @@ def readable(database: Session) -> list[tuple[SavedQuery, str]]:
         .where(SavedQuery.deleted_at.is_(None), or_(SavedQuery.public, mine))
         .order_by(SavedQuery.name, SavedQuery.id)
     )
-    return [(found, owner) for found, owner in database.execute(query)]
+    return [(query_row, owner) for query_row, owner in database.execute(query)]
 
 
 def find_saved(database: Session, slug: str) -> SavedQuery:
     """Return a saved query. Raises NotFoundError if it does not exist or the viewer may not read it."""
-    found = next((query for query, _ in readable(database) if query.slug == slug), None)
-    if found is None:
+    row = next((query for query, _ in readable(database) if query.slug == slug), None)
+    if row is None:
         raise NotFoundError(f"no saved query {parameters.shorten(slug)}; /sql lists those that you may open")
-    return found
+    return row
 
 
 def save(name: str, text: str, *, public: bool) -> str:
@@ -199,8 +199,8 @@ def saved(slug: str) -> ResponseReturnValue:
     """Run a saved query again and show it."""
     viewer().require("sql")
     with read_session(engine()) as database:
-        found = find_saved(database, slug)
-    return _page(found.sql, found)
+        row = find_saved(database, slug)
+    return _page(row.sql, row)
 
 
 def delete(slug: str) -> None:
@@ -208,10 +208,10 @@ def delete(slug: str) -> None:
     asking = viewer()
     asking.require("sql")
     with write_session(engine()) as database:
-        found = find_saved(database, slug)
-        if found.account_id != asking.account_id and not asking.may("admin"):
+        row = find_saved(database, slug)
+        if row.account_id != asking.account_id and not asking.may("admin"):
             raise ForbiddenError(f"saved query {slug} is not {asking.name}'s; ask its owner to delete it")
-        found.deleted_at = database.scalar(select(database_now()))
+        row.deleted_at = database.scalar(select(database_now()))
     record("query.delete", slug)
 
 

@@ -89,7 +89,7 @@ def _suites() -> list[Row]:
     """Return the newest version of every suite that the viewer may see and request, with its contents."""
     newest = select(Suite.name, func.max(Suite.version).label("version")).group_by(Suite.name).subquery()
     query = select(Suite).join(newest, (newest.c.name == Suite.name) & (newest.c.version == Suite.version))
-    found = []
+    suites = []
     for row in session().scalars(query.order_by(Suite.name)):
         if not says_its_benchmarks(session(), row):
             continue
@@ -108,7 +108,7 @@ def _suites() -> list[Row]:
             for task in definition.tasks
         ]
         rules = {board.name: rules_document(board_definition(board).submissions) for board in boards_of(session(), row)}
-        found.append(
+        suites.append(
             {
                 "name": row.name,
                 "version": row.version,
@@ -117,17 +117,17 @@ def _suites() -> list[Row]:
                 "rules": {name: document for name, document in rules.items() if document is not None},
             }
         )
-    return found
+    return suites
 
 
 @blueprint.post("/submit")
 def ask() -> ResponseReturnValue:
     """Store the form's request, or show the form again with its errors."""
     viewer().require("submit")
-    given = {key: request.form.get(key, "").strip() for key in FIELDS}
-    requested = ModelRequest(**{key: given[key] or None for key in ("hub", "endpoint", "revision", "dtype", "name")})
-    if not given["suite"]:
-        return _form(given, "suite: choose a test suite for the model", 400)
+    fields = {key: request.form.get(key, "").strip() for key in FIELDS}
+    requested = ModelRequest(**{key: fields[key] or None for key in ("hub", "endpoint", "revision", "dtype", "name")})
+    if not fields["suite"]:
+        return _form(fields, "suite: choose a test suite for the model", 400)
     try:
         with write_session(engine()) as database:
             submission, _ = request_submission(
@@ -135,22 +135,22 @@ def ask() -> ResponseReturnValue:
                 session(),
                 viewer(),
                 requested,
-                given["suite"],
-                given["note"],
+                fields["suite"],
+                fields["note"],
                 settings_of(),
                 terms=Terms(
-                    given["anonymous"] == "yes",
-                    given["conflict_of_interest"] or None,
+                    fields["anonymous"] == "yes",
+                    fields["conflict_of_interest"] or None,
                 ),
                 address=request.remote_addr,
             )
             number = submission.id
     except (UsageError, NotFoundError) as error:
-        return _form(given, str(error), 400)
+        return _form(fields, str(error), 400)
     except ForbiddenError as error:
-        return _form(given, str(error), 403)
+        return _form(fields, str(error), 403)
     except QueueError as error:
-        return _form(given, str(error), 409)
+        return _form(fields, str(error), 409)
     return redirect(url_for("submitting.submission", submission_id=number), 303)
 
 
@@ -168,19 +168,19 @@ class _Listed(parameters.Query):
 def submissions() -> ResponseReturnValue:
     """Show every submission, undecided ones first."""
     viewer().require("maintain")
-    asked = parameters.read(_Listed, request.args)
+    requested = parameters.read(_Listed, request.args)
     with read_session(engine()) as database:
-        found, total = list_submissions(
-            database, viewer(), state=asked.state, limit=PER_PAGE, offset=(asked.page - 1) * PER_PAGE
+        listed, total = list_submissions(
+            database, viewer(), state=requested.state, limit=PER_PAGE, offset=(requested.page - 1) * PER_PAGE
         )
-        rows = [submission_document(database, row) for row in found]
+        rows = [submission_document(database, row) for row in listed]
     return render_template(
         "submissions.html",
         rows=rows,
         total=total,
-        state=asked.state,
+        state=requested.state,
         states=SUBMISSION_STATES,
-        page=asked.page,
+        page=requested.page,
         pages=max(1, -(-total // PER_PAGE)),
     )
 

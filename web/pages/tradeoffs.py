@@ -70,17 +70,17 @@ def _rows(document: Row, column: str) -> list[Row]:
 
 def _chart(key: str, column: str, document: Row, rows: list[Row]) -> Row:
     """Return key, title, chart (None if fewer than two models have the number), and missing (reason → count)."""
-    measure, said = AGAINST[key]
+    measure, explanation = AGAINST[key]
     metric = next(item["metric"] for item in document["columns"] if item["name"] == column)
     y = Measure("value", METRICS[metric].label, DRAWN["order"].y.words, DRAWN["order"].y.axis)
-    plot = Plot(measure, y, said)
-    known = [row for row in rows if measure.of(row) is not None]
-    chart = draw_board(plot, known, document["currency"] if key == "cost" else None) if len(known) > 1 else None
+    plot = Plot(measure, y, explanation)
+    measured = [row for row in rows if measure.of(row) is not None]
+    chart = draw_board(plot, measured, document["currency"] if key == "cost" else None) if len(measured) > 1 else None
     return {
         "key": key,
         "title": measure.title,
-        "chart": None if chart is None else with_front(chart, known),
-        "front": {(row["model"], row["revision"]) for row in pareto(plot, known)},
-        "said": said,
-        "missing": len(rows) - len(known),
+        "chart": None if chart is None else with_front(chart, measured),
+        "front": {(row["model"], row["revision"]) for row in pareto(plot, measured)},
+        "said": explanation,
+        "missing": len(rows) - len(measured),
     }

@@ -111,8 +111,8 @@ def board_document(settings: Settings, board: str) -> dict[str, Any]:
                 f"the board {board!r} cannot be read: {(answer.json or {}).get('detail', answer.status)}"
             )
         listed = client.get("/api/v1/boards").json or {}
-        known = [row["board"] for row in listed.get("items", [])]
-        raise NotFoundError(f"there is no public board {board!r}{suggest_names(board, known)}")
+        boards = [row["board"] for row in listed.get("items", [])]
+        raise NotFoundError(f"there is no public board {board!r}{suggest_names(board, boards)}")
     document: dict[str, Any] = answer.json
     if not Scope.of(document).evaluations:
         raise UsageError(f"the board {board!r} has no complete evaluation yet, so there is nothing to publish")
@@ -176,8 +176,8 @@ class _Site:
             address, hash_, fragment = address.partition("#")
             if not address.startswith("/"):
                 return address + hash_ + fragment
-            found = self._file(self._places.canonical(address))
-            return None if found is None else relative(found, file) + hash_ + fragment
+            linked_file = self._file(self._places.canonical(address))
+            return None if linked_file is None else relative(linked_file, file) + hash_ + fragment
 
         return rewrite(page, target).encode()
 

@@ -52,12 +52,12 @@ def publish_dataset(settings: Settings, board: str, to: Path) -> list[str]:
 
 def _rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a row for each model and column of the board."""
-    found = []
+    rows = []
     for row in document["rows"]:
         for column in document["columns"]:
             value = row["values"][column["name"]]
             low, high = value["interval"] or (None, None)
-            found.append(
+            rows.append(
                 {
                     **{name: row[name] for name in ("model", "revision", "complete")},
                     "column": column["name"],
@@ -70,7 +70,7 @@ def _rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
                     "rank": value["rank"],
                 }
             )
-    return found
+    return rows
 
 
 def _card(document: Mapping[str, Any], names: list[str]) -> str:

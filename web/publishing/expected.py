@@ -50,11 +50,11 @@ class _Sum:
 
 def estimate_site(app: Flask, session: Session, scope: Scope, evaluation_ids: Sequence[int]) -> Expected:
     """Estimate the site of a board. app: the website with the site's own pages."""
-    found, client = _Sum(), app.test_client()
+    sums, client = _Sum(), app.test_client()
     _measure(client, f"/boards/{scope.board}")  # the first page of a process takes longer than the others
     single = ("/query", "/metrics-guide", f"/api/v1/boards/{scope.board}", f"/boards/{scope.board}/pairs")
     for address in (*single, *[f"/boards/{scope.board}"] * SAMPLES):
-        found.add(1, *_measure(client, address))
+        sums.add(1, *_measure(client, address))
     questions = _list_questions(session, evaluation_ids)
     models, benchmarks = sorted(scope.models), sorted(scope.benchmarks)
     of_each: list[tuple[Sequence[object], Callable[[object], str]]] = [
@@ -68,14 +68,14 @@ def estimate_site(app: Flask, session: Session, scope: Scope, evaluation_ids: Se
     ]
     for subjects, address_of in of_each:
         chosen = _choose(subjects)
-        measured = [_measure(client, address_of(one)) for one in chosen]
-        found.add(len(subjects), *(sum(column) / len(measured) for column in zip(*measured, strict=True)))
-    _add_folders(found, session, evaluation_ids)
-    found.files += len(FILES) + len(MORE)
+        measured = [_measure(client, address_of(subject)) for subject in chosen]
+        sums.add(len(subjects), *(sum(column) / len(measured) for column in zip(*measured, strict=True)))
+    _add_folders(sums, session, evaluation_ids)
+    sums.files += len(FILES) + len(MORE)
     static = Path(str(app.blueprints["site"].static_folder))
     sizes = [path.stat().st_size for path in static.rglob("*") if path.is_file()]
-    found.add(len(sizes), sum(sizes) / len(sizes), 0.0)
-    return Expected(found.files, round(found.bytes), found.seconds)
+    sums.add(len(sizes), sum(sizes) / len(sizes), 0.0)
+    return Expected(sums.files, round(sums.bytes), sums.seconds)
 
 
 def _measure(client: FlaskClient, address: str) -> tuple[float, float]:
@@ -110,6 +110,8 @@ def _add_folders(found: _Sum, session: Session, evaluation_ids: Sequence[int]) -
         copy(session, find_sealed(session, number), Path(scratch) / "sample")
         size = sum(path.stat().st_size for path in Path(scratch).rglob("*") if path.is_file())
     seconds = time.monotonic() - began
-    for _, of_one, known in rows:
+    for _, of_one, archive_size in rows:
         share = of_one / prompts
-        found.add(len(folder.FILES), (known or size * share) / len(folder.FILES), seconds * share / len(folder.FILES))
+        found.add(
+            len(folder.FILES), (archive_size or size * share) / len(folder.FILES), seconds * share / len(folder.FILES)
+        )

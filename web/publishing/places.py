@@ -81,15 +81,15 @@ class Places:
             endpoint, values = self._urls.match(unquote(parts.path) or "/", method="GET")
         except (HTTPException, RequestRedirect):
             return None
-        asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
         if endpoint == "pages.evaluation_question":
             return f"/questions/{values['question_id']}"
         if endpoint == "static":
-            asked.pop("v", None)
-        if endpoint in _BY_BENCHMARK and asked.get("version") == self._scope.benchmarks.get(values["benchmark"]):
-            asked.pop("version", None)
-        page = asked.pop("page", None) if endpoint == "pages.benchmark" else None
-        if asked.keys() - {"column"} or not self._belongs(str(endpoint), values):
+            query.pop("v", None)
+        if endpoint in _BY_BENCHMARK and query.get("version") == self._scope.benchmarks.get(values["benchmark"]):
+            query.pop("version", None)
+        page = query.pop("page", None) if endpoint == "pages.benchmark" else None
+        if query.keys() - {"column"} or not self._belongs(str(endpoint), values):
             return None
         return unquote(parts.path) + (f"?page={page}" if page not in {None, "1"} else "")
 

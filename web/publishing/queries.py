@@ -30,7 +30,7 @@ def make_queries(evaluations: Sequence[int]) -> dict[str, dict[str, Any]]:
         **views(),
         **{name: view_sql(name, "postgresql") for name in ACROSS},
     }
-    known = {*FILES, *answers, *texts}
+    names = {*FILES, *answers, *texts}
     return {
-        name: {"sql": text, "needs": sorted(known.intersection(read_by(text)) - {name})} for name, text in texts.items()
+        name: {"sql": text, "needs": sorted(names.intersection(read_by(text)) - {name})} for name, text in texts.items()
     }

@@ -45,11 +45,11 @@ class _Rewriter(HTMLParser):
         """The number of open elements that are left out."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        shown, leave_out = tag, LIVE in given or "form" in given or (tag == "form" and HERE not in given)
+        attributes = dict(attrs)
+        shown, leave_out = tag, LIVE in attributes or "form" in attributes or (tag == "form" and HERE not in attributes)
         changed = {name: value for name, value in attrs if name not in _FOLLOWING}
-        for name in _ADDRESSES & set(given):
-            address = self._target(given[name] or "")
+        for name in _ADDRESSES & set(attributes):
+            address = self._target(attributes[name] or "")
             if address is not None:
                 changed[name] = address
             elif tag == "a":
@@ -57,8 +57,8 @@ class _Rewriter(HTMLParser):
                 changed = {key: value for key, value in changed.items() if key in {"class", "title", "id"}}
             else:
                 leave_out = True
-        for name in _LISTS & set(given):
-            parts = (given[name] or "").split()
+        for name in _LISTS & set(attributes):
+            parts = (attributes[name] or "").split()
             changed[name] = " ".join((self._target(part) or "") if part.startswith("/") else part for part in parts)
         if tag not in _VOID:
             self._open.append((tag, "" if leave_out else shown))
@@ -67,7 +67,7 @@ class _Rewriter(HTMLParser):
             return
         if self._left_out:
             return
-        if shown == tag and changed == given:
+        if shown == tag and changed == attributes:
             self._write(self.get_starttag_text() or "")
         else:
             self._write(_write_tag(shown, changed))
@@ -108,5 +108,5 @@ class _Rewriter(HTMLParser):
 
 
 def _write_tag(name: str, attributes: dict[str, str | None]) -> str:
-    given = "".join(f" {key}" if value is None else f' {key}="{escape(value)}"' for key, value in attributes.items())
-    return f"<{name}{given}>"
+    text = "".join(f" {key}" if value is None else f' {key}="{escape(value)}"' for key, value in attributes.items())
+    return f"<{name}{text}>"

@@ -53,11 +53,13 @@ def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]
         .group_by(Prediction.evaluation_id, Prediction.variant, times)
         .order_by(Prediction.evaluation_id, Prediction.variant)
     )
-    found: dict[int, list[Row]] = {}
+    by_evaluation: dict[int, list[Row]] = {}
     require_rows(session, *evaluation_ids)
     for row in list_rows(session.execute(query)):
-        found.setdefault(row.pop("evaluation_id"), []).append(row | {"accuracy": row["correct"] / row["questions"]})
-    return found
+        by_evaluation.setdefault(row.pop("evaluation_id"), []).append(
+            row | {"accuracy": row["correct"] / row["questions"]}
+        )
+    return by_evaluation
 
 
 def adversarial(session: Session, evaluation_id: int) -> list[Row]:
@@ -87,8 +89,8 @@ def written(session: Session, evaluation_id: int, rules: Sequence[str]) -> list[
 
 def seconds(session: Session, evaluation_id: int) -> Row | None:
     """Return the row of the view `evaluation_seconds`; None if no shard is done or all were imported."""
-    found = rows_of(session, select(evaluation_seconds).where(evaluation_seconds.c.evaluation_id == evaluation_id))
-    return found[0] if found else None
+    rows = rows_of(session, select(evaluation_seconds).where(evaluation_seconds.c.evaluation_id == evaluation_id))
+    return rows[0] if rows else None
 
 
 def by_subject(session: Session, evaluation_id: int) -> list[Row]:
@@ -160,8 +162,8 @@ def _by_position(evaluation_id: int) -> Subquery:
 
 def fails_at(session: Session, evaluation_id: int, position: int) -> Select[*tuple[Any, ...]]:
     """Select the questions that are wrong always, and only, when the right option is at `position`."""
-    found = _by_position(evaluation_id)
-    failing = select(found.c.question_id).where(found.c.position == position, found.c.only_here)
+    counts = _by_position(evaluation_id)
+    failing = select(counts.c.question_id).where(counts.c.position == position, counts.c.only_here)
     require_rows(session, evaluation_id)
     return select(Question.id).where(is_in(Question.id, session.execute(failing).scalars().all()))
 
@@ -180,19 +182,19 @@ def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
     )
     require_rows(session, evaluation_id)
     by_position: dict[int | None, int] = dict(session.execute(answered).all())
-    found = _by_position(evaluation_id).c
+    columns = _by_position(evaluation_id).c
     stood = select(
-        found.position,
-        cast(func.sum(found.prompts), Integer).label("right_here"),
-        cast(func.sum(found.correct), Integer).label("correct"),
-        func.count().filter(found.only_here).label("fails"),
-    ).group_by(found.position)
+        columns.position,
+        cast(func.sum(columns.prompts), Integer).label("right_here"),
+        cast(func.sum(columns.correct), Integer).label("correct"),
+        func.count().filter(columns.only_here).label("fails"),
+    ).group_by(columns.position)
     right = {row["position"]: row for row in list_rows(session.execute(stood))}
     nothing = {"right_here": 0, "correct": 0, "fails": 0}
-    known = [position for position in (*by_position, *right) if position is not None]
+    seen = [position for position in (*by_position, *right) if position is not None]
     rows = [
         {**nothing, **right.get(position, {}), "position": position, "answered": by_position.get(position, 0)}
-        for position in range(max(known, default=-1) + 1)
+        for position in range(max(seen, default=-1) + 1)
     ]
     return rows, {"prompts": sum(by_position.values()), "invalid": by_position.get(None, 0)}
 
@@ -271,6 +273,10 @@ def differing(session: Session, left: int, right: int, *, metric: str, only: str
         .limit(limit)
         .offset(offset)
     )
-    one, other = _left.c[metric], _right.c[metric]
-    conditions = {"all": one != other, "left": and_(one == 1, other == 0), "right": and_(one == 0, other == 1)}
+    left_value, right_value = _left.c[metric], _right.c[metric]
+    conditions = {
+        "all": left_value != right_value,
+        "left": and_(left_value == 1, right_value == 0),
+        "right": and_(left_value == 0, right_value == 1),
+    }
     return rows_of(session, query.where(conditions[only]))

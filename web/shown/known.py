@@ -15,14 +15,14 @@ Told = tuple[str, str, Said]
 
 def with_facts(rows: Sequence[Row], scope: str = "all") -> list[Row]:
     """Return the rows with `facts`: each evaluation's facts over a scope; None if it is not sealed."""
-    known = facts_of(session(), [row["evaluation_id"] for row in rows], scope)
-    return [row | {"facts": known.get(row["evaluation_id"])} for row in rows]
+    by_evaluation = facts_of(session(), [row["evaluation_id"] for row in rows], scope)
+    return [row | {"facts": by_evaluation.get(row["evaluation_id"])} for row in rows]
 
 
 def make_sentences(rows: Sequence[Row]) -> list[Told]:
     """Return the sentences to show above these rows, which have `facts`."""
-    found = judge_listed([row["facts"] for row in rows if row["facts"] is not None])
+    judged = judge_listed([row["facts"] for row in rows if row["facts"] is not None])
     return [
         (facts.model, url_for("pages.evaluation", evaluation_id=facts.evaluation), sentence)
-        for facts, sentence in found
+        for facts, sentence in judged
     ]

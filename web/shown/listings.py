@@ -116,24 +116,24 @@ class Facets:
         """Select the ids of the questions, only among the ids that `also` selects; None if the filter keeps all."""
         if self == Facets():
             return also
-        found = select(Question.id).where(*self.conditions(benchmark_version_id))
-        return found if also is None else found.where(Question.id.in_(also))
+        ids = select(Question.id).where(*self.conditions(benchmark_version_id))
+        return ids if also is None else ids.where(Question.id.in_(also))
 
     def conditions(self, benchmark_version_id: int) -> list[ColumnElement[bool]]:
         """Return the conditions on columns of `question`."""
-        found = [Question.benchmark_version_id == benchmark_version_id, ~Question.few_shot]
+        clauses = [Question.benchmark_version_id == benchmark_version_id, ~Question.few_shot]
         if self.q is not None:
             options = select(QuestionOption.question_id).where(
                 QuestionOption.question_id == Question.id, QuestionOption.text.icontains(self.q, autoescape=True)
             )
             texts = (Question.text, Question.context, Question.external_id)
             own = [text.icontains(self.q, autoescape=True) for text in texts]
-            found.append(or_(*own, options.exists(), is_in(Question.id, self.answered)))
+            clauses.append(or_(*own, options.exists(), is_in(Question.id, self.answered)))
         if self.subject is not None:
-            found.append(Question.subject == self.subject)
+            clauses.append(Question.subject == self.subject)
         if self.flagged:
-            found.append(Question.refers_to_options | Question.sorted_numeric)
-        return found
+            clauses.append(Question.refers_to_options | Question.sorted_numeric)
+        return clauses
 
 
 def benchmark_questions(
@@ -184,14 +184,14 @@ def list_printed(session: Session, metrics: Sequence[str], *, benchmark: str | N
     """
     c = measured_and_published.c
     query = select(c.origin, c.model, c.benchmark, c.protocol, c.metric, c.value)
-    found: dict[tuple[str, str, str, str], Row] = {}
+    by_key: dict[tuple[str, str, str, str], Row] = {}
     for row in rows_of(session, query.where(c.origin != "measured", c.metric.in_(metrics))):
         key = (row["origin"], row["benchmark"] or "", row["model"] or "", row["protocol"] or "")
         named = benchmark is None or (key[1] and _plain(key[1]) in _plain(benchmark))
         if named and (q or "").casefold() in key[2].casefold():
             names = dict(zip(("origin", "benchmark", "model", "protocol"), key, strict=True))
-            found.setdefault(key, names | dict.fromkeys(metrics))[row["metric"]] = row["value"]
-    return [found[key] for key in sorted(found)]
+            by_key.setdefault(key, names | dict.fromkeys(metrics))[row["metric"]] = row["value"]
+    return [by_key[key] for key in sorted(by_key)]
 
 
 def _plain(name: str) -> str:
@@ -267,12 +267,14 @@ def models(session: Session) -> list[Row]:
 def model(session: Session, name: str) -> Row:
     """Return a model with its revisions, newest first. Raises NotFoundError if there is none."""
     row = model_named(session, name)
-    found = [] if row is None else rows_of(session, MODEL.where(Model.name == row.name))
-    if row is None or not found:
+    rows = [] if row is None else rows_of(session, MODEL.where(Model.name == row.name))
+    if row is None or not rows:
         raise NotFoundError(f"no model {name!r}; /models and /api/v1/models list the existing ones")
     revisions = rows_of(session, REVISIONS.join(ModelRevision.model).where(Model.name == row.name))
     private = ("location", "adapter")
-    return found[0] | {"revisions": [one | {name: hub_name(one[name]) for name in private} for one in revisions]}
+    return rows[0] | {
+        "revisions": [revision | {name: hub_name(revision[name]) for name in private} for revision in revisions]
+    }
 
 
 WORKERS: Final[Select[*tuple[Any, ...]]] = (

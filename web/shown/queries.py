@@ -65,11 +65,11 @@ from web.serving.page_cache import changes_with_time
 
 def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:
     """Return evaluations' progress documents, as in `shuffleboard evaluations show --json`, without the error."""
-    found = progress_of_several(session, evaluation_ids)
-    if any(item.state in ACTIVE for item in found.values()):
+    by_evaluation = progress_of_several(session, evaluation_ids)
+    if any(item.state in ACTIVE for item in by_evaluation.values()):
         changes_with_time()
     # An error may name a file on a worker's disk.
-    return {evaluation_id: replace(item, error=None).document() for evaluation_id, item in found.items()}
+    return {evaluation_id: replace(item, error=None).document() for evaluation_id, item in by_evaluation.items()}
 
 
 def progress_of(session: Session, evaluation_id: int) -> Row:
@@ -264,13 +264,13 @@ def question_counts(
 def _questions(
     query: Select[*tuple[Any, ...]], evaluation_id: int, among: Select[*tuple[Any, ...]] | None
 ) -> Select[*tuple[Any, ...]]:
-    found = (
+    statement = (
         query.select_from(question_metrics)
         .outerjoin(_o, and_(_o.evaluation_id == _m.evaluation_id, _o.question_id == _m.question_id))
         .join(Question, Question.id == _m.question_id)
         .where(_m.evaluation_id == evaluation_id)
     )
-    return found if among is None else found.where(_m.question_id.in_(among))
+    return statement if among is None else statement.where(_m.question_id.in_(among))
 
 
 def questions(
@@ -300,7 +300,7 @@ def flips_beside(session: Session, evaluation_id: int, asked: Row) -> Row:
     this question among them, None if it does not flip itself.
     """
     place = asked["ordinal"]
-    beside = (
+    statement = (
         select(
             func.count().label("flips"),
             func.count().filter(Question.ordinal <= place).label("up_to"),
@@ -312,8 +312,8 @@ def flips_beside(session: Session, evaluation_id: int, asked: Row) -> Row:
         .join(Question, Question.id == _o.question_id)
         .where(_o.evaluation_id == evaluation_id, *_FLIPS)
     )
-    found = rows_of(session, beside)[0]
-    near = [found[side] for side in ("previous", "next") if found[side] is not None]
+    flips = rows_of(session, statement)[0]
+    near = [flips[side] for side in ("previous", "next") if flips[side] is not None]
     ids: dict[int, int] = {}
     if near:
         query = select(Question.ordinal, Question.id).where(
@@ -323,9 +323,9 @@ def flips_beside(session: Session, evaluation_id: int, asked: Row) -> Row:
         )
         ids = {row.ordinal: row.id for row in session.execute(query)}
     return {
-        "flips": found["flips"],
-        "place": found["up_to"] if found["own"] else None,
-        **{side: ids.get(found[side]) for side in ("previous", "next")},
+        "flips": flips["flips"],
+        "place": flips["up_to"] if flips["own"] else None,
+        **{side: ids.get(flips[side]) for side in ("previous", "next")},
     }
 
 
@@ -384,8 +384,8 @@ def thoughts(session: Session, evaluation_id: int, question_id: int) -> dict[int
         Generation.thought.is_not(None),
     )
     require_rows(session, evaluation_id)
-    found = session.execute(query)
-    return {row.variant: thought_of(row.thought) or "" for row in found}
+    rows = session.execute(query)
+    return {row.variant: thought_of(row.thought) or "" for row in rows}
 
 
 def questions_answered_with(session: Session, evaluation_id: int, words: str) -> list[int]:
@@ -426,10 +426,10 @@ def exact_prompts(session: Session, row: Row, question_id: int, asked: Sequence[
     asked: predictions whose digests show that a prompt was recorded.
     """
     variants = {prediction["variant"] for prediction in asked if prediction["prompt_digest"] is not None}
-    found = session.get_one(Evaluation, row["evaluation_id"])
-    if not variants or not load_variants(found.variant_set).is_current(found.variant_set.version):
+    stored = session.get_one(Evaluation, row["evaluation_id"])
+    if not variants or not load_variants(stored.variant_set).is_current(stored.variant_set.version):
         return {}
-    built = prompts_of(session, found, [session.get_one(Question, question_id)])
+    built = prompts_of(session, stored, [session.get_one(Question, question_id)])
     return {item.variant.ordinal: item.prompt for item in built if item.variant.ordinal in variants}
 
 
@@ -500,7 +500,7 @@ def choices(session: Session, question_id: int, evaluation_ids: Sequence[int]) -
         .where(p.evaluation_id.in_(evaluation_ids), p.question_id == question_id, p.question_shown, p.own_options)
         .group_by(p.evaluation_id, p.chosen_option)
     )
-    found: dict[int, dict[int | None, int]] = {}
+    by_evaluation: dict[int, dict[int | None, int]] = {}
     for evaluation_id, option, prompts in session.execute(query):
-        found.setdefault(evaluation_id, {})[option] = prompts
-    return found
+        by_evaluation.setdefault(evaluation_id, {})[option] = prompts
+    return by_evaluation

@@ -27,11 +27,11 @@ def group_sealed_by_way(session: Session, models: Sequence[str], wanted: Mapping
     that does not exist.
     """
     _require(session, models)
-    found: dict[str, dict[str, Row]] = {}
+    by_way: dict[str, dict[str, Row]] = {}
     for row in queries.list_sealed(session, (Model.name.in_(models), not_withdrawn()), limit=MOST):
         if all(str(row[key]) == value for key, value in wanted.items()):
-            found.setdefault(row["asked_digest"], {}).setdefault(row["model"], row)
-    return sorted(found.values(), key=_preference)
+            by_way.setdefault(row["asked_digest"], {}).setdefault(row["model"], row)
+    return sorted(by_way.values(), key=_preference)
 
 
 def _preference(way: Mapping[str, Row]) -> tuple[Any, ...]:
@@ -41,15 +41,15 @@ def _preference(way: Mapping[str, Row]) -> tuple[Any, ...]:
 
 
 def _require(session: Session, models: Sequence[str]) -> None:
-    known = set(session.scalars(select(Model.name).where(Model.name.in_(models))))
+    existing = set(session.scalars(select(Model.name).where(Model.name.in_(models))))
     for name in models:
-        if name not in known:
+        if name not in existing:
             raise NotFoundError(f"no model {name!r}; /models and /api/v1/models list the existing ones")
 
 
 def asking_the_others(session: Session, models: Sequence[str], way: Mapping[str, Row]) -> list[str]:
     """Return the commands that prompt the missing models in the same way."""
-    one = next(iter(way.values()))
+    shown = next(iter(way.values()))
     lacking = [model for model in models if model not in way]
     query = (
         select(Model.name, ModelRevision.number, ModelRevision.kind)
@@ -58,5 +58,5 @@ def asking_the_others(session: Session, models: Sequence[str], way: Mapping[str,
         .order_by(ModelRevision.number)
     )
     newest = {name: {"model": name, "revision": number, "kind": kind} for name, number, kind in session.execute(query)}
-    asked = {key: one[key] for key in ("benchmark", "protocol", "shots", "question_filter")}
-    return [asking(newest[name] | asked, one["variants"]) for name in lacking if name in newest]
+    way_of_prompting = {key: shown[key] for key in ("benchmark", "protocol", "shots", "question_filter")}
+    return [asking(newest[name] | way_of_prompting, shown["variants"]) for name in lacking if name in newest]

@@ -59,10 +59,10 @@ def read_ordering(arguments: Arguments) -> Ordering:
 
 def read_filters(arguments: Arguments, **given: str) -> Selection:
     """Return the selection by FILTERS in a query string. given: values from the path."""
-    asked: dict[str, Any] = {key: value for key in FILTERS if (value := parameters.text(arguments, key)) is not None}
-    if "shots" in asked:
-        asked["shots"] = parameters.whole(arguments, "shots", 0, 0, 1000)
-    return Selection(**asked | given)
+    filters: dict[str, Any] = {key: value for key in FILTERS if (value := parameters.text(arguments, key)) is not None}
+    if "shots" in filters:
+        filters["shots"] = parameters.whole(arguments, "shots", 0, 0, 1000)
+    return Selection(**filters | given)
 
 
 def there(endpoint: str, **changes: Any) -> str:
@@ -70,8 +70,8 @@ def there(endpoint: str, **changes: Any) -> str:
     kept = {key: value for key, value in request.args.items() if key in SELECTION or key in ORDERING}
     if any(request.args.getlist("metrics")):
         kept["metrics"] = ",".join(parameters.metrics(request.args))
-    given = {key: value for key, value in (kept | changes).items() if value not in (None, "")}
-    return url_for(endpoint, **given)
+    query = {key: value for key, value in (kept | changes).items() if value not in (None, "")}
+    return url_for(endpoint, **query)
 
 
 def here(**changes: Any) -> str:
@@ -81,9 +81,9 @@ def here(**changes: Any) -> str:
         listed = request.args.getlist(key)
         if len(listed) > 1 and key not in changes:
             kept[key] = ",".join(listed)
-    given = {key: value for key, value in changes.items() if value is not None}
+    set_parameters = {key: value for key, value in changes.items() if value is not None}
     # Names in the query string must not be mistaken for parts of the path or for url_for's own arguments.
-    query = {key: value for key, value in (kept | given).items() if key in PARAMETERS}
+    query = {key: value for key, value in (kept | set_parameters).items() if key in PARAMETERS}
     assert request.endpoint is not None
     return url_for(request.endpoint, **{**(request.view_args or {}), **query})
 
@@ -93,8 +93,8 @@ def return_path() -> str:
     # The address to which a provider sends browsers back works only once, and contains a code.
     if request.method != "GET" or request.blueprint == "sign_on":
         return url_for("pages.leaderboard")
-    asked = request.query_string.decode("ascii", "replace")
-    return quote(request.path) + (f"?{asked}" if asked else "")
+    query = request.query_string.decode("ascii", "replace")
+    return quote(request.path) + (f"?{query}" if query else "")
 
 
 def safe_target(target: str | None) -> str:

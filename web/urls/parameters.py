@@ -199,8 +199,8 @@ def refusal(error: ValidationError, kind: type[BaseModel], what: Literal["parame
     location = [str(part) for part in first["loc"] if what == "key" or isinstance(part, str)]
     place, field = ".".join(location)[:200], kind.model_fields.get(location[0]) if location else None
     if first["type"] == "extra_forbidden":
-        known = f"; known: {', '.join(kind.model_fields) or 'none'}" if field is None else ""
-        return f"unknown {what} {shorten(place)}{known}"
+        alternatives = f"; known: {', '.join(kind.model_fields) or 'none'}" if field is None else ""
+        return f"unknown {what} {shorten(place)}{alternatives}"
     if first["type"] == "missing":
         return f"{what} {place!r} is missing; give it"
     message, value = first["msg"].removeprefix("Value error, "), first["input"]
@@ -226,8 +226,8 @@ def _one(arguments: Arguments, name: str, kind: Any) -> Any:
 
 def whole(arguments: Arguments, key: str, default: int, low: int, high: int) -> int:
     """Return a whole number from the query string between `low` and `high`."""
-    found = _one(arguments, key, Annotated[int, Between(low, high)])
-    return default if found is None else int(found)
+    value = _one(arguments, key, Annotated[int, Between(low, high)])
+    return default if value is None else int(value)
 
 
 def choice(arguments: Arguments, key: str, choices: Collection[str], default: str) -> str:
@@ -237,22 +237,22 @@ def choice(arguments: Arguments, key: str, choices: Collection[str], default: st
 
 def text(arguments: Arguments, key: str) -> str | None:
     """Return a text to filter by; None if it is absent or empty."""
-    found: str | None = _one(arguments, key, Text)
-    return found
+    value: str | None = _one(arguments, key, Text)
+    return value
 
 
 def names(arguments: Arguments, key: str, most: int) -> list[str]:
     """Return the names in a repeated parameter, each once. Raises UsageError if there are more than `most`."""
-    found = list(dict.fromkeys(value.strip() for value in arguments.getlist(key) if value.strip()))
-    if len(found) > most:
-        raise UsageError(f"{key} is given {len(found)} times: give at most {most}")
-    return [name(key, value) for value in found]
+    distinct = list(dict.fromkeys(value.strip() for value in arguments.getlist(key) if value.strip()))
+    if len(distinct) > most:
+        raise UsageError(f"{key} is given {len(distinct)} times: give at most {most}")
+    return [name(key, value) for value in distinct]
 
 
 def time(arguments: Arguments, key: str, *, end: bool) -> datetime | None:
     """Return a date or a time, in UTC if it has no zone; a date means its end if `end` is set, else its beginning."""
-    found: datetime | None = _one(arguments, key, TimeTo if end else TimeFrom)
-    return found
+    moment: datetime | None = _one(arguments, key, TimeTo if end else TimeFrom)
+    return moment
 
 
 def metrics(arguments: Arguments) -> tuple[str, ...]:
@@ -262,11 +262,11 @@ def metrics(arguments: Arguments) -> tuple[str, ...]:
 
 def read_pinned(arguments: Arguments) -> tuple[str, ...]:
     """Return the metrics whose columns stay in view, at most MOST_PINNED."""
-    given = _split(arguments.getlist("pin"))
-    found: tuple[str, ...] = _one(arguments, "pin", MetricNames) if given else ()
-    if len(found) > MOST_PINNED:
-        raise UsageError(f"pin={shorten(','.join(found))}: pin at most {MOST_PINNED} columns")
-    return found
+    listed = _split(arguments.getlist("pin"))
+    pinned: tuple[str, ...] = _one(arguments, "pin", MetricNames) if listed else ()
+    if len(pinned) > MOST_PINNED:
+        raise UsageError(f"pin={shorten(','.join(pinned))}: pin at most {MOST_PINNED} columns")
+    return pinned
 
 
 def paging(arguments: Arguments, *, per_page: int, most: int) -> tuple[int, int]:

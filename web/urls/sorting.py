@@ -40,9 +40,9 @@ def in_order(rows: Sequence[Row], sorting: Sorting, value: Callable[[Row], Any] 
     stay in the given order.
     """
     of_row = value or (lambda row: row[sorting.sort])
-    known = [row for row in rows if of_row(row) is not None]
+    with_value = [row for row in rows if of_row(row) is not None]
     unknown = [row for row in rows if of_row(row) is None]
-    return sorted(known, key=lambda row: _plain(of_row(row)), reverse=sorting.order == "desc") + unknown
+    return sorted(with_value, key=lambda row: _plain(of_row(row)), reverse=sorting.order == "desc") + unknown
 
 
 def _plain(value: Any) -> Any:

@@ -90,13 +90,13 @@ def _viewer() -> Viewer:
     token = bearer()
     if token is not None:
         with read_session(engine()) as session:
-            found = accounts.viewer_of_token(session, token)
-            assert found.token_id is not None
-            written = accounts.was_used_lately(session, found.token_id)
+            authenticated = accounts.viewer_of_token(session, token)
+            assert authenticated.token_id is not None
+            written = accounts.was_used_lately(session, authenticated.token_id)
         if not written:
             with write_session(engine()) as session:
-                accounts.note_use(session, found.token_id)
-        return found
+                accounts.note_use(session, authenticated.token_id)
+        return authenticated
     if current_user.is_authenticated:
         signed_in: Viewer = current_user.viewer
         return signed_in
@@ -105,8 +105,8 @@ def _viewer() -> Viewer:
 
 def find_shown_viewer() -> Viewer:
     """Return the request's viewer for the frame of a page, even if the authentication failed."""
-    found: Viewer | None = g.get("viewer")
-    return found or accounts.anonymous(reading=True, sql=False)
+    current: Viewer | None = g.get("viewer")
+    return current or accounts.anonymous(reading=True, sql=False)
 
 
 def bearer() -> str | None:
@@ -142,9 +142,9 @@ def sign_on() -> Provider | None:
 
 def provider() -> Provider:
     """Return the provider; call it only if there is one."""
-    found = sign_on()
-    assert found is not None
-    return found
+    provided = sign_on()
+    assert provided is not None
+    return provided
 
 
 def record(action: str, target: str | None = None, *, outcome: str = "done", **details: Any) -> None:
@@ -219,8 +219,8 @@ def _refuse_unstorable() -> None:
 def _request_id() -> str:
     """Return the request id from the proxy, or a new one, for the log and the response."""
     if "request_id" not in g:
-        given = request.headers.get("X-Request-Id", "")
-        g.request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        received = request.headers.get("X-Request-Id", "")
+        g.request_id = received if _REQUEST_ID.fullmatch(received) else uuid.uuid4().hex
     return g.request_id  # type: ignore[no-any-return]
 
 

@@ -240,15 +240,15 @@ class Provider:
             self.client.server_metadata = {}
             document = self.client.load_server_metadata()
             keys = self.client.fetch_jwk_set()["keys"]
-        found = []
+        faults = []
         if not keys:
-            found.append("publishes no key that an ID token could be verified with")
+            faults.append("publishes no key that an ID token could be verified with")
         if not document["id_token_signing_alg_values_supported"]:
-            found.append("signs ID tokens in none of the accepted ways, such as RS256 or ES256")
+            faults.append("signs ID tokens in none of the accepted ways, such as RS256 or ES256")
         challenges = document.get("code_challenge_methods_supported", ["S256"])
         if isinstance(challenges, list) and "S256" not in challenges:
-            found.append("does not take the code challenge S256 (PKCE)")
-        return found
+            faults.append("does not take the code challenge S256 (PKCE)")
+        return faults
 
     def read_person(self, arguments: "MultiDict[str, str]") -> tuple[Identity, dict[str, Any]]:
         """Return the person who signed in at the provider, and the claims of their ID token.
