@@ -44,10 +44,10 @@ class _Finder(MetaPathFinder):
         home, _, own = name.partition(".")
         if home != "shuffleboard" or own.partition(".")[0] not in PACKAGES:
             return None
-        found = find_spec(own)
-        if found is None:
+        spec = find_spec(own)
+        if spec is None:
             return None
-        return spec_from_loader(name, _Second(own), is_package=found.submodule_search_locations is not None)
+        return spec_from_loader(name, _Second(own), is_package=spec.submodule_search_locations is not None)
 
 
 def install() -> None:

@@ -210,8 +210,8 @@ class Client:
         sort: a metric or another column; order: "asc" or "desc". above_chance: rows also have accuracy on the scale
         from 0 for guessing to 1 for perfect.
         """
-        given = {"sort": sort, "order": order, "above_chance": "yes" if above_chance else None, **filters}
-        return Rows(row for page in self._pages("leaderboard", given) for row in page["rows"])
+        query = {"sort": sort, "order": order, "above_chance": "yes" if above_chance else None, **filters}
+        return Rows(row for page in self._pages("leaderboard", query) for row in page["rows"])
 
     def evaluations(self, *, state: str | None = None, **filters: Unpack[Filters]) -> LazyRows:
         """Return evaluations with their progress, newest first, a page at a time."""
@@ -235,8 +235,8 @@ class Client:
 
         per_question: include each question's metrics, null if undefined. noise_from: as for `evaluation`.
         """
-        given = {"per_question": "yes" if per_question else None, "noise_from": noise_from}
-        return Metrics(self._get(f"evaluations/{evaluation_id}/metrics", given))
+        query = {"per_question": "yes" if per_question else None, "noise_from": noise_from}
+        return Metrics(self._get(f"evaluations/{evaluation_id}/metrics", query))
 
     def questions(self, evaluation_id: int) -> LazyRows:
         """Return an evaluation's questions in the benchmark's order, a page at a time."""
@@ -370,8 +370,8 @@ class Client:
         self, path: Path | str, model: str, benchmark: str, variants: str, **facts: Unpack[OutputFacts]
     ) -> Document:
         """Import recorded outputs from a file. Importing them again creates a new replicate."""
-        given = {"model": model, "benchmark": benchmark, "variants": variants, **facts}
-        return self._upload("evaluations/import", Path(path), given)
+        fields = {"model": model, "benchmark": benchmark, "variants": variants, **facts}
+        return self._upload("evaluations/import", Path(path), fields)
 
     def replay_evaluation(
         self, evaluation_id: int, *, benchmark: str | None = None, protocol: str | None = None
@@ -458,12 +458,12 @@ class Client:
 
 def _document(response: httpx2.Response) -> Document:
     try:
-        found = decode_answer(response.content, sys.maxsize)
+        document = decode_answer(response.content, sys.maxsize)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise RemoteError(f"{response.url} does not answer with JSON; is a registry there?")
-    return found
+    return document
 
 
 def _definition(definition: Mapping[str, Any] | Path) -> Mapping[str, Any]:

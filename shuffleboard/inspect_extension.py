@@ -34,7 +34,7 @@ def permute_samples(samples: Any, variants: str) -> list[Any]:
     Raises VariantError for samples without choices or with several targets, and for kinds that change more than orders.
     """
     definition = parse_variants(variants)
-    found = []
+    permuted_samples = []
     for number, sample in enumerate(samples, start=1):
         name = str(number if sample.id is None else sample.id)
         choices, target = sample.choices or [], sample.target
@@ -59,8 +59,8 @@ def permute_samples(samples: Any, variants: str) -> list[Any]:
                 "target": LETTERS[variant.order.index(right)],
                 "metadata": metadata,
             }
-            found.append(sample.model_copy(update=changed))
-    return found
+            permuted_samples.append(sample.model_copy(update=changed))
+    return permuted_samples
 
 
 def _make_task(name: str, arguments: dict[str, Any]) -> Any:
@@ -93,15 +93,15 @@ def permuted(task: Any, variants: str = "cyclic", **arguments: Any) -> Any:
     arguments. variants: a kind of orders as everywhere in Shuffleboard, such as `cyclic`, `full`, `shuffle:m=4`, or
     with repeats `cyclic:repeats=2`, which is `cyclic` in two epochs; Inspect's own `--epochs` takes precedence.
     """
-    made = _make_task(task, arguments) if isinstance(task, str) else task
+    original = _make_task(task, arguments) if isinstance(task, str) else task
     definition = parse_variants(variants)
-    samples = permute_samples(list(made.dataset), variants)
-    dataset = MemoryDataset(samples, name=made.dataset.name, location=made.dataset.location)
+    samples = permute_samples(list(original.dataset), variants)
+    dataset = MemoryDataset(samples, name=original.dataset.name, location=original.dataset.location)
     once = definition.asked(1).name
     return task_with(
-        made,
+        original,
         dataset=dataset,
         epochs=definition.repeats,
-        name=f"{made.name}_{once.replace(':', '-')}",
-        metadata={**(made.metadata or {}), METADATA: {"task": made.name, "variants": once}},
+        name=f"{original.name}_{once.replace(':', '-')}",
+        metadata={**(original.metadata or {}), METADATA: {"task": original.name, "variants": once}},
     )

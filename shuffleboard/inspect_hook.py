@@ -47,8 +47,8 @@ def _send(path: Path, model: str, benchmark: str, variants: str, settings: Setti
         client.add_model(model, "external")
     if benchmark not in {row["benchmark"] for row in client.benchmarks()}:
         client.import_benchmark(questions, benchmark)
-    found = client.import_outputs(path, model, benchmark, variants)
-    return f"{settings.url.rstrip('/')}/evaluations/{found['evaluation']}"
+    answer = client.import_outputs(path, model, benchmark, variants)
+    return f"{settings.url.rstrip('/')}/evaluations/{answer['evaluation']}"
 
 
 def _store(path: Path, model: str, benchmark: str, variants: str, settings: Settings, questions: Path) -> str:

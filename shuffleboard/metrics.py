@@ -104,29 +104,29 @@ def _value(metric: Metric, outcomes: Sequence[Sequence[VariantOutcome]], *, leng
 
 def _rows(name: str, values: Any, questions: int) -> list[Any]:
     """Return one entry for each question, all None if there are no values."""
-    found = [None] * questions if values is None else list(values)
-    if len(found) != questions:
-        message = f"{name}: {len(found)} questions, and the key has {questions}; give each question one row"
+    rows = [None] * questions if values is None else list(values)
+    if len(rows) != questions:
+        message = f"{name}: {len(rows)} questions, and the key has {questions}; give each question one row"
         raise MetricInputError(message)
-    return found
+    return rows
 
 
 def _cells(name: str, row: Any, variants: int, question: int) -> list[Any]:
-    found = [None] * variants if row is None else list(row)
-    if len(found) != variants:
-        message = f"{name}: question {question} has {len(found)} variants, and {variants} elsewhere"
+    cells = [None] * variants if row is None else list(row)
+    if len(cells) != variants:
+        message = f"{name}: question {question} has {len(cells)} variants, and {variants} elsewhere"
         raise MetricInputError(message)
-    return found
+    return cells
 
 
 def _numbers(name: str, value: Any, shown: int, question: int) -> tuple[float, ...] | None:
     if value is None:
         return None
-    found = tuple(float(number) for number in value)
-    if len(found) != shown or not all(map(math.isfinite, found)):
-        message = f"{name}: question {question} has {found} for {shown} options shown; give one finite number each"
+    numbers = tuple(float(number) for number in value)
+    if len(numbers) != shown or not all(map(math.isfinite, numbers)):
+        message = f"{name}: question {question} has {numbers} for {shown} options shown; give one finite number each"
         raise MetricInputError(message)
-    return found
+    return numbers
 
 
 _PER_PROMPT: Final = (
@@ -156,16 +156,16 @@ def _outcomes(
     rows = {
         name: _rows(name, value, len(keys)) for name, value in {"answers": answers, "orders": orders, **arrays}.items()
     }
-    found = []
+    outcomes_of_questions = []
     for question, right in enumerate(keys):
-        given = {name: rows[name][question] for name in _PER_PROMPT}
-        variants = next((len(row) for row in given.values() if row is not None), 0)
-        cells = {name: _cells(name, row, variants, question) for name, row in given.items()}
+        arrays_of_question = {name: rows[name][question] for name in _PER_PROMPT}
+        variants = next((len(row) for row in arrays_of_question.values() if row is not None), 0)
+        cells = {name: _cells(name, row, variants, question) for name, row in arrays_of_question.items()}
         shown = None if texts[question] is None else [str(text) for text in texts[question]]
         if answers_are == "texts" and shown is None and orders is None:
             # Without orders only equality counts, so the other options do not matter.
-            said = (str(text) for text in cells["answers"] if text not in (None, ""))
-            shown = list(dict.fromkeys([str(right), *said, "another option"]))
+            answer_texts = (str(text) for text in cells["answers"] if text not in (None, ""))
+            shown = list(dict.fromkeys([str(right), *answer_texts, "another option"]))
         prompts = [{name: cells[name][variant] for name in _PER_PROMPT} for variant in range(variants)]
         answer, count = _key(right, shown, prompts, answers_are, question)
         outcomes = [
@@ -177,8 +177,8 @@ def _outcomes(
             labels = (prompt["labels"] for prompt in prompts)
             outcomes = [replace(outcome, prompt=((), label)) for outcome, label in zip(outcomes, labels, strict=True)]
         named_outcomes = [replace(outcome, question=name) for outcome in outcomes]
-        found.append(as_asked(named_outcomes, repeats, samples, recorded=recorded))
-    return found
+        outcomes_of_questions.append(as_asked(named_outcomes, repeats, samples, recorded=recorded))
+    return outcomes_of_questions
 
 
 def _key(
@@ -233,7 +233,7 @@ def _outcome(
         option = _find_chosen(prompt["answers"], order, shown, answers_are, question)
     else:
         option = order[best.index(max(best))] if best and probabilities is not None else None
-    asked = prompt["question_shown"] is None or bool(prompt["question_shown"])
+    shows_question = prompt["question_shown"] is None or bool(prompt["question_shown"])
     label = None if prompt["labels"] is None else str(prompt["labels"])
     # The length of an inserted option is never used: normalised metrics are about the question's own options.
     lengths = tuple(len(shown[item].encode()) if shown is not None and item >= 0 else 1 for item in order)
@@ -246,8 +246,8 @@ def _outcome(
         logprobs,
         without if logprobs is not None else None,
         lengths,
-        original=order == identity and asked and label is None,
-        question_shown=asked,
+        original=order == identity and shows_question and label is None,
+        question_shown=shows_question,
         own_options=sorted(order) == list(identity),
         prompt=(order, label),
     )
@@ -280,14 +280,14 @@ def _find_chosen(
 
 def _function(name: str, metric: Metric) -> Callable[..., float | None]:
     def function(*args: Any, **arrays: Any) -> float | None:
-        given = dict(zip(("answers", "key"), args, strict=False)) | arrays
+        arguments = dict(zip(("answers", "key"), args, strict=False)) | arrays
         defaults: dict[str, Any] = dict.fromkeys((*_PER_PROMPT, "options", "ids", "repeats", "samples"))
         defaults |= {"key": (), "answers_are": "options", "lists_options": True, "recorded": False}
-        unknown = given.keys() - defaults.keys()
+        unknown = arguments.keys() - defaults.keys()
         if unknown:
             message = f"{name}: unknown argument {min(unknown)!r}; those are in help(metrics.compute)"
             raise MetricInputError(message)
-        return _value(metric, _outcomes(**(defaults | given)), lengths=given.get("options") is not None)
+        return _value(metric, _outcomes(**(defaults | arguments)), lengths=arguments.get("options") is not None)
 
     low, high = (
         ("−∞" if metric.low is None else f"{metric.low:g}"),

@@ -163,12 +163,12 @@ def main() -> None:
     except click.ClickException as error:
         from shuffleboard.cli import misuse
 
-        found = misuse.explain_misuse(error, cli)
-        if isinstance(found, click.ClickException):
-            misuse.show(found)
+        explained = misuse.explain_misuse(error, cli)
+        if isinstance(explained, click.ClickException):
+            misuse.show(explained)
             sys.exit(error.exit_code)
-        click.echo(f"Error: {found}", err=True)
-        sys.exit(found.exit_status)
+        click.echo(f"Error: {explained}", err=True)
+        sys.exit(explained.exit_status)
     except ShuffleboardError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(error.exit_status)
@@ -183,12 +183,12 @@ def main() -> None:
     except Exception as error:
         from registry.files.storage import explain  # it imports SQLAlchemy
 
-        known = explain(error)
-        if known is None:
+        storage_error = explain(error)
+        if storage_error is None:
             raise
         _forget_output()
-        click.echo(f"Error: {known}", err=True)
-        sys.exit(known.exit_status)
+        click.echo(f"Error: {storage_error}", err=True)
+        sys.exit(storage_error.exit_status)
     finally:
         if "duckdb" in sys.modules:
             gc.unfreeze()  # otherwise it reports forty lines about objects that it cannot delete

@@ -194,13 +194,13 @@ def _fetch(engine: Engine, entry: BenchmarkEntry) -> Step:
 
     def state() -> str:
         with read_session(engine) as session:
-            known = session.scalars(
+            sources = session.scalars(
                 select(BenchmarkVersion.source).join(Benchmark).where(Benchmark.name == recipe.name)
             ).all()
         # A branch may have moved on; a benchmark that is already here is not fetched again because of that.
         pinned = commit is not None and len(commit) == 40
-        here = any(f"@{commit}/" in str(source) for source in known) if pinned else bool(known)
-        return HERE if here else f"fetch {recipe.repository}@{commit or 'main'}"
+        stored = any(f"@{commit}/" in str(source) for source in sources) if pinned else bool(sources)
+        return HERE if stored else f"fetch {recipe.repository}@{commit or 'main'}"
 
     def act() -> str:
         return "fetched" if fetch_and_store(recipe, revision=entry.revision)["fetched"] else HERE
@@ -253,8 +253,8 @@ def _model(engine: Engine, settings: Settings, entry: ModelEntry) -> Step:
     def state() -> str:
         with read_session(engine) as session:
             model = model_named(session, entry.name)
-            here = model is not None and any(request == request_of(revision) for revision in model.revisions)
-        return HERE if here else f"register {entry.kind} {entry.location or ''}".rstrip()
+            registered = model is not None and any(request == request_of(revision) for revision in model.revisions)
+        return HERE if registered else f"register {entry.kind} {entry.location or ''}".rstrip()
 
     def act() -> str:
         files = inspect_here(request, settings)

@@ -111,7 +111,9 @@ def _print_stability(stability: dict[str, Any]) -> None:
 def _print_recommendations(recommendations: list[dict[str, Any]]) -> None:
     """Print the recommendation for each target; print common caveats only once, at the end."""
     caveats = [item["caveats"] for item in recommendations if item["recommended"] is not None]
-    shared = [caveat for caveat in caveats[0] if all(caveat in other for other in caveats)] if len(caveats) > 1 else []
+    shared = (
+        [caveat for caveat in caveats[0] if all(caveat in listed for listed in caveats)] if len(caveats) > 1 else []
+    )
     for item in recommendations:
         click.echo("")
         _print_recommendation(item)

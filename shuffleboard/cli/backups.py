@@ -29,21 +29,21 @@ def backup_command(file: Path) -> None:
     """
     from registry.operations.backup import FOLDERS, backup
 
-    made = backup(settings_of().resolve_direct_url(), file)
+    written = backup(settings_of().resolve_direct_url(), file)
     document = {
-        "file": str(made.path),
-        "bytes": made.size,
-        "engine": made.engine,
-        "revision": made.revision,
-        "folders": made.folders,
-        "ok": not made.problems,
-        "problems": made.problems,
+        "file": str(written.path),
+        "bytes": written.size,
+        "engine": written.engine,
+        "revision": written.revision,
+        "folders": written.folders,
+        "ok": not written.problems,
+        "problems": written.problems,
     }
     if not print_document(document):
-        click.echo(f"{made.path}: {made.size} bytes, schema {made.revision}")
-        if made.folders:
-            click.echo(f"{made.path}{FOLDERS}: {plural(made.folders, 'folder')} of sealed evaluations")
-    _say_problems(made.problems)
+        click.echo(f"{written.path}: {written.size} bytes, schema {written.revision}")
+        if written.folders:
+            click.echo(f"{written.path}{FOLDERS}: {plural(written.folders, 'folder')} of sealed evaluations")
+    _say_problems(written.problems)
 
 
 @click.command("restore")

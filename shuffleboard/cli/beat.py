@@ -119,13 +119,13 @@ def alive(what: str, seconds: float | None) -> None:
     settings = settings_of()
     if what == "worker":
         limit = seconds or claims.ALIVE_SECONDS
-        silent, said = _silence_of_worker(engine_of(settings)), f"no worker on {socket.gethostname()}"
+        silent, nothing_alive = _silence_of_worker(engine_of(settings)), f"no worker on {socket.gethostname()}"
     else:
         limit = seconds or ROUNDS * settings.reconcile_seconds
-        silent, said = _silence_of_beat(sign_of_life(settings)), f"no beat in {settings.home}"
+        silent, nothing_alive = _silence_of_beat(sign_of_life(settings)), f"no beat in {settings.home}"
     if silent is None or silent > limit:
         ago = "" if silent is None else f"; the last one was {silent:.0f} s ago"
-        click.echo(f"{said} has shown a sign of life for {limit:g} s{ago}: check its log", err=True)
+        click.echo(f"{nothing_alive} has shown a sign of life for {limit:g} s{ago}: check its log", err=True)
         sys.exit(1)
     click.echo(f"alive: {max(0.0, silent):.0f} s since the last sign of life")
 

@@ -141,21 +141,21 @@ def show_suite(name: str) -> None:
         click.echo(definition.text.strip())
     rows = [
         {
-            "task": asked.task,
-            "benchmark": asked.benchmark,
-            "asks": f"{asked.variants} / {asked.protocol}, {asked.shots} shots",
+            "task": evaluation.task,
+            "benchmark": evaluation.benchmark,
+            "asks": f"{evaluation.variants} / {evaluation.protocol}, {evaluation.shots} shots",
             "questions": "; ".join(
                 part
                 for part in (
-                    ", ".join(asked.subjects),
-                    f"{asked.options} options" if asked.options else "",
-                    f"first {asked.limit}" if asked.limit else "",
+                    ", ".join(evaluation.subjects),
+                    f"{evaluation.options} options" if evaluation.options else "",
+                    f"first {evaluation.limit}" if evaluation.limit else "",
                 )
                 if part
             )
             or "all",
         }
-        for asked in evaluations_asked(definition, ["*"])
+        for evaluation in evaluations_asked(definition, ["*"])
     ]
     print_table(
         rows, {"task": "Task", "benchmark": "Benchmark", "asks": "Asked as", "questions": "Questions"}, "no task"
@@ -410,8 +410,8 @@ def print_board(document: dict[str, Any], way: Way) -> None:
     headings |= {"sealed": "Sealed"}
     choose_columns(headings, list(headings))  # reports a wrong name before anything is printed
     note(f"{document['board']}: {document['title'] or 'board'}, as of {show(document['as_of'])}")
-    for said in way.sentences:
-        note(said.text)
+    for sentence in way.sentences:
+        note(sentence.text)
     # The ranking column is dropped last.
     others = [name for name in reversed(names) if name != document["sort"]]
     drop = ("sealed", "revision", "all", *priced, *others, "unread", document["sort"])

@@ -29,10 +29,10 @@ class GivenFile(click.Path[Path]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path. Raises IngestError for a pipe, a device or a socket, before anything opens it."""
-        found = super().convert(value, param, ctx)
-        if not (self.allow_dash and str(found) == "-"):
-            refuse_pipe(found)
-        return found
+        path = super().convert(value, param, ctx)
+        if not (self.allow_dash and str(path) == "-"):
+            refuse_pipe(path)
+        return path
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -126,10 +126,10 @@ def note_not_ranked(items: Sequence[tuple[str, Mapping[str, str]]]) -> None:
 
     items: model, and its `reason` and `command`.
     """
-    found: dict[str, tuple[dict[str, None], str]] = {}
+    by_reason: dict[str, tuple[dict[str, None], str]] = {}
     for model, why in items:
-        found.setdefault(why["reason"], ({}, why["command"]))[0].setdefault(model)
-    for reason, (models, command) in found.items():
+        by_reason.setdefault(why["reason"], ({}, why["command"]))[0].setdefault(model)
+    for reason, (models, command) in by_reason.items():
         note(f"Not ranked: {', '.join(models)}. {reason}.")
         if command:
             note(f"  To add what is missing{f' for {next(iter(models))}' if len(models) > 1 else ''}: {command}")

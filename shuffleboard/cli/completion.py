@@ -29,9 +29,9 @@ def completion(shell: str | None, install: bool) -> None:
         raise UsageError(f"shell {shell!r}: name one of {', '.join(SHELLS)}, such as: {propose('completion', 'bash')}")
     from shuffleboard.cli import cli
 
-    made = get_completion_class(shell)
-    assert made is not None
-    script = made(cli, {}, "shuffleboard", VARIABLE).source()
+    completer = get_completion_class(shell)
+    assert completer is not None
+    script = completer(cli, {}, "shuffleboard", VARIABLE).source()
     if not install:
         click.echo(script)
         return

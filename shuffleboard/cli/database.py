@@ -62,20 +62,20 @@ def check_command() -> None:
     """Compare the database with this code; print every difference with its remedy, and exit with status 1 if any."""
     engine = get_engine(settings_of().resolve_database_url())
     state = _state(engine)
-    found = catalogue.differences_of(engine)
-    state["differences"] = [{**asdict(each), "remedy": each.remedy} for each in found]
-    is_current = state["revision"] == head() and not state["views"] and not found
+    differences = catalogue.differences_of(engine)
+    state["differences"] = [{**asdict(each), "remedy": each.remedy} for each in differences]
+    is_current = state["revision"] == head() and not state["views"] and not differences
     if wants_json():
         print_json({"ok": is_current} | state)
     elif is_current:
         click.echo("ok")
     else:
         _say_what_waits(state)
-        for each in found:
+        for each in differences:
             click.echo(f"  {each}\n    {each.remedy}")
     require_current(engine)
-    if found:
-        raise DatabaseError(f"{plural(len(found), 'difference')} between the database and this code")
+    if differences:
+        raise DatabaseError(f"{plural(len(differences), 'difference')} between the database and this code")
 
 
 def _state(engine: Engine) -> dict[str, Any]:
@@ -111,11 +111,11 @@ def generation_command(new: bool) -> None:
 
     with write_session(engine_of(settings_of())) as session:
         generation.draw(session, generation.ASKED) if new else generation.current(session)
-        found = generation.read_generation(session)
-    assert found is not None
+        row = generation.read_generation(session)
+    assert row is not None
     tell(
-        {"generation": found.generation, "reason": found.reason, "drawn_at": found.drawn_at},
-        f"{found.generation}, drawn at {utc_text(found.drawn_at)[:19]}Z: {found.reason}",
+        {"generation": row.generation, "reason": row.reason, "drawn_at": row.drawn_at},
+        f"{row.generation}, drawn at {utc_text(row.drawn_at)[:19]}Z: {row.reason}",
     )
 
 
@@ -162,16 +162,16 @@ def roles_command(prefix: str, only_print: bool, passwords: Path | None, prompt:
     if only_print:
         click.echo("".join(f"{statement};\n" for statement in script(names, url.database)), nl=False)
         return
-    given = _passwords(passwords)
+    role_passwords = _passwords(passwords)
     if prompt:
-        given |= {
+        role_passwords |= {
             role: click.prompt(f"Password of {role}", hide_input=True, confirmation_prompt=True, err=True)
             for role in names.all
-            if role not in given
+            if role not in role_passwords
         }
     engine = get_engine(settings.resolve_database_url())
     require_current(engine)
-    superuser = apply_roles(engine, names, given)
+    superuser = apply_roles(engine, names, role_passwords)
     place = f"PASSWORD@{url.host or 'localhost'}{f':{url.port}' if url.port else ''}/{url.database}"
     values = {"SHUFFLEBOARD_DATABASE_URL": f"postgresql://{names.app}:{place}"}
     logins = {
@@ -201,7 +201,7 @@ def roles_command(prefix: str, only_print: bool, passwords: Path | None, prompt:
 
 def _passwords(file: Path | None) -> dict[str, str]:
     """Map role → password, from lines `ROLE=PASSWORD`; empty lines are skipped. Messages do not repeat a password."""
-    found = {}
+    by_role = {}
     text = "" if file is None else sys.stdin.read() if str(file) == "-" else read_definition(file)
     for number, line in enumerate(text.split("\n"), start=1):
         role, sign, password = line.rstrip("\r").partition("=")
@@ -209,8 +209,8 @@ def _passwords(file: Path | None) -> dict[str, str]:
             continue
         if not sign or not password:
             raise UsageError(f"passwords, line {number}: no ROLE=PASSWORD; correct the line")
-        found[role.strip()] = password
-    return found
+        by_role[role.strip()] = password
+    return by_role
 
 
 @db.command("size")
@@ -225,18 +225,18 @@ def size_command(limit: int) -> None:
     """
     from registry.operations.sizes import sizes
 
-    found = sizes(engine_of(settings_of()), limit)
-    if print_document(asdict(found)):
+    usage = sizes(engine_of(settings_of()), limit)
+    if print_document(asdict(usage)):
         return
-    click.echo(f"database: {_size(found.database)}")
-    for table in found.tables:
+    click.echo(f"database: {_size(usage.database)}")
+    for table in usage.tables:
         if table.total:
             click.echo(f"  {table.table:24} {_size(table.rows):>12} and {_size(table.indexes):>12} of indexes")
-    if found.tables and found.tables[0].indexes is None:
+    if usage.tables and usage.tables[0].indexes is None:
         note("estimated: this SQLite was built without dbstat, which counts bytes by table")
-    for one in found.evaluations:
-        place = f"{_size(one.archived)} archived" if one.archived else _size(one.hot)
-        click.echo(f"evaluation {one.evaluation_id}: {place}, {one.prompts} prompts, {one.model} on {one.benchmark}")
+    for row in usage.evaluations:
+        place = f"{_size(row.archived)} archived" if row.archived else _size(row.hot)
+        click.echo(f"evaluation {row.evaluation_id}: {place}, {row.prompts} prompts, {row.model} on {row.benchmark}")
 
 
 def _size(number: int | None) -> str:
@@ -258,10 +258,10 @@ def prune_command(days: int, dry_run: bool) -> None:
     pruned = prune(engine_of(settings_of()), days, dry_run=dry_run)
     if print_document({"dry_run": dry_run, **asdict(pruned)}):
         return
-    for one in pruned.evaluations:
+    for row in pruned.evaluations:
         click.echo(
-            f"evaluation {one.evaluation_id} ({one.state}, last worked on {utc_text(one.last_activity)[:10]}): "
-            f"{plural(one.predictions, 'answer')}, {plural(one.texts, 'text')}"
+            f"evaluation {row.evaluation_id} ({row.state}, last worked on {utc_text(row.last_activity)[:10]}): "
+            f"{plural(row.predictions, 'answer')}, {plural(row.texts, 'text')}"
         )
     verb = "would be removed" if dry_run else "removed"
     answers = sum(one.predictions for one in pruned.evaluations)

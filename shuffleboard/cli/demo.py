@@ -178,8 +178,8 @@ def _queue_live(engine: Engine, settings: Settings) -> list[int]:
     )
     refresh_boards(engine)
     with write_session(engine) as session:
-        asked = [EvaluationRequest(LIVE_MODEL, LIVE, "cyclic", protocol) for protocol in LIVE_PROTOCOLS]
-        return [submit(session, request)[0].id for request in asked]
+        requests = [EvaluationRequest(LIVE_MODEL, LIVE, "cyclic", protocol) for protocol in LIVE_PROTOCOLS]
+        return [submit(session, request)[0].id for request in requests]
 
 
 def _run_live(engine: Engine, settings: Settings, ids: list[int], install: str | None) -> None:
@@ -200,8 +200,8 @@ def _run_live(engine: Engine, settings: Settings, ids: list[int], install: str |
             {"model": LIVE_MODEL, "name": LIVE},
         )
         values = {row.protocol: row for row in rows}
-    asked = [(name, values[name].two, values[name].accuracy) for name in LIVE_PROTOCOLS]
-    _print_shares("protocol", "Asked by", asked)
+    results = [(name, values[name].two, values[name].accuracy) for name in LIVE_PROTOCOLS]
+    _print_shares("protocol", "Asked by", results)
     letters, texts = values["symbols"], values["cloze"]
     _say(
         f"{LIVE_MODEL}, asked just now: {share(letters.accuracy)} of twelve everyday questions are right by letter, "
@@ -217,11 +217,11 @@ def _run_live(engine: Engine, settings: Settings, ids: list[int], install: str |
 @contextmanager
 def _serve(host: str, port: int) -> "Iterator[subprocess.Popen[bytes]]":
     """Start the website in a separate process. Visitors on this machine may use the SQL page without signing in."""
-    given = {"SHUFFLEBOARD_ANONYMOUS_SQL": "true"} if host in LOCAL else {}
+    environment = {"SHUFFLEBOARD_ANONYMOUS_SQL": "true"} if host in LOCAL else {}
     command = [sys.executable, "-m", "shuffleboard.cli", "serve", "--host", host, "--port", str(port)]
     sys.stdout.flush()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the server is stopped, too
-    server = subprocess.Popen(command, env=given | os.environ)  # noqa: S603 - our own command
+    server = subprocess.Popen(command, env=environment | os.environ)  # noqa: S603 - our own command
     try:
         yield server
     finally:
@@ -242,7 +242,7 @@ def _print_end(base: str, story: Story, *, serving: bool) -> None:
         "Your own answers: a CSV file with the column question_id and a column of letters for each model. This puts "
         f"them on the board {base}/boards/{MMLU_PRO}:"
     )
-    asked = ("--benchmark", MMLU_PRO, "--protocol", PROTOCOL, "--shots", SHOTS)
-    click.echo(f"  {propose('evaluations import', 'answers.csv', *asked)}")
+    options = ("--benchmark", MMLU_PRO, "--protocol", PROTOCOL, "--shots", SHOTS)
+    click.echo(f"  {propose('evaluations import', 'answers.csv', *options)}")
     if not serving:
         note(f"nothing is served now: {propose('serve')}")

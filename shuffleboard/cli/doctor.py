@@ -46,11 +46,11 @@ def doctor(free_gib: float) -> None:
     counts = Counter(finding.status for finding in findings)
     if wants_json():
         checks = [
-            {"name": one.name, "status": one.status, "found": one.found, "remedy": one.remedy} for one in findings
+            {"name": item.name, "status": item.status, "found": item.found, "remedy": item.remedy} for item in findings
         ]
         print_json({"ok": not counts["problem"], "code_version": version, "checks": checks})
     else:
-        said = ", ".join(plural(counts[status], status) for status in ("problem", "warning"))
-        click.echo(f"{said}, {counts['ok']} in order")
+        summary = ", ".join(plural(counts[status], status) for status in ("problem", "warning"))
+        click.echo(f"{summary}, {counts['ok']} in order")
     if counts["problem"]:
         sys.exit(1)

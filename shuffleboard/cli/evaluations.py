@@ -110,11 +110,11 @@ def _asks(command: Callable[..., None]) -> Callable[..., None]:
 def _option(name: str, field: FieldInfo) -> Callable[[Callable[..., None]], Callable[..., None]]:
     kind: Any = field.annotation
     if NoneType in get_args(kind):
-        kind = next(one for one in get_args(kind) if one is not NoneType)
-    said = [*field.metadata, *getattr(kind, "__metadata__", ())]
+        kind = next(part for part in get_args(kind) if part is not NoneType)
+    constraints = [*field.metadata, *getattr(kind, "__metadata__", ())]
     kind = getattr(kind, "__origin__", kind) if get_origin(kind) is Annotated else kind
     several = name == "benchmark" or get_origin(kind) is list
-    choices = next((one.choices for one in said if isinstance(one, OneOf)), None)
+    choices = next((constraint.choices for constraint in constraints if isinstance(constraint, OneOf)), None)
     taken = click.Choice(choices) if choices else {int: int, float: float}.get(kind, str)
     shows_default = name in ("priority", "queue")
     return click.option(
@@ -132,22 +132,22 @@ def _option(name: str, field: FieldInfo) -> Callable[[Callable[..., None]], Call
 
 def _read_options(asked: Mapping[str, Any], model: type[W]) -> W:
     """Read the options that `_asks` added as a model. Raises UsageError if they contradict each other."""
-    given = {name: value for name, value in asked.items() if value not in (None, ())}
-    benchmarks = given.pop("benchmark", ())
-    if given.get("suite") is not None and given.get("board") is None:
-        given["benchmarks"] = list(benchmarks)
+    values = {name: value for name, value in asked.items() if value not in (None, ())}
+    benchmarks = values.pop("benchmark", ())
+    if values.get("suite") is not None and values.get("board") is None:
+        values["benchmarks"] = list(benchmarks)
     elif len(benchmarks) > 1:
         raise UsageError(f"{len(benchmarks)} times --benchmark: give one, or --suite, or --board")
     elif benchmarks:
-        given["benchmark"] = benchmarks[0]
-    if "subjects" in given:
-        given["subjects"] = list(given["subjects"])
-    if "benchmark" in given and "board" not in given:
-        given.setdefault("variants", DEFAULT_VARIANTS)
-    if message := contradiction(given, _option_of):
+        values["benchmark"] = benchmarks[0]
+    if "subjects" in values:
+        values["subjects"] = list(values["subjects"])
+    if "benchmark" in values and "board" not in values:
+        values.setdefault("variants", DEFAULT_VARIANTS)
+    if message := contradiction(values, _option_of):
         raise UsageError(message)
     try:
-        return model.model_validate(given)
+        return model.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise UsageError(f"{_option_of(str(first['loc'][0]))} {first['input']!r:.60}: {first['msg']}") from None
@@ -178,17 +178,17 @@ def submit_command(
     engine = engine_of(settings)
     register_of_hub(engine, settings, wanted.model)
     with write_session(engine) as session:
-        found = plan(session)
-        ids = [evaluation.id for evaluation, _ in found]
-        submitted = [(evaluation.id, evaluation.prompts, new, evaluation.state) for evaluation, new in found]
+        queued = plan(session)
+        ids = [evaluation.id for evaluation, _ in queued]
+        submitted = [(evaluation.id, evaluation.prompts, new, evaluation.state) for evaluation, new in queued]
     for evaluation_id, prompts, new, state in submitted:
-        known = f"evaluation {evaluation_id} already has this specification"
+        existing = f"evaluation {evaluation_id} already has this specification"
         if new:
             note(f"evaluation {evaluation_id}: {plural(prompts, 'prompt')} queued")
         elif state not in REMEDIES:
-            note(known + ("" if several else "; --replicate scores it again"))
+            note(existing + ("" if several else "; --replicate scores it again"))
         elif several or not wait:  # if this one is to be waited for, the wait below ends at once with the same result
-            note(f"{known} and is {state}{_remedy(state, evaluation_id)}")
+            note(f"{existing} and is {state}{_remedy(state, evaluation_id)}")
     if wait:
         wait_until_complete(engine, settings, ids)
     if wanted.suite and (name := part_of_suite(wanted.suite, wanted.limit, wanted.sample, wanted.seed)) is not None:
@@ -291,10 +291,10 @@ def _remedy(state: str, evaluation_id: int) -> str:
 def _say_what_is_kept(engine: Engine, ids: Sequence[int], *, alone: bool) -> None:
     """Print, after Ctrl-C, how much is stored, and the command that continues. alone: whether no worker scores it."""
     states = _progress(engine, ids)
-    done, total = sum(one.prompts_done for one in states), sum(one.prompts for one in states)
+    done, total = sum(progress.prompts_done for progress in states), sum(progress.prompts for progress in states)
     rest = ", and the rest stays queued" if done < total else ""
     note(f"Interrupted. {done:,} of {plural(total, 'prompt')} are stored{rest}.")
-    if all(one.state == "complete" for one in states):
+    if all(progress.state == "complete" for progress in states):
         return
     if alone:
         note(f"To go on: {propose('worker', '--until-idle')}")
@@ -428,9 +428,17 @@ def import_command(
         raise UsageError(_lacking(file, model, benchmark, variants))
     if len(columns) > 1:
         raise UsageError("--model takes one --column; without it, columns name their models")
-    asked = parse_variants(variants, read_files=True)
+    variant_set = parse_variants(variants, read_files=True)
     request = ImportRequest(
-        file, model, benchmark, asked, protocol, shots, select, columns[0] if columns else None, stated == "ignore"
+        file,
+        model,
+        benchmark,
+        variant_set,
+        protocol,
+        shots,
+        select,
+        columns[0] if columns else None,
+        stated == "ignore",
     )
     comparisons: list[Comparison] = []
     with import_progress() as report, _contradictions_printed():
@@ -446,9 +454,9 @@ def import_command(
 
 def _lacking(file: Path, model: str | None, benchmark: str | None, variants: str | None) -> str:
     """Return a message that names the missing options of an import, and the complete command."""
-    given = {"--model": model, "--benchmark": benchmark, "--variants": variants}
-    lacking = [option for option, value in given.items() if value is None]
-    words = [word for option, value in given.items() for word in (option, value or option.strip("-").upper())]
+    options = {"--model": model, "--benchmark": benchmark, "--variants": variants}
+    lacking = [option for option, value in options.items() if value is None]
+    words = [word for option, value in options.items() for word in (option, value or option.strip("-").upper())]
     named = " and ".join([", ".join(lacking[:-1]), lacking[-1]] if len(lacking) > 1 else lacking)
     return (
         f"{file}: {named} {'are' if len(lacking) > 1 else 'is'} missing; the whole command: "
@@ -483,9 +491,9 @@ def _import_table(engine: Engine, settings: Settings, file: Path, benchmark: str
     if benchmark is None:
         raise UsageError("a table of letters needs --benchmark; its columns name the models")
     with import_progress() as report, _contradictions_printed():
-        found = import_columns(engine, file, benchmark=benchmark, report=report, **asked)
-    print_json({"evaluations": list(found.values()), "models": list(found)})
-    _say_where(engine, settings, list(found.values()))
+        imported = import_columns(engine, file, benchmark=benchmark, report=report, **asked)
+    print_json({"evaluations": list(imported.values()), "models": list(imported)})
+    _say_where(engine, settings, list(imported.values()))
 
 
 def _say_where(engine: Engine, settings: Settings, ids: Sequence[int]) -> None:
@@ -581,8 +589,8 @@ def show_command(evaluation_id: int, watch: bool) -> None:
 
 
 def _print_cost(cost: Mapping[str, Any]) -> None:
-    known = "–" if cost["cost"] is None else f"{cost['cost']:.4f} {cost['currency']}"
-    click.echo(f"{'cost':18} {known}")
+    amount = "–" if cost["cost"] is None else f"{cost['cost']:.4f} {cost['currency']}"
+    click.echo(f"{'cost':18} {amount}")
     for key in ("refused", "filtered", "cut_off"):
         click.echo(f"{key.replace('_', ' '):18} {cost[key]}")
     if len(cost["models"]) > 1:
@@ -751,13 +759,13 @@ def restore_command(ids: tuple[int, ...]) -> None:
 def _print_moved(moved: Iterable["Moved"], verb: str, *, dry_run: bool) -> None:
     """Print each evaluation as soon as it has moved, so that an interrupted command has named all moved ones."""
     if wants_json():
-        print_json({"dry_run": dry_run, "evaluations": [asdict(one) for one in moved]})
+        print_json({"dry_run": dry_run, "evaluations": [asdict(item) for item in moved]})
         return
     evaluations = predictions = 0
-    for one in moved:
-        evaluations, predictions = evaluations + 1, predictions + one.predictions
-        size = "" if one.size is None else f", {one.size} bytes"
-        click.echo(f"evaluation {one.evaluation_id}: {one.predictions} predictions, {one.texts} texts{size}, {one.url}")
+    for row in moved:
+        evaluations, predictions = evaluations + 1, predictions + row.predictions
+        size = "" if row.size is None else f", {row.size} bytes"
+        click.echo(f"evaluation {row.evaluation_id}: {row.predictions} predictions, {row.texts} texts{size}, {row.url}")
     click.echo(f"{verb}: {predictions} predictions of {evaluations} evaluations")
 
 

@@ -136,6 +136,6 @@ def with_examples(command: click.Command, name: str) -> click.Command:
     if name in EXAMPLES:
         command.epilog = f"\b\nExample:\n  shuffleboard {EXAMPLES[name]}"
     if isinstance(command, click.Group):
-        for inner, found in command.commands.items():
-            with_examples(found, f"{name} {inner}")
+        for inner, subcommand in command.commands.items():
+            with_examples(subcommand, f"{name} {inner}")
     return command

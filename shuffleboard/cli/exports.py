@@ -88,6 +88,6 @@ def export_command(
     if print_document(manifest):
         return
     rows = sum(entry["rows"] for entry in manifest["files"])
-    held = f"{plural(len(manifest['files']), 'file')}, {plural(rows, 'row')}"
-    click.echo(f"{out}: {held} of {plural(manifest['evaluations'], 'evaluation')}")
+    contents = f"{plural(len(manifest['files']), 'file')}, {plural(rows, 'row')}"
+    click.echo(f"{out}: {contents} of {plural(manifest['evaluations'], 'evaluation')}")
     note(f"its README.md explains the columns; audience: {audience}")

@@ -91,11 +91,13 @@ def fetch_command(
             f"give the name of a benchmark (`{propose('benchmarks list', '--available')}` shows all), or --repo"
         )
     own = {"shuffle_seed": shuffle_options, "language": language, "licence": licence}
-    given = {key: value for key, value in own.items() if value is not None}
-    if repo is None and given:
-        option = {"shuffle_seed": "--shuffle-options"}.get(next(iter(given)), f"--{next(iter(given))}")
+    set_options = {key: value for key, value in own.items() if value is not None}
+    if repo is None and set_options:
+        option = {"shuffle_seed": "--shuffle-options"}.get(next(iter(set_options)), f"--{next(iter(set_options))}")
         raise UsageError(f"{option} is for --repo; {name} has a recipe, which says it")
-    recipe = _recipe_of(repo, files, columns, as_name, given) if repo is not None else _find_recipe(str(name), as_name)
+    recipe = (
+        _recipe_of(repo, files, columns, as_name, set_options) if repo is not None else _find_recipe(str(name), as_name)
+    )
     if repo is not None and not store:
         _preview(recipe, revision)
         return
@@ -117,18 +119,18 @@ def fetch_and_store(recipe: Recipe, *, revision: str | None = None, folder: Path
     from registry.benchmarks.store import import_benchmark
 
     engine = engine_of(settings_of())
-    found = fetch(recipe, revision=revision, folder=folder)
-    for remark in found.remarks:
+    fetched = fetch(recipe, revision=revision, folder=folder)
+    for remark in fetched.remarks:
         note(f"{recipe.name}: {remark}")
     with write_session(engine) as session:
-        _require_unchanged(session, found.source, found.content.content_digest, recipe)
+        _require_unchanged(session, fetched.source, fetched.content.content_digest, recipe)
         row, new = import_benchmark(
             session,
-            found.content,
+            fetched.content,
             name=recipe.name,
             language=recipe.language,
             licence=recipe.licence,
-            source=found.source,
+            source=fetched.source,
             visibility=None if _is_known(session, recipe.name) else recipe.visibility,
         )
         return {
@@ -137,7 +139,7 @@ def fetch_and_store(recipe: Recipe, *, revision: str | None = None, folder: Path
             "questions": row.questions,
             "few_shot_examples": row.few_shot_examples,
             "digest": row.content_digest,
-            "source": found.source,
+            "source": fetched.source,
             "fetched": new,
         }
 
@@ -208,16 +210,16 @@ def _recipe_of(
 def _preview(recipe: Recipe, revision: str | None) -> None:
     from registry.benchmarks.recipes import fetch, sample_rows
 
-    found = fetch(recipe, revision=revision)
-    rows = sample_rows(found.content)
-    for remark in found.remarks:
+    fetched = fetch(recipe, revision=revision)
+    rows = sample_rows(fetched.content)
+    for remark in fetched.remarks:
         note(f"{recipe.name}: {remark}")
-    places = Counter(question.answer for question in found.content.questions)
+    places = Counter(question.answer for question in fetched.content.questions)
     counts = [places[place] for place in range(max(places) + 1)]
     document: dict[str, Any] = {
         "benchmark": recipe.name,
         "stored": False,
-        "questions": len(found.content.questions),
+        "questions": len(fetched.content.questions),
         "right_at": counts,
         "preview": rows,
     }
@@ -229,7 +231,7 @@ def _preview(recipe: Recipe, revision: str | None) -> None:
         for index, option in enumerate(row["options"]):
             click.echo(f"  {'*' if index == row['answer'] else ' '} {option}")
     listed = ", ".join(f"{letter(place)} {count}" for place, count in enumerate(counts))
-    click.echo(f"{len(found.content.questions)} questions; right options by place: {listed}")
+    click.echo(f"{len(fetched.content.questions)} questions; right options by place: {listed}")
     note("All were checked, and nothing was stored. Is * the right option? Then the same with --store.")
 
 
@@ -244,26 +246,26 @@ def list_available(word: str | None, language: str | None, licence: str | None) 
     """
     from registry.benchmarks.recipes import load_shipped_recipes
 
-    found = [recipe for recipe in load_shipped_recipes().values() if _fits(recipe, word, language, licence)]
-    if not found:
-        asked = {"word": word, "--language": language, "--licence": licence}
-        conditions = ", ".join(f"{name} {value!r}" for name, value in asked.items() if value is not None)
+    fitting = [recipe for recipe in load_shipped_recipes().values() if _fits(recipe, word, language, licence)]
+    if not fitting:
+        filters = {"word": word, "--language": language, "--licence": licence}
+        conditions = ", ".join(f"{name} {value!r}" for name, value in filters.items() if value is not None)
         raise NotFoundError(f"no benchmark that can be fetched has {conditions}; leave it out to see all")
     with read_session(engine_of(settings_of())) as session:
-        here = set(session.scalars(select(Benchmark.name)))
-    if print_document({"benchmarks": [_describe(recipe, here) for recipe in found]}):
+        stored = set(session.scalars(select(Benchmark.name)))
+    if print_document({"benchmarks": [_describe(recipe, stored) for recipe in fitting]}):
         return
     families: dict[str, list[Recipe]] = {}
-    for recipe in found:
+    for recipe in fitting:
         families.setdefault(recipe.family or recipe.name, []).append(recipe)
     rows = []
     folded = False
     for members in families.values():
         if len(members) < FOLDED or word is not None or language is not None or read_layout().wide:
-            rows += [_describe(recipe, here) | {"here": "yes" if recipe.name in here else ""} for recipe in members]
+            rows += [_describe(recipe, stored) | {"here": "yes" if recipe.name in stored else ""} for recipe in members]
         else:
             folded = True
-            rows.append(_family(members, here))
+            rows.append(_family(members, stored))
     headings = parse_headings("name, questions, language, licence, here, title")
     print_table(rows, headings, "", drop=("title",))
     if folded:
@@ -308,13 +310,13 @@ def _family(members: Sequence[Recipe], here: Collection[str]) -> dict[str, Any]:
     counts = sorted({recipe.questions.count for recipe in members if recipe.questions.count is not None})
     languages = {recipe.language for recipe in members}
     licences = sorted({recipe.licence or "?" for recipe in members})
-    there = sum(recipe.name in here for recipe in members)
+    stored = sum(recipe.name in here for recipe in members)
     return {
         "name": f"{common_beginning([recipe.name for recipe in members])}… ({len(members)})",
         "questions": "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else None,
         "language": f"{len(languages)} languages" if len(languages) > 1 else next(iter(languages)),
         "licence": ", ".join(licences) if len(licences) <= 2 else f"{len(licences)} licences",
-        "here": str(there or ""),
+        "here": str(stored or ""),
         "title": common_beginning([recipe.title for recipe in members]).rstrip(" ,:-"),
     }
 
@@ -343,12 +345,12 @@ def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | N
 
     with read_session(engine_of(settings_of())) as session:
         wanted = suite_definition(find_suite(session, name)).benchmarks
-        here = set(session.scalars(select(Benchmark.name)))
+        stored = set(session.scalars(select(Benchmark.name)))
     recipes = load_shipped_recipes()
-    lacking = [benchmark for benchmark in wanted if benchmark not in {*here, *recipes, NONSENSE}]
+    lacking = [benchmark for benchmark in wanted if benchmark not in {*stored, *recipes, NONSENSE}]
     rows: list[dict[str, Any]] = []
     for benchmark in wanted:
-        if benchmark in here or benchmark in lacking:
+        if benchmark in stored or benchmark in lacking:
             rows.append({"benchmark": benchmark, "fetched": False})
         elif to_folder is not None and benchmark in recipes:
             rows.append(
@@ -365,15 +367,18 @@ def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | N
     if to_folder is not None:
         tell({"suite": name, "benchmarks": rows}, f"{name}: downloaded into {to_folder}")
         return
-    made = None
+    board_name = None
     try:
         with write_session(engine_of(settings_of())) as session:
             board = board_of_suite(session, find_suite(session, name))
-            made = None if board is None else board.name
+            board_name = None if board is None else board.name
     except ShuffleboardError as error:  # fetched content is kept: other revisions may lack the suite's questions
         note(f"{name}: no board was made: {error}")
-    document = {"suite": name, "benchmarks": rows, "board": made}
-    tell(document, f"{name}: all {len(wanted)} benchmarks are here" + (f"; board {made} made" if made else ""))
+    document = {"suite": name, "benchmarks": rows, "board": board_name}
+    tell(
+        document,
+        f"{name}: all {len(wanted)} benchmarks are here" + (f"; board {board_name} made" if board_name else ""),
+    )
 
 
 def _generate() -> dict[str, Any]:

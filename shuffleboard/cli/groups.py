@@ -35,8 +35,8 @@ class Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command with its complete summary."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, summary(command)) for name, command in found if command is not None and not command.hidden]
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, summary(command)) for name, command in commands if command is not None and not command.hidden]
         if rows:
             with formatter.section("Commands"):
                 formatter.write_dl(rows)

@@ -98,18 +98,18 @@ def _unknown_command(error: NoSuchCommand, top: click.Group) -> click.UsageError
     if is_top and typed in _PAGES:
         page = page_address(get_settings(), "/sql")
         return click.UsageError(f"No such command {typed!r}. SQL is a page of the website: {page}", context)
-    known = context.command.list_commands(context)
-    close = get_close_matches(typed, [*known, *HIDDEN] if is_top else known, cutoff=CLOSE)
+    names = context.command.list_commands(context)
+    close = get_close_matches(typed, [*names, *HIDDEN] if is_top else names, cutoff=CLOSE)
     if not close and len(typed) >= _BEGINNING:
-        close = [name for name in known if name.startswith(typed)]
+        close = [name for name in names if name.startswith(typed)]
     if not close and is_top:
         close = [MEANT[typed]] if typed in MEANT else _find_inner(typed, context.args, top)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     if not close and not is_top:
         alone = get_close_matches(typed, top.list_commands(context), 1, CLOSE)
         meant = f" It is no part of a group: {propose(alone[0])}" if alone else ""
-        if not alone and len(known) <= _FEW:
-            meant = f" It is one of: {', '.join(known)}."
+        if not alone and len(names) <= _FEW:
+            meant = f" It is one of: {', '.join(names)}."
     return NoSuchCommand(typed, f"No such command {typed!r}.{meant}", ctx=context)
 
 
@@ -122,11 +122,11 @@ def _find_inner(typed: str, rest: list[str], top: click.Group) -> list[str]:
     places = [place for place, name in inner.items() if name in alike]
     groups = [place.rpartition(" ")[0] for place in places]
     if rest:
-        given = Path(rest[0])
-        file = recognise(given) if given.is_file() or given.is_dir() else None  # reading a pipe may never end
+        path = Path(rest[0])
+        file = recognise(path) if path.is_file() or path.is_dir() else None  # reading a pipe may never end
         group = "evaluations" if rest[0].isdigit() else file.command.partition(" ")[0] if file else rest[0]
         meant = get_close_matches(group, groups, n=1, cutoff=CLOSE)
-        places = [place for place, found in zip(places, groups, strict=True) if not meant or found in meant]
+        places = [place for place, inner_group in zip(places, groups, strict=True) if not meant or inner_group in meant]
     return places
 
 
@@ -142,14 +142,14 @@ def _list_inner(top: click.Group) -> Iterator[tuple[str, str]]:
 
 def _list_options(group: click.Group) -> set[str]:
     """Return the options of all commands within a group."""
-    context, found = click.Context(group), set()
+    context, options = click.Context(group), set()
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
-            found |= _list_options(command)
+            options |= _list_options(command)
         elif command is not None:
-            found.update(option for param in command.params for option in param.opts)
-    return found
+            options.update(option for param in command.params for option in param.opts)
+    return options
 
 
 def _missing(error: MissingParameter) -> click.ClickException | ShuffleboardError:
@@ -170,8 +170,8 @@ def _missing(error: MissingParameter) -> click.ClickException | ShuffleboardErro
     listed = f"; it is one of {', '.join(map(str, choices))}" if choices else ""
     listing = _find_list(error.param)
     numbers = f"; {propose(listing)} shows the numbers" if listing else ""
-    whole = propose(command, *_write_whole(error.ctx))
-    return click.UsageError(f"{name} is missing; the whole command: {whole}{listed}{numbers}", error.ctx)
+    full_command = propose(command, *_write_whole(error.ctx))
+    return click.UsageError(f"{name} is missing; the whole command: {full_command}{listed}{numbers}", error.ctx)
 
 
 def _list_files(context: click.Context) -> Iterator[Path]:
@@ -185,17 +185,17 @@ def _list_files(context: click.Context) -> Iterator[Path]:
 def _write_whole(context: click.Context) -> Iterator[object]:
     """Yield the words of a command: given arguments and options, and placeholders for missing ones."""
     for param in sorted(context.command.params, key=lambda param: isinstance(param, click.Option)):
-        given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if not (given or param.required):
+        is_set = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if not (is_set or param.required):
             continue
-        value = context.params.get(str(param.name)) if given else None
+        value = context.params.get(str(param.name)) if is_set else None
         if isinstance(param, click.Option):
             if param.is_flag:
                 yield param.opts[0]
                 continue
-            for one in value if isinstance(value, tuple) else [value]:
+            for word in value if isinstance(value, tuple) else [value]:
                 yield param.opts[0]
-                yield _placeholder(param) if one is None else one
+                yield _placeholder(param) if word is None else word
         else:
             yield from value if isinstance(value, tuple) else [_placeholder(param) if value is None else value]
 
@@ -208,12 +208,12 @@ def _bad_value(error: click.BadParameter) -> click.BadParameter:
     """Return the error with a suggested value, the range, or how to find evaluations' numbers."""
     if error.param is None:
         return error
-    kind, given, listing = error.param.type, re.match(r"'(.*?)' is not ", error.message), _find_list(error.param)
-    if given and isinstance(kind, click.Choice):
-        message = error.message.removesuffix(".") + suggestion(given[1], map(str, kind.choices)) + "."
-    elif given and listing:
+    kind, quoted, listing = error.param.type, re.match(r"'(.*?)' is not ", error.message), _find_list(error.param)
+    if quoted and isinstance(kind, click.Choice):
+        message = error.message.removesuffix(".") + suggestion(quoted[1], map(str, kind.choices)) + "."
+    elif quoted and listing:
         message = f"{error.message} {propose(listing)} shows the numbers."
-    elif given and isinstance(kind, click.IntRange | click.FloatRange):
+    elif quoted and isinstance(kind, click.IntRange | click.FloatRange):
         message = f"{error.message.removesuffix(' range.')} in the range {_describe_range(kind)}."
     else:
         return error
@@ -229,8 +229,8 @@ def _find_list(param: click.Parameter) -> str | None:
 
 def _describe_range(kind: Any) -> str:
     """Return the range of a number, such as `x>=1`."""
-    found: str = kind._describe_range()  # noqa: SLF001 - click has no other way to say it
-    return found
+    described: str = kind._describe_range()  # noqa: SLF001 - click has no other way to say it
+    return described
 
 
 def _describe_taken(context: click.Context) -> str:

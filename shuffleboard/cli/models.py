@@ -125,7 +125,7 @@ def add_command(
     adapter = next(iter(adapters), None)
     engine = engine_of(settings)
     files_given = (kind, location, revision, key, dtype, quantisation, base, adapter, merged)
-    if all(given is None for given in files_given) and any(value is not None for value in description.values()):
+    if all(value is None for value in files_given) and any(value is not None for value in description.values()):
         _describe(engine, name, description)
         return
     if base is None:
@@ -138,15 +138,15 @@ def add_command(
     else:
         if adapter is None:
             raise UsageError("--base: name the adapter, too: --adapter")
-        if any(given is not None for given in (kind, location, revision, key)):
+        if any(value is not None for value in (kind, location, revision, key)):
             raise UsageError("--base: says what --kind, --location, --revision and --key do; leave them out")
         request, digest = _on_base(engine, base, dtype, quantisation, adapter, merged=merged)
         files = inspect_here(request, settings)
         if files is not None and files.base_digest != digest:
             raise ModelError(f"{base}: its files at {request.location} have changed since it was registered")
     with write_session(engine) as session:
-        known = model_named(session, name)
-        changed = [] if known is None else describe(known, description)
+        registered = model_named(session, name)
+        changed = [] if registered is None else describe(registered, description)
         row, new = add_revision(session, name, request, description, files)
         document = _document(row)
         same = twins(session, row)
@@ -175,8 +175,8 @@ def _find_stored_kind(kind: str, location: str | None, settings: Settings) -> st
     """Return the stored kind. Raises UsageError if the location is not on an endpoint of the provider in `kind`."""
     if kind not in PROVIDERS:
         return kind
-    found = provider_of(location or "", settings)
-    if found != kind:
+    provider = provider_of(location or "", settings)
+    if provider != kind:
         raise UsageError(
             f"--kind {kind}: {location or 'no --location'} is on no endpoint with provider = {kind!r}; give its "
             f"URL, and add that line to the endpoint's table in the file that SHUFFLEBOARD_ENDPOINTS names"
@@ -251,7 +251,7 @@ def register_of_hub(engine: Engine, settings: Settings, reference: str) -> None:
             find_of_hub(session, reference)
         except NotFoundError:
             taken = model_named(session, name)
-            if taken is not None and all(one.location != location for one in taken.revisions):
+            if taken is not None and all(known_revision.location != location for known_revision in taken.revisions):
                 name = f"{owner}-{name}"
         else:
             return

@@ -84,12 +84,12 @@ def _format(value: Any) -> str:
 
 
 def _print_difference(document: Mapping[str, Any]) -> None:
-    one, other = document["evaluations"]
+    first, second = document["evaluations"]
     for group, heading in GROUPS.items():
         facts = document["different"].get(group, {})
         for key, values in facts.items():
             click.echo(f"{heading + ':' if key == next(iter(facts)) else ''}".ljust(1) + f"\n  {key}")
-            click.echo(f"    {one}: {_format(values[0])}\n    {other}: {_format(values[1])}")
+            click.echo(f"    {first}: {_format(values[0])}\n    {second}: {_format(values[1])}")
     same = {GROUPS[group]: len(facts) for group, facts in document["same"].items()}
     click.echo("The same: " + ", ".join(f"{heading} ({count})" for heading, count in same.items()))
 
@@ -188,15 +188,15 @@ def _verify_export(
     from registry.sealed.checking import Trust, check_by_key
 
     trust = Trust([_fingerprint(key) for key in public], head, max_age, board)
-    found = check_by_key(path, trust)
-    if not print_document(found.document()):
-        for fact in found.facts:
+    report = check_by_key(path, trust)
+    if not print_document(report.document()):
+        for fact in report.facts:
             click.echo(f"✓ {fact}")
-    for text in found.unchecked:
+    for text in report.unchecked:
         note(f"not checked: {text}")
-    for text in found.problems:
+    for text in report.problems:
         note(f"✗ {text}")
-    if not found.ok:
+    if not report.ok:
         note(f"{path} is not what was signed")
         sys.exit(1)
     if not wants_json():

@@ -137,11 +137,11 @@ def prompt_command(
     with read_session(engine_of(settings_of())) as session:
         definition = find_definition(session, name, shots)
         version = find_version(session, benchmark)
-        asked = select(Question).where(Question.benchmark_version_id == version.id, ~Question.few_shot)
+        query = select(Question).where(Question.benchmark_version_id == version.id, ~Question.few_shot)
         if question is not None:
-            asked = asked.where(Question.external_id == question)
-        found = session.scalars(asked.order_by(Question.ordinal).limit(1)).first()
-        if found is None:
+            query = query.where(Question.external_id == question)
+        example = session.scalars(query.order_by(Question.ordinal).limit(1)).first()
+        if example is None:
             raise NotFoundError(
                 f"benchmark {version.benchmark.name}@{version.version} has no question {question!r}; give an id as in "
                 "its file, or leave --question out for the first"
@@ -150,7 +150,7 @@ def prompt_command(
         documents: list[dict[str, Any]] = [
             {
                 "protocol": name,
-                "question": found.external_id,
+                "question": example.external_id,
                 "variant": shown.ordinal,
                 "variant_name": shown.name,
                 "order": list(shown.order),
@@ -159,7 +159,7 @@ def prompt_command(
                 "answers": list(prompt.answers),
                 "digest": prompt.digest,
             }
-            for shown, prompt in prompts_of_question(session, definition, asked_in, found)
+            for shown, prompt in prompts_of_question(session, definition, asked_in, example)
         ]
     if not every:
         documents = [_pick_variant(documents, variant, asked_in)]

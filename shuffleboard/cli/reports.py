@@ -91,8 +91,8 @@ def _print_asked(document: dict[str, Any], facts: Facts | None) -> None:
     if document["asked"]:
         click.echo(f"  {document['asked']}")
     if facts is not None:
-        for said in say("evaluation", replace(facts, noise=noise_facts(document["noise"]))):
-            click.echo(f"  {said}")
+        for sentence in say("evaluation", replace(facts, noise=noise_facts(document["noise"]))):
+            click.echo(f"  {sentence}")
     if document["chance"] is not None:
         click.echo(f"  chance level {share(document['chance'])}")
     if document["noise"] is not None:
@@ -140,21 +140,21 @@ def leaderboard(board: str | None, as_of: str | None, above_chance: bool, as_csv
     if board is not None and above_chance:
         raise UsageError("--above-chance goes with the leaderboard of evaluations; leave out --board")
     if board is not None:
-        given = [f"--{name}" for name, value in filters.items() if value is not None]
-        if given:
-            raise UsageError(f"board {board} already says what is compared; leave out {', '.join(given)}")
+        options = [f"--{name}" for name, value in filters.items() if value is not None]
+        if options:
+            raise UsageError(f"board {board} already says what is compared; leave out {', '.join(options)}")
         _board(board, as_of, as_csv=as_csv)
         return
     if as_of is not None:
         raise UsageError("--as-of goes with --board")
     with read_session(engine_of(settings_of())) as session:
-        asked = selection_of(session, **filters)
-        page = leaderboard_page(session, asked, Ordering(above_chance=above_chance))
+        selection = selection_of(session, **filters)
+        page = leaderboard_page(session, selection, Ordering(above_chance=above_chance))
         empty = "" if page.rows else nothing_matches(session, filters)
-        known = (
+        facts = (
             {}
             if wants_json() or as_csv
-            else facts_of(session, [row["evaluation_id"] for row in page.rows], asked.scope)
+            else facts_of(session, [row["evaluation_id"] for row in page.rows], selection.scope)
         )
         waiting = _find_without_worker(
             session, [row["evaluation_id"] for row in page.rows if row["state"] in ("queued", "running")]
@@ -168,7 +168,7 @@ def leaderboard(board: str | None, as_of: str | None, above_chance: bool, as_csv
     else:
         rows = [
             row
-            | {"drawn": draw(known.get(row["evaluation_id"])), "bounded": known.get(row["evaluation_id"])}
+            | {"drawn": draw(facts.get(row["evaluation_id"])), "bounded": facts.get(row["evaluation_id"])}
             | ({"state": "waiting"} if row["evaluation_id"] in waiting else {})
             for row in page.rows
         ]

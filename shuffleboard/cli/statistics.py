@@ -54,10 +54,10 @@ def compare(first: int, second: int) -> None:
     if print_document(document):
         return
     for key in ("first", "second"):
-        one = document[key]
+        side = document[key]
         click.echo(
-            f"{key}: evaluation {one['evaluation']}, {one['model']} on {one['benchmark']}, {one['variants']}, "
-            f"{one['protocol']} {one['shots']}-shot"
+            f"{key}: evaluation {side['evaluation']}, {side['model']} on {side['benchmark']}, {side['variants']}, "
+            f"{side['protocol']} {side['shots']}-shot"
         )
     for sentence in (describe_relation(document), describe_causes(document["causes"])):
         if sentence is not None:
@@ -150,13 +150,13 @@ def spread(evaluation_id: int) -> None:
     if print_document(document):
         return
     for label, name in (("position bias", "position_bias"), ("order shift", "order_shift")):
-        found = document[name]
-        if found is None:
+        measure = document[name]
+        if measure is None:
             click.echo(f"  {label:16} –")
             continue
-        interval = "" if found["interval"] is None else f"  [{', '.join(map(show, found['interval']))}]"
-        accuracies = " ".join(map(show, found["accuracies"]))
-        click.echo(f"  {label:16} {show(found['value'])}{interval}  accuracies: {accuracies}")
+        interval = "" if measure["interval"] is None else f"  [{', '.join(map(show, measure['interval']))}]"
+        accuracies = " ".join(map(show, measure["accuracies"]))
+        click.echo(f"  {label:16} {show(measure['value'])}{interval}  accuracies: {accuracies}")
 
 
 @statistics.command("pride")
@@ -212,15 +212,15 @@ def clusters_command(evaluation_id: int, by_subject: bool) -> None:
     with read_session(engine_of(settings_of())) as session:
         find_sealed(session, evaluation_id)
         alone = evaluation_metrics(session, evaluation_id)
-        found = compute_clustered_intervals(session, evaluation_id, by_subject=by_subject)
-    if print_document({"evaluation": evaluation_id, "by_subject": by_subject, "clustered": found}):
+        clustered = compute_clustered_intervals(session, evaluation_id, by_subject=by_subject)
+    if print_document({"evaluation": evaluation_id, "by_subject": by_subject, "clustered": clustered}):
         return
-    if found is None:
+    if clustered is None:
         click.echo(f"evaluation {evaluation_id}: every question stands for itself")
         return
     note(
-        f"{plural(found['questions'], 'question')} in {plural(found['clusters'], 'cluster')}, "
-        f"the largest of {found['largest']}"
+        f"{plural(clustered['questions'], 'question')} in {plural(clustered['clusters'], 'cluster')}, "
+        f"the largest of {clustered['largest']}"
     )
     rows = [
         {
@@ -230,7 +230,7 @@ def clusters_command(evaluation_id: int, by_subject: bool) -> None:
             "clusters": _interval_text(item["interval"]),
             "effect": item["design_effect"],
         }
-        for name, item in found["metrics"].items()
+        for name, item in clustered["metrics"].items()
         if name in alone["metrics"]
     ]
     headings = parse_headings("metric, value, alone: Questions alone, clusters, effect: Design effect")

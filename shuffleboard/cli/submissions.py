@@ -38,8 +38,8 @@ def submissions() -> None:
 def list_command(state: str | None) -> None:
     """List submissions, those awaiting a decision first."""
     with read_session(engine_of(settings_of())) as session:
-        found, _ = list_submissions(session, OPERATOR, state=state, limit=MAX_INTEGER)
-        rows = [submission_document(session, row) for row in found]
+        listed, _ = list_submissions(session, OPERATOR, state=state, limit=MAX_INTEGER)
+        rows = [submission_document(session, row) for row in listed]
     if print_document({"submissions": rows}):
         return
     headings = parse_headings(

@@ -102,15 +102,15 @@ def can_choose() -> bool:
 
 def choose_columns(available: Iterable[str], default: Sequence[str]) -> list[str]:
     """Return the keys in --columns, or the default keys. Raises UsageError for a name that is not available."""
-    asked = read_layout().columns
-    if asked is None:
+    chosen = read_layout().columns
+    if chosen is None:
         return list(default)
-    known = list(dict.fromkeys((*default, *available)))
-    for name in asked:
-        if name not in known:
-            listed = suggestion(name, known) or f"; there are: {', '.join(known)}"
+    names = list(dict.fromkeys((*default, *available)))
+    for name in chosen:
+        if name not in names:
+            listed = suggestion(name, names) or f"; there are: {', '.join(names)}"
             raise UsageError(f"--columns {name!r}: no such column{listed}")
-    return list(asked)
+    return list(chosen)
 
 
 def parse_headings(columns: str) -> dict[str, str]:
@@ -137,8 +137,8 @@ def print_table(
     in which they are left out in a narrow terminal; then texts are left out from the right, and numbers last. Fractions
     have three decimals; NULL is a dash.
     """
-    known = {**(more or {}), **headings}
-    keys = choose_columns(known, list(headings))
+    titles = {**(more or {}), **headings}
+    keys = choose_columns(titles, list(headings))
     if not rows:
         if empty:
             click.echo(empty, err=True)
@@ -146,7 +146,7 @@ def print_table(
     terminal = sys.stdout.isatty()
     table = _Table(
         cells={key: [row[key] for row in rows] for key in keys},
-        titles={key: _words(known[key]) if terminal else [known[key]] for key in keys},
+        titles={key: _words(titles[key]) if terminal else [titles[key]] for key in keys},
     )
     layout = read_layout()
     if not terminal or layout.wide:
@@ -216,8 +216,8 @@ class _Table:
         common = [key for key, column in self.cells.items() if key in CONTEXT and len(set(column)) == 1]
         pairs = [f"{' '.join(self.titles[key])}: {_text(self.cells[key][0])}" for key in common]
         # Keep each pair on one line.
-        said = " · ".join(pair.replace(" ", "\xa0") for pair in pairs)
-        for line in textwrap.wrap(said, room, break_long_words=False, break_on_hyphens=False):
+        context = " · ".join(pair.replace(" ", "\xa0") for pair in pairs)
+        for line in textwrap.wrap(context, room, break_long_words=False, break_on_hyphens=False):
             click.echo(line.replace("\xa0", " "))
         for key in common:
             del self.cells[key]
@@ -245,14 +245,14 @@ class _Table:
 
     def narrow(self, room: int) -> dict[str, int]:
         """Return the widths after shortening the widest names until the table fits or no name can be shorter."""
-        found = self.widths()
-        least = {key: max(self._shortest(key), *map(_width, self.titles[key])) for key in found if key in SHORTENED}
-        while _total(found) > room:
-            wide = [key for key in least if found[key] > least[key]]
+        widths = self.widths()
+        least = {key: max(self._shortest(key), *map(_width, self.titles[key])) for key in widths if key in SHORTENED}
+        while _total(widths) > room:
+            wide = [key for key in least if widths[key] > least[key]]
             if not wide:
                 break
-            found[max(wide, key=lambda key: found[key])] -= 1
-        return found
+            widths[max(wide, key=lambda key: widths[key])] -= 1
+        return widths
 
     def print(self, *, styled: bool, widths: Mapping[str, int] | None = None) -> None:
         """Print heading and rows on stdout."""
@@ -279,9 +279,9 @@ class Measure(float):
 
     def __new__(cls, value: float, metric: str = "accuracy") -> Self:
         """Create the value of a metric."""
-        found = super().__new__(cls, value)
-        found.metric = metric
-        return found
+        number = super().__new__(cls, value)
+        number.metric = metric
+        return number
 
     def __str__(self) -> str:
         return value_text(self.metric, float(self))
@@ -328,28 +328,28 @@ def shorten_apart(texts: Iterable[str], width: int) -> dict[str, str]:
     >>> list(shorten_apart(names, 18).values())
     ['Meta-…-8B-Instruct', 'Meta…-70B-Instruct', 'gemma-2b']
     """
-    found = {text: shorten(text, width) for text in texts}
+    shortened = {text: shorten(text, width) for text in texts}
     alike: dict[str, list[str]] = {}
-    for text, short in found.items():
+    for text, short in shortened.items():
         alike.setdefault(short, []).append(text)
     for group in alike.values():
         if len(group) > 1:
-            found |= _cut_around_difference(group, width)
-    return found
+            shortened |= _cut_around_difference(group, width)
+    return shortened
 
 
 def _cut_around_difference(group: Sequence[str], width: int) -> dict[str, str]:
     """Shorten texts with common beginnings and ends to the part that begins just before their difference."""
     begins = len(common_beginning(group))
-    found = {}
+    shortened = {}
     for text in group:
         tail = text[max(0, begins - 1) :]
         if _width(tail) <= width - 3:
-            found[text] = f"{_beginning(text, width - 1 - _width(tail))}…{tail}"
+            shortened[text] = f"{_beginning(text, width - 1 - _width(tail))}…{tail}"
         else:
             start = _beginning(text, max(1, width // 4))
-            found[text] = f"{start}…{_beginning(tail, width - 2 - _width(start))}…"
-    return found
+            shortened[text] = f"{start}…{_beginning(tail, width - 2 - _width(start))}…"
+    return shortened
 
 
 def common_beginning(texts: Sequence[str]) -> str:

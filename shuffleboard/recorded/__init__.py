@@ -122,7 +122,7 @@ class Story:
 def import_recorded(engine: Engine) -> Story:
     """Import benchmarks, models and answers, and create the board; existing ones stay unchanged."""
     with read_session(engine) as session:
-        known = _evaluations_of_files(session)
+        imported = _evaluations_of_files(session)
     with write_session(engine) as session:
         for name, file, licence, source in BENCHMARKS:
             import_benchmark(session, read_benchmark(FOLDER / file), name=name, licence=licence, source=source)
@@ -131,9 +131,9 @@ def import_recorded(engine: Engine) -> Story:
             add_revision(session, model, RevisionRequest("external"), described)
     for answers in ANSWERS:
         path = FOLDER / answers.file
-        if sha256_file(path) not in known:
+        if sha256_file(path) not in imported:
             import_outputs(engine, ImportRequest(path, answers.model, MEDQA, answers.variants))
-    if sha256_file(FOLDER / TABLE) not in known:
+    if sha256_file(FOLDER / TABLE) not in imported:
         import_columns(engine, FOLDER / TABLE, benchmark=MMLU_PRO, protocol=PROTOCOL, shots=SHOTS)
     with read_session(engine) as session:
         story = tell_story(session)
@@ -155,10 +155,10 @@ def _evaluations_of_files(session: Session) -> dict[str, int]:
 
 def tell_story(session: Session) -> Story:
     """Return the story that the stored results tell."""
-    known = _evaluations_of_files(session)
-    orders = known[sha256_file(FOLDER / ORDERS.file)]
+    evaluations = _evaluations_of_files(session)
+    orders = evaluations[sha256_file(FOLDER / ORDERS.file)]
     facts = replace(facts_of(session, [orders])[orders], noise=noise_facts(repeat_noise(session, orders)))
-    said = " ".join(said.text for said in say("evaluation", facts))
+    conclusions = " ".join(sentence.text for sentence in say("evaluation", facts))
     score = QuestionScore
     # The question whose answer is right as printed and in about half of all orders, with the fewest different prompts.
     flipping = (
@@ -176,7 +176,7 @@ def tell_story(session: Session) -> Story:
         {"benchmark": MMLU_PRO},
     ).all()
     return Story(
-        sentence=f"{MISTRAL} on MedQA: {said}",
+        sentence=f"{MISTRAL} on MedQA: {conclusions}",
         orders=orders,
         question=session.scalars(flipping).one(),
         once={row.model: row.accuracy for row in once},
