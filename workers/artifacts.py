@@ -190,10 +190,10 @@ def _check_vocabulary(adapter: str, folder: Path, base: Path) -> None:
     from tokenizers import Tokenizer
 
     try:
-        own, known = (Tokenizer.from_file(str(file)).get_vocab(with_added_tokens=True) for file in files)
+        own, vocabulary = (Tokenizer.from_file(str(file)).get_vocab(with_added_tokens=True) for file in files)
     except Exception as error:  # noqa: BLE001 - what the library raises has no class of its own
         raise ModelError(f"{adapter}: its tokenizer.json cannot be read ({error}); save it again") from None
-    added = sorted(token for token, place in own.items() if known.get(token) != place)
+    added = sorted(token for token, place in own.items() if vocabulary.get(token) != place)
     if added:
         raise ModelError(
             f"{adapter}: its tokenizer has {len(added)} tokens that the base model's lacks or numbers "
@@ -227,8 +227,8 @@ def _licence(folder: Path) -> str | None:
         text = stream.read(MOST_OF_A_CARD).decode(errors="replace")
     matter = _FRONT_MATTER.match(text)
     named = dict(_LICENCE.findall(matter[1])) if matter else {}
-    found = named.get("license_name") or named.get("license")
-    return found if found and found != "other" and problem_of_text(found) is None else None
+    licence = named.get("license_name") or named.get("license")
+    return licence if licence and licence != "other" and problem_of_text(licence) is None else None
 
 
 def _parameters(folder: Path) -> int | None:
@@ -323,9 +323,9 @@ def adapter_folder(revision: ModelRevision) -> Path | None:
         # Cached files of a commit never change, so the hub needs no request.
         name, _ = split_reference(adapter)
         adapter = f"{name}@{revision.adapter_commit}"
-        found = cached_folder(Source("model", name, revision.adapter_commit))
-        if found is not None and all((found / file).is_file() for file in ADAPTER_FILES):
-            adapter = str(found)
+        cached = cached_folder(Source("model", name, revision.adapter_commit))
+        if cached is not None and all((cached / file).is_file() for file in ADAPTER_FILES):
+            adapter = str(cached)
     folder, _ = resolve_adapter(adapter)
     digest = _adapter_digest(folder)
     if digest != revision.adapter_digest:

@@ -147,20 +147,20 @@ class LocalModel:
         if any(item.variant.repeat for item in items):
             self._check_samples(generation)
         speed = WritingSpeed(len(items), int(generation["max_tokens"]))
-        found: dict[int, Written] = {}
+        by_place: dict[int, Written] = {}
 
         def done(place: int, text: "Generated") -> None:
             output = Output(
                 text.text, finish="stop" if text.finished else "length", opened=opened[place], forced=text.forced
             )
             thought = tokens_of_thought(text.text, divide(output, markers), text.tokens, text.beginning)
-            found[place] = Written(output, text.tokens, thought, speed.ended(text.tokens))
-            keep(place, found[place])
+            by_place[place] = Written(output, text.tokens, thought, speed.ended(text.tokens))
+            keep(place, by_place[place])
 
         special = partial(marks_thoughts, markers=markers)
         texts_written, counted = self._continue(prompts, generation, should_stop, special, done, speed.step)
         tokens = sum(text.tokens for text in texts_written)
-        written = [found[place] for place in range(len(items))]
+        written = [by_place[place] for place in range(len(items))]
         return written, counted.prompts + tokens, counted.computed + tokens
 
     def _continue(

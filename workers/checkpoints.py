@@ -49,8 +49,10 @@ def quantisation_of(folder: Path) -> str | None:
     if method is None and (options.get("load_in_4bit") or options.get("load_in_8bit")):
         method = "bitsandbytes"
     if not isinstance(method, str) or method not in READABLE:
-        known = ", ".join((*READABLE, "GGUF"))
-        reason = f"quantised by {str(method)[:40]!r}, which cannot be dequantised while it is loaded (as {known} can)"
+        readable = ", ".join((*READABLE, "GGUF"))
+        reason = (
+            f"quantised by {str(method)[:40]!r}, which cannot be dequantised while it is loaded (as {readable} can)"
+        )
         if method in ("gptq", "awq"):
             reason = f"quantised by {method}, which only kernels of gptqmodel read, compiled for one kind of GPU"
         raise EngineError(f"{folder}: its weights are {reason}; {_SERVE}")

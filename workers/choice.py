@@ -85,11 +85,11 @@ def weights_bytes(folder: Path, dtype: str) -> int:
     """Return the bytes of a folder's safetensors in a precision; 0 if there are none."""
     from safetensors import safe_open
 
-    found = 0
+    parameters = 0
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="numpy") as weights:
-            found += sum(prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
-    return found * (4 if dtype == "float32" else 2)
+            parameters += sum(prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+    return parameters * (4 if dtype == "float32" else 2)
 
 
 def classes_of(memory_bytes: int) -> list[str]:

@@ -31,8 +31,8 @@ class Drafts:
     def load(self) -> dict[drafts.Key, Written]:
         """Return the answers stored by earlier workers, by question and variant."""
         with read_session(self._engine) as session:
-            found = drafts.load_drafts(session, self._claim, self._fingerprint)
-        return {key: _read_written(document) for key, document in found.items()}
+            documents = drafts.load_drafts(session, self._claim, self._fingerprint)
+        return {key: _read_written(document) for key, document in documents.items()}
 
     def keep(self, item: ShardPrompt, written: Written) -> None:
         """Store an answer, now or together with the next one. Raises InterruptedScoringError if the claim is lost."""
@@ -59,29 +59,29 @@ def replace_nul(written: Sequence[Written]) -> list[Written]:
     """Return the texts with every NUL replaced, so that the database can store them."""
     return [
         replace(
-            one,
+            text,
             output=replace(
-                one.output,
-                text=storable(one.output.text),
-                reasoning=None if one.output.reasoning is None else storable(one.output.reasoning),
+                text.output,
+                text=storable(text.output.text),
+                reasoning=None if text.output.reasoning is None else storable(text.output.reasoning),
             ),
         )
-        for one in written
+        for text in written
     ]
 
 
 def _document(written: Written) -> dict[str, Any]:
-    (one,) = replace_nul([written])
-    output = one.output
+    (cleaned,) = replace_nul([written])
+    output = cleaned.output
     return {
         "text": output.text,
         "reasoning": output.reasoning,
         "finish": output.finish,
         "opened": output.opened,
         "forced": output.forced,
-        "tokens": one.tokens,
-        "thought_tokens": one.thought_tokens,
-        "seconds": one.seconds,
+        "tokens": cleaned.tokens,
+        "thought_tokens": cleaned.thought_tokens,
+        "seconds": cleaned.seconds,
     }
 
 

@@ -123,12 +123,12 @@ class WorkerLoop:
         self._patience = self.settings.database_wait_seconds
         try:
             self._insist(lambda _: self._maintenance.require_schema())
-            of = self._insist(lambda session: self._sign_on(session, row))
+            registry_generation = self._insist(lambda session: self._sign_on(session, row))
         except TROUBLE as error:
             raise _unusable(error) from error
         self._patience = float("inf")
         # From here on no thread writes into a database that has since been restored, moved or promoted.
-        self.engine = self._maintenance.engine = generation.bind_generation(self.engine, of, self.id)
+        self.engine = self._maintenance.engine = generation.bind_generation(self.engine, registry_generation, self.id)
         self._start_thread("heartbeat", self._beat)  # first: hashing a model can take minutes
         try:
             self.maintain()
@@ -139,15 +139,15 @@ class WorkerLoop:
 
     def _sign_on(self, session: Session, row: dict[str, Any]) -> str:
         """Create the worker's row; return the registry's generation."""
-        known = session.scalar(
+        token_budgets = session.scalar(
             select(Worker.token_budgets)
             .where(Worker.host == row["host"], Worker.device == row["device"], Worker.token_budgets.is_not(None))
             .order_by(Worker.started_at.desc())
             .limit(1)
         )
-        self._budgets = TokenBudgets(known)
+        self._budgets = TokenBudgets(token_budgets)
         if session.get(Worker, self.id) is None:  # an earlier attempt may have been committed
-            session.execute(insert(Worker).values(row | {"queues": list(self.queues), "token_budgets": known}))
+            session.execute(insert(Worker).values(row | {"queues": list(self.queues), "token_budgets": token_budgets}))
         return generation.current(session)
 
     def poll_beside_messages(self) -> None:
@@ -307,7 +307,7 @@ class WorkerLoop:
             with self._maintenance.transaction() as session:
                 if self._unsure:
                     claims.hand_back_all(session, self.id)
-                found = claims.claim(
+                claim = claims.claim(
                     session,
                     self.id,
                     queues=self.queues,
@@ -320,7 +320,7 @@ class WorkerLoop:
             self._unsure = True  # it may have been committed nevertheless
             raise
         self._unsure = False
-        return found
+        return claim
 
     def _score(self, shard_claim: claims.Claim) -> None:
         try:
@@ -534,23 +534,23 @@ class WorkerLoop:
 
         The hanging thread cannot be ended alone. Any result of it has a stale claim.
         """
-        held, loaded = self._claim, self.scorer.loaded_model_revision_id
-        still_s = self._stillness.look((held, loaded, self._steps), interval_s)
-        if held is None or still_s < self.settings.stall_min_seconds:
+        claim, loaded = self._claim, self.scorer.loaded_model_revision_id
+        still_s = self._stillness.look((claim, loaded, self._steps), interval_s)
+        if claim is None or still_s < self.settings.stall_min_seconds:
             return False
         error = f"no progress for {still_s:.0f} s in process {os.getpid()} on {socket.gethostname()}, which exits"
         try:
             with self._maintenance.transaction() as session:
-                is_loading = loaded != held.model_revision_id
-                if still_s < stalls.patience(session, self.settings, None if is_loading else held):
+                is_loading = loaded != claim.model_revision_id
+                if still_s < stalls.patience(session, self.settings, None if is_loading else claim):
                     return False
-                stalls.give_up(session, held, self.id, error)
+                stalls.give_up(session, claim, self.id, error)
         except DBAPIError as trouble:
             if still_s < self.settings.stall_max_seconds:
                 raise
             log_trouble(trouble)  # the hanging thread may hold the database's lock: the end of the process frees it
-        log.error("shard_given_up", evaluation=held.evaluation_id, shard=held.shard_id, error=error)
-        self._lost = held
+        log.error("shard_given_up", evaluation=claim.evaluation_id, shard=claim.shard_id, error=error)
+        self._lost = claim
         self.broken = True
         self.stopping.set()
         return True
@@ -568,9 +568,9 @@ class WorkerLoop:
             )
         )
         preparation.keep_preparing(session, self.id, self.settings.lease_seconds)
-        held = self._claim
-        if held is not None and not claims.heartbeat(session, held, self.settings.lease_seconds):
-            self._lost = held
+        claim = self._claim
+        if claim is not None and not claims.heartbeat(session, claim, self.settings.lease_seconds):
+            self._lost = claim
 
 
 def _unusable(error: DBAPIError) -> DatabaseError:

@@ -44,10 +44,10 @@ class Budgeted(Protocol):
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error or its cause reports a lack of memory."""
-    for one in _chain(error):
-        if isinstance(one, MemoryError) or type(one).__name__ == "OutOfMemoryError":
+    for cause in _chain(error):
+        if isinstance(cause, MemoryError) or type(cause).__name__ == "OutOfMemoryError":
             return True
-        if isinstance(one, RuntimeError) and any(sign in str(one).lower() for sign in _SIGNS):
+        if isinstance(cause, RuntimeError) and any(sign in str(cause).lower() for sign in _SIGNS):
             return True
     return False
 
@@ -56,19 +56,19 @@ def is_of_device(error: BaseException) -> bool:
     """Return whether an error or its cause reports a failed device, other than a lack of memory."""
     if is_out_of_memory(error):
         return False
-    for one in _chain(error):
-        if type(one).__name__ in _OF_DEVICE:
+    for cause in _chain(error):
+        if type(cause).__name__ in _OF_DEVICE:
             return True
-        if isinstance(one, RuntimeError) and any(sign in str(one).lower() for sign in _DEVICE_SIGNS):
+        if isinstance(cause, RuntimeError) and any(sign in str(cause).lower() for sign in _DEVICE_SIGNS):
             return True
     return False
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__
 
 
 def release_memory() -> None:

@@ -59,10 +59,10 @@ def score_again(
     fingerprint: the first engine's; the same engine is used, on this host's device.
     Raises ModelError if the model's files are not the scored ones.
     """
-    asked = fingerprint.get("engine")
+    engine_name = fingerprint.get("engine")
     scorer = _Again(
         settings.home.expanduser(),
-        engine=next((name for name in ENGINES if asked == f"transformers-{name}"), ENGINES[0]),
+        engine=next((name for name in ENGINES if engine_name == f"transformers-{name}"), ENGINES[0]),
     )
     try:
         with read_session(engine) as session:
@@ -76,13 +76,13 @@ def score_again(
         scorer.unload()
     texts = {(row["question_id"], row["variant"]): row for row in result.generations}
     names = ("chosen_option", "label_logprobs", "label_probabilities")
-    found: dict[Key, dict[str, Any]] = {}
+    by_prompt: dict[Key, dict[str, Any]] = {}
     for item, row in zip(prompts, result.rows, strict=True):
         key = (item.question_id, item.variant.ordinal)
         written = texts.get(key, {})
-        found[key] = {name: row.get(name) for name in names}
-        found[key] |= {name: written.get(name) for name in ("text", "thought_digest")}
-    return found, result.fingerprint
+        by_prompt[key] = {name: row.get(name) for name in names}
+        by_prompt[key] |= {name: written.get(name) for name in ("text", "thought_digest")}
+    return by_prompt, result.fingerprint
 
 
 def _prompts(session: Session, evaluation: Evaluation, sample: Sequence[Key]) -> list[ShardPrompt]:

@@ -174,8 +174,8 @@ class TransformersScorer:
         if self._model.reusable:
             with read_session(engine) as session:
                 reused = reusable(session, claim.evaluation_id, self._fingerprint(definition), prompts)
-        asked = [item for place, item in enumerate(prompts) if place not in reused]
-        scored = self._model.score(asked, whole=definition["score"] != "first-token", should_stop=should_stop)
+        unscored = [item for place, item in enumerate(prompts) if place not in reused]
+        scored = self._model.score(unscored, whole=definition["score"] != "first-token", should_stop=should_stop)
         new = iter(scored.logprobs)
         rows = rows_of(
             prompts, [reused[place].logprobs if place in reused else next(new) for place in range(len(prompts))]
@@ -263,32 +263,32 @@ class TransformersScorer:
         if drafts is None:
             written, naive, computed = self._model.write(prompts, seeds, definition, should_stop)
             return replace_nul(written), naive, computed
-        known = drafts.load()
-        found = {
-            place: known[key]
+        drafted = drafts.load()
+        by_place = {
+            place: drafted[key]
             for place, item in enumerate(prompts)
-            if (key := (item.question_id, item.variant.ordinal)) in known
+            if (key := (item.question_id, item.variant.ordinal)) in drafted
         }
-        left = [place for place in range(len(prompts)) if place not in found]
-        if found:
-            log.info("answers_kept", kept=len(found), left=len(left))
-        asked = [prompts[place] for place in left]
+        left = [place for place in range(len(prompts)) if place not in by_place]
+        if by_place:
+            log.info("answers_kept", kept=len(by_place), left=len(left))
+        missing = [prompts[place] for place in left]
         written, naive, computed = self._model.write(
-            asked,
+            missing,
             [seeds[place] for place in left],
             definition,
             should_stop,
-            lambda place, one: drafts.keep(asked[place], one),
+            lambda place, one: drafts.keep(missing[place], one),
         )
         drafts.flush()
-        found |= zip(left, written, strict=True)
-        return replace_nul([found[place] for place in range(len(prompts))]), naive, computed
+        by_place |= zip(left, written, strict=True)
+        return replace_nul([by_place[place] for place in range(len(prompts))]), naive, computed
 
     def _writes_with(self, definition: Mapping[str, Any]) -> str:
         """Return the digest of the engine's settings that are known before anything is written."""
         settings = self._model.settings(definition)
-        known = {name: value for name, value in settings.items() if name not in _SAID_LATER}
-        return specification_digest({"code": code_identity(), "packages": package_versions(), **known})
+        early = {name: value for name, value in settings.items() if name not in _SAID_LATER}
+        return specification_digest({"code": code_identity(), "packages": package_versions(), **early})
 
     def _matcher(self, matching: Mapping[str, Any] | None) -> Any:
         """Return the loaded matcher of a protocol; None if the protocol has none."""

@@ -97,9 +97,9 @@ def scoring_loop(
         raise click.UsageError(f"--device {device}: {reason}; see what there is: {propose('doctor')}") from None
     wanted = tensor_parallel * pipeline_parallel
     if wanted > 1 and torch.cuda.device_count() < wanted:
-        given = f"--tensor-parallel {tensor_parallel} --pipeline-parallel {pipeline_parallel}"
-        there = torch.cuda.device_count()
-        raise click.UsageError(f"{given} needs {wanted} GPUs, and torch sees {there}; see: {propose('doctor')}")
+        options = f"--tensor-parallel {tensor_parallel} --pipeline-parallel {pipeline_parallel}"
+        available = torch.cuda.device_count()
+        raise click.UsageError(f"{options} needs {wanted} GPUs, and torch sees {available}; see: {propose('doctor')}")
     if served is None:
         served = ["cpu"] if scorer.device() == "cpu" else ["gpu", "cpu"]
     if "gpu" in served:

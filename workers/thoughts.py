@@ -17,8 +17,8 @@ def closing_of(text: str, *, opened: bool, markers: Markers, family: Family | No
     """
     if divide(Output(text, finish="length", opened=opened), markers).answer is not None:
         return None
-    begun = [found for found in markers.find(text) if found.role == "begin"]
-    thinking = [one for one in markers.families if one.thinks]
+    begun = [marker for marker in markers.find(text) if marker.role == "begin"]
+    thinking = [candidate for candidate in markers.families if candidate.thinks]
     if begun:
         family = markers.families[begun[-1].family]
     elif family is None:
@@ -34,7 +34,7 @@ def family_opened(rendered: str, markers: Markers) -> Family | None:
     """Return the markers with which a template opened a thought; None if it opened none."""
     if not opens_thought(rendered, markers):
         return None
-    begun = [found for found in markers.find(rendered[-TAIL:]) if found.role == "begin"]
+    begun = [marker for marker in markers.find(rendered[-TAIL:]) if marker.role == "begin"]
     return markers.families[begun[-1].family]
 
 

@@ -114,8 +114,8 @@ def beginning(tokenizer: Any) -> list[int]:
     them.
     """
     ids = strip_ending(tokenizer("")["input_ids"], ending(tokenizer))
-    known = [token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id) if token is not None]
-    return ids or known[:1]
+    special = [token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id) if token is not None]
+    return ids or special[:1]
 
 
 def tokenise(encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
@@ -173,11 +173,11 @@ def tokenise_continuations(encode: Encode, prompt: ScoringPrompt) -> TokenisedCo
 def common_length(one: Sequence[Any], *others: Sequence[Any]) -> int:
     """Return the length of the common beginning of sequences of one type, such as lists, whose slices compare fast."""
     length = len(one)
-    for other in others:
-        low, length = 0, min(length, len(other))
+    for sequence in others:
+        low, length = 0, min(length, len(sequence))
         while low < length:
             middle = (low + length + 1) // 2
-            if one[low:middle] == other[low:middle]:
+            if one[low:middle] == sequence[low:middle]:
                 low = middle
             else:
                 length = middle - 1

@@ -25,11 +25,11 @@ def check_weights(folder: Path) -> None:
     Raises ModelError for a Git LFS pointer, a truncated file, a file that is not safetensors, and a missing shard or
     tensor.
     """
-    found = {path.name: read_header(path) for path in sorted(folder.glob("*.safetensors"))}
+    headers = {path.name: read_header(path) for path in sorted(folder.glob("*.safetensors"))}
     for name, shard in _index(folder).items():
-        if shard not in found:
+        if shard not in headers:
             raise ModelError(f"{folder / shard}: is missing, and {INDEX} names it; fetch the model again")
-        if name not in found[shard]:
+        if name not in headers[shard]:
             raise ModelError(
                 f"{folder / shard}: lacks {name[:120]!r}, which {INDEX} says it has; fetch the model again"
             )

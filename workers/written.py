@@ -66,7 +66,7 @@ class WritingSpeed:
         speed = self._tokens / max(seconds, 1e-9)
         left = self._texts - self._ended
         going_on = self._tokens - self._of_ended
-        said: dict[str, float | int] = {
+        document: dict[str, float | int] = {
             "ended": self._ended,
             "texts": self._texts,
             "tokens_per_s": round(speed, 1),
@@ -74,5 +74,5 @@ class WritingSpeed:
         }
         if self._ended:
             about = max(0.0, left * self._of_ended / self._ended - going_on)
-            said["seconds_left"] = round(about / max(speed, 1e-9))
-        return said
+            document["seconds_left"] = round(about / max(speed, 1e-9))
+        return document

@@ -53,17 +53,17 @@ def top_tokens(document: Mapping[str, Any]) -> list[Token]:
             first = logprobs["top_logprobs"][0]
             pairs = list(first.items()) if isinstance(first, dict) else []
     tokens = [Token(_with_blank(text), _logprob(value)) for text, value in pairs if isinstance(text, str)]
-    known = [token for token in tokens if token.logprob is not None]
-    if not known:
+    with_logprobs = [token for token in tokens if token.logprob is not None]
+    if not with_logprobs:
         raise EngineError(
             "the server gives no log-probabilities of the most probable tokens; use a server that does (vLLM, SGLang, "
             "llama.cpp) or a protocol that reads text"
         )
-    if all(token.text.startswith(_NUMBERED) for token in known):
+    if all(token.text.startswith(_NUMBERED) for token in with_logprobs):
         raise EngineError(
             "the server names tokens by number, not by text; start it without --return-tokens-as-token-ids"
         )
-    return known
+    return with_logprobs
 
 
 def _entries(first: Any) -> list[dict[str, Any]]:
@@ -149,8 +149,8 @@ def continuation_logprobs(prompt: Sequence[Token], wholes: Sequence[Sequence[Tok
             break
         length += 1
     sums = []
-    for whole in wholes:
-        own = [token.logprob for token in whole[length:]]
+    for full_tokens in wholes:
+        own = [token.logprob for token in full_tokens[length:]]
         if length == 0 or not own or None in own:
             raise EngineError(
                 "the server gives a continuation no token, or no log-probability, of its own after the prompt; use a "
@@ -282,7 +282,7 @@ def _count(value: Any) -> int | None:
 def _choice(document: Mapping[str, Any], prompt: int | None = None) -> dict[str, Any]:
     choices = document.get("choices")
     if prompt is not None and isinstance(choices, list):
-        choices = [one for one in choices if isinstance(one, dict) and one.get("index") == prompt]
+        choices = [choice for choice in choices if isinstance(choice, dict) and choice.get("index") == prompt]
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise EngineError("the server's answer has no choices; check that the URL is that of a completions API")
     return choices[0]

@@ -50,8 +50,8 @@ class Backpressure:
         if figures is None or waiting is None:
             self._silent, self._limit = True, self._first  # a server without these metrics does not get them later
             return self._limit
-        found = BLOCK_SIZE.search(figures)
-        self.block_tokens = int(found[1]) if found else None
+        block_size = BLOCK_SIZE.search(figures)
+        self.block_tokens = int(block_size[1]) if block_size else None
         if waiting == 0:
             self._limit = min(self._most, 2 * self._limit)
         elif waiting > self._limit // 4:  # a few in the queue keep its batch full
@@ -62,12 +62,12 @@ class Backpressure:
 
 def _waiting(figures: str) -> int | None:
     """Return the number of waiting requests over all engines; None if the metrics lack it."""
-    found = [
+    queue_lengths = [
         value
         for name, labels, value in _VALUE.findall(figures)
         if name in WAITING and not _OF_ONE_PRIORITY.search(labels)
     ]
     try:
-        return round(sum(map(float, found))) if found else None
+        return round(sum(map(float, queue_lengths))) if queue_lengths else None
     except (ValueError, OverflowError):
         return None

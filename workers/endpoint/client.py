@@ -334,8 +334,8 @@ class EndpointClient:
 
     def _remove_key(self, body: bytes) -> bytes:
         """Return a server's text without the key, since an echoed key would be stored."""
-        known = self._key and len(self._key) >= MINIMUM_KEY_LENGTH
-        return body.replace(self._key.encode(), b"[key]") if self._key and known else body
+        is_secret = self._key and len(self._key) >= MINIMUM_KEY_LENGTH
+        return body.replace(self._key.encode(), b"[key]") if self._key and is_secret else body
 
     def without_key(self, text: str) -> str:
         """Return the text of a stream without the key."""
@@ -376,9 +376,9 @@ class EndpointClient:
         except ValueError:
             document = None
         if not isinstance(document, dict):
-            said = self.clean(body[: 1 << 16].decode(errors="replace"))
+            beginning = self.clean(body[: 1 << 16].decode(errors="replace"))
             raise RefusedError(
-                f"{host_of(url)}: does not answer with a JSON object ({said!r}); check that {url} is its URL"
+                f"{host_of(url)}: does not answer with a JSON object ({beginning!r}); check that {url} is its URL"
             )
         return document
 
@@ -473,7 +473,7 @@ def _reason(body: bytes) -> str:
         document = decode_answer(text.encode())
     except ValueError:
         return text
-    return next((said for said in _find_messages(document) if isinstance(said, str) and said), text)
+    return next((message for message in _find_messages(document) if isinstance(message, str) and message), text)
 
 
 def _code(body: bytes) -> object:

@@ -281,8 +281,8 @@ class EndpointEngine:
 
     def _figures(self) -> str | None:
         """Return the server's /metrics; None for software other than vLLM and SGLang."""
-        known = self.software in (VLLM, SGLANG)
-        return self._client.text(_make_service_url(self._location, "metrics")) if known else None
+        has_metrics = self.software in (VLLM, SGLANG)
+        return self._client.text(_make_service_url(self._location, "metrics")) if has_metrics else None
 
     def _ask(self, url: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any]:
         return self._send(url, document, stop).document
@@ -305,21 +305,21 @@ class EndpointEngine:
         if writing.several:
             keys = [(f"{prompt.seed_text}\0{prompt.text}", prompt.repeat) for prompt in prompts]
             places = runs_of_repeats(keys)
-        found: dict[int, Written] = {}
+        written_texts: dict[int, Written] = {}
 
         def ask(run: list[int], stop: threading.Event) -> Asked:
             return writing.write([prompts[place] for place in run], stop)
 
         def take(number: int, asked: Asked) -> None:
             for place, written in zip(places[number], asked.written, strict=True):
-                found[place] = written
+                written_texts[place] = written
                 keep(place, written)
 
-        asked = self._each(places, ask, should_stop, take)
+        batches = self._each(places, ask, should_stop, take)
         return EndpointTexts(
-            [writing.as_opened(found[place]) for place in range(len(prompts))],
-            sum(one.prompt for one in asked),
-            sum(one.computed for one in asked),
+            [writing.as_opened(written_texts[place]) for place in range(len(prompts))],
+            sum(batch.prompt for batch in batches),
+            sum(batch.computed for batch in batches),
         )
 
     def request_answer(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered:
@@ -356,8 +356,8 @@ class EndpointEngine:
         return reply
 
     def _note_reply(self, reply: Reply) -> None:
-        said = (reply.server, reply.document.get("system_fingerprint"), reply.document.get("model"))
-        for name, value in zip(SAID_IN_ANSWERS, said, strict=True):
+        statements = (reply.server, reply.document.get("system_fingerprint"), reply.document.get("model"))
+        for name, value in zip(SAID_IN_ANSWERS, statements, strict=True):
             self._note(name, value)
 
     def _note(self, name: str, value: object) -> None:
@@ -386,7 +386,7 @@ class EndpointEngine:
                 if should_stop is not None and should_stop():
                     raise InterruptedScoringError
                 room = self._backpressure.limit() - len(open_now)
-                begun = [pool.submit(ask, one, stop) for one in asked[len(futures) :][: max(room, 0)]]
+                begun = [pool.submit(ask, request, stop) for request in asked[len(futures) :][: max(room, 0)]]
                 place_of |= {future: len(futures) + number for number, future in enumerate(begun)}
                 futures += begun
                 done, open_now = wait(open_now.union(begun), STOP_SECONDS, FIRST_COMPLETED)
@@ -504,15 +504,15 @@ def _describe(client: EndpointClient, location: str, model: str) -> dict[str, ob
     """
     listed = client.get(f"{location}/models", attempts=LISTING_ATTEMPTS).document.get("data")
     entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    found = next((entry for entry in entries if model in _names(entry)), None)
-    if found is None:
-        known = ", ".join(client.clean(str(entry.get("id"))) for entry in entries[:_META_LENGTH]) or "none"
+    served = next((entry for entry in entries if model in _names(entry)), None)
+    if served is None:
+        served_names = ", ".join(client.clean(str(entry.get("id"))) for entry in entries[:_META_LENGTH]) or "none"
         raise EngineError(
-            f"{host_of(location)}: does not serve the model {model!r} (it lists: {known}); correct --revision"
+            f"{host_of(location)}: does not serve the model {model!r} (it lists: {served_names}); correct --revision"
         )
-    owner = found.get("owned_by")
+    owner = served.get("owned_by")
     described: dict[str, object] = {"software": owner} if owner in (VLLM, SGLANG, LLAMA_CPP) else {}
-    meta = found.get("meta")
+    meta = served.get("meta")
     if isinstance(meta, dict):
         plain = {key: value for key, value in meta.items() if isinstance(value, str) or _is_number(value)}
         described["meta"] = {

@@ -281,8 +281,8 @@ class ExactTokens:
         tokenised = [tokenise(encode, _scoring(prompt)) for prompt in prompts]
         wanted: dict[tuple[int, ...], list[int]] = {}
         for prompt in tokenised:
-            known = wanted.setdefault(tuple(prompt.context), [])
-            known += [label for label in prompt.labels if label not in known]
+            labels = wanted.setdefault(tuple(prompt.context), [])
+            labels += [label for label in prompt.labels if label not in labels]
         reads = self._read_next(wanted, each)
         logprobs = [[reads[tuple(prompt.context)].logprobs[label] for label in prompt.labels] for prompt in tokenised]
         return Scored(logprobs, *_tokens(sum(map(len, wanted)), [read.usage for read in reads.values()]))
@@ -297,11 +297,11 @@ class ExactTokens:
                 seen.add(last_line(prompt))
         encode = self._encode(looked_at, each)
         for prompt in looked_at:
-            found = tokenise(encode, _scoring(prompt))
+            tokenised = tokenise(encode, _scoring(prompt))
             if (
-                found.context != encode(prompt.text)
-                or len(found.labels) > self._way.at_once
-                or self._labels.setdefault(last_line(prompt), found.labels) != found.labels
+                tokenised.context != encode(prompt.text)
+                or len(tokenised.labels) > self._way.at_once
+                or self._labels.setdefault(last_line(prompt), tokenised.labels) != tokenised.labels
             ):
                 self._after_texts = None  # prompts are sent as tokens from now on
                 return False
@@ -314,20 +314,20 @@ class ExactTokens:
         each: Each,
     ) -> Scored:
         """Score prompts in requests of several texts with the same labels, with common beginnings adjacent."""
-        asked = [(prompt.text, tuple(self._labels[last_line(prompt)])) for prompt in prompts]
+        keys = [(prompt.text, tuple(self._labels[last_line(prompt)])) for prompt in prompts]
         requests: list[tuple[tuple[int, ...], list[str]]] = []
-        for text, labels in sorted(set(asked)):
+        for text, labels in sorted(set(keys)):
             if not requests or requests[-1][0] != labels or len(requests[-1][1]) == TEXTS_AT_ONCE:
                 requests.append((labels, []))
             requests[-1][1].append(text)
         answers = each(requests, lambda one, stop: after_texts(one[1], one[0], stop))
-        found = {
+        by_key = {
             (text, labels): logprobs
             for (labels, texts), (listed, _) in zip(requests, answers, strict=True)
             for text, logprobs in zip(texts, listed, strict=True)
         }
         usages = [usage for _, usage in answers]
-        values = [[found[one][token] for token in one[1]] for one in asked]
+        values = [[by_key[key][token] for token in key[1]] for key in keys]
         return Scored(values, *_tokens(sum(usage.prompt or 0 for usage in usages), usages))
 
     def score_continuations(self, prompts: Sequence[Continued], each: Each) -> Scored:
@@ -347,9 +347,9 @@ class ExactTokens:
                     wholes[len(context), (*context, *own)] = None
                     continue
                 for place, token in enumerate(own):
-                    known = steps.setdefault((*context, *own[:place]), [])
-                    if token not in known:
-                        known.append(token)
+                    next_tokens = steps.setdefault((*context, *own[:place]), [])
+                    if token not in next_tokens:
+                        next_tokens.append(token)
         by_step = self._read_next(steps, each)
         by_whole = self._read_whole(list(wholes), each)
         logprobs = []
@@ -402,8 +402,8 @@ class ExactTokens:
         requests = sum(-(-len(tokens) // self._way.at_once) for tokens in after.values())
         again = sum(self._not_cached(length + len(node)) for node in after if node)
         distinct = {tuple(own) for own in prompt.continuations}
-        whole = sum(length + len(own) + REQUEST_TOKENS for own in distinct)
-        return length + again + REQUEST_TOKENS * requests < whole
+        repeated = sum(length + len(own) + REQUEST_TOKENS for own in distinct)
+        return length + again + REQUEST_TOKENS * requests < repeated
 
     def _not_cached(self, length: int) -> int:
         return length - (length - 1) // self._block * self._block
@@ -448,7 +448,7 @@ def _number_tokens(
         ids = tokenizer(sentence + blank + token.text, stop)
         ended += ids[-1:] == context[-1:] and ids[: len(context) - 1] == context[:-1] and len(ids) > len(context)
         # If two tokens have the same text, the listed value may belong to the other one.
-        alone = sum(one.text == token.text for one in listed) == 1
+        alone = sum(entry.text == token.text for entry in listed) == 1
         if alone and token.logprob is not None and len(ids) == len(context) + 1 and ids[:-1] == list(context):
             expected[ids[-1]] = token.logprob
         if len(expected) == COMPARED:
@@ -477,10 +477,12 @@ def _takes_texts(way: Way, sentence: str, context: Sequence[int], expected: Mapp
     if way.after_texts is None:
         return False
     try:
-        found, usage = way.after_texts([sentence, sentence], list(expected), stop)
+        readings, usage = way.after_texts([sentence, sentence], list(expected), stop)
     except (MissingTokenError, RefusedError):
         return False
-    near = all(abs(one[token] - value) <= TOLERANCE_NATS for one in found for token, value in expected.items())
+    near = all(
+        abs(reading[token] - value) <= TOLERANCE_NATS for reading in readings for token, value in expected.items()
+    )
     return near and usage.prompt == 2 * len(context)
 
 
@@ -493,10 +495,10 @@ def _along(steps: Mapping[tuple[int, ...], Read], context: tuple[int, ...], own:
 
 
 def _sum(usages: Sequence[Usage]) -> Usage:
-    return Usage(sum(one.prompt or 0 for one in usages), None, sum(one.cached for one in usages))
+    return Usage(sum(usage.prompt or 0 for usage in usages), None, sum(usage.cached for usage in usages))
 
 
 def _tokens(naive: int, usages: Sequence[Usage]) -> tuple[int, int]:
     """Return the tokens of all prompts and the computed ones; tokens not reported as cached count as computed once."""
-    asked = sum(usage.prompt or 0 for usage in usages)
-    return naive, min(naive, asked - sum(usage.cached for usage in usages))
+    sent = sum(usage.prompt or 0 for usage in usages)
+    return naive, min(naive, sent - sum(usage.cached for usage in usages))

@@ -107,18 +107,18 @@ class Answered:
 def _add(choice: Choice, entry: Mapping[str, Any]) -> bool:
     if isinstance(entry.get("finish_reason"), str):
         choice.reason = entry["finish_reason"]
-    said = entry.get("delta", entry.get("message"))
+    message = entry.get("delta", entry.get("message"))
     before = len(choice.text) + len(choice.reasoning)
-    if isinstance(said, dict):
-        for thought, text in _parts(said):
+    if isinstance(message, dict):
+        for thought, text in _parts(message):
             (choice.reasoning if thought else choice.text).append(text)
-        if isinstance(said.get("refusal"), str) and said["refusal"]:
+        if isinstance(message.get("refusal"), str) and message["refusal"]:
             choice.refusal = True
-            choice.text.append(said["refusal"])
+            choice.text.append(message["refusal"])
     elif isinstance(entry.get("text"), str):
         if entry["text"]:
             choice.text.append(entry["text"])
-    elif said is None and "text" not in entry and entry.get("finish_reason") is None:
+    elif message is None and "text" not in entry and entry.get("finish_reason") is None:
         raise EngineError("the server's answer has no text; check that the URL is that of a completions API")
     return len(choice.text) + len(choice.reasoning) > before
 

@@ -64,8 +64,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    said = headers.get("retry-after")
-    return None if said is None else seconds_of(said)
+    header = headers.get("retry-after")
+    return None if header is None else seconds_of(header)
 
 
 def seconds_exhausted(headers: Mapping[str, str]) -> float:
@@ -76,9 +76,9 @@ def seconds_exhausted(headers: Mapping[str, str]) -> float:
     """
     waits = [0.0]
     for name, value in headers.items():
-        found = _REMAINING.fullmatch(name)
-        if found is not None and _number(value) == 0:
-            before, after = found.groups()
+        match = _REMAINING.fullmatch(name)
+        if match is not None and _number(value) == 0:
+            before, after = match.groups()
             waits.append(_parse_reset(headers.get(f"{before}-reset{after}", "")) or 0.0)
     return min(max(waits), LONGEST_HOLD_SECONDS)
 
@@ -92,8 +92,8 @@ def read_limits(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
 
 
 def _limit(headers: Mapping[str, str], *names: str) -> int | None:
-    found = (_number(headers.get(name)) for name in names)
-    return next((int(value) for value in found if value is not None and value >= 1), None)
+    numbers = (_number(headers.get(name)) for name in names)
+    return next((int(value) for value in numbers if value is not None and value >= 1), None)
 
 
 def _parse_reset(reset: str) -> float | None:

@@ -110,23 +110,23 @@ class Writing:
         first = run[0]
         self._try_template(first, stop)
         if self._thinking.max_thought_tokens is not None and first.messages is not None:
-            asked = self._write_limited(first, stop)
+            outcome = self._write_limited(first, stop)
         else:
-            asked = self._free(run, stop)
+            outcome = self._free(run, stop)
         seconds = time.monotonic() - began
-        written = [replace(self._count_thought(one, stop), seconds=seconds) for one in asked.written]
+        written = [replace(self._count_thought(text, stop), seconds=seconds) for text in outcome.written]
         with self._lock:
-            self._ended += sum(one.output.finish == "stop" for one in written)
+            self._ended += sum(text.output.finish == "stop" for text in written)
             self._closed += sum(
-                not one.output.reasoning and closes_only(one.output.text, self._markers) for one in written
+                not text.output.reasoning and closes_only(text.output.text, self._markers) for text in written
             )
             self._in_thoughts += sum(
-                one.output.finish == "stop" and bool(one.output.reasoning) and not one.output.text.strip()
-                for one in written
+                text.output.finish == "stop" and bool(text.output.reasoning) and not text.output.text.strip()
+                for text in written
             )
             if self._thinking.thinking == "off" and FIRST <= self._ended == self._in_thoughts:
                 raise EngineError(IN_THE_THOUGHT)
-        return replace(asked, written=written)
+        return replace(outcome, written=written)
 
     def as_opened(self, written: Written) -> Written:
         """Return the text as a thought if the template opened one; call it when all texts are written."""
@@ -163,7 +163,7 @@ class Writing:
 
     def _write_limited(self, prompt: EndpointPrompt, stop: threading.Event) -> Asked:
         """Write a text whose thought is limited: first up to the limit, then the answer."""
-        limit, whole = self._thinking.max_thought_tokens, int(self._generation["max_tokens"])
+        limit, all_tokens = self._thinking.max_thought_tokens, int(self._generation["max_tokens"])
         assert limit is not None
         rendered = self._render(prompt, stop)
         if rendered is None:
@@ -175,14 +175,14 @@ class Writing:
         family = family_opened(rendered, self._markers)
         text, tokens, forced, prompt_tokens, computed = "", 0, False, 0, 0
         finish = "length"
-        for most in (limit, whole - limit):
-            asked = self._continue(prompt, rendered + text, most, stop)
-            if asked is None:
+        for most in (limit, all_tokens - limit):
+            reply = self._continue(prompt, rendered + text, most, stop)
+            if reply is None:
                 return Asked([Written(Output("", finish="refused"), 0, 0)])
-            choice = asked.choices[0]
-            used, cached = _prompt_tokens(asked)
+            choice = reply.choices[0]
+            used, cached = _prompt_tokens(reply)
             prompt_tokens, computed = prompt_tokens + used, computed + used - cached
-            written = asked.usage.written if asked.usage is not None else None
+            written = reply.usage.written if reply.usage is not None else None
             text, tokens = text + "".join(choice.text), tokens + (written or 0)
             finish = choice.output().finish
             if finish != "length":
@@ -226,13 +226,13 @@ class Writing:
         thought = divided.thought
         if thought is None:
             return replace(written, thought_tokens=0)
-        text, answer, apart = written.output.text, divided.answer, bool(written.output.reasoning)
-        if written.tokens is not None and not answer and (apart or answer is None):
+        text, answer, has_reasoning = written.output.text, divided.answer, bool(written.output.reasoning)
+        if written.tokens is not None and not answer and (has_reasoning or answer is None):
             return replace(written, thought_tokens=written.tokens)
         # The thought includes the marker that ends it, as in the local engines; if the marker is lost, all but the
         # answer.
-        of_answer = apart and bool(answer) and written.tokens is not None
-        if not apart:
+        of_answer = has_reasoning and bool(answer) and written.tokens is not None
+        if not has_reasoning:
             thought = text[: text.rfind(answer)] if answer else text
         name = "content" if self._server.software == LLAMA_CPP else "prompt"
         counted = None

@@ -216,18 +216,18 @@ class AdapterFiles:
                 f"was begun with {str(start)[:40]!r}, which changes the base's weights; convert it to a plain LoRA "
                 "when saving it with PEFT (path_initial_model_for_weight_conversion)"
             )
-        known = {
+        supported = {
             *("alpha_pattern", "init_lora_weights", "lora_alpha", "peft_type", "r", "task_type"),
             *("use_dora", "use_rslora"),
         }
         for name, value in self._options.items():
-            if name in known | _WITHOUT_EFFECT or not value or (name, value) == ("bias", "none"):
+            if name in supported | _WITHOUT_EFFECT or not value or (name, value) == ("bias", "none"):
                 continue
             reason = _REASONS.get(name, "this version does not know what it changes")
             raise self._error(f"has the option {name[:60]!r}: {reason}; {_MERGE}")
 
     def _read_targets(self) -> list[_Target]:
-        found: dict[str, tuple[dict[str, list[int]], dict[str, str]]] = {}
+        modules: dict[str, tuple[dict[str, list[int]], dict[str, str]]] = {}
         for key, shape in _read_shapes(self.folder / WEIGHTS):
             match = _KEY.fullmatch(key)
             if match is None:
@@ -235,16 +235,16 @@ class AdapterFiles:
                 raise self._error(
                     f"holds {key[:120]!r}: not a low-rank matrix of a linear layer but {changes}; {_MERGE}"
                 )
-            shapes, keys = found.setdefault(match[1], ({}, {}))
+            shapes, keys = modules.setdefault(match[1], ({}, {}))
             part = match[2] or match[3]
             shapes[part], keys[part] = shape, key
-        if not found:
+        if not modules:
             raise self._error("holds no weights; save it again")
         parts = {"A", "B", "lora_magnitude_vector"} if self._magnitudes else {"A", "B"}
-        for module, (shapes, _) in found.items():
+        for module, (shapes, _) in modules.items():
             if shapes.keys() != parts or len(shapes["A"]) != 2 or 0 in shapes["A"]:
                 raise self._error(f"has not the matrices of {module[:120]} that its configuration needs; save it again")
-        targets = [_Target(module, *found[module]) for module in sorted(found)]
+        targets = [_Target(module, *modules[module]) for module in sorted(modules)]
         rank = self._number("r", self._options.get("r", 8))
         if not self._options.get("rank_pattern"):
             for target in targets:

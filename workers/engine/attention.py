@@ -96,9 +96,9 @@ class Pass:
         nodes = self.last - self.first
         keys, values = keys[:, :nodes], values[:, :nodes]
         for _, rows, segment in self._keep.values():
-            here = rows.to(keys.device)
-            segment.keys.append(keys.index_select(1, here))
-            segment.values.append(values.index_select(1, here))
+            kept_rows = rows.to(keys.device)
+            segment.keys.append(keys.index_select(1, kept_rows))
+            segment.values.append(values.index_select(1, kept_rows))
         above_keys, above_values = self._states.layer(layer)
         return torch.cat([*above_keys, keys], dim=1), torch.cat([*above_values, values], dim=1)
 

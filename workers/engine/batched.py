@@ -49,8 +49,8 @@ def score_batched(
     """
     tokenised = encode_labels(loaded.tokenizer, prompts)
     contexts = [prompt.context for prompt in tokenised]
-    values, computed = read_last(loaded, contexts, [[one.labels] for one in tokenised], batch_tokens, should_stop)
-    return ScoredPrompts([check_logprobs(one) for one in values], sum(map(len, contexts)), computed)
+    values, computed = read_last(loaded, contexts, [[prompt.labels] for prompt in tokenised], batch_tokens, should_stop)
+    return ScoredPrompts([check_logprobs(logprobs) for logprobs in values], sum(map(len, contexts)), computed)
 
 
 def continuations_batched(
@@ -62,9 +62,9 @@ def continuations_batched(
 ) -> ScoredPrompts:
     """Return log-probabilities of whole continuations; equals `continuations_reference` within float32 rounding."""
     tokenised = encode_continuations(loaded.tokenizer, prompts)
-    asked = [(prompt.context, continuation) for prompt in tokenised for continuation in prompt.continuations]
-    contexts = [context + continuation[:-1] for context, continuation in asked]
-    wanted = [[[token] for token in continuation] for _, continuation in asked]
+    pairs = [(prompt.context, continuation) for prompt in tokenised for continuation in prompt.continuations]
+    contexts = [context + continuation[:-1] for context, continuation in pairs]
+    wanted = [[[token] for token in continuation] for _, continuation in pairs]
     values, computed = read_last(loaded, contexts, wanted, batch_tokens, should_stop)
     sums = map(sum, values)
     return ScoredPrompts(
@@ -87,7 +87,7 @@ def read_last(
     """
     for context in contexts:
         check_length(len(context), loaded.max_length)
-    found: list[list[float]] = [[] for _ in contexts]
+    logprobs: list[list[float]] = [[] for _ in contexts]
     computed = 0
     for batch in _batches(loaded, contexts, list(map(len, wanted)), batch_tokens):
         if should_stop is not None and should_stop():
@@ -106,9 +106,9 @@ def read_last(
             rows, steps, tokens = torch.tensor(places, device=loaded.device).unbind(1)
             values = iter((logits[rows, steps, tokens] - sums[rows, steps]).tolist())
         for index in batch:
-            found[index] = [next(values) for tokens in wanted[index] for _ in tokens]
+            logprobs[index] = [next(values) for tokens in wanted[index] for _ in tokens]
         computed += reading.computed({tuple(contexts[index]) for index in batch})
-    return found, computed
+    return logprobs, computed
 
 
 def _batches(
@@ -122,10 +122,10 @@ def _batches(
     padded, alone = why_equal_lengths(loaded.model) is None, is_alone(loaded.model)
     batch: list[int] = []
     common = longest = read = 0
-    for index, beside in _order_contexts(contexts, padded=padded, share=shares_beginnings(loaded)):
+    for index, shared in _order_contexts(contexts, padded=padded, share=shares_beginnings(loaded)):
         length, before = len(contexts[index]), _cost(len(batch), common, longest)
         if batch:
-            joined = min(common, beside), max(longest, length), max(read, lengths[index])
+            joined = min(common, shared), max(longest, length), max(read, lengths[index])
             rows, after = len(batch) + 1, _cost(len(batch) + 1, *joined[:2])
             if not (
                 alone
@@ -158,7 +158,7 @@ def _order_contexts(contexts: Sequence[Sequence[int]], *, padded: bool, share: b
     """
     by_length = sorted(range(len(contexts)), key=lambda index: (-len(contexts[index]), list(contexts[index])))
     order = sorted(range(len(contexts)), key=lambda index: list(contexts[index])) if padded else by_length
-    common = [0, *(common_length(contexts[one], contexts[other]) for one, other in pairwise(order))]
+    common = [0, *(common_length(contexts[first], contexts[second]) for first, second in pairwise(order))]
     if not share or sum(common) < SHARED_PART * sum(map(len, contexts)):
         order, common = by_length, [0] * len(contexts)
     yield from zip(order, common, strict=False)

@@ -53,7 +53,7 @@ def begin_text(model: Any) -> None:
 
 def _rope_types(model: Any) -> set[str]:
     rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
-    return {str(one.get("rope_type")) for one in (rope, *rope.values()) if isinstance(one, dict)}
+    return {str(parameters.get("rope_type")) for parameters in (rope, *rope.values()) if isinstance(parameters, dict)}
 
 
 def _kinds(rope_type: Any) -> set[str]:

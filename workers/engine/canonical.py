@@ -100,10 +100,10 @@ def _check_numbers_of_rows(weights: Sequence[torch.Tensor], random: Random) -> s
     for weight in weights:
         outputs, inner = weight.shape
         rows = random(max(CHECKED_ROWS), inner)
-        whole = product(rows, weight)
+        full_product = product(rows, weight)
         for number in CHECKED_ROWS[:-1]:
             # The same rows, in another place and among other rows.
-            if not torch.equal(product(rows[7 : 7 + number].contiguous(), weight), whole[7 : 7 + number]):
+            if not torch.equal(product(rows[7 : 7 + number].contiguous(), weight), full_product[7 : 7 + number]):
                 return f"a row of a product of {inner} by {outputs} depends on how many rows there are"
     return None
 

@@ -115,9 +115,9 @@ class PieceEncoder:
         """Compare with the text read as a whole, leaving out the beginning that the last compared text shares."""
         shared = common_length(pieces, self._compared)
         start = max(1, shared - 1) if shared else 0
-        whole = "".join(pieces[start:])
-        found = [token for piece in tokens[start:] for token in piece]
-        if whole and found != (self._read(whole, False, True) if start else self._in_full(whole)):
+        text = "".join(pieces[start:])
+        ids = [token for piece in tokens[start:] for token in piece]
+        if text and ids != (self._read(text, False, True) if start else self._in_full(text)):
             raise OutOfStepError
         self._compared = pieces
 
@@ -153,17 +153,17 @@ class LabelTokeniser:
     def __call__(self, encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
         """Tokenise a prompt. Raises OutOfStepError if a check fails."""
         line = last_line(prompt)
-        known = self._labels.get(line)
+        labels = self._labels.get(line)
         self._count += 1
-        if known is not None and self._count % CHECK_EVERY:
-            return TokenisedPrompt(encode(prompt.text), known, prompt.group)
-        found = tokenise(encode, prompt)
-        is_whole = found.context == encode(prompt.text)
-        if known is not None and (found.labels != known or not is_whole):
+        if labels is not None and self._count % CHECK_EVERY:
+            return TokenisedPrompt(encode(prompt.text), labels, prompt.group)
+        tokenised = tokenise(encode, prompt)
+        is_whole = tokenised.context == encode(prompt.text)
+        if labels is not None and (tokenised.labels != labels or not is_whole):
             raise OutOfStepError
         if is_whole:  # and no label begins before its own text
-            self._labels[line] = found.labels
-        return found
+            self._labels[line] = tokenised.labels
+        return tokenised
 
 
 class ContinuationTokeniser:
@@ -179,19 +179,19 @@ class ContinuationTokeniser:
         if not line:  # the tokens may depend on the number of line breaks before it
             return tokenise_continuations(encode, prompt)
         keys = [(line, continuation) for continuation in continuations]
-        known = [self._after[key] for key in keys if key in self._after]
+        stored = [self._after[key] for key in keys if key in self._after]
         text = encode(prompt.text)
         self._count += 1
-        if known and len(known) == len(keys) and self._count % CHECK_EVERY:
-            return TokenisedContinuations(text, known, prompt.group)
-        found = tokenise_continuations(lambda whole: text if whole == prompt.text else encode(whole), prompt)
-        is_whole = found.context == text
-        after = dict(zip(keys, found.continuations, strict=True))
+        if stored and len(stored) == len(keys) and self._count % CHECK_EVERY:
+            return TokenisedContinuations(text, stored, prompt.group)
+        tokenised = tokenise_continuations(lambda whole: text if whole == prompt.text else encode(whole), prompt)
+        is_whole = tokenised.context == text
+        after = dict(zip(keys, tokenised.continuations, strict=True))
         if any(key in self._after and not (is_whole and self._after[key] == ids) for key, ids in after.items()):
             raise OutOfStepError
         if is_whole:
             self._after |= after
-        return found
+        return tokenised
 
 
 def encoder_for(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> Encode:
@@ -203,16 +203,16 @@ def encoder_for(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> Encode:
 
 def encode_labels(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[TokenisedPrompt]:
     """Tokenise each prompt as `tokenise` does. Raises EngineError for a label that the vocabulary does not have."""
-    found = encode_all(tokenizer, prompts, tokenise, LabelTokeniser())
+    tokenised = encode_all(tokenizer, prompts, tokenise, LabelTokeniser())
     unknown = getattr(tokenizer, "unk_token_id", None)
-    for prompt, tokens in zip(prompts, found, strict=True):
+    for prompt, tokens in zip(prompts, tokenised, strict=True):
         if unknown is not None and unknown in tokens.labels:
             label = prompt.continuations[tokens.labels.index(unknown)]
             raise PermanentError(
                 f"the tokenizer does not know the label {label!r}, which it reads as {tokenizer.unk_token}; use a "
                 "protocol with other labels"
             )
-    return found
+    return tokenised
 
 
 def encode_continuations(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[TokenisedContinuations]:

@@ -140,12 +140,12 @@ def effective_parameters(loaded: LoadedModel, generation: Mapping[str, Any]) -> 
 
 def _end_tokens(loaded: LoadedModel) -> list[int]:
     """Return the tokens that end a text or a turn, according to the model, its configuration or its tokenizer."""
-    known = (
+    stated = (
         loaded.model.generation_config.eos_token_id,
         loaded.model.config.get_text_config().eos_token_id,
         loaded.tokenizer.eos_token_id,
     )
-    return sorted(gather_tokens(known))
+    return sorted(gather_tokens(stated))
 
 
 def generate_counted(
@@ -174,7 +174,10 @@ def generate_counted(
     for context in contexts:
         check_fits(len(context), int(generation["max_tokens"]), loaded.max_length)
     most = int(generation["max_tokens"])
-    room = [most if loaded.max_length is None else min(most, loaded.max_length - len(one)) for one in contexts]
+    room = [
+        most if loaded.max_length is None else min(most, loaded.max_length - len(prompt_tokens))
+        for prompt_tokens in contexts
+    ]
     rows = [_Row(index, prompts[index], context, room[index]) for index, context in enumerate(contexts)]
     # Longest first, so that a lack of memory shows at once; equal prompts are adjacent.
     rows.sort(key=lambda row: (-len(row.context), row.context, row.index))

@@ -150,9 +150,11 @@ def check_order(model: Any, vocabulary: int | None = None) -> None:
     """
     config = model.config.get_text_config()
     sizes = [size for size in (vocabulary, getattr(config, "vocab_size", None)) if size]
-    known = range(min(sizes, default=0))
+    vocabulary_ids = range(min(sizes, default=0))
     special = gather_tokens(getattr(config, f"{name}_token_id", None) for name in ("bos", "eos", "pad"))
-    tokens = [token for token in known[:: max(1, len(known) // ORDER_TOKENS)] if token not in special][:ORDER_TOKENS]
+    tokens = [
+        token for token in vocabulary_ids[:: max(1, len(vocabulary_ids) // ORDER_TOKENS)] if token not in special
+    ][:ORDER_TOKENS]
     if len(tokens) < FEWEST_TOKENS:
         return
     texts = torch.tensor([tokens[:-1], [*tokens[:-2], tokens[-1]]], device=model.device)
@@ -182,10 +184,10 @@ def check_order(model: Any, vocabulary: int | None = None) -> None:
 
 def gather_tokens(stated: Iterable[Any]) -> set[int]:
     """Return the tokens that a configuration states: each is None, one token or, as many end tokens are, a list."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for tokens in stated:
-        found |= set(tokens) if isinstance(tokens, (list, tuple)) else {tokens} - {None}
-    return found
+        ids |= set(tokens) if isinstance(tokens, (list, tuple)) else {tokens} - {None}
+    return ids
 
 
 def _quantise_int8(model: Any) -> None:

@@ -24,14 +24,14 @@ class KeptPrefixes:
 
     def find(self, trie: TokenTrie, stops: set[int]) -> dict[int, PathStates]:
         """Return the states of stored sequences by the nodes of their paths, up to the first node in `stops`."""
-        known: dict[int, PathStates] = {}
+        states: dict[int, PathStates] = {}
         for tokens in list(self._kept):
             nodes = trie.follow(tokens)
             stop = next((place for place, node in enumerate(nodes) if node in stops), len(nodes))
             if stop >= MIN_TOKENS:
                 self._kept.move_to_end(tokens)
-                known.update((node, self._kept[tokens]) for node in nodes[:stop] if node not in known)
-        return known
+                states.update((node, self._kept[tokens]) for node in nodes[:stop] if node not in states)
+        return states
 
     def clear(self) -> None:
         """Delete everything."""

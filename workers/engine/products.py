@@ -24,9 +24,9 @@ os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
 def bfloat16_by() -> str:
     """Return the unit that multiplies bfloat16 here: `amx`, `avx512`, `arm`, or `emulated`, slower than float32."""
-    found = torch.cpu.get_capabilities()
+    capabilities = torch.cpu.get_capabilities()
     names = {"amx_bf16": "amx", "avx512_bf16": "avx512", "bf16": "arm"}
-    return next((name for feature, name in names.items() if found.get(feature)), "emulated")
+    return next((name for feature, name in names.items() if capabilities.get(feature)), "emulated")
 
 
 def onednn_serves(device: torch.device, dtype: torch.dtype) -> bool:

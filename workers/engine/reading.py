@@ -111,16 +111,16 @@ class Reading:
         self._forward(after, self._mask)
 
     def _forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> None:
-        given: dict[str, Any] = {"input_ids": tokens, "use_cache": self._cache is not None}
+        arguments: dict[str, Any] = {"input_ids": tokens, "use_cache": self._cache is not None}
         if self._cache is not None:
-            given["past_key_values"] = self._cache
+            arguments["past_key_values"] = self._cache
         if not self._is_plain:
-            given["attention_mask"] = mask
+            arguments["attention_mask"] = mask
             if "position_ids" in self._takes:
-                given["position_ids"] = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
+                arguments["position_ids"] = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
         if "logits_to_keep" in self._takes:
-            given["logits_to_keep"] = self._positions
-        self.last = self._model(**given).logits[:, -self._positions :]
+            arguments["logits_to_keep"] = self._positions
+        self.last = self._model(**arguments).logits[:, -self._positions :]
 
 
 def shares_beginnings(loaded: LoadedModel) -> bool:

@@ -46,8 +46,8 @@ class Readout:
             part = normaliser[row : row + len(logits)]
             part.copy_(torch.logaddexp(part, logits.logsumexp(dim=-1).double()))
             across, down = wanted - token, where - row
-            here = (across >= 0) & (across < logits.shape[1]) & (down >= 0) & (down < len(logits))
-            read[here] = logits[down[here], across[here]].double()
+            in_slice = (across >= 0) & (across < logits.shape[1]) & (down >= 0) & (down < len(logits))
+            read[in_slice] = logits[down[in_slice], across[in_slice]].double()
         return (read - normaliser[where]).tolist()
 
     def _slices(self, hidden: torch.Tensor) -> Iterator[tuple[int, int, torch.Tensor]]:

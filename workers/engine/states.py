@@ -52,9 +52,9 @@ class PathStates:
 
     def copied(self) -> "PathStates":
         """Return the path as one segment, copied into new memory."""
-        whole = Segment(self.nodes)
+        segment = Segment(self.nodes)
         for number in range(len(self.segments[0].keys)):
             keys, values = self.layer(number)
-            whole.keys.append(torch.cat(keys, dim=1))
-            whole.values.append(torch.cat(values, dim=1))
-        return PathStates((whole,))
+            segment.keys.append(torch.cat(keys, dim=1))
+            segment.values.append(torch.cat(values, dim=1))
+        return PathStates((segment,))

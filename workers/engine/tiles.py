@@ -294,11 +294,13 @@ def check_tiles(
     query = random(key_heads, heads * MOST_QUERIES, size).to(dtype)
     keys, values = (random(key_heads, 2 * most, size).to(dtype) for _ in range(2))
     for length in (CUT, 3 * CUT, 2 * most):
-        whole = _flash(query, keys[:, :length], values[:, :length], None)
+        complete = _flash(query, keys[:, :length], values[:, :length], None)
         for rows in (*range(1, 2 * QUERIES), heads * MOST_QUERIES // 2):
             some = slice(heads, heads + rows)
             few = _flash(query[:, some], keys[:, :length], values[:, :length], None)
-            if not all(torch.equal(one[:, some], other) for one, other in zip(whole, few, strict=True)):
+            if not all(
+                torch.equal(expected[:, some], computed) for expected, computed in zip(complete, few, strict=True)
+            ):
                 return f"attention to {length} keys depends on how many queries there are"
     query, keys, values = query[:, : heads * TILE], keys[:, :most], values[:, :most]
     for length in range(1, 2 * CUT, 21):

@@ -269,16 +269,16 @@ class TrieEngine:
         tokens_at: dict[int, list[int]] = {}
         for node, token in reads:
             tokens_at.setdefault(node, []).append(token)
-        known = self._kept.find(trie, set(tokens_at))
+        stored = self._kept.find(trie, set(tokens_at))
         threads = torch.get_num_threads()
-        pieces = list(self._plan_pieces(trie, known, threads))
-        upper = {step for first, _ in pieces for step in trie.path(trie.parent[first])} - known.keys()
+        pieces = list(self._plan_pieces(trie, stored, threads))
+        upper = {step for first, _ in pieces for step in trie.path(trie.parent[first])} - stored.keys()
         most = threads if self.canonical else min(threads, MAX_LANES)
         lanes, budget = self._share_memory(trie, len(upper), min(most, len(pieces)))
-        ends = {end for end in shared_ends(trie, groups) if end not in known}
+        ends = {end for end in shared_ends(trie, groups) if end not in stored}
         ends = set(_fitting(trie, ends, self._state_bytes(), self._kept.limit_bytes))
         stop = should_stop or _never
-        work = _Work(trie, tokens_at, known, ends, self._forward, self._readout, budget, stop, self._row_multiple())
+        work = _Work(trie, tokens_at, stored, ends, self._forward, self._readout, budget, stop, self._row_multiple())
         pool = self._pool_of(lanes, 1 if self.canonical else max(1, threads // MAX_LANES))
         with self._forward.install():
             above = [pool.submit(work.reach, trie.parent[first]).result() for first, _ in pieces]
@@ -306,8 +306,8 @@ class TrieEngine:
         programs on the machine. The pool is reused, since new threads would allocate memory for each call.
         """
         if self._pool is None or self._pool[0] != (lanes, threads):
-            made = ThreadPoolExecutor(lanes, initializer=torch.set_num_threads, initargs=(threads,))
-            self._pool = (lanes, threads), made
+            executor = ThreadPoolExecutor(lanes, initializer=torch.set_num_threads, initargs=(threads,))
+            self._pool = (lanes, threads), executor
         return self._pool[1]
 
     def forget(self) -> None:

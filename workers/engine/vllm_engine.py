@@ -136,12 +136,14 @@ class VllmEngine:
         self, prompts: Sequence[ScoringPrompt], reads: list[tuple["_Context", list[int]]]
     ) -> Iterator[_Request[tuple["_Context", list[int]]]]:
         """Yield the requests for prompts, adding their contexts and labels to `reads`."""
-        made: dict[Tokens, Any] = {}  # most prompts have the same labels, and vLLM copies parameters that it changes
+        params_of_labels: dict[
+            Tokens, Any
+        ] = {}  # most prompts have the same labels, and vLLM copies parameters that it changes
         for part in _parts(prompts):
             wanted: dict[tuple[str, int], tuple[_Context, set[int]]] = {}
-            for asked, prompt in zip(part, encode_labels(self._loaded.tokenizer, part), strict=True):
+            for scoring, prompt in zip(part, encode_labels(self._loaded.tokenizer, part), strict=True):
                 check_length(len(prompt.context), self._loaded.max_length)
-                key = asked.text, len(prompt.context)
+                key = scoring.text, len(prompt.context)
                 context, following = wanted.setdefault(key, (_Context(prompt.context), set()))
                 following.update(prompt.labels)
                 reads.append((context, prompt.labels))
@@ -149,10 +151,15 @@ class VllmEngine:
                 listed = sorted(following)
                 for first in range(0, len(listed), MOST_TOKENS_ASKED):
                     labels = listed[first : first + MOST_TOKENS_ASKED]
-                    params = made.get(tuple(labels))
+                    params = params_of_labels.get(tuple(labels))
                     if params is None:
-                        given = {"max_tokens": 1, "temperature": 0.0, "detokenize": False, "logprob_token_ids": labels}
-                        params = made[tuple(labels)] = self.opened.params(**given)
+                        options = {
+                            "max_tokens": 1,
+                            "temperature": 0.0,
+                            "detokenize": False,
+                            "logprob_token_ids": labels,
+                        }
+                        params = params_of_labels[tuple(labels)] = self.opened.params(**options)
                     yield (context, labels), context.tokens, params
 
     def score_continuations(
@@ -170,8 +177,12 @@ class VllmEngine:
                 )
             computed += len(context.tokens) + branch.begun - (output.num_cached_tokens or 0) + len(branch.tokens) - 1
             for begun, nats, continuations in branch.read(written.logprobs):
-                context.nats.update((one, nats) for one in continuations if len(one) == begun)
-                parted += self._branches(context, begun, nats, [one for one in continuations if len(one) > begun])
+                context.nats.update(
+                    (continuation, nats) for continuation in continuations if len(continuation) == begun
+                )
+                parted += self._branches(
+                    context, begun, nats, [continuation for continuation in continuations if len(continuation) > begun]
+                )
         naive = sum(len(context.tokens) + len(tokens) - 1 for context, listed in wanted for tokens in listed)
         return ScoredPrompts(
             [check_logprobs([context.nats[tokens] for tokens in listed]) for context, listed in wanted],
@@ -185,10 +196,10 @@ class VllmEngine:
         """Yield the first requests for prompts, adding their contexts and continuations to `wanted`."""
         for part in _parts(prompts):
             contexts: dict[tuple[str, int], tuple[_Context, set[Tokens]]] = {}
-            for asked, prompt in zip(part, encode_continuations(self._loaded.tokenizer, part), strict=True):
+            for scoring, prompt in zip(part, encode_continuations(self._loaded.tokenizer, part), strict=True):
                 continuations = [tuple(tokens) for tokens in prompt.continuations]
                 check_length(len(prompt.context) + max(map(len, continuations)) - 1, self._loaded.max_length)
-                key = asked.text, len(prompt.context)
+                key = scoring.text, len(prompt.context)
                 context, following = contexts.setdefault(key, (_Context(prompt.context), set()))
                 following.update(continuations)
                 wanted.append((context, continuations))
@@ -221,8 +232,8 @@ class VllmEngine:
             branch = _Branch(context, begun, nats, longest[begun:], ended, parting)
             # For written tokens alone logprobs=0 is enough; other tokens need their ids.
             read = {"logprob_token_ids": sorted({token for _, token in parting})} if parting else {"logprobs": 0}
-            given = {"max_tokens": len(branch.tokens), "temperature": 0.0, "detokenize": False, "ignore_eos": True}
-            params = self.opened.params(**read, **given, **self.opened.forced(list(branch.tokens)))
+            options = {"max_tokens": len(branch.tokens), "temperature": 0.0, "detokenize": False, "ignore_eos": True}
+            params = self.opened.params(**read, **options, **self.opened.forced(list(branch.tokens)))
             yield branch, [*context.tokens, *longest[:begun]] if begun else context.tokens, params
             continuations = later
 
@@ -448,9 +459,9 @@ def unknown_to_vllm(folder: Path) -> str | None:
     from vllm import ModelRegistry
 
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    known = ModelRegistry.get_supported_archs()
+    supported = ModelRegistry.get_supported_archs()
     named = list(config.architectures or ())
-    return None if any(name in known for name in named) else f"vLLM does not know {', '.join(named)}"
+    return None if any(name in supported for name in named) else f"vLLM does not know {', '.join(named)}"
 
 
 def open_vllm(
@@ -576,7 +587,7 @@ def _rank_of(folder: Path) -> int:
 
     text = (folder / "adapter_config.json").read_text(encoding="utf-8")
     rank = int(json.loads(text).get("r", 16))  # noqa: TID251 - knows no registry
-    return next(known for known in (8, 16, 32, 64, 128, 256, 320, 512) if rank <= known)
+    return next(rank_limit for rank_limit in (8, 16, 32, 64, 128, 256, 320, 512) if rank <= rank_limit)
 
 
 def _load_description(

@@ -68,7 +68,7 @@ class Answer:
 
     def cut_at(self, stop: Sequence[str]) -> "Answer":
         """Return the answer with its text cut before the first stop sequence."""
-        places = [place for place in (self.text.find(one) for one in stop) if place >= 0]
+        places = [place for place in (self.text.find(sequence) for sequence in stop) if place >= 0]
         return replace(self, text=self.text[: min(places)], outcome="complete") if places else self
 
 

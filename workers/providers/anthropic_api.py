@@ -55,7 +55,7 @@ class AnthropicApi:
         character.
         """
         parameters: dict[str, Any] = {"max_tokens": wanted.most_tokens}
-        stop = [one for one in wanted.stop if one.strip()][:MOST_STOPS]
+        stop = [sequence for sequence in wanted.stop if sequence.strip()][:MOST_STOPS]
         if stop:
             parameters["stop_sequences"] = stop
         if wanted.reasoning_tokens is not None:
@@ -72,17 +72,17 @@ class AnthropicApi:
 
     def _make_request(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> dict[str, Any]:
         turns = turns_of(messages)
-        asked: dict[str, Any] = {"model": model, "messages": turns.others, **self.parameters(wanted)}
+        request: dict[str, Any] = {"model": model, "messages": turns.others, **self.parameters(wanted)}
         if turns.system:
-            asked["system"] = turns.system
-        return asked
+            request["system"] = turns.system
+        return request
 
     def upload(self, model: str, requests: Mapping[str, Conversation]) -> Any:
         """Return the requests, which are sent with the batch."""
         uploaded = []
         for name, (messages, wanted) in requests.items():
-            asked = self._make_request(model, messages, wanted)
-            uploaded.append({"custom_id": name, "params": asked | asked.pop("extra_body", {})})
+            request = self._make_request(model, messages, wanted)
+            uploaded.append({"custom_id": name, "params": request | request.pop("extra_body", {})})
         return uploaded
 
     @asking(anthropic.APIConnectionError)

@@ -86,7 +86,8 @@ class Batches:
             # Other shards' batches are already paid for, and a paused evaluation would not fetch them.
             raise InterruptedScoringError(self._poll_s) from None
         requests = {
-            f"{tag}-{call_id}": (one.messages, one.wanted) for call_id, one in zip(call_ids, asking, strict=False)
+            f"{tag}-{call_id}": (prompt.messages, prompt.wanted)
+            for call_id, prompt in zip(call_ids, asking, strict=False)
         }
         try:
             uploaded = self._try(lambda: self._upload(requests))
@@ -135,7 +136,7 @@ class Batches:
 
     def _write_down(self, journal: calls.Journal, tag: str, asking: Sequence[Asked]) -> tuple[int, list[int]]:
         with write_session(self._engine, IDLE_SECONDS) as session:
-            return batches.write_down(session, journal, tag, [(one.key, one.most) for one in asking])
+            return batches.write_down(session, journal, tag, [(prompt.key, prompt.most) for prompt in asking])
 
     def _upload(self, requests: Mapping[str, Conversation]) -> Any:
         return self._api.upload(self._model, requests)
@@ -167,26 +168,26 @@ class Batches:
         with read_session(self._engine) as session:
             others, now = batches.list_known(session)
         try:
-            found = self._try(lambda: self._api.find(batch.tag, batch.requests, sent_at, others))
+            remote_id = self._try(lambda: self._api.find(batch.tag, batch.requests, sent_at, others))
         except UnsureError:
             raise InterruptedScoringError(self._poll_s) from None
         left_s = self._lost_after_s - (now - sent_at).total_seconds()
-        if found is not None:
-            self._record(batch.id, found)
+        if remote_id is not None:
+            self._record(batch.id, remote_id)
         elif left_s > 0:
             raise InterruptedScoringError(min(self._poll_s, left_s))
-        return found
+        return remote_id
 
     def _status(self, remote_id: str) -> BatchStatus:
         return self._api.status(remote_id)
 
     def _results(self, tag: str, remote_id: str) -> dict[int, batches.Result]:
-        found: dict[int, batches.Result] = {}
+        by_call: dict[int, batches.Result] = {}
         for name, result in self._api.results(remote_id):
             batch, _, call_id = name.rpartition("-")
             if batch == tag and call_id.isdecimal():
-                found.setdefault(int(call_id), self._result(result))
-        return found
+                by_call.setdefault(int(call_id), self._result(result))
+        return by_call
 
     def _result(self, result: Answer | RefusedRequestError) -> batches.Result:
         if isinstance(result, Answer):

@@ -154,21 +154,21 @@ class ProviderModel:
         except calls.LostClaimError:
             raise InterruptedScoringError from None
         with read_session(self._engine) as session:
-            found = calls.answers(session, claim.evaluation_id, keys)
-        said = {
-            name: {value for call in found.values() if (value := getattr(call, name))}
+            stored_answers = calls.answers(session, claim.evaluation_id, keys)
+        statements = {
+            name: {value for call in stored_answers.values() if (value := getattr(call, name))}
             for name in ("served_model", "system_fingerprint")
         }
-        self._said = {name: ", ".join(sorted(values)) for name, values in said.items()}
-        self._said["served_model_changed"] = len(said["served_model"]) > 1
-        tokens = sum((call.prompt_tokens or 0) + (call.written_tokens or 0) for call in found.values())
+        self._said = {name: ", ".join(sorted(values)) for name, values in statements.items()}
+        self._said["served_model_changed"] = len(statements["served_model"]) > 1
+        tokens = sum((call.prompt_tokens or 0) + (call.written_tokens or 0) for call in stored_answers.values())
         written = [
             Written(
                 Output(call.text or "", call.reasoning, _FINISHED[call.outcome]),
                 call.written_tokens,
                 call.reasoning_tokens,
             )
-            for call in (found[key] for key in keys)
+            for call in (stored_answers[key] for key in keys)
         ]
         return written, tokens, tokens
 
@@ -178,8 +178,8 @@ class ProviderModel:
         while True:
             with read_session(self._engine) as session:
                 batch = calls.open_batch(session, journal.shard_id)
-                known = calls.answers(session, journal.evaluation_id, [one.key for one in asking])
-            left = [one for one in asking if one.key not in known]
+                answered = calls.answers(session, journal.evaluation_id, [prompt.key for prompt in asking])
+            left = [prompt for prompt in asking if prompt.key not in answered]
             if batch is not None:  # even if the endpoint no longer uses batches
                 self._batches(asking[0], should_stop).collect(journal, batch)
             elif not left:
@@ -232,7 +232,7 @@ class ProviderModel:
         """Request all prompts, several at once. After an error, wait for the open requests and raise it."""
         stop = threading.Event()
         with ThreadPoolExecutor(self._settings.endpoint_in_flight, thread_name_prefix="provider") as pool:
-            futures: list[Future[None]] = [pool.submit(self._ask, one, stop) for one in asking]
+            futures: list[Future[None]] = [pool.submit(self._ask, prompt, stop) for prompt in asking]
             waiting = set(futures)
             try:
                 while waiting:

@@ -112,24 +112,24 @@ class OpenAIApi:
     @asking(openai.APIConnectionError)
     def status(self, batch: str) -> BatchStatus:
         """Return the state; requests that are not executed before the batch expires or is cancelled cost nothing."""
-        found = self._client.batches.retrieve(batch)
-        if found.status not in _ENDED:
+        retrieved = self._client.batches.retrieve(batch)
+        if retrieved.status not in _ENDED:
             return BatchStatus(ended=False)
-        if found.status == "completed":
+        if retrieved.status == "completed":
             return BatchStatus(ended=True)
-        errors = (found.errors.data if found.errors else None) or []
-        said = "; ".join(error.message or error.code or "" for error in errors[:3])
+        errors = (retrieved.errors.data if retrieved.errors else None) or []
+        reasons = "; ".join(error.message or error.code or "" for error in errors[:3])
         return BatchStatus(
             ended=True,
-            unanswered=f"its batch {found.status}" + (f": {said}" if said else ""),
+            unanswered=f"its batch {retrieved.status}" + (f": {reasons}" if reasons else ""),
             full=any(error.code == _FULL for error in errors),
         )
 
     @asking(openai.APIConnectionError)
     def results(self, batch: str) -> list[tuple[str, Answer | RefusedRequestError]]:
         """Return the results in the output file and the error file."""
-        found = self._client.batches.retrieve(batch)
-        files = [file for file in (found.output_file_id, found.error_file_id) if file is not None]
+        retrieved = self._client.batches.retrieve(batch)
+        files = [file for file in (retrieved.output_file_id, retrieved.error_file_id) if file is not None]
         return [
             (line["custom_id"], parse_result(_result, line))
             for file in files
@@ -167,9 +167,9 @@ def _result(line: Mapping[str, Any]) -> Answer:
 
 
 def _answer(found: ChatCompletion) -> Answer:
-    said = found.model_extra or {}
+    extra = found.model_extra or {}
     if not found.choices:
-        raise RefusedRequestError(f"answers without a choice ({said.get('error')})")
+        raise RefusedRequestError(f"answers without a choice ({extra.get('error')})")
     choice = found.choices[0]
     usage = found.usage
     prompt, written = (usage.prompt_tokens_details, usage.completion_tokens_details) if usage else (None, None)
@@ -193,9 +193,9 @@ def _answer(found: ChatCompletion) -> Answer:
 
 def _reasoning(message: Any) -> str | None:
     """Return the thought; OpenRouter returns it, and other providers of this form do not."""
-    said = message.model_extra or {}
-    found = (said.get(name) for name in ("reasoning", "reasoning_content"))
-    return next((text for text in found if isinstance(text, str) and text), None)
+    extra = message.model_extra or {}
+    thoughts = (extra.get(name) for name in ("reasoning", "reasoning_content"))
+    return next((text for text in thoughts if isinstance(text, str) and text), None)
 
 
 def _read_cost(usage: Any) -> float | None:

@@ -62,14 +62,14 @@ class OneEndpoint(httpx2.BaseTransport):
             raise RefusedRequestError(f"cannot be reached ({type(error).__name__}: {error})") from None
         if self._key is not None:
             body = body.replace(self._key.encode(), b"[key]")
-        whole = httpx2.Response(
+        complete = httpx2.Response(
             response.status_code, headers=response.headers, stream=httpx2.ByteStream(body), request=request
         )
-        if not whole.is_success:
-            raise _refusal(whole)
+        if not complete.is_success:
+            raise _refusal(complete)
         if self._heed is not None:
-            self._heed(dict(whole.headers))
-        return whole
+            self._heed(dict(complete.headers))
+        return complete
 
     def close(self) -> None:
         """Close the connections."""
@@ -82,16 +82,20 @@ def _refusal(response: httpx2.Response) -> RefusedRequestError:
         document = decode_answer(response.content)
     except (httpx2.DecodingError, ValueError):
         document = None
-    said = response.content[:LONGEST_BODY_SHOWN].decode(errors="replace") if document is None else message_of(document)
-    return RefusedRequestError(said or response.reason_phrase, response.status_code, dict(response.headers), document)
+    message = (
+        response.content[:LONGEST_BODY_SHOWN].decode(errors="replace") if document is None else message_of(document)
+    )
+    return RefusedRequestError(
+        message or response.reason_phrase, response.status_code, dict(response.headers), document
+    )
 
 
 def message_of(document: Any) -> str:
     """Return the message in an error's body."""
-    found = document[0] if isinstance(document, list) and document else document
-    if not isinstance(found, Mapping):
-        return str(found)
-    error = found.get("error", found)
+    content = document[0] if isinstance(document, list) and document else document
+    if not isinstance(content, Mapping):
+        return str(content)
+    error = content.get("error", content)
     if isinstance(error, Mapping):
         error = error.get("message") or error
     return str(error)
