@@ -92,8 +92,8 @@ def led(text: str, folder: Path, docname: str) -> str:
             return f"[{match['text']}]({address})" if REPOSITORY else match["text"]
         elif path.is_dir():
             path /= "README.md"
-        here = os.path.relpath(path, (DOCS / docname).parent).replace(os.sep, "/")
-        return f"[{match['text']}]({here}{hash_}{anchor})"
+        relative_path = os.path.relpath(path, (DOCS / docname).parent).replace(os.sep, "/")
+        return f"[{match['text']}]({relative_path}{hash_}{anchor})"
 
     return _BLOCK_OR_LINK.sub(link, text)
 

@@ -261,12 +261,12 @@ def _with_forms(text: str) -> str:
     for form in reversed([form for form in forms if form.paragraph]):
         head = re.escape(form.paragraph.partition("** ")[0])
         paragraph = textwrap.fill(form.paragraph, 120, break_long_words=False, break_on_hyphens=False)
-        there = re.search(rf"^{head}\*\* [^\n]*(?:\n[^\n]+)*", text, re.MULTILINE)
-        if there is None:  # a new format
+        existing = re.search(rf"^{head}\*\* [^\n]*(?:\n[^\n]+)*", text, re.MULTILINE)
+        if existing is None:  # a new format
             text = f"{text[:before]}{paragraph}\n\n{text[before:]}"
         else:
-            before = there.start()
-            text = f"{text[:before]}{paragraph}{text[there.end() :]}"
+            before = existing.start()
+            text = f"{text[:before]}{paragraph}{text[existing.end() :]}"
     return text
 
 
@@ -302,9 +302,9 @@ def _walk(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[tupl
     if isinstance(command, click.Group):
         with click.Context(command) as context:
             for name in command.list_commands(context):
-                found = command.get_command(context, name)
-                assert found is not None
-                yield from _walk((*words, name), found)
+                subcommand = command.get_command(context, name)
+                assert subcommand is not None
+                yield from _walk((*words, name), subcommand)
 
 
 def _command_line() -> Iterator[str]:
@@ -312,8 +312,8 @@ def _command_line() -> Iterator[str]:
     listed = list(commands())
     summaries = import_module("shuffleboard.cli").COMMANDS
     yield from ("| | Commands |", "|---|---|")
-    for group, found in groupby((words for words, _ in listed if words), key=lambda words: words[0]):
-        leaves = [words for words in found if not isinstance(dict(listed)[words], click.Group)]
+    for group, members in groupby((words for words, _ in listed if words), key=lambda words: words[0]):
+        leaves = [words for words in members if not isinstance(dict(listed)[words], click.Group)]
         linked = (f"[`{' '.join(words[1:] or words)}`](#shuffleboard-{'-'.join(words)})" for words in leaves)
         yield f"| {summaries[group].rstrip('.')} | {f'`{group}` ' if leaves != [(group,)] else ''}{', '.join(linked)} |"
     yield ""
@@ -448,10 +448,10 @@ def _metrics() -> Iterator[str]:
         where = _shared(wheres.values())
         yield from ("", f"- **Needs**, unless stated: {_link(needs)}") if needs else ()
         yield f"- **Definition**{'' if set(wheres.values()) == {where} else ', unless stated'}: {where}"
-        said: set[str] = set()
+        shown: set[str] = set()
         for metric in family.metrics:
             elsewhere = "" if wheres[metric.name] == where else wheres[metric.name]
-            yield from _entry(metric, metric.formula_is_for, elsewhere, needs, said)
+            yield from _entry(metric, metric.formula_is_for, elsewhere, needs, shown)
     yield from ("", "## Between protocols", "", _link(guide.BETWEEN_TEXT))
     compared = (
         "[`registry/studies/protocol_comparison.py`](../registry/studies/protocol_comparison.py); "
@@ -482,8 +482,8 @@ def _where(metric: Any) -> str:
 
 def _shared(texts: Iterable[str]) -> str:
     """Return the text with which most of these texts begin; empty if fewer than three do."""
-    found = list(texts)
-    begun = {text: sum(other.startswith(text) for other in found) for text in found}
+    listed = list(texts)
+    begun = {text: sum(longer.startswith(text) for longer in listed) for text in listed}
     most = max(begun, key=lambda text: begun[text])
     return most if begun[most] > 2 else ""
 
@@ -597,13 +597,13 @@ def _list_parameters(operation: dict[str, Any], document: dict[str, Any]) -> lis
 def _with_rooms(page: str) -> str:
     """Return a page with its tables of folders: pyproject.toml's order, and the first line of each docstring."""
     contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
-    floors = next(one["layers"] for one in contracts["contracts"] if one.get("exhaustive"))
+    floors = next(contract["layers"] for contract in contracts["contracts"] if contract.get("exhaustive"))
     rooms = []
     for number, names in enumerate(floors, start=1):
         for name in names.split(" | "):
             folder = DOCS.parent / "registry" / name
-            found = [folder, *sorted(path.parent for path in folder.glob("*/__init__.py"))]
-            rooms += [f"| {number} | {_room(path)} |\n" for path in found]
+            paths = [folder, *sorted(path.parent for path in folder.glob("*/__init__.py"))]
+            rooms += [f"| {number} | {_room(path)} |\n" for path in paths]
     folders = [
         f"| {_room(path.parent)} |\n"
         for top in ("web", "workers")
@@ -620,9 +620,9 @@ def _with_rooms(page: str) -> str:
 def _room(path: Path) -> str:
     """Return the cells of a folder or module: its name, and the first sentence of its docstring."""
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     name = file.relative_to(DOCS.parent).as_posix().removesuffix("__init__.py")
-    return f"`{name}` | {_cell(said.splitlines()[0].removesuffix('.'))}"
+    return f"`{name}` | {_cell(docstring.splitlines()[0].removesuffix('.'))}"
 
 
 # Variants and prompts
@@ -676,10 +676,10 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
     )
     definition = variants.parse_variants(spec)
     shape = variants.QuestionShape(question.external_id, len(question.options), question.answer)
-    asked = import_module("registry.prompting.protocols.store").protocol_definition(protocol, int(shots))
+    asking_way = import_module("registry.prompting.protocols.store").protocol_definition(protocol, int(shots))
     shown = definition.variants(shape)[int(variant)]
     examples = [example][: int(shots)]
-    return str(prompts.build_prompt(asked, question, shown, examples, definition.inserted()).text)
+    return str(prompts.build_prompt(asking_way, question, shown, examples, definition.inserted()).text)
 
 
 def _with_kinds(page: str) -> str:
@@ -690,11 +690,11 @@ def _with_kinds(page: str) -> str:
         kind = registry.VARIANT_KINDS[name]
         linked = cells[0] if cells else f"[`{name}`](#{name})"
         # Orders that somebody else used cannot be generated; the import sets their one parameter.
-        made = name != "imported"
+        generated = name != "imported"
         four = registry.QuestionShape("q1", 4, 1)
-        of_four = len(registry.parse_variants(name).variants(four)) if made else ""
+        of_four = len(registry.parse_variants(name).variants(four)) if generated else ""
         listed = (f"`{key}`" + (f" (`{value}`)" if value != "" else "") for key, value in kind.parameters.items())
-        parameters = ", ".join(listed) if made else ""
+        parameters = ", ".join(listed) if generated else ""
         return f"| {linked} | {kind.count} | {of_four} | {parameters} | {kind.source} |"
 
     return _with_rows(page, "kinds", registry.VARIANT_KINDS, row)
@@ -728,7 +728,7 @@ def _with_rows(page: str, table: str, names: Iterable[str], row: Callable[[str, 
 
     def fill(match: re.Match[str]) -> str:
         heading, rule = match[0].splitlines()[:2]
-        cells = {re.findall(r"`([^`]+)`", found[0])[0]: found for found in _rows(match[0])}
+        cells = {re.findall(r"`([^`]+)`", row_cells[0])[0]: row_cells for row_cells in _rows(match[0])}
         rows = (row(name, cells.get(name, [])) for name in names)
         return "".join(f"{line}\n" for line in (heading, rule, *(line.replace("  ", " ") for line in rows)))
 
@@ -811,7 +811,7 @@ def _views() -> Iterator[str]:
             name = f"[`{item.name}`]({of_metric[1]})" if of_metric else f"`{item.name}`"
             key = ("The metric of this name" if of_metric else meaning, item.unit, item.null)
             rows.setdefault(key, []).append(name)
-        yield from (f"| {', '.join(names)} | {' | '.join(said)} |" for said, names in rows.items())
+        yield from (f"| {', '.join(names)} | {' | '.join(texts)} |" for texts, names in rows.items())
 
 
 # Third-party parts

@@ -98,16 +98,16 @@ def plan() -> Iterator[Asked]:
 def measure(home: Path) -> dict[str, Any]:
     """Return the figures for the pages from the registry in `home`, running the evaluations that it lacks."""
     prepare(home)
-    ids = {asked: _evaluation(home, asked.command()) for asked in plan()}
+    ids = {planned: _evaluation(home, planned.command()) for planned in plan()}
     _shuffleboard(home, "worker", "--until-idle")
     with _reading(home) as session:
-        found = {
+        figures = {
             "made with": _versions(),
-            "evaluations": [asdict(one) | _figures(session, ids[one], one.command()) for one in ids],
+            "evaluations": [asdict(planned) | _figures(session, ids[planned], planned.command()) for planned in ids],
             "assessment": {key: value for key, value in assess(session).items() if key != "points"},
             "protocols": compare_protocols(session, "select-letter:2", "match-dash:2"),
         }
-    return found | {"recorded": read_recorded()}
+    return figures | {"recorded": read_recorded()}
 
 
 def prepare(home: Path) -> None:
@@ -152,11 +152,13 @@ def _figures(session: Session, evaluation_id: int, command: str) -> dict[str, An
     )
     spent = "SELECT prompts, asking_s, matching_s FROM evaluation_seconds WHERE evaluation_id = :id"
     of_it = {"id": evaluation_id}
-    found = {
+    figures = {
         "command": command,
         "questions": document["questions"],
         "metrics": {name: value for name, value in document["metrics"].items() if value is not None},
-        "intervals": {name: [one.low, one.high] for name, one in intervals.items() if one is not None},
+        "intervals": {
+            name: [interval.low, interval.high] for name, interval in intervals.items() if interval is not None
+        },
         "runs": list(session.scalars(text(runs), of_it)),
         "unanswered": session.scalar(text(silent), of_it),
         "spent": [dict(row) for row in session.execute(text(spent), of_it).mappings()],
@@ -170,10 +172,10 @@ def _figures(session: Session, evaluation_id: int, command: str) -> dict[str, An
         for name, right, prompts in session.execute(text(by_variant), of_it):
             sums = kinds.setdefault(name.rstrip(" 0123456789"), [0, 0])
             sums[0], sums[1] = sums[0] + int(right), sums[1] + prompts
-        found["kinds"] = {name: right / prompts for name, (right, prompts) in kinds.items()}
+        figures["kinds"] = {name: right / prompts for name, (right, prompts) in kinds.items()}
     if "--variants adversarial" in command:
-        found["effects"] = [asdict(effect) for effect in adversarial_effects(session, evaluation_id)]
-    return found
+        figures["effects"] = [asdict(effect) for effect in adversarial_effects(session, evaluation_id)]
+    return figures
 
 
 RECORDED: Final = {"repeats": "standard_MC", "shuffles": "standard_MC:0,standard_MC_shuffled"}
@@ -190,7 +192,7 @@ def read_recorded() -> dict[str, Any]:
         _shuffleboard(home, "db", "upgrade")
         _shuffleboard(home, "benchmarks", "import", str(OUTPUTS / MEDQA_FILE), "--name", "medqa")
         _shuffleboard(home, "models", "add", MISTRAL, "--kind", "external")
-        found: dict[str, Any] = {}
+        figures: dict[str, Any] = {}
         for name, select in RECORDED.items():
             shown = (
                 f"shuffleboard evaluations import tests/data/{MISTRAL_FILE} --model {MISTRAL} --benchmark medqa "
@@ -198,9 +200,9 @@ def read_recorded() -> dict[str, Any]:
             )
             evaluation = _evaluation(home, shown.replace("tests/data", shlex.quote(str(OUTPUTS))))
             with _reading(home) as session:
-                found[name] = _figures(session, evaluation, shown)
+                figures[name] = _figures(session, evaluation, shown)
         noise = _shuffleboard(home, "statistics", "noise", str(evaluation), "--json")
-        return found | {"noise": json.loads(noise)}
+        return figures | {"noise": json.loads(noise)}
 
 
 def _versions() -> dict[str, str]:
@@ -230,8 +232,8 @@ Rows = Iterator[Sequence[str]]
 
 def pages() -> dict[Path, str]:
     """Map path → text of every page with tables, filled from the stored figures."""
-    found = json.loads(FIGURES.read_text(encoding="utf-8"))
-    drawn = {name: "\n".join(_markdown(make(found))) for name, make in TABLES.items()}
+    figures = json.loads(FIGURES.read_text(encoding="utf-8"))
+    drawn = {name: "\n".join(_markdown(make(figures))) for name, make in TABLES.items()}
     texts = {path: path.read_text(encoding="utf-8") for path in (*sorted(DOCS.glob("papers/*.md")), DOCS / WHY)}
     return {
         path: _TABLE.sub(lambda match: f"{match['name']}{match[2]}\n{drawn[match['name']]}\n\n", page)
@@ -247,12 +249,16 @@ def _markdown(rows: Rows) -> Iterator[str]:
 
 
 def _evaluations(found: Figures, **wanted: Any) -> list[Any]:
-    return [one for one in found["evaluations"] if all(one[key] == value for key, value in wanted.items())]
+    return [
+        evaluation
+        for evaluation in found["evaluations"]
+        if all(evaluation[key] == value for key, value in wanted.items())
+    ]
 
 
 def _one(found: Figures, **wanted: Any) -> Any:
-    (one,) = _evaluations(found, **wanted)
-    return one
+    (evaluation,) = _evaluations(found, **wanted)
+    return evaluation
 
 
 def _value(one: Figures, metric: str, digits: int = 3, scale: float = 1) -> str:
@@ -283,15 +289,18 @@ def _gupta(found: Figures) -> Rows:
     yield "Model", "Questions", "Accuracy, %", "Retest accuracy, %", "Drop, %"
     for (_, model), values in _read_printed("gupta_tables_1_2", table="1").items():
         yield model, "MMLU, printed", values["accuracy"], values["our_metric"], values["pct_drop"]
-    for one, asked in (
+    for evaluation, caption in (
         (found["recorded"]["shuffles"], f"{MISTRAL}, recorded | MedQA, {{}}, 11 shuffles"),
-        *((one, f"{one['model']}, measured | MMLU sample, {{}}") for one in _evaluations(found, paper="gupta")),
+        *(
+            (measured, f"{measured['model']}, measured | MMLU sample, {{}}")
+            for measured in _evaluations(found, paper="gupta")
+        ),
     ):
         yield (
-            asked.format(f"{one['questions']:,} questions"),
-            _value(one, "accuracy", 1, 100),
-            _value(one, "retest_accuracy", 1, 100),
-            _value(one, "pct_drop", 1),
+            caption.format(f"{evaluation['questions']:,} questions"),
+            _value(evaluation, "accuracy", 1, 100),
+            _value(evaluation, "retest_accuracy", 1, 100),
+            _value(evaluation, "pct_drop", 1),
         )
 
 
@@ -309,23 +318,23 @@ _CAVALIN: Final = {
 
 def _cavalin(found: Figures) -> Rows:
     yield "Model", "Asked", *(name.replace("1.0", "1") for name in _CAVALIN)
-    for table, asked in (("1", "MedQA, 26 variants"), ("2", "MMLU, 20 variants"), ("5", "MedQA, 10 variants")):
+    for table, caption in (("1", "MedQA, 26 variants"), ("2", "MMLU, 20 variants"), ("5", "MedQA, 10 variants")):
         for (_, model), values in _read_printed("cavalin_tables_1_6", table=table).items():
-            yield model, f"{asked}, printed", *(values.get(name, "–") for name in _CAVALIN)
+            yield model, f"{caption}, printed", *(values.get(name, "–") for name in _CAVALIN)
     shuffles = (_value(found["recorded"]["shuffles"], metric) for metric in _CAVALIN.values())
     yield f"{MISTRAL}, recorded", "MedQA, 12 orders", *shuffles
-    for one in _evaluations(found, paper="cavalin"):
-        asked = f"MMLU sample, {one['questions']} questions, `{one['protocol']}`, 20 variants"
-        yield f"{one['model']}, measured", asked, *(_value(one, metric) for metric in _CAVALIN.values())
+    for evaluation in _evaluations(found, paper="cavalin"):
+        caption = f"MMLU sample, {evaluation['questions']} questions, `{evaluation['protocol']}`, 20 variants"
+        yield f"{evaluation['model']}, measured", caption, *(_value(evaluation, metric) for metric in _CAVALIN.values())
 
 
 def _kinds(found: Figures) -> Rows:
     """Yield accuracy by kind of variant, next to the accuracy of guessing."""
     measured = _evaluations(found, paper="cavalin", protocol="symbols")
-    yield "Variants", "Options", "Guessing", *(one["model"] for one in measured)
+    yield "Variants", "Options", "Guessing", *(evaluation["model"] for evaluation in measured)
     for kind in measured[0]["kinds"]:
         options = 4 if not kind.startswith("decoupled") else 3 if "nota" in kind else 2
-        shares = (f"{100 * one['kinds'][kind]:.0f} %" for one in measured)
+        shares = (f"{100 * evaluation['kinds'][kind]:.0f} %" for evaluation in measured)
         yield f"`{kind}`", str(options), f"{100 / options:.0f} %", *shares
 
 
@@ -340,12 +349,12 @@ def _nowak(benchmark: str, table: str, printed_as: str) -> Callable[[Figures], R
     def rows(found: Figures) -> Rows:
         yield "Model", "Questions", "S&L", "M&D", "Variance ratio"
         columns = ("mean_accuracy", "min_accuracy", "max_accuracy", "variance")
-        asked = {
+        tables = {
             protocol: _read_printed("nowak_tables_5_11", table=table, protocol=protocol)
             for protocol in ("S&L", "M&D", "M&D / S&L")
         }
-        for key, ratio in asked["M&D / S&L"].items():
-            cells = (_nowak_spread(*(asked[name][key][column] for column in columns)) for name in ("S&L", "M&D"))
+        for key, ratio in tables["M&D / S&L"].items():
+            cells = (_nowak_spread(*(tables[name][key][column] for column in columns)) for name in ("S&L", "M&D"))
             yield key[1], f"{printed_as}, printed", *cells, ratio["variance_ratio"]
         for pair in found["protocols"]["pairs"]:
             if pair["benchmark"].startswith(f"{benchmark}@"):
@@ -353,7 +362,7 @@ def _nowak(benchmark: str, table: str, printed_as: str) -> Callable[[Figures], R
                     _one(found, benchmark=benchmark, protocol=name, paper="nowak")
                     for name in ("select-letter", "match-dash")
                 ]
-                cells = (_nowak_spread(*(one[name] for name in columns)) for one in map(_in_percent, both))
+                cells = (_nowak_spread(*(spread[name] for name in columns)) for spread in map(_in_percent, both))
                 yield f"{SMOLLM2}, measured", str(both[0]["questions"]), *cells, _number(pair["variance_ratio"], 2)
 
     return rows
@@ -378,9 +387,9 @@ def _number(value: float | None, digits: int = 3) -> str:
 def _positions(found: Figures) -> Rows:
     """Yield accuracy on NonsenseQA under labels, with the answers of question and examples at one position."""
     yield "Model", "Questions", "Original", *(f"All at {label}" for label in "ABCD"), "Variance"
-    for one in _evaluations(found, paper="nowak", protocol="symbols"):
-        runs = (f"{100 * accuracy:.1f} %" for accuracy in one["runs"])
-        yield one["model"], str(one["questions"]), *runs, _value(one, "accuracy_variance", 0)
+    for evaluation in _evaluations(found, paper="nowak", protocol="symbols"):
+        runs = (f"{100 * accuracy:.1f} %" for accuracy in evaluation["runs"])
+        yield evaluation["model"], str(evaluation["questions"]), *runs, _value(evaluation, "accuracy_variance", 0)
 
 
 # Cho et al.
@@ -398,7 +407,7 @@ def _cho(found: Figures) -> Rows:
         "Accuracy",
         "NPSQ accuracy",
     )
-    for one in _evaluations(found, paper="cho"):
+    for evaluation in _evaluations(found, paper="cho"):
         names = (
             "choice_sensitivity",
             "choice_sensitivity_normalized",
@@ -406,7 +415,7 @@ def _cho(found: Figures) -> Rows:
             "accuracy",
             "npsq_accuracy",
         )
-        yield one["model"], f"`{one['protocol']}`", *(_value(one, name, 2) for name in names)
+        yield evaluation["model"], f"`{evaluation['protocol']}`", *(_value(evaluation, name, 2) for name in names)
 
 
 def _hello(found: Figures) -> Rows:
@@ -418,15 +427,15 @@ def _hello(found: Figures) -> Rows:
         "Taken by NPSQ",
         "NPSQ accuracy without, with it",
     )
-    for one in _evaluations(found, paper="cho"):
+    for evaluation in _evaluations(found, paper="cho"):
         cells: list[str] = []
         for scoring in ("accuracy", "npsq_accuracy"):
-            effect = _effect(one, scoring)
+            effect = _effect(evaluation, scoring)
             cells += [
                 f"{100 * effect['flipped']:.0f} %",
                 f"{100 * effect['original']:.0f} %, {100 * effect['altered']:.0f} %",
             ]
-        yield one["model"], f"`{one['protocol']}`", *cells
+        yield evaluation["model"], f"`{evaluation['protocol']}`", *cells
 
 
 def _effect(one: Figures, scoring: str) -> Any:
@@ -458,14 +467,14 @@ _SUBSETS: Final = {
 
 def _points(found: Figures) -> Rows:
     yield "Model", "Subject", "Examples", "Questions", "Accuracy", "Fluctuation rate"
-    for one in _evaluations(found, paper="goliakova"):
-        subject = one["subject"].replace("_", " ")
-        cells = (_value(one, metric, 2) for metric in ("accuracy", "fluctuation_rate"))
-        yield one["model"], subject, str(one["shots"]), str(one["questions"]), *cells
+    for evaluation in _evaluations(found, paper="goliakova"):
+        subject = evaluation["subject"].replace("_", " ")
+        cells = (_value(evaluation, metric, 2) for metric in ("accuracy", "fluctuation_rate"))
+        yield evaluation["model"], subject, str(evaluation["shots"]), str(evaluation["questions"]), *cells
 
 
 def _r_squared(found: Figures, metric: str, subset: str, target: str = "fluctuation_rate") -> float | None:
-    (cell,) = [one for one in found["assessment"]["correlations"] if (one["metric"], one["subset"]) == (metric, subset)]
+    (cell,) = [row for row in found["assessment"]["correlations"] if (row["metric"], row["subset"]) == (metric, subset)]
     value: float | None = cell["r_squared"][target]
     return value
 
@@ -490,21 +499,21 @@ def _assess(found: Figures) -> Rows:
 
 def _draws(found: Figures) -> Rows:
     yield "Model", "Questions", "Orders", "Accuracy in each, %", "In all of them", "In at least one", "Changed answers"
-    for one, name, asked in (
+    for evaluation, name, questions in (
         (found["recorded"]["shuffles"], MISTRAL, "MedQA"),
-        *((one, one["model"], "MMLU sample") for one in _evaluations(found, paper="gupta")),
+        *((measured, measured["model"], "MMLU sample") for measured in _evaluations(found, paper="gupta")),
     ):
-        runs = [f"{100 * accuracy:.1f}" for accuracy in one["runs"]]
+        runs = [f"{100 * accuracy:.1f}" for accuracy in evaluation["runs"]]
         shown = ", ".join(runs) if len(runs) < 4 else f"{runs[0]} as printed; others {min(runs[1:])} to {max(runs[1:])}"
         metrics = ("worst_accuracy", "best_accuracy", "fluctuation_rate")
-        cells = (f"{100 * one['metrics'][metric]:.1f} %" for metric in metrics)
-        yield name, f"{asked}, {one['questions']:,}", str(len(runs)), shown, *cells
+        cells = (f"{100 * evaluation['metrics'][metric]:.1f} %" for metric in metrics)
+        yield name, f"{questions}, {evaluation['questions']:,}", str(len(runs)), shown, *cells
 
 
 def _noise(found: Figures) -> Rows:
     yield "Recorded outputs of Mistral-7B-Instruct on MedQA", "The same prompt 11 times", "The original and 11 shuffles"
     both = [found["recorded"][name] for name in ("repeats", "shuffles")]
-    yield "Accuracy, first prompt", *(_value(one, "accuracy") for one in both)
+    yield "Accuracy, first prompt", *(_value(evaluation, "accuracy") for evaluation in both)
     noise = found["recorded"]["noise"]
     differ = (_with_interval(noise, f"{kind}_disagreement", f"{kind}_interval") for kind in ("repeat", "order"))
     yield "Pairs of answers that differ", *differ
@@ -531,15 +540,15 @@ def _directions(findings: Sequence[Finding]) -> Callable[[Figures], Rows]:
     def rows(found: Figures) -> Rows:
         yield "Found in the paper", "Here", "Same direction"
         for finding in findings:
-            here, same = finding.here(found)
-            yield finding.printed, here, "cannot be told" if same is None else ("yes" if same else "**no**")
+            measured, same = finding.here(found)
+            yield finding.printed, measured, "cannot be told" if same is None else ("yes" if same else "**no**")
 
     return rows
 
 
 def _every_drop(found: Figures) -> tuple[str, bool]:
     measured = [found["recorded"]["shuffles"], *_evaluations(found, paper="gupta")]
-    drops = [one["metrics"]["pct_drop"] for one in measured]
+    drops = [evaluation["metrics"]["pct_drop"] for evaluation in measured]
     return f"drops of {', '.join(f'{drop:.1f} %' for drop in drops)}", min(drops) > 0
 
 
@@ -548,7 +557,7 @@ def _check_below(lower: str, upper: str) -> Callable[[Figures], tuple[str, bool]
 
     def here(found: Figures) -> tuple[str, bool]:
         measured = [found["recorded"]["shuffles"], *_evaluations(found, paper="cavalin")]
-        pairs = [(one["metrics"][lower], one["metrics"][upper]) for one in measured]
+        pairs = [(evaluation["metrics"][lower], evaluation["metrics"][upper]) for evaluation in measured]
         return ", ".join(f"{low:.3f} against {high:.3f}" for low, high in pairs), all(low < high for low, high in pairs)
 
     return here
@@ -556,16 +565,16 @@ def _check_below(lower: str, upper: str) -> Callable[[Figures], tuple[str, bool]
 
 def _check_above_chance(found: Figures) -> tuple[str, bool]:
     means = {
-        f"{one['model']} `{one['protocol']}`": 100 * max(one["runs"])
-        for one in _evaluations(found, paper="nowak", benchmark="nonsenseqa")
-        if one["protocol"] in {"symbols", "select-letter"}
+        f"{evaluation['model']} `{evaluation['protocol']}`": 100 * max(evaluation["runs"])
+        for evaluation in _evaluations(found, paper="nowak", benchmark="nonsenseqa")
+        if evaluation["protocol"] in {"symbols", "select-letter"}
     }
     return ", ".join(f"{name} {mean:.1f} %" for name, mean in means.items()), max(means.values()) > _MOST_SHORTCUT
 
 
 def _count_lowered(table: str) -> str:
     ratios = [
-        float(one["variance_ratio"]) for one in _read_printed("nowak_tables_5_11", table=table, unit="ratio").values()
+        float(row["variance_ratio"]) for row in _read_printed("nowak_tables_5_11", table=table, unit="ratio").values()
     ]
     return f"{sum(ratio < 1 for ratio in ratios)} of {len(ratios)} models"
 
@@ -581,8 +590,8 @@ def _ratio(benchmark: str) -> Callable[[Figures], tuple[str, bool | None]]:
 
 def _sensitive_in_cloze(found: Figures) -> tuple[str, bool]:
     values = {
-        (one["model"], one["protocol"]): one["metrics"]["choice_sensitivity"]
-        for one in _evaluations(found, paper="cho")
+        (evaluation["model"], evaluation["protocol"]): evaluation["metrics"]["choice_sensitivity"]
+        for evaluation in _evaluations(found, paper="cho")
     }
     shown = "; ".join(
         f"{model}: {', '.join(f'`{name}` {values[model, name]:.2f}' for name in _FORMATS)}" for model in MODELS
@@ -592,8 +601,8 @@ def _sensitive_in_cloze(found: Figures) -> tuple[str, bool]:
 
 def _no_help_from_length(found: Figures) -> tuple[str, bool]:
     pairs = [
-        tuple(one["metrics"][f"choice_sensitivity{ending}"] for ending in ("", "_normalized"))
-        for one in _evaluations(found, paper="cho", protocol="cloze")
+        tuple(evaluation["metrics"][f"choice_sensitivity{ending}"] for ending in ("", "_normalized"))
+        for evaluation in _evaluations(found, paper="cho", protocol="cloze")
     ]
     return "; ".join(f"{bare:.2f}, per byte {per_byte:.2f}" for bare, per_byte in pairs), all(
         per_byte >= bare for bare, per_byte in pairs
@@ -602,7 +611,8 @@ def _no_help_from_length(found: Figures) -> tuple[str, bool]:
 
 def _takes_most_in_cloze(found: Figures) -> tuple[str, bool]:
     taken = {
-        (one["model"], one["protocol"]): _effect(one, "accuracy")["flipped"] for one in _evaluations(found, paper="cho")
+        (evaluation["model"], evaluation["protocol"]): _effect(evaluation, "accuracy")["flipped"]
+        for evaluation in _evaluations(found, paper="cho")
     }
     return ", ".join(f"{100 * taken[model, 'cloze']:.0f} %" for model in MODELS), all(
         taken[model, "cloze"] > taken[model, name] for model in MODELS for name in _FORMATS[:2]
@@ -610,14 +620,14 @@ def _takes_most_in_cloze(found: Figures) -> tuple[str, bool]:
 
 
 def _costs_accuracy(found: Figures) -> tuple[str, bool]:
-    effects = [_effect(one, "accuracy") for one in _evaluations(found, paper="cho", protocol="cloze")]
+    effects = [_effect(evaluation, "accuracy") for evaluation in _evaluations(found, paper="cho", protocol="cloze")]
     return _changes(effects), all(effect["altered"] < effect["original"] for effect in effects)
 
 
 def _npsq_moves_less(found: Figures) -> tuple[str, bool]:
     both = [
-        [_effect(one, scoring) for scoring in ("accuracy", "npsq_accuracy")]
-        for one in _evaluations(found, paper="cho", protocol="cloze")
+        [_effect(evaluation, scoring) for scoring in ("accuracy", "npsq_accuracy")]
+        for evaluation in _evaluations(found, paper="cho", protocol="cloze")
     ]
     moved = [[abs(effect["altered"] - effect["original"]) for effect in pair] for pair in both]
     return _changes([pair[1] for pair in both]), all(by_npsq < bare for bare, by_npsq in moved)
@@ -632,13 +642,13 @@ def _follows_best(target: str, metric: str, subset: str) -> Callable[[Figures], 
 
     def here(found: Figures) -> tuple[str, bool | None]:
         values = {name: _r_squared(found, name, subset, target) for name in _GOLIAKOVA.values()}
-        known = {name: value for name, value in values.items() if value is not None}
-        if metric not in known:
+        defined = {name: value for name, value in values.items() if value is not None}
+        if metric not in defined:
             return "–", None
-        best = max(known, key=lambda name: known[name])
-        shown = f"{METRICS[metric].label} {known[metric]:.3f}"
+        best = max(defined, key=lambda name: defined[name])
+        shown = f"{METRICS[metric].label} {defined[metric]:.3f}"
         if best != metric:
-            shown += f"; {METRICS[best].label} {known[best]:.3f}"
+            shown += f"; {METRICS[best].label} {defined[best]:.3f}"
         return shown, best == metric
 
     return here
@@ -745,8 +755,8 @@ def main(arguments: Sequence[str]) -> int:
     else:
         with tempfile.TemporaryDirectory() as scratch:
             home = Path(arguments[0] if arguments else scratch).resolve()
-            found = _round(measure(home))
-        FIGURES.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            figures = _round(measure(home))
+        FIGURES.write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     for path, page in pages().items():
         path.write_text(page, encoding="utf-8")
         click.echo(f"wrote {path.relative_to(DOCS.parent)}")

@@ -109,8 +109,8 @@ def fill(engine: Engine, folder: Path) -> dict[str, int]:
                 path = folder / "outputs.jsonl"
                 lines = list(_outputs(model, variants, protocol, questions))
                 path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-                found = import_outputs(engine, ImportRequest(path, model, benchmark, variants, protocol))
-                evaluations.setdefault(f"{model} {variants} {benchmark}", found)
+                evaluation_id = import_outputs(engine, ImportRequest(path, model, benchmark, variants, protocol))
+                evaluations.setdefault(f"{model} {variants} {benchmark}", evaluation_id)
     with write_session(engine) as session:
         suite = {"name": "samples", "variants": ["cyclic"], "tasks": [{"benchmark": "*"}]}
         import_suite(session, SuiteDefinition.model_validate(suite))
@@ -266,11 +266,11 @@ def shoot_simulated(browser: Browser, folder: Path, names: Sequence[str]) -> Non
             page = browser.new_page()
             page.goto(f"{base}/evaluations/{evaluations['first-place cyclic mmlu-sample']}?only=flips")
             question = page.locator("#questions ~ .scroll tbody a").first.get_attribute("href") or ""
-            ids = {name: str(found) for name, found in evaluations.items()} | {"question": question.split("/")[-1]}
+            ids = {name: str(number) for name, number in evaluations.items()} | {"question": question.split("/")[-1]}
 
             def address(pattern: str) -> str:
-                for name, found in ids.items():
-                    pattern = pattern.replace(f"{{{name}}}", found)
+                for name, value in ids.items():
+                    pattern = pattern.replace(f"{{{name}}}", value)
                 return pattern
 
             shoot(browser, base, names, address)
