@@ -34,19 +34,19 @@ def main() -> int:
             [*command, "--progress-spinner", "off", *options], capture_output=True, text=True, check=False
         )
     try:
-        found = json.loads(done.stdout)["dependencies"]
+        reports = json.loads(done.stdout)["dependencies"]
     except ValueError:
         reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         return _refuse(f"pip-audit did not finish: {reason}")
-    unknown = sorted(one["name"] for one in found if "vulns" not in one)
-    if unknown or len(found) < len(wanted):
-        missing = len(wanted) - len(found) + len(unknown)
+    unknown = sorted(report["name"] for report in reports if "vulns" not in report)
+    if unknown or len(reports) < len(wanted):
+        missing = len(wanted) - len(reports) + len(unknown)
         return _refuse(f"{missing} of {len(wanted)} packages could not be looked up ({', '.join(unknown[:5])} …)")
-    bad = [(one, known) for one in found for known in one["vulns"]]
-    for one, known in bad:
-        fixed = ", ".join(known["fix_versions"]) or "no version yet"
-        names = ", ".join([known["id"], *known.get("aliases", ())])
-        sys.stdout.write(f"{one['name']} {one['version']}: {names}; fixed in {fixed}\n")
+    bad = [(report, vulnerability) for report in reports for vulnerability in report["vulns"]]
+    for package, flaw in bad:
+        fixed = ", ".join(flaw["fix_versions"]) or "no version yet"
+        names = ", ".join([flaw["id"], *flaw.get("aliases", ())])
+        sys.stdout.write(f"{package['name']} {package['version']}: {names}; fixed in {fixed}\n")
     sys.stdout.write(f"{len(wanted)} packages looked up, {len(bad)} known vulnerabilities\n")
     return 1 if bad else 0
 

@@ -36,15 +36,17 @@ def main() -> int:
     licences = dict(_licences(arguments.licences)) if arguments.licences else {}
     arguments.out.mkdir(parents=True, exist_ok=True)
     for image, locks in IMAGES.items():
-        packages = [one for lock in locks for one in _list_locked(ROOT / "docker" / "locks" / f"{lock}.txt", licences)]
+        packages = [
+            package for lock in locks for package in _list_locked(ROOT / "docker" / "locks" / f"{lock}.txt", licences)
+        ]
         text = json.dumps(document(image, [*packages, *_list_others()]), indent=2, sort_keys=True) + "\n"
         problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
         if problem is not None:
             sys.stderr.write(f"{image}: not valid, and not written: {problem}\n")
             return 1
         (arguments.out / f"{image}.cdx.json").write_text(text, encoding="utf-8")
-        known = sum("licenses" in one for one in packages)
-        sys.stdout.write(f"{arguments.out / image}.cdx.json: {len(packages)} packages, licences of {known}\n")
+        licensed = sum("licenses" in package for package in packages)
+        sys.stdout.write(f"{arguments.out / image}.cdx.json: {len(packages)} packages, licences of {licensed}\n")
     return 0
 
 
@@ -66,7 +68,7 @@ def document(image: str, components: list[dict[str, Any]]) -> dict[str, Any]:
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, content)}",
         "metadata": {"component": ours},
         "components": components,
-        "dependencies": [{"ref": "shuffleboard", "dependsOn": [one["bom-ref"] for one in components]}],
+        "dependencies": [{"ref": "shuffleboard", "dependsOn": [component["bom-ref"] for component in components]}],
     }
 
 
@@ -95,7 +97,7 @@ def _list_others() -> Iterator[dict[str, Any]]:
         part = parts[name]
         alone = [file["sha256"] for file in shipped if file["parts"] == [name]]
         npm = part["source"] == "npm"
-        known = {"purl": f"pkg:npm/{name.replace('@', '%40')}@{part['version']}"} if npm else {}
+        address = {"purl": f"pkg:npm/{name.replace('@', '%40')}@{part['version']}"} if npm else {}
         yield {
             "type": "library" if npm else "data",
             "bom-ref": f"third-party/{name}",
@@ -103,7 +105,7 @@ def _list_others() -> Iterator[dict[str, Any]]:
             "version": part["version"],
             "licenses": [_licence(part["licence"])],
             **({"hashes": [{"alg": "SHA-256", "content": digest} for digest in alone]} if alone else {}),
-            **known,
+            **address,
         }
 
 
@@ -114,13 +116,19 @@ def _licence(expression: str) -> dict[str, Any]:
 def _licences(environment: Path) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield (name, version) and licence of each installed package, preferably as an SPDX expression."""
     places = [str(path) for path in environment.glob("lib/python*/site-packages")]
-    for one in metadata.distributions(path=places):
-        said = one.metadata
-        classified = [line.rpartition(" :: ")[2] for line in said.get_all("Classifier", []) if "License ::" in line]
-        text = said.get("License-Expression") or " AND ".join(classified) or (said.get("License") or "").strip()
+    for distribution in metadata.distributions(path=places):
+        properties = distribution.metadata
+        classified = [
+            line.rpartition(" :: ")[2] for line in properties.get_all("Classifier", []) if "License ::" in line
+        ]
+        text = (
+            properties.get("License-Expression")
+            or " AND ".join(classified)
+            or (properties.get("License") or "").strip()
+        )
         if text and "\n" not in text:
-            name = re.sub(r"[-_.]+", "-", said["Name"]).lower()
-            yield (name, one.version), text
+            name = re.sub(r"[-_.]+", "-", properties["Name"]).lower()
+            yield (name, distribution.version), text
 
 
 if __name__ == "__main__":
