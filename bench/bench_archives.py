@@ -59,8 +59,8 @@ def vacuum(engine: Engine) -> None:
 
 def hot(engine: Engine) -> tuple[int, int]:
     """Return the size of the table of predictions with its indexes, and that of the database, in bytes."""
-    found = sizes(engine, 0)
-    return sum(one.total for one in found.tables if one.table == "prediction"), found.database
+    usage = sizes(engine, 0)
+    return sum(table.total for table in usage.tables if table.table == "prediction"), usage.database
 
 
 @contextmanager
@@ -89,13 +89,13 @@ def fill(engine: Engine, source: Source, number: int, kind: Kind) -> tuple[int, 
 
 def unlike(engine: Engine, ids: Sequence[int]) -> list[int]:
     """Return the evaluations whose seal differs from the seal of their stored predictions."""
-    found = []
+    differing = []
     for evaluation_id in ids:
         with Session(engine) as session:
             evaluation = session.get_one(Evaluation, evaluation_id)
             if compute_seal(session, evaluation) != evaluation.seal:
-                found.append(evaluation_id)
-    return found
+                differing.append(evaluation_id)
+    return differing
 
 
 @contextmanager
@@ -128,28 +128,28 @@ def run(
     engine = get_engine(url)
     with write_session(engine) as session:
         source = (Source if foreign else Scored)(session, folder, share)
-    made: dict[int, int] = {}
+    predictions_of: dict[int, int] = {}
     started, sealing = time.perf_counter(), 0.0
     for number, kind in source.plan():
-        if sum(made.values()) >= predictions:
+        if sum(predictions_of.values()) >= predictions:
             break
         evaluation_id, seconds = fill(engine, source, number, kind)
-        made[evaluation_id] = kind.predictions
+        predictions_of[evaluation_id] = kind.predictions
         sealing += seconds
-    stored, ids = sum(made.values()), list(made)
+    stored, ids = sum(predictions_of.values()), list(predictions_of)
 
     def check(when: str) -> None:
         if verify:
             began, wrong = time.perf_counter(), unlike(engine, ids)
-            found = f"{len(ids) - len(wrong)} of {len(ids)} seals are those of the predictions"
-            report(f"{when}: {found}; {stored / (time.perf_counter() - began):,.0f} predictions/s")
+            verified = f"{len(ids) - len(wrong)} of {len(ids)} seals are those of the predictions"
+            report(f"{when}: {verified}; {stored / (time.perf_counter() - began):,.0f} predictions/s")
 
     report(
         f"{stored:,} predictions of {len(ids)} evaluations stored and sealed in {time.perf_counter() - started:,.0f} s"
     )
     vacuum(engine)
-    before, whole = hot(engine)
-    report(f"hot: {before / stored:.0f} bytes per prediction, {before / MIB:,.0f} of {whole / MIB:,.0f} MiB")
+    before, database_bytes = hot(engine)
+    report(f"hot: {before / stored:.0f} bytes per prediction, {before / MIB:,.0f} of {database_bytes / MIB:,.0f} MiB")
     check("before")
     shared = Shared()
     with time_step("files written", stored, report) as took:
@@ -163,8 +163,8 @@ def run(
     for name, size in measure_columns(target).most_common(18):
         report(f"  {name:40} {size / stored:6.2f}")
     vacuum(engine)
-    after, whole = hot(engine)
-    report(f"hot table afterwards: {after / MIB:,.2f} MiB of {whole / MIB:,.0f} MiB")
+    after, database_bytes = hot(engine)
+    report(f"hot table afterwards: {after / MIB:,.2f} MiB of {database_bytes / MIB:,.0f} MiB")
     check("archived")
     with time_step("restored", stored, report):
         for evaluation_id in ids:

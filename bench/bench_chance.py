@@ -47,9 +47,9 @@ def blame(model: Model, m: int, k: int, n: int, evaluations: int, seed: int) -> 
     for start in range(0, evaluations, AT_ONCE):
         count = min(AT_ONCE, evaluations - start)
         chosen = answers(generator, model.probabilities(generator, count, n, m), k)
-        found = name_models(facts_of_answers(chosen))
-        pages += sum(map(is_blamed_on_page, found))
-        for group in _groups(found):
+        verdicts = name_models(facts_of_answers(chosen))
+        pages += sum(map(is_blamed_on_page, verdicts))
+        for group in _groups(verdicts):
             groups += 1
             lists += is_blamed_on_front_page(group)
             boards += is_blamed_on_board(group)
@@ -57,8 +57,8 @@ def blame(model: Model, m: int, k: int, n: int, evaluations: int, seed: int) -> 
             losses = per_question(chosen)["order_loss"].T
             samples = resample_means(losses, resamples=RANK_RESAMPLES, seed=int(generator.integers(2**31)))
             for first in range(0, count - OF_A_LIST + 1, OF_A_LIST):
-                of = slice(first, first + OF_A_LIST)
-                lower += in_lower_tier(losses[:, of], samples[:, of])
+                members = slice(first, first + OF_A_LIST)
+                lower += in_lower_tier(losses[:, members], samples[:, members])
     return [100 * pages / evaluations, 100 * lists / groups, 100 * boards / groups, 100 * lower / evaluations]
 
 
@@ -76,9 +76,9 @@ def blames(evaluations: int) -> None:
     cells += [(Model(0.90), m, 1, 100) for m in ORDERS]
     cells += [(model, m, 2, n) for model, m, n in planted]
     for seed, (model, m, k, n) in enumerate(cells):
-        found = " | ".join(f"{cell:.1f}" for cell in blame(model, m, k, n, evaluations, seed))
+        shares = " | ".join(f"{cell:.1f}" for cell in blame(model, m, k, n, evaluations, seed))
         print(
-            f"| {model.effect}{'' if model.even else ', uneven'} | {model.p} | {m} | {k} | {n} | {found} |", flush=True
+            f"| {model.effect}{'' if model.even else ', uneven'} | {model.p} | {m} | {k} | {n} | {shares} |", flush=True
         )
 
 
@@ -119,8 +119,8 @@ def coverages(evaluations: int) -> None:
             for k in (2, 4):
                 for n in (50, 100, 400):
                     model = Model(0.7, effect, even=False, spread=0.08)
-                    found = " | ".join(coverage(model, m, k, n, evaluations, seed))
-                    print(f"| {effect} | {m} | {k} | {n} | {found} |", flush=True)
+                    cells = " | ".join(coverage(model, m, k, n, evaluations, seed))
+                    print(f"| {effect} | {m} | {k} | {n} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

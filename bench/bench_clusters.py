@@ -58,22 +58,22 @@ def study(count: int, correlation: float, simulations: int, seed: int = 0) -> Fo
     generator = np.random.default_rng(seed)
     sizes = generator.integers(4, 13, count)
     clusters = np.repeat(np.arange(count), sizes)
-    found = Found(simulations, kish=float(1 + ((sizes**2).sum() / sizes.sum() - 1) * correlation))
+    counts = Found(simulations, kish=float(1 + ((sizes**2).sum() / sizes.sum() - 1) * correlation))
     critical = t.ppf(0.975, count - 1)
     for start in range(0, simulations, AT_ONCE):
         values = answers(generator, clusters, correlation, min(AT_ONCE, simulations - start))
         alone = resample_means(values, resamples=RANK_RESAMPLES)
         together = resample_means(values, resamples=RANK_RESAMPLES, clusters=clusters)
-        for own, one, other in zip(values.T, alone.T, together.T, strict=True):
-            for name, samples, units in (("alone", one, own.size), ("clustered", other, count)):
+        for own, samples_alone, samples_together in zip(values.T, alone.T, together.T, strict=True):
+            for name, samples, units in (("alone", samples_alone, own.size), ("clustered", samples_together, count)):
                 interval = percentile_interval(samples, units)
                 inside = interval is not None and interval.low <= TRUTH <= interval.high
-                setattr(found, name, getattr(found, name) + inside)
+                setattr(counts, name, getattr(counts, name) + inside)
             fit = OLS(own, np.ones_like(own)).fit(cov_type="cluster", cov_kwds={"groups": clusters})
-            found.statsmodels += abs(fit.params[0] - TRUTH) <= critical * fit.bse[0]
-            found.errors += float(other.std() / fit.bse[0]) / simulations
-            found.effect += (design_effect(other, one) or 1.0) / simulations
-    return found
+            counts.statsmodels += abs(fit.params[0] - TRUTH) <= critical * fit.bse[0]
+            counts.errors += float(samples_together.std() / fit.bse[0]) / simulations
+            counts.effect += (design_effect(samples_together, samples_alone) or 1.0) / simulations
+    return counts
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -84,9 +84,9 @@ def main(arguments: Sequence[str]) -> None:
     print("|---|---|---|---|---|---|---|")
     for count in CLUSTERS:
         for correlation in CORRELATIONS:
-            found = study(count, correlation, simulations)
-            shares = [100 * one / simulations for one in (found.alone, found.clustered, found.statsmodels)]
-            cells = [f"{share:.1f}" for share in shares] + [f"{found.effect:.2f}", f"{found.kish:.2f}"]
+            result = study(count, correlation, simulations)
+            shares = [100 * covered / simulations for covered in (result.alone, result.clustered, result.statsmodels)]
+            cells = [f"{share:.1f}" for share in shares] + [f"{result.effect:.2f}", f"{result.kish:.2f}"]
             print(f"| {count} | {correlation} | {' | '.join(cells)} |", flush=True)
     print(f"\n{simulations} evaluations a row, {time.perf_counter() - started:.0f} s")
 

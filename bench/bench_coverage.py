@@ -83,9 +83,11 @@ def resample(right: int, questions: int) -> Floats:
 def every_interval(method: Method, questions: int) -> list[Interval | None]:
     """Return an interval for each number of right answers; none for all right and all wrong."""
     with patch.multiple(bootstrap, LARGEST_SKEWNESS=math.inf, MINIMUM_QUESTIONS=0):
-        found = [method(resample(right, questions), questions) for right in range(1, questions // 2 + 1)]
-    mirrored = [None if one is None else Interval(1 - one.high, 1 - one.low) for one in reversed(found)]
-    return [None, *found, *mirrored[questions % 2 == 0 :], None]
+        stated = [method(resample(right, questions), questions) for right in range(1, questions // 2 + 1)]
+    mirrored = [
+        None if interval is None else Interval(1 - interval.high, 1 - interval.low) for interval in reversed(stated)
+    ]
+    return [None, *stated, *mirrored[questions % 2 == 0 :], None]
 
 
 def exact(method: Method, questions: int, truths: Floats, least: int) -> tuple[Floats, Floats]:
@@ -113,10 +115,10 @@ def kinds_of_interval() -> Iterable[str]:
     yield "| interval | lowest | highest | below 93 % | above 97 % | at .05 of 200 |"
     yield "|---|---|---|---|---|---|"
     for name, method in METHODS.items():
-        found = np.concatenate([exact(method, questions, TRUTHS, 3)[0] for questions in SIZES])
+        coverages = np.concatenate([exact(method, questions, TRUTHS, 3)[0] for questions in SIZES])
         (point,), _ = exact(method, 200, np.array([0.05]), 3)
-        outside = [percent((found < 0.93).mean()), percent((found > 0.97).mean())]
-        yield f"| {name} | {' | '.join([percent(found.min()), percent(found.max()), *outside, percent(point)])} |"
+        outside = [percent((coverages < 0.93).mean()), percent((coverages > 0.97).mean())]
+        yield f"| {name} | {' | '.join([percent(coverages.min()), percent(coverages.max()), *outside, percent(point)])} |"
 
 
 def least_counts() -> Iterable[str]:
@@ -140,11 +142,11 @@ def few_questions() -> Iterable[str]:
     yield "|---|---|---|"
     for questions in (10, 15, 20, 30, 50, 100, 150):
         middle, _ = exact(percentile_interval, questions, np.linspace(0.3, 0.5, 801), 3)
-        found = [interval for interval in every_interval(percentile_interval, questions) if interval is not None]
-        ends = np.array([end for interval in found for end in (interval.low, interval.high)])
+        stated = [interval for interval in every_interval(percentile_interval, questions) if interval is not None]
+        ends = np.array([end for interval in stated for end in (interval.low, interval.high)])
         # The worst true values are just outside an interval's end.
-        beside = np.concatenate([ends - 1e-9, ends + 1e-9])
-        _, missed = exact(percentile_interval, questions, beside[(beside > 0) & (beside < 1)], 3)
+        just_outside = np.concatenate([ends - 1e-9, ends + 1e-9])
+        _, missed = exact(percentile_interval, questions, just_outside[(just_outside > 0) & (just_outside < 1)], 3)
         yield f"| {questions} | {percent(middle.min())} to {percent(middle.max())} | {percent(missed.max())} |"
 
 
@@ -223,7 +225,7 @@ def simulate(generator: np.random.Generator, questions: int, p: float) -> Floats
     right = generator.random((questions, VARIANTS)) < theta[:, None]
     answers = np.where(right, 0, generator.integers(1, 4, right.shape))
     original = right[:, 0].astype(np.float64)
-    other = (generator.random(questions) < theta**2).astype(np.float64)
+    second_model = (generator.random(questions) < theta**2).astype(np.float64)
     return np.column_stack(
         [
             original,
@@ -232,7 +234,7 @@ def simulate(generator: np.random.Generator, questions: int, p: float) -> Floats
             (answers != answers[:, :1]).any(axis=1),
             theta,
             original * right[:, 1:].mean(axis=1),
-            original - other,
+            original - second_model,
         ]
     )
 
@@ -285,12 +287,12 @@ def run_simulation(simulations: int) -> Iterable[str]:
     yield "|---" * (len(names) + 2) + "|"
     for questions in QUESTIONS:
         for seed, p in enumerate(ACCURACIES):
-            found = study(questions, p, simulations, seed)
+            covered = study(questions, p, simulations, seed)
             true = truths(p)
             # pct_drop is in percent; coverage of a difference is claimed everywhere.
             inside = {name: 0.05 <= true[name] / (100 if name == "pct_drop" else 1) <= 0.95 for name in names}
             inside["difference"] = True
-            cells = [cell(found[name], simulations, inside=inside[name]) for name in names]
+            cells = [cell(covered[name], simulations, inside=inside[name]) for name in names]
             yield f"| {questions} | {p} | {' | '.join(cells)} |"
 
 

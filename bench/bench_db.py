@@ -130,7 +130,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     """Return the CPU seconds of processes on this machine; ended processes count as 0."""
     files = [file for file in (Path(f"/proc/{pid}/stat") for pid in pids) if file.exists()]
     fields = [file.read_text().rpartition(")")[2].split() for file in files]
-    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+    return sum(int(values[11]) + int(values[12]) for values in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def backend(session: Session) -> int:
@@ -274,7 +274,7 @@ def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Ki
         stand_in(session, like, evaluation_id)
         session.expire_all()
         archived, evaluations = session.get_one(Archive, like), (like, evaluation_id)
-        old, new = (session.get_one(Evaluation, one).seal or "" for one in evaluations)
+        old, new = (session.get_one(Evaluation, sealed_id).seal or "" for sealed_id in evaluations)
         digest = copy_folder(state.archives, folder_name(old, archived.digest), old, new)
         values = {name: getattr(archived, name) for name in ("location", "size", "predictions", "texts")}
         # A trigger rightly refuses an archive of predictions that were never in their table.
@@ -336,15 +336,15 @@ def seal_newest(engine: Engine, state: State, imported: Imported, *, largest: bo
 
     Returns these evaluations and the first of each kind, which were sealed before.
     """
-    found, state.sealed = state.sealed, []
+    templates, state.sealed = state.sealed, []
     left_out = None if largest else max(state.newest, key=lambda kind: kind.predictions)
     for kind, (evaluation_id, profile) in state.newest.items():
         if kind != left_out and evaluation_id != state.templates[kind, profile]:
-            found.append(seal_one(engine, kind, evaluation_id))
+            templates.append(seal_one(engine, kind, evaluation_id))
             archive_one(engine, state, state.templates[kind, profile], kind, profile, imported)
             state.templates[kind, profile] = evaluation_id
     refresh_boards(engine)
-    return found
+    return templates
 
 
 SIZES: Final = """
@@ -367,8 +367,10 @@ def addresses(engine: Engine, state: State) -> dict[str, str]:
     with read_session(engine) as session:
         evaluation_id = state.templates[largest, state.newest[largest][1]]  # sealed by the registry
         model = session.get_one(Evaluation, evaluation_id).model_revision.model.name
-        asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id).order_by("question_id")
-        question = session.scalars(asked.offset(largest.questions // 2).limit(1)).one()
+        questions = (
+            select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id).order_by("question_id")
+        )
+        question = session.scalars(questions.offset(largest.questions // 2).limit(1)).one()
     return {
         "leaderboard": "/",
         "leaderboard, last page": f"/?page={max(1, state.evaluations // 100)}",
@@ -391,7 +393,7 @@ def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float,
     """
 
     client = create_app(database_url=engine.url.render_as_string(hide_password=False)).test_client()
-    found = {}
+    times = {}
     ways = {"": lambda: something_written(engine), ", kept": lambda: None}
     for (name, address), (way, before) in product(addresses(engine, state).items(), ways.items()):
         with ExitStack() as stack:
@@ -403,8 +405,8 @@ def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float,
         in_order = sorted(measured.seconds)
         p95 = in_order[min(len(in_order) - 1, int(0.95 * len(in_order)))]
         cpu = spent.cpu / (requests + 1)
-        found[name + way] = (1000 * statistics.median(in_order), 1000 * p95, 1000 * in_sql, 1000 * cpu)
-    return found
+        times[name + way] = (1000 * statistics.median(in_order), 1000 * p95, 1000 * in_sql, 1000 * cpu)
+    return times
 
 
 def backends(engine: Engine) -> list[int]:
@@ -437,10 +439,10 @@ def slowest(engine: Engine) -> list[dict[str, Any]]:
     """Return the statements that took the most time since the last call."""
     with engine.connect() as connection:
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS pg_stat_statements"))
-        found = [dict(row) for row in connection.execute(text(SLOWEST)).mappings()]
+        statements = [dict(row) for row in connection.execute(text(SLOWEST)).mappings()]
         connection.execute(text("SELECT pg_stat_statements_reset()"))
         connection.commit()
-    return found
+    return statements
 
 
 TABLES: Final = ("prediction", "generation", "question_score", "evaluation_question", "question_seal", "question_pride")
@@ -525,9 +527,9 @@ def parts(server: PostgresServer, folder: Path, predictions: int, report: Callab
             with write_session(engine) as session:
                 evaluation_id = source.add(session, model, kind)
                 rows = source.rows(model, kind, evaluation_id)
-                with spending(backend(session)) as one:
+                with spending(backend(session)) as copying:
                     store(session, rows)
-            spent, stored = spent + one, stored + len(rows)
+            spent, stored = spent + copying, stored + len(rows)
         report(
             f"| {name} | {stored / spent.wall:,.0f} | {1e6 * spent.server / stored:.2f} | "
             f"{1e6 * spent.client / stored:.2f} |"
@@ -552,7 +554,7 @@ def describe(
         "archive_bytes": sum(file.stat().st_size for file in state.archives.rglob("*.*")) if state.archives else 0,
         "tables": tables,
         "imported": asdict(imported),
-        "sealed": [asdict(one) for one in sealed],
+        "sealed": [asdict(evaluation) for evaluation in sealed],
         "pages": pages(engine, state, requests),
         "load": os.getloadavg()[0],
     }
@@ -584,8 +586,8 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
             f"{per_row[1]:.1f} µs; question scores {copied / imported['scoring']['wall']:,.0f}/s, statistics "
             f"{imported['statistics']['wall']:.0f} s; all {copied / both:,.0f}/s"
         )
-    for one in found["sealed"]:
-        kind, spent = Kind(**one["kind"]), one["spent"]
+    for evaluation in found["sealed"]:
+        kind, spent = Kind(**evaluation["kind"]), evaluation["spent"]
         yield (
             f"  sealed {kind.benchmark} {kind.variants}: {kind.predictions:,} predictions in {spent['wall']:.1f} s, "
             f"CPU {spent['client'] + spent['server']:.1f} s ({spent['server']:.1f} s of it the server's)"
@@ -618,7 +620,7 @@ def run(
     if archiving:
         state.archives = folder / "archives"
         state.archives.mkdir()
-    plan, found = source.plan(), []
+    plan, measurements = source.plan(), []
     deadline = time.monotonic() + 60 * minutes
     for target in targets:
         started = time.perf_counter()
@@ -627,12 +629,12 @@ def run(
         sealed = seal_newest(engine, state, imported, largest=late or target == targets[-1])
         if explain:
             slowest(engine)
-        one = describe(state, imported, sealed, engine, requests)
-        one["seconds"] = time.perf_counter() - started
-        found.append(one)
+        measurement = describe(state, imported, sealed, engine, requests)
+        measurement["seconds"] = time.perf_counter() - started
+        measurements.append(measurement)
         if path is not None:
-            path.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        for line in lines(one):
+            path.write_text(json.dumps(measurements, indent=1), encoding="utf-8")
+        for line in lines(measurement):
             report(line)
         for row in slowest(engine) if explain else ():
             report(
@@ -647,7 +649,7 @@ def run(
     for each in _engines(engine):
         each.dispose()
     engine.dispose()
-    return found
+    return measurements
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

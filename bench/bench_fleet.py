@@ -294,8 +294,8 @@ class Fleet:
         self.schedule(worker, seconds, lambda worker: self.finish(worker, seconds))
 
     def finish(self, worker: Simulated, seconds: float) -> None:
-        held, prompts = worker.claim, worker.prompts
-        assert held is not None
+        claim, prompts = worker.claim, worker.prompts
+        assert claim is not None
         result = claims.ShardResult(
             rows=Nothing(prompts),
             fingerprint={"device": worker.kind.name},
@@ -304,11 +304,11 @@ class Fleet:
             elapsed_s=seconds,
         )
         with write_session(self.engine) as session:
-            stored = claims.finish(session, held, result)
-            if stored and claims.ready_to_seal(session, held.evaluation_id):
-                self.ended[held.evaluation_id] = self.now
+            stored = claims.finish(session, claim, result)
+            if stored and claims.ready_to_seal(session, claim.evaluation_id):
+                self.ended[claim.evaluation_id] = self.now
         self.counts["shards" if stored else "results discarded"] += 1
-        worker.sizes.note(held.evaluation_id, prompts, prompts, seconds)
+        worker.sizes.note(claim.evaluation_id, prompts, prompts, seconds)
         self.seconds_of_shards.append(seconds)
         worker.claim = None
         self.step(worker)
@@ -443,16 +443,16 @@ def main(arguments: Sequence[str] | None = None, report: Callable[[str], None] =
                 postgres_execute(server.url, "CREATE DATABASE bench TEMPLATE template0")
                 url = server.database_url("bench")
                 upgrade(url)
-                found = simulate(url, Path(folder), **how, pid=server.pid)
+                figures = simulate(url, Path(folder), **how, pid=server.pid)
         else:
             url = f"sqlite:///{folder}/fleet.db"
             upgrade(url)
-            found = simulate(url, Path(folder), **how)
-    for name, value in found.items():
+            figures = simulate(url, Path(folder), **how)
+    for name, value in figures.items():
         report(f"{name}: {value}")
-    if found["makespan_s"]:
-        report(f"makespan over bound: {found['makespan_s'] / found['bound_s']:.3f}")
-    return found
+    if figures["makespan_s"]:
+        report(f"makespan over bound: {figures['makespan_s'] / figures['bound_s']:.3f}")
+    return figures
 
 
 if __name__ == "__main__":

@@ -48,9 +48,9 @@ def time_work(device: torch.device, work: Callable[[], Any]) -> tuple[Any, float
 
     wait()
     began = time.perf_counter()
-    found = work()
+    result = work()
     wait()
-    return found, time.perf_counter() - began
+    return result, time.perf_counter() - began
 
 
 def make_model(shape: str, device: torch.device, tokenizer: Any) -> LoadedModel:
@@ -77,16 +77,16 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=16384)
     parser.add_argument("--written", type=int, default=64)
     parser.add_argument("--tiny", action="store_true")
-    given = parser.parse_args()
-    device = torch.device("cpu" if given.tiny else "cuda")
+    options = parser.parse_args()
+    device = torch.device("cpu" if options.tiny else "cuda")
     with tempfile.TemporaryDirectory(prefix="bench-gpu-") as folder:
         tokenizer = AutoTokenizer.from_pretrained(smollm2(Path(folder) / "model"))
-    loaded = make_model("tiny" if given.tiny else given.parameters, device, tokenizer)
-    size = 256 if given.tiny else 8192
-    one, other = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    loaded = make_model("tiny" if options.tiny else options.parameters, device, tokenizer)
+    size = 256 if options.tiny else 8192
+    left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     for _ in range(3):
-        one @ other
-    _, seconds = time_work(device, lambda: [one @ other for _ in range(10)])
+        left @ right
+    _, seconds = time_work(device, lambda: [left @ right for _ in range(10)])
     peak = 10 * 2 * size**3 / seconds
     inner = sum(weight.numel() for name, weight in loaded.model.named_parameters() if ".layers." in name)
     print(f"{inner / 1e9:.2f} thousand million weights in layers; products of {size}: {peak / 1e12:.0f} TFLOP/s")
@@ -94,10 +94,10 @@ def main() -> None:
     for subject, fewer in SUBJECTS.items():
         questions, pool = read_questions(SAMPLES / "mmlu.jsonl", None, subject)
         for shots in (0, 5):
-            case = make_case("mmlu", questions[: given.questions // fewer], pool, shots, "full")
+            case = make_case("mmlu", questions[: options.questions // fewer], pool, shots, "full")
             prompts = [ScoringPrompt(text, tuple(labels), group) for text, labels, group in case.prompts]
             texts += [prompt.text for prompt in prompts] if shots == 0 else []
-            engine = open_engine(loaded, "batched", budget_tokens=given.budget)
+            engine = open_engine(loaded, "batched", budget_tokens=options.budget)
             engine.score(prompts[:2])
             scored, seconds = time_work(device, lambda engine=engine, prompts=prompts: engine.score(prompts))
             used = torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else 0.0
@@ -108,14 +108,14 @@ def main() -> None:
                 flush=True,
             )
     for rows in (64, 256):
-        asked = [GenerationPrompt(text, str(place)) for place, text in enumerate(texts[:rows])]
+        writing = [GenerationPrompt(text, str(place)) for place, text in enumerate(texts[:rows])]
         (written, _), seconds = time_work(
             device,
-            lambda asked=asked: generate_counted(
-                loaded, asked, GREEDY | {"max_tokens": given.written}, budget_tokens=cache_tokens(loaded)
+            lambda asked=writing: generate_counted(
+                loaded, asked, GREEDY | {"max_tokens": options.written}, budget_tokens=cache_tokens(loaded)
             ),
         )
-        print(f"{len(asked)} texts: {sum(text.tokens for text in written) / seconds:.0f} tokens a second", flush=True)
+        print(f"{len(writing)} texts: {sum(text.tokens for text in written) / seconds:.0f} tokens a second", flush=True)
 
 
 if __name__ == "__main__":

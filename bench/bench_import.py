@@ -89,10 +89,10 @@ def make_lines(folder: Path, lines: int) -> Given:
     questions = [question(number, subject=f"subject {number % 57}") for number in range(lines // len(ORDERS))]
     outputs = folder / "outputs.jsonl"
     with outputs.open("w", encoding="utf-8") as stream:
-        for one in questions:
+        for item in questions:
             for variant, order in enumerate(ORDERS):
                 weights = [rng.random() for _ in order]
-                record = {"question_id": one["id"], "variant": variant, "order": order, "probabilities": weights}
+                record = {"question_id": item["id"], "variant": variant, "order": order, "probabilities": weights}
                 print(json.dumps(record), file=stream)
     return Given("lines of one model", write_lines(folder / "lines.jsonl", questions), outputs, table=False)
 
@@ -140,8 +140,8 @@ def databases(
     """Yield (engine, URL of an empty database, file to import) for each engine and file."""
 
     def sqlite() -> Iterator[tuple[str, str, Given]]:
-        for number, given in enumerate(files):
-            yield "SQLite", f"sqlite:///{folder}/{number}.db", given
+        for number, file in enumerate(files):
+            yield "SQLite", f"sqlite:///{folder}/{number}.db", file
 
     if "postgresql" not in engines:
         yield sqlite()
@@ -150,9 +150,9 @@ def databases(
 
         def both() -> Iterator[tuple[str, str, Given]]:
             yield from sqlite() if "sqlite" in engines else ()
-            for number, given in enumerate(files):
+            for number, file in enumerate(files):
                 postgres_execute(server.database_url("postgres"), f"CREATE DATABASE bench{number}")
-                yield "PostgreSQL", server.database_url(f"bench{number}"), given
+                yield "PostgreSQL", server.database_url(f"bench{number}"), file
 
         yield both()
 
@@ -167,31 +167,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--benchmark", type=Path)
     parser.add_argument("--engines", default="sqlite,postgresql")
     parser.add_argument("--only", choices=("table", "lines"))
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder, files = Path(name), []
-        if given.only != "lines":
-            real = given.table and Given(given.table.name, given.benchmark, given.table, table=True)
-            files.append(real or make_table(folder, given.questions, given.models))
-        if given.only != "table":
-            files.append(make_lines(folder, given.lines))
+        if options.only != "lines":
+            real = options.table and Given(options.table.name, options.benchmark, options.table, table=True)
+            files.append(real or make_table(folder, options.questions, options.models))
+        if options.only != "table":
+            files.append(make_lines(folder, options.lines))
         print(
             "| database | import of | predictions | reading and storing, s of CPU (the server's) | predictions/s of CPU "
             "| sealing, s of CPU (the server's) | by the clock, s | peak MiB | bytes per prediction |\n"
             + "|---" * 9
             + "|"
         )
-        with databases(given.engines.split(","), files, folder) as cases:
-            for engine, url, one in cases:
+        with databases(options.engines.split(","), files, folder) as cases:
+            for engine, url, file in cases:
                 # A separate process, so that the peak of memory belongs to one import.
                 with multiprocessing.get_context("spawn").Pool(1) as pool:
-                    found = pool.apply(measure, (url, one))
-                storing, sealing = found.storing, found.sealing
+                    measured = pool.apply(measure, (url, file))
+                storing, sealing = measured.storing, measured.sealing
                 print(
-                    f"| {engine} | {one.name} | {found.predictions:,} | {storing.cpu:.1f} ({storing.server:.1f}) "
-                    f"| {found.predictions / storing.cpu:,.0f} | {sealing.cpu:.1f} ({sealing.server:.1f}) "
-                    f"| {storing.wall:.1f} + {sealing.wall:.1f} | {found.peak_mb:.0f} "
-                    f"| {found.size / found.predictions:.0f} |",
+                    f"| {engine} | {file.name} | {measured.predictions:,} | {storing.cpu:.1f} ({storing.server:.1f}) "
+                    f"| {measured.predictions / storing.cpu:,.0f} | {sealing.cpu:.1f} ({sealing.server:.1f}) "
+                    f"| {storing.wall:.1f} + {sealing.wall:.1f} | {measured.peak_mb:.0f} "
+                    f"| {measured.size / measured.predictions:.0f} |",
                     flush=True,
                 )
 

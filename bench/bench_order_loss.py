@@ -73,8 +73,8 @@ class World:
     def order_loss(self, m: int) -> float:
         """Return the true order loss."""
         if self.effect == "all":
-            apart = min(1.0, self.p + self.share) - max(0.0, self.p - self.share)
-            return apart**2 * largest_loss(m)
+            distance = min(1.0, self.p + self.share) - max(0.0, self.p - self.share)
+            return distance**2 * largest_loss(m)
         return self.share * (largest_loss(m) if self.effect == "half" else 1 / m) if self.effect else 0.0
 
     def losses(self, generator: np.random.Generator, evaluations: int, n: int, m: int, k: int) -> tuple[Floats, Floats]:
@@ -114,11 +114,11 @@ def approximate_ends(losses: Floats) -> tuple[Floats, Floats]:
     """Return the ends of the bootstrap's interval from its cumulants (Cornish and Fisher 1938); NaN if not stated."""
     n = losses.shape[1]
     mean = losses.mean(axis=1)
-    apart = losses - mean[:, None]
-    variance = (apart**2).mean(axis=1)
+    deviations = losses - mean[:, None]
+    variance = (deviations**2).mean(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        skewness = (apart**3).mean(axis=1) / variance**1.5 / sqrt(n)
-        excess = ((apart**4).mean(axis=1) / variance**2 - 3) / n
+        skewness = (deviations**3).mean(axis=1) / variance**1.5 / sqrt(n)
+        excess = ((deviations**4).mean(axis=1) / variance**2 - 3) / n
     quantile = sqrt(n / (n - 1)) * -float(stdtrit(n - 1, 0.025))
     ends = []
     for side in (-1, 1):
@@ -143,11 +143,11 @@ def lowest(n: int, m: int, k: int, evaluations: int) -> tuple[float, float]:
         if k == 1 and (world.p < 1 or world.effect == "all"):
             continue
         generator = np.random.default_rng([number, n, m, k])
-        found = [world.losses(generator, count, n, m, k) for count in chunks(evaluations, n, m)]
-        losses, both = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        samples = [world.losses(generator, count, n, m, k) for count in chunks(evaluations, n, m)]
+        losses, both = (np.concatenate(parts) for parts in zip(*samples, strict=True))
         low, high = approximate_ends(losses)
         true, stated = world.order_loss(m), ~np.isnan(low)
-        high = np.maximum(high + [lift_of_losses(of) for of in losses], unseen_loss(n, m))
+        high = np.maximum(high + [lift_of_losses(row) for row in losses], unseen_loss(n, m))
         holding = (np.maximum(0, low) <= true + 1e-9) & (true - 1e-9 <= high)
         bounded = np.array([bound_order_loss(mean, n, m) >= true - 1e-9 for mean in both.mean(axis=1).tolist()])
         if stated.mean() > SELDOM:
@@ -161,8 +161,8 @@ def worlds(evaluations: int) -> None:
     cells = [(m, k) for m in ORDERS for k in REPEATS]
     print("| n | " + " | ".join(f"m {m}, k {k}" for m, k in cells) + " |\n" + "|---" * (len(cells) + 1) + "|")
     for n in QUESTIONS:
-        found = [lowest(n, m, k, evaluations) for m, k in cells]
-        print(f"| {n:,} | {' | '.join(f'{100 * two:.1f} / {100 * all_:.1f}' for two, all_ in found)} |", flush=True)
+        coverages = [lowest(n, m, k, evaluations) for m, k in cells]
+        print(f"| {n:,} | {' | '.join(f'{100 * two:.1f} / {100 * all_:.1f}' for two, all_ in coverages)} |", flush=True)
 
 
 @dataclass(frozen=True)
@@ -184,14 +184,14 @@ def coverage(world: World, n: int, m: int, k: int, evaluations: int, seed: int) 
         losses, both = world.losses(generator, count, n, m, k)
         samples = resample_means(losses.T, resamples=RANK_RESAMPLES, seed=int(generator.integers(2**31)))
         for place, interval in enumerate(percentile_intervals(samples.T, [n] * count)):
-            found = state_order_loss(interval, losses[place], both[place] - losses[place], m)
-            if found is None:
+            stated_loss = state_order_loss(interval, losses[place], both[place] - losses[place], m)
+            if stated_loss is None:
                 continue
-            holds = found.low <= true + 1e-9 and true - 1e-9 <= found.high
+            holds = stated_loss.low <= true + 1e-9 and true - 1e-9 <= stated_loss.high
             stated += 1
             all_holding += holds
-            if isinstance(found, UpperBound):
-                bounds.append(found.high)
+            if isinstance(stated_loss, UpperBound):
+                bounds.append(stated_loss.high)
             else:
                 two_sided += 1
                 holding += holds
@@ -217,10 +217,15 @@ def claims(evaluations: int) -> None:
     ]
     cells += [(World(1.0, "half", share), m, 1, n) for share in (0.02, 0.1) for m in (4, 24) for n in CLAIMED]
     for seed, (world, m, k, n) in enumerate(cells):
-        found = coverage(world, n, m, k, evaluations, seed)
-        least = min(least, found.all_holding)
+        covered = coverage(world, n, m, k, evaluations, seed)
+        least = min(least, covered.all_holding)
         effect = f"{world.share:.0%}" if world.effect else "none"
-        numbers = (100 * found.two_sided, 100 * found.holding, 100 * found.all_holding, 100 * found.median_bound)
+        numbers = (
+            100 * covered.two_sided,
+            100 * covered.holding,
+            100 * covered.all_holding,
+            100 * covered.median_bound,
+        )
         texts = ("–" if np.isnan(number) else f"{number:.1f}" for number in numbers)
         print(f"| {effect} | {world.p} | {m} | {k} | {n:,} | {' | '.join(texts)} |", flush=True)
     print(f"\nLowest coverage of all that is stated: {100 * least:.1f} %")

@@ -37,8 +37,8 @@ def count_distinguished(questions: int, shares: Sequence[float]) -> list[float]:
     for differing in range(questions + 1):
         first = np.arange(differing + 1, dtype=np.float64)
         difference, error, slack = adjust(first, differing - first, np.full(first.shape, float(questions)))
-        apart = np.abs(difference) - slack > quantile(questions) * error
-        rejected[differing] = binom.pmf(first[apart], differing, 0.5).sum()
+        is_distinct = np.abs(difference) - slack > quantile(questions) * error
+        rejected[differing] = binom.pmf(first[is_distinct], differing, 0.5).sum()
     return [float(binom.pmf(np.arange(questions + 1), questions, share) @ rejected) for share in shares]
 
 
@@ -47,13 +47,15 @@ def power(questions: int, share: float, ahead: float) -> float:
 
     ahead: part of the differing questions that only the first model has right.
     """
-    found = 0.0
+    probability = 0.0
     for differing in range(questions + 1):
         first = np.arange(differing + 1, dtype=np.float64)
         difference, error, slack = adjust(first, differing - first, np.full(first.shape, float(questions)))
-        apart = difference - slack > quantile(questions) * error
-        found += float(binom.pmf(differing, questions, share) * binom.pmf(first[apart], differing, ahead).sum())
-    return found
+        is_distinct = difference - slack > quantile(questions) * error
+        probability += float(
+            binom.pmf(differing, questions, share) * binom.pmf(first[is_distinct], differing, ahead).sum()
+        )
+    return probability
 
 
 EQUALS: Final = {
@@ -69,14 +71,14 @@ EQUALS: Final = {
 def simulate(worlds: tuple[World, World], questions: int, m: int, k: int, pairs: int, seed: int) -> dict[str, float]:
     """Return how often two equal models are declared different, by metric."""
     generator = np.random.default_rng(seed)
-    apart = dict.fromkeys(METRICS, 0)
+    distinct = dict.fromkeys(METRICS, 0)
     for _ in range(pairs):
         columns = [by_metric(world, generator, questions, m, k) for world in worlds]
         for metric in METRICS:
             values = np.stack([column[metric] for column in columns], axis=1)
             interval = paired([[values]], zero_or_one=False).interval(0, 1, questions)
-            apart[metric] += interval is not None and not interval.low <= 0 <= interval.high
-    return {metric: found / pairs for metric, found in apart.items()}
+            distinct[metric] += interval is not None and not interval.low <= 0 <= interval.high
+    return {metric: count / pairs for metric, count in distinct.items()}
 
 
 def by_metric(world: World, generator: np.random.Generator, questions: int, m: int, k: int) -> dict[str, Floats]:
@@ -95,15 +97,17 @@ def count_boards(questions: int, share: float, boards: int, seed: int) -> float:
     share: part of the questions whose outcomes the models do not share.
     """
     generator = np.random.default_rng(seed)
-    found = 0
+    wrong_boards = 0
     for _ in range(boards):
         common = generator.random((questions, 1)) < 0.6
         own = generator.random((questions, MODELS)) < 0.5
         values = np.where(generator.random((questions, 1)) < share, own, common).astype(np.float64)
         samples = resample_means(values, resamples=RANK_RESAMPLES, seed=int(generator.integers(2**31)))
         pairs = paired([[values]], zero_or_one=True)
-        found += bool(compare_all(values.mean(axis=0).tolist(), samples, "higher", questions, pairs).told_apart.any())
-    return found / boards
+        wrong_boards += bool(
+            compare_all(values.mean(axis=0).tolist(), samples, "higher", questions, pairs).told_apart.any()
+        )
+    return wrong_boards / boards
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -120,8 +124,8 @@ def main(arguments: Sequence[str]) -> None:
     for name, worlds in EQUALS.items():
         for m, k in ASKED:
             for questions in (50, 100, 400):
-                found = simulate(worlds, questions, m, k, boards, seed=questions)
-                cells = " | ".join(f"{100 * found[metric]:.1f}" for metric in METRICS)
+                shares = simulate(worlds, questions, m, k, boards, seed=questions)
+                cells = " | ".join(f"{100 * shares[metric]:.1f}" for metric in METRICS)
                 print(f"| {name} | {m} | {k} | {questions} | {cells} |", flush=True)
     print("\n| questions | share | ten equal models at once |")
     print("|---|---|---|")

@@ -149,8 +149,8 @@ def llama(gguf: Path, folder: Path, threads: int, dtype: str) -> Iterator[Ask]:
     ):
 
         def forget() -> None:
-            other = {"model": MODEL, "prompt": "Another text.", "max_tokens": 1}
-            httpx2.post(f"{url}/completions", json=other, timeout=600).raise_for_status()
+            request = {"model": MODEL, "prompt": "Another text.", "max_tokens": 1}
+            httpx2.post(f"{url}/completions", json=request, timeout=600).raise_for_status()
 
         yield on_server(engine, lambda: cpu_seconds([pid]), forget)
 
@@ -177,15 +177,15 @@ def measure(
     for kind, score in ask.items():
         score([cases[0].prompts[0]], 1)  # starts the engine
         note(f"{NAMES[kind]} is ready")
-    found: dict[tuple[int, str], Timed] = {}
+    timings: dict[tuple[int, str], Timed] = {}
     for in_order in pairs(engines, repeats):
         for number, case in enumerate(cases):
             for pair in in_order:
                 for kind in pair:
-                    other = next((one for one in pair if one != OURS), OURS)
-                    timed = found.setdefault((number, other), Timed())
+                    peer = next((member for member in pair if member != OURS), OURS)
+                    timed = timings.setdefault((number, peer), Timed())
                     run(ask[kind], kind, case, tries[number], batch[case.shots], timed)
-    return found, batch
+    return timings, batch
 
 
 def run(ask: Ask, kind: str, case: Case, trie: TokenTrie, batch: int, timed: Timed) -> None:
@@ -304,12 +304,12 @@ def rows(
             timed = found[number, kind]
             answer = timed.answer[kind]
             exact = [ours["logprobs"][index] for index in case.sample] if kind in SAMPLED else ours["logprobs"]
-            known = [
+            comparable = [
                 (theirs, own)
                 for theirs, own in zip(answer["logprobs"], exact, strict=True)
                 if all(value is not None for value in theirs)
             ]
-            largest, changed = compare(*map(list, zip(*known, strict=True))) if known else (None, None)
+            largest, changed = compare(*map(list, zip(*comparable, strict=True))) if comparable else (None, None)
             computed = naive if kind in SAMPLED else answer.get("tokens_computed")
             yield Row(
                 dtype,
@@ -332,14 +332,14 @@ def rows(
 
 def machine() -> dict[str, Any]:
     """Describe the processor, its features, and its load (Linux)."""
-    said = dict(
+    properties = dict(
         (part.strip() for part in line.split(":", 1))
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
         if ":" in line
     )
-    flags = said.get("flags", "").split()
+    flags = properties.get("flags", "").split()
     return {
-        "processor": said.get("model name", platform.machine()),
+        "processor": properties.get("model name", platform.machine()),
         "instructions": [name for name in INSTRUCTIONS if name in flags],
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
@@ -386,11 +386,11 @@ def measure_in(
                 opened = in_process(kind, model, given.threads, dtype)
             ask[kind] = stack.enter_context(opened)
         rates = ask[OURS]()["gflops"]
-        found, batch = measure(ask, cases, tries, given.repeats, given.batches)
+        timings, batch = measure(ask, cases, tries, given.repeats, given.batches)
         rates = {name: max(rates[name], rate) for name, rate in ask[OURS]()["gflops"].items()}
     clock = "cpu_s" if given.threads == 1 else "wall_s"
     rate = 1e9 * max(rates.values())
-    listed = list(rows(dtype, cases, tries, found, engines=engines, work=work, rate=rate, clock=clock))
+    listed = list(rows(dtype, cases, tries, timings, engines=engines, work=work, rate=rate, clock=clock))
     return listed, {"dtype": dtype, "gflops": rates, "batch": batch, "threads": given.threads}
 
 
@@ -408,34 +408,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", type=Path, help="folder of safetensors; default: SmolLM2, converted once")
     parser.add_argument("--gguf", type=Path, help="the same model for llama.cpp")
     parser.add_argument("--json", type=Path, help="a file for all figures")
-    given = parser.parse_args(arguments)
-    given.batches = [int(size) for size in given.batches.split(",")]
-    engines = given.engines.split(",")
+    options = parser.parse_args(arguments)
+    options.batches = [int(size) for size in options.batches.split(",")]
+    engines = options.engines.split(",")
     if not set(engines) <= set(NAMES) - {OURS}:
-        raise SystemExit(f"--engines {given.engines}: name some of {', '.join(list(NAMES)[1:])}")
+        raise SystemExit(f"--engines {options.engines}: name some of {', '.join(list(NAMES)[1:])}")
     for kind, needed, target in (("harness", PEER, "peer"), ("vllm", VLLM, "test-servers")):
         if kind in engines and not needed.exists():
             raise SystemExit(f"{needed} is missing; run `make {target}`, or leave {kind} out with --engines")
     about = machine()
-    cases = make_cases(given)
-    model = given.model or smollm2(ROOT / "build" / "bench" / "smollm2")
-    clock = "CPU time of one thread" if given.threads == 1 else f"wall time, {given.threads} threads"
+    cases = make_cases(options)
+    model = options.model or smollm2(ROOT / "build" / "bench" / "smollm2")
+    clock = "CPU time of one thread" if options.threads == 1 else f"wall time, {options.threads} threads"
     print(
         f"{about['processor']}, {about['cores']} cores, {', '.join(about['instructions']) or 'no AVX2'}; load "
-        f"{about['load']:.1f}; shares are of {clock}, ratios the median of {given.repeats} pairs.\n"
+        f"{about['load']:.1f}; shares are of {clock}, ratios the median of {options.repeats} pairs.\n"
     )
     listed: list[Row] = []
     runs: list[dict[str, Any]] = []
-    for dtype in given.dtypes.split(","):
+    for dtype in options.dtypes.split(","):
         with tempfile.TemporaryDirectory(prefix="peers-") as name:
-            found, run_ = measure_in(dtype, cases, given, model, Path(name))
-        listed += found
+            new_rows, run_ = measure_in(dtype, cases, options, model, Path(name))
+        listed += new_rows
         runs.append(run_)
-        measured = ", ".join(f"{value:.0f} GFLOP/s by {of}" for of, value in run_["gflops"].items())
+        measured = ", ".join(f"{value:.0f} GFLOP/s by {multiplier}" for multiplier, value in run_["gflops"].items())
         print(f"{dtype}: matrix products {measured}.")
-        if given.json is not None:
+        if options.json is not None:
             document = {"machine": about, "runs": runs, "rows": [asdict(row) for row in listed]}
-            given.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
+            options.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
     print(f"\n{HEADING}")
     for row in listed:
         print(row.line())

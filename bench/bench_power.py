@@ -26,15 +26,15 @@ AT_ONCE: Final = 500
 
 def simulate(questions: int, differing: float, difference: float, simulations: int, seed: int = 0) -> float:
     """Return the share of simulated pairs that are declared different."""
-    generator, found = np.random.default_rng(seed), 0
+    generator, distinguished = np.random.default_rng(seed), 0
     better = (differing + difference) / 2
     for start in range(0, simulations, AT_ONCE):
         draws = generator.random((questions, min(AT_ONCE, simulations - start)))
         differences = np.where(draws < better, 1.0, np.where(draws < differing, -1.0, 0.0))
         for samples in resample_means(differences, resamples=RANK_RESAMPLES).T:
             interval = percentile_interval(samples, questions)
-            found += interval is not None and not interval.low <= 0 <= interval.high
-    return found / simulations
+            distinguished += interval is not None and not interval.low <= 0 <= interval.high
+    return distinguished / simulations
 
 
 def simulate_board(models: int, questions: int, difference: float, boards: int, seed: int = 0) -> tuple[float, float]:
@@ -45,15 +45,15 @@ def simulate_board(models: int, questions: int, difference: float, boards: int, 
     """
     generator = np.random.default_rng(seed)
     limits = ndtri(np.array([0.5 + difference] + [0.5] * (models - 1))) * math.sqrt(2)
-    spreads, found = [], 0
+    spreads, beaten = [], 0
     for _ in range(boards):
         difficulty = generator.standard_normal((questions, 1))
         right = (difficulty + generator.standard_normal((questions, models)) < limits).astype(np.float64)
         samples = resample_means(right, resamples=RANK_RESAMPLES)
-        found += int(compare_all(list(right.mean(axis=0)), samples, "higher", questions).beats[0].sum())
+        beaten += int(compare_all(list(right.mean(axis=0)), samples, "higher", questions).beats[0].sum())
         spreads.append((right[:, :1] - right[:, 1:]).std(axis=0, ddof=1).mean())
     planned = power_of(difference, float(np.mean(spreads)), questions, critical=critical_of(models))
-    return planned, found / boards / (models - 1)
+    return planned, beaten / boards / (models - 1)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> None:
                     continue
                 planned = power_of_differing(difference, differing, questions)
                 share = simulate(questions, differing, difference, simulations)
-                cells = [f"{100 * one:.1f}" for one in (differing, difference, planned, share)]
+                cells = [f"{100 * value:.1f}" for value in (differing, difference, planned, share)]
                 print(f"| {questions:,} | {' | '.join(f'{cell} %' for cell in cells)} |", flush=True)
     print("\n| models | questions | true difference | planned | simulated |\n|---|---|---|---|---|")
     for questions, difference in ((200, 0.16), (1000, 0.07)):

@@ -74,7 +74,7 @@ def answers(generator: np.random.Generator, setting: Setting, boards: int) -> Fl
 
 def study(setting: Setting, boards: int, seed: int = 0) -> Found:
     """Simulate this many boards."""
-    generator, found = np.random.default_rng(seed), Found()
+    generator, counts = np.random.default_rng(seed), Found()
     true_ranks = np.array(ranks(list(setting.truth), "higher"))
     equal = np.subtract.outer(setting.truth, setting.truth) == 0
     models = setting.truth.size
@@ -85,8 +85,8 @@ def study(setting: Setting, boards: int, seed: int = 0) -> Found:
         for board in range(of_chunk):
             own = slice(board * models, (board + 1) * models)
             point = list(values[:, own].mean(axis=0))
-            _count(found, point, samples[:, own], setting.questions, true_ranks, equal)
-    return found
+            _count(counts, point, samples[:, own], setting.questions, true_ranks, equal)
+    return counts
 
 
 def _count(
@@ -123,9 +123,12 @@ def _covers(intervals: Sequence[tuple[int, int] | None], true_ranks: NDArray[np.
 def _split(found: Sequence[object], equal: NDArray[np.bool_]) -> bool:
     """Return whether equal models are in different tiers although one equals the leader of the other's tier."""
     return any(
-        one is not None and other is not None and one.number != other.number and equal[one.leader, other.leader]  # type: ignore[attr-defined]
-        for one in found
-        for other in found
+        first is not None
+        and second is not None
+        and first.number != second.number
+        and equal[first.leader, second.leader]  # type: ignore[attr-defined]
+        for first in found
+        for second in found
     )
 
 
@@ -137,16 +140,16 @@ def main(arguments: Sequence[str]) -> None:
     print("equal ones split, marginal | simultaneous | neighbours told apart | Holm wrong |")
     print("|---" * 9 + "|")
     for seed, setting in enumerate(SETTINGS):
-        found = study(setting, boards, seed)
+        counts = study(setting, boards, seed)
         share = [
-            found.marginal / boards,
-            found.marginal_models / boards / MODELS,
-            found.simultaneous / boards,
-            found.marginal_split / boards,
-            found.simultaneous_split / boards,
+            counts.marginal / boards,
+            counts.marginal_models / boards / MODELS,
+            counts.simultaneous / boards,
+            counts.marginal_split / boards,
+            counts.simultaneous_split / boards,
         ]
-        cells = [f"{100 * one:.1f}" for one in share] + [f"{found.neighbours / boards:.1f} of {MODELS - 1}"]
-        cells.append(f"{100 * found.wrong_holm / boards:.1f}")
+        cells = [f"{100 * part:.1f}" for part in share] + [f"{counts.neighbours / boards:.1f} of {MODELS - 1}"]
+        cells.append(f"{100 * counts.wrong_holm / boards:.1f}")
         print(f"| {setting.name} | {setting.questions:,} | {' | '.join(cells)} |", flush=True)
     print(f"\n{boards} boards a row, {time.perf_counter() - started:.0f} s")
 

@@ -45,18 +45,18 @@ def coverage(
     truth = float(values.mean() if other is None else (values - other).mean())
     factor = sampling_factor(sample, len(values))
     metric = "accuracy" if np.isin(values, (0, 1)).all() else "average_accuracy"
-    held = []
+    covers = []
     for seed in seeds:
         places = draw(len(values), sample, seed)
         if other is None:
-            (found,) = mean_intervals(values[places, np.newaxis], resamples=resamples, factor=factor)
-            ends = None if found is None else (found.low, found.high)
+            (interval,) = mean_intervals(values[places, np.newaxis], resamples=resamples, factor=factor)
+            ends = None if interval is None else (interval.low, interval.high)
         else:
             sides = {metric: values[places]}, {metric: other[places]}
             ends = metric_differences(*sides, factor=factor)[metric]["interval"]
         if ends is not None:
-            held.append(ends[0] <= truth <= ends[1])
-    return float(np.mean(held))
+            covers.append(ends[0] <= truth <= ends[1])
+    return float(np.mean(covers))
 
 
 @cache
@@ -64,8 +64,8 @@ def mmlu_pro() -> Floats:
     """Return the correctness of 26 models' answers on MMLU-Pro, shape (questions, models)."""
     table = pd.read_csv(DATA / "mmlu_pro_predictions.csv.gz", keep_default_na=False)
     right = table["correct"].to_numpy(dtype=object)[:, None]
-    given = table[list(table.columns[4:])].to_numpy(dtype=object)
-    return (given == right).astype(np.float64)
+    answers = table[list(table.columns[4:])].to_numpy(dtype=object)
+    return (answers == right).astype(np.float64)
 
 
 @cache
@@ -76,14 +76,16 @@ def medqa() -> Floats:
 
 
 def _orders(path: Path) -> Floats:
-    found: dict[str, dict[tuple[str, int], bool]] = {}
+    by_question: dict[str, dict[tuple[str, int], bool]] = {}
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
             key = (row["variant_type"], row["variant_index"])
             if row["variant_type"] == "standard_MC_shuffled" or key == ("standard_MC", 0):
-                found.setdefault(row["question_id"], {})[key] = row["chosen"] == row["correct"]
-    return np.array([[answers[key] for key in sorted(answers)] for _, answers in sorted(found.items())], dtype=float)
+                by_question.setdefault(row["question_id"], {})[key] = row["chosen"] == row["correct"]
+    return np.array(
+        [[answers[key] for key in sorted(answers)] for _, answers in sorted(by_question.items())], dtype=float
+    )
 
 
 def rows(sample: int, seeds: Iterable[int]) -> Iterable[tuple[str, int, str, float]]:
@@ -97,8 +99,8 @@ def rows(sample: int, seeds: Iterable[int]) -> Iterable[tuple[str, int, str, flo
         for model in range(values.shape[1]):
             column = values[:, model]
             yield name, len(values), f"{column.mean():.3f}", coverage(column, sample, seeds)
-        for one, other in pairwise(range(values.shape[1])):
-            first, second = values[:, one], values[:, other]
+        for left, right in pairwise(range(values.shape[1])):
+            first, second = values[:, left], values[:, right]
             pair = f"{first.mean():.3f} − {second.mean():.3f}"
             yield name, len(values), pair, coverage(first, sample, seeds, other=second)
 
@@ -108,10 +110,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=500)
     parser.add_argument("--seeds", type=int, default=200)
-    given = parser.parse_args()
-    print(f"| Metric | Sample | Value of all | Coverage, {given.seeds} seeds |\n|---|---|---|---|")
-    for name, questions, values, covered in rows(given.sample, range(given.seeds)):
-        print(f"| {name} | {given.sample} of {questions:,} | {values} | {covered:.1%} |", flush=True)
+    options = parser.parse_args()
+    print(f"| Metric | Sample | Value of all | Coverage, {options.seeds} seeds |\n|---|---|---|---|")
+    for name, questions, values, covered in rows(options.sample, range(options.seeds)):
+        print(f"| {name} | {options.sample} of {questions:,} | {values} | {covered:.1%} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -108,13 +108,13 @@ def compute(session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]) -> 
 
 def read_once() -> Callable[..., Any]:
     """Return a `question_values_of_each` with a cache, since a thousand boards would read the same rows."""
-    read, known = standings.question_values_of_each, dict[Any, Mapping[str, Any]]()
+    read, values_of_key = standings.question_values_of_each, dict[Any, Mapping[str, Any]]()
 
     def values(session: Session, ids: Sequence[int], questions: Sequence[int], names: Sequence[str]) -> Iterator[Any]:
-        keys = {one: (one, tuple(questions), tuple(names)) for one in ids}
-        missing = [one for one, key in keys.items() if key not in known]
-        known.update({keys[one]: found for one, found in read(session, missing, questions, names)})
-        return iter([(one, known[key]) for one, key in keys.items()])
+        keys = {number: (number, tuple(questions), tuple(names)) for number in ids}
+        missing = [number for number, key in keys.items() if key not in values_of_key]
+        values_of_key.update({keys[number]: rows for number, rows in read(session, missing, questions, names)})
+        return iter([(number, values_of_key[key]) for number, key in keys.items()])
 
     return values
 
@@ -162,12 +162,12 @@ def measure(url: str, seeds: range, *, boards: bool) -> None:
     """Compute the selections of these seeds, and print their times."""
     with read_session(get_engine(url)) as session:
         snapshot = snapshot_as_of(session, BOARD)
-        found = list(compute(session, snapshot, seeds))
-    print(f"{len(found)} selections, seeds {seeds.start} to {seeds.stop - 1}")
-    print(summary("page", [one.page for one in found]))
-    print(summary("all columns compared", [one.every for one in found]), flush=True)
+        timings = list(compute(session, snapshot, seeds))
+    print(f"{len(timings)} selections, seeds {seeds.start} to {seeds.stop - 1}")
+    print(summary("page", [timing.page for timing in timings]))
+    print(summary("all columns compared", [timing.every for timing in timings]), flush=True)
     if boards:
-        print(f"{compare_with_boards(url, found)} of {len(found)} differ from their boards", flush=True)
+        print(f"{compare_with_boards(url, timings)} of {len(timings)} differ from their boards", flush=True)
 
 
 if __name__ == "__main__":

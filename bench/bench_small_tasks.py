@@ -56,9 +56,14 @@ def column_of(values: Floats, seed: int, task: str, metric: str = "accuracy") ->
     samples = resample_means(values, resamples=RANK_RESAMPLES, seed=seed)
     standings = [
         TaskStanding(
-            float(of.mean()), len(of), (float(of.mean()),), samples[:, [place]], len(of), values=TaskValues((of,))
+            float(column.mean()),
+            len(column),
+            (float(column.mean()),),
+            samples[:, [place]],
+            len(column),
+            values=TaskValues((column,)),
         )
-        for place, of in enumerate(np.ascontiguousarray(values.T))
+        for place, column in enumerate(np.ascontiguousarray(values.T))
     ]
     return TaskColumn(metric, standings, 1.0, task)
 
@@ -75,10 +80,12 @@ def board(generator: np.random.Generator, sizes: tuple[int, ...], abilities: Flo
         for number, size in enumerate(sizes)
     ]
     standings, together = rank(columns)
-    best = [1 + int((true > of + 1e-12).sum()) for of in true]
-    worst = [len(true) - int((true < of - 1e-12).sum()) for of in true]
-    ranks = [(of.all_rank_low or 1, of.all_rank_high or len(true)) for of in standings]
-    holding = [of.interval[0] <= value <= of.interval[1] for of, value in _filter_stated(standings, true)]
+    best = [1 + int((true > ability + 1e-12).sum()) for ability in true]
+    worst = [len(true) - int((true < ability - 1e-12).sum()) for ability in true]
+    ranks = [(standing.all_rank_low or 1, standing.all_rank_high or len(true)) for standing in standings]
+    holding = [
+        standing.interval[0] <= value <= standing.interval[1] for standing, value in _filter_stated(standings, true)
+    ]
     return Found(
         all(low <= top and bottom <= high for (low, high), top, bottom in zip(ranks, best, worst, strict=True)),
         standings[int(true.argmax())].all_tier != standings[int(true.argmin())].all_tier,
@@ -93,12 +100,16 @@ def rank(columns: Sequence[TaskColumn]) -> tuple[list[Standing], Together | None
     column = parse_column(f"{columns[0].metric}@original")
     revision = ModelRevision()  # models need no names here
     rows = [(place, revision, True) for place in range(len(columns[0].standings))]
-    placed, together = standings_over([column], rows, [{column.name: of} for of in columns], None)
-    return [of[column.name] for of in placed], together.get(column.name)
+    placed, together = standings_over([column], rows, [{column.name: standing} for standing in columns], None)
+    return [standings_of_row[column.name] for standings_of_row in placed], together.get(column.name)
 
 
 def _filter_stated(standings: list[Standing], true: Floats) -> list[tuple[Standing, float]]:
-    return [(of, float(value)) for of, value in zip(standings, true, strict=True) if of.interval is not None]
+    return [
+        (standing, float(value))
+        for standing, value in zip(standings, true, strict=True)
+        if standing.interval is not None
+    ]
 
 
 def main(boards: int, models: int) -> None:
@@ -112,16 +123,18 @@ def main(boards: int, models: int) -> None:
         for small in SMALL:
             generator = np.random.default_rng([small, len(large), models])
             began = time.perf_counter()
-            found = [board(generator, (small, *large), spread) for _ in range(boards)]
+            results = [board(generator, (small, *large), spread) for _ in range(boards)]
             seconds = (time.perf_counter() - began) / boards
             alike = [board(generator, (small, *large), equal) for _ in range(boards)]
             numbers = (
-                np.mean([of.ranks_hold for of in alike]),
-                np.mean([of.ranks_hold for of in found]),
-                np.mean([of.ends_apart for of in found]),
-                np.mean([of.stated for of in found]),
-                np.nanmean([of.holding for of in (*found, *alike)]) if any(of.stated for of in found) else np.nan,
-                np.mean([of.share for of in found]),
+                np.mean([result.ranks_hold for result in alike]),
+                np.mean([result.ranks_hold for result in results]),
+                np.mean([result.ends_apart for result in results]),
+                np.mean([result.stated for result in results]),
+                np.nanmean([result.holding for result in (*results, *alike)])
+                if any(result.stated for result in results)
+                else np.nan,
+                np.mean([result.share for result in results]),
             )
             cells = " | ".join("–" if np.isnan(number) else f"{100 * number:.1f}" for number in numbers)
             print(f"| {models} | {small} | {len(large)} × {large[0]} | {cells} | {seconds:.1f} |", flush=True)

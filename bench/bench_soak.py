@@ -164,10 +164,10 @@ class Visitors:
 def resident_kib(pid: int) -> int:
     """Return the resident memory of a process; 0 if it has ended."""
     try:
-        found = re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.MULTILINE)
+        match = re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.MULTILINE)
     except OSError:
         return 0
-    return int(found[1]) if found else 0
+    return int(match[1]) if match else 0
 
 
 def entries(pid: int, folder: str) -> int:
@@ -256,10 +256,10 @@ def soak(url: str, folder: Path, filled: Filled, size: Size, options: argparse.N
 
 
 def _address(server: subprocess.Popen[bytes], log: Path) -> str:
-    while (found := re.search(r"http://\S+", log.read_text(encoding="utf-8"))) is None:
+    while (match := re.search(r"http://\S+", log.read_text(encoding="utf-8"))) is None:
         assert server.poll() is None, log.read_text(encoding="utf-8")
         time.sleep(0.2)
-    return found[0]
+    return match[0]
 
 
 def main() -> None:

@@ -90,8 +90,8 @@ def seal_one(engine: Engine, source: Source, number: int, kind: Kind) -> int:
 def fill(engine: Engine, files: Files, source: Source, evaluations: int) -> tuple[int, float]:
     """Add the evaluations; return how many have predictions, and the seconds that writing their files took."""
     plan, templates = source.plan(), dict[tuple[Kind, int], int]()
-    asked = [next(plan) for _ in range(evaluations)]
-    for number, kind in asked:
+    planned = [next(plan) for _ in range(evaluations)]
+    for number, kind in planned:
         if (kind, profile_of(number, kind)) not in templates:
             templates[kind, profile_of(number, kind)] = seal_one(engine, source, number, kind)
     begun = time.perf_counter()
@@ -99,7 +99,7 @@ def fill(engine: Engine, files: Files, source: Source, evaluations: int) -> tupl
     seconds = time.perf_counter() - begun
     alike = dict[int, int]()
     with write_session(engine) as session:
-        for number, kind in asked[len(templates) :]:
+        for number, kind in planned[len(templates) :]:
             new, like = source.add(session, number, kind), templates[kind, profile_of(number, kind)]
             session.flush()
             digest = session.get_one(Evaluation, new).specification_digest
@@ -162,11 +162,11 @@ def next_to_queries(website: str, visitors: int, rounds: int) -> None:
     host, done = website.removeprefix("http://").rstrip("/"), Event()
 
     def visit(number: int) -> int:
-        for asked in count():
+        for visited in count():
             if done.is_set():
-                return asked
+                return visited
             link = HTTPConnection(host, timeout=60, source_address=(f"127.0.0.{number + 2}", 0))
-            link.request("GET", f"/sql.json?{urlencode({'q': BOMBS[HEAVY[(asked + number) % len(HEAVY)]]})}")
+            link.request("GET", f"/sql.json?{urlencode({'q': BOMBS[HEAVY[(visited + number) % len(HEAVY)]]})}")
             link.getresponse().read()
         raise AssertionError
 
@@ -179,19 +179,19 @@ def next_to_queries(website: str, visitors: int, rounds: int) -> None:
             yield time.perf_counter() - begun
 
     list(pages())
-    alone, beside, asked = list[float](), list[float](), 0
+    alone, next_to_load, total = list[float](), list[float](), 0
     for _ in range(rounds):
         alone += pages()
         done.clear()
         with ThreadPoolExecutor(visitors) as pool:
             visits = [pool.submit(visit, number) for number in range(visitors)]
             time.sleep(1)
-            beside += pages()
+            next_to_load += pages()
             done.set()
-        asked += sum(visited.result() for visited in visits)
-    first, second = (1000 * statistics.quantiles(spent, n=100)[98] for spent in (alone, beside))
+        total += sum(visited.result() for visited in visits)
+    first, second = (1000 * statistics.quantiles(spent, n=100)[98] for spent in (alone, next_to_load))
     print(
-        f"pages, 99th percentile: alone {first:.1f} ms, next to {asked} queries {second:.1f} ms, {second / first:.2f} x"
+        f"pages, 99th percentile: alone {first:.1f} ms, next to {total} queries {second:.1f} ms, {second / first:.2f} x"
     )
 
 
@@ -202,9 +202,9 @@ def one_more(engine: Engine, queries: Queries, source: Source) -> None:
     seal_one(engine, source, 1_000_000, kind)
     begun, slowest = time.perf_counter(), 0.0
     while True:
-        asked = time.perf_counter()
+        sent = time.perf_counter()
         (after,) = queries.ask("public", COUNT, "alone").result.rows[0]
-        slowest = max(slowest, time.perf_counter() - asked)
+        slowest = max(slowest, time.perf_counter() - sent)
         if after == before + kind.predictions:
             break
         time.sleep(1)

@@ -161,17 +161,17 @@ def fill(engine: Engine, folder: Path, shards: int, *, queued: int = 0, done: in
             continue
         with write_session(engine) as session:
             add_model(session, name)
-            made, _ = submit(session, _request(name))
-            made.priority = -1
+            evaluation, _ = submit(session, _request(name))
+            evaluation.priority = -1
             if state == "done":
-                made.state = "cancelled"
+                evaluation.state = "cancelled"
             session.flush()
             session.execute(
                 text(
                     "INSERT INTO shard (evaluation_id, ordinal, queue, state, prompts, fence, failures, crashes) "
                     "SELECT :id, 100000 + n, 'cpu', :state, 32, 0, 0, 0 FROM generate_series(1, :many) AS n"
                 ),
-                {"id": made.id, "state": state, "many": many},
+                {"id": evaluation.id, "state": state, "many": many},
             )
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("VACUUM ANALYZE"))
@@ -218,9 +218,9 @@ class Watch:
         )
         while not self._ended.wait(LOOK_SECONDS):
             with self._engine.connect() as connection:
-                waiting, there = connection.exec_driver_sql(query).one()
+                waiting, connections = connection.exec_driver_sql(query).one()
             self.waiting.append(waiting)
-            self.most = max(self.most, there)
+            self.most = max(self.most, connections)
 
 
 def measure(url: str, direct: str, pid: int, workers: int, options: argparse.Namespace, home: str) -> str:
@@ -229,18 +229,18 @@ def measure(url: str, direct: str, pid: int, workers: int, options: argparse.Nam
     direct: URL that bypasses the pooler, if there is one; pid: process id of the server.
     """
     context = multiprocessing.get_context("fork")
-    told: Any = context.Queue()
+    results: Any = context.Queue()
     shares = [len(range(first, workers, options.processes)) for first in range(min(options.processes, workers))]
     seen, server, load = Seen(), cpu_of_server(pid), os.getloadavg()[0]
     processes = [
-        context.Process(target=work, args=(url, share, options.seconds, options.shard_seconds, home, told))
+        context.Process(target=work, args=(url, share, options.seconds, options.shard_seconds, home, results))
         for share in shares
     ]
     for process in processes:
         process.start()
     with Watch(direct) as watch:
         for _ in processes:
-            of_loops, client = told.get()
+            of_loops, client = results.get()
             for took in of_loops:
                 seen.add(took, client / len(of_loops))
     server = cpu_of_server(pid) - server

@@ -23,7 +23,7 @@ def panels(found: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Points]]:
     """Map title → name of a line → points (millions of predictions, value)."""
 
     def points_of(value: Any) -> Points:
-        return [(one["predictions"] / 1e6, value(one)) for one in found]
+        return [(measurement["predictions"] / 1e6, value(measurement)) for measurement in found]
 
     def table(one: Mapping[str, Any]) -> Any:
         return next(row for row in one["tables"] if row["name"] == "prediction")
@@ -52,7 +52,7 @@ def svg(found: Sequence[Mapping[str, Any]]) -> str:
     drawn = [_panel(title, of_panel) for title, of_panel in panels(found).items()]
     width = GAP // 2 + len(drawn) * (WIDTH + GAP)
     parts = [
-        f'<g transform="translate({GAP // 2 + 10 + n * (WIDTH + GAP)} 30)">{one}</g>' for n, one in enumerate(drawn)
+        f'<g transform="translate({GAP // 2 + 10 + n * (WIDTH + GAP)} 30)">{panel}</g>' for n, panel in enumerate(drawn)
     ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT + 90}" font-family="sans-serif" '
@@ -95,27 +95,27 @@ def tables(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         "| server, µs | client, µs | with question scores and statistics, predictions/s |"
     )
     yield "|---|---|---|---|---|---|---|---|---|"
-    for one in found:
-        n, imported = one["predictions"], one["imported"]
+    for measurement in found:
+        n, imported = measurement["predictions"], measurement["imported"]
         copied, copying = imported["predictions"], imported["copying"]
         wall = copying["wall"] + imported["scoring"]["wall"] + imported["statistics"]["wall"]
-        own = next(row for row in one["tables"] if row["name"] == "prediction")
+        own = next(row for row in measurement["tables"] if row["name"] == "prediction")
         yield (
-            f"| {n:,} | {one['evaluations']:,} | {one['bytes'] / n:.0f} | {own['rows'] / n:.0f} | {own['indexes'] / n:.0f} "
+            f"| {n:,} | {measurement['evaluations']:,} | {measurement['bytes'] / n:.0f} | {own['rows'] / n:.0f} | {own['indexes'] / n:.0f} "
             f"| {copied / copying['wall']:,.0f} | {1e6 * copying['server'] / copied:.1f} "
             f"| {1e6 * copying['client'] / copied:.1f} | {copied / wall:,.0f} |"
         )
-    heads = [f"{one['predictions'] / 1e6:.0f} million" for one in found]
+    heads = [f"{entry['predictions'] / 1e6:.0f} million" for entry in found]
     yield f"\n| sealed, s of CPU (of the wall) | predictions | {' | '.join(heads)} |"
     yield "|---|---|" + "---|" * len(found)
-    kinds = {(one["kind"]["benchmark"], one["kind"]["variants"]): Kind(**one["kind"]) for one in found[0]["sealed"]}
+    kinds = {(item["kind"]["benchmark"], item["kind"]["variants"]): Kind(**item["kind"]) for item in found[0]["sealed"]}
     for name, kind in sorted(kinds.items(), key=lambda item: item[1].predictions):
-        cells = [_sealing(one, name) for one in found]
+        cells = [_sealing(entry, name) for entry in found]
         yield f"| {kind.benchmark}, `{kind.variants}` | {kind.predictions:,} | {' | '.join(cells)} |"
     yield f"\n| page, ms: median of the wall (CPU) | {' | '.join(heads)} |"
     yield "|---|" + "---|" * len(found)
     for page in found[0]["pages"]:
-        cells = [f"{one['pages'][page][0]:.0f} ({one['pages'][page][3]:.0f})" for one in found]
+        cells = [f"{entry['pages'][page][0]:.0f} ({entry['pages'][page][3]:.0f})" for entry in found]
         yield f"| {page} | {' | '.join(cells)} |"
 
 
@@ -131,9 +131,9 @@ def main(arguments: Sequence[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     figures, picture = map(Path, arguments)
-    found = json.loads(figures.read_text(encoding="utf-8"))
-    print("\n".join(tables(found)))
-    picture.write_text(svg(found), encoding="utf-8")
+    measurements = json.loads(figures.read_text(encoding="utf-8"))
+    print("\n".join(tables(measurements)))
+    picture.write_text(svg(measurements), encoding="utf-8")
     return 0
 
 

@@ -196,12 +196,12 @@ class Scored(Source):
         """Return the predictions of the evaluation that was added last."""
         rows = super().rows(number, kind, evaluation_id)
         if (profile_of(number, kind), kind) not in self._scored:
-            known = {(row["question_id"], row["variant"]): row for row in rows}
+            by_prompt = {(row["question_id"], row["variant"]): row for row in rows}
             evaluation = self._session.get_one(Evaluation, evaluation_id)
-            asked = select(Question).where(Question.benchmark_version_id == evaluation.benchmark_version_id)
-            questions = self._session.scalars(asked.options(selectinload(Question.options))).all()
+            query = select(Question).where(Question.benchmark_version_id == evaluation.benchmark_version_id)
+            questions = self._session.scalars(query.options(selectinload(Question.options))).all()
             for item in prompts_of(self._session, evaluation, list(questions)):
-                row = known[item.question_id, item.variant.ordinal]
+                row = by_prompt[item.question_id, item.variant.ordinal]
                 scored = item.row(row["label_logprobs"])
                 row.clear()
                 row.update(scored)
@@ -233,8 +233,8 @@ def _benchmark(session: Session, folder: Path, kind: Kind) -> Asked:
     ]
     version = add_benchmark(session, folder, lines, kind.benchmark)
     query = select(Question.id, Question.answer).where(Question.benchmark_version_id == version.id)
-    found = np.array(session.execute(query.order_by(Question.ordinal)).all(), dtype=np.int64)
-    return Asked(version.id, found[:, 0], found[:, 1])
+    rows = np.array(session.execute(query.order_by(Question.ordinal)).all(), dtype=np.int64)
+    return Asked(version.id, rows[:, 0], rows[:, 1])
 
 
 def _revision(session: Session, number: int) -> ModelRevision:

@@ -92,14 +92,18 @@ def fill(engine: Engine, folder: Any, size: Size) -> Filled:
         explored = add_benchmark(session, folder, _lines(max(1, size.predictions // 24)), EXPLORED)
         _evaluations(session, rng, revisions[:1], [explored], "full", scores=False)
         explored_id = session.scalars(select(Evaluation.id).order_by(Evaluation.id.desc()).limit(1)).one()
-        asked = list(session.scalars(select(Question).filter_by(benchmark_version_id=explored.id).order_by("ordinal")))
-        _predictions(session, rng, explored_id, asked)
+        questions = list(
+            session.scalars(select(Question).filter_by(benchmark_version_id=explored.id).order_by("ordinal"))
+        )
+        _predictions(session, rng, explored_id, questions)
         write_question_scores(session, explored_id)
         sealed = {"state": "complete", "seal": text("sha256(specification_digest)"), "sealed_at": _make_seal_time()}
         session.execute(update(Evaluation).values(sealed))
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("VACUUM ANALYZE"))
-    return Filled("model-000", "benchmark-000", listed[0], explored_id, asked[len(asked) // 2].id, len(listed) + 1)
+    return Filled(
+        "model-000", "benchmark-000", listed[0], explored_id, questions[len(questions) // 2].id, len(listed) + 1
+    )
 
 
 def _make_seal_time() -> Any:
@@ -139,13 +143,13 @@ def _evaluations(
     shown = definition.variants(QuestionShape("q0", 4, 0))
     store_variants(session, variant_set, {4: {variant.ordinal: variant.name for variant in shown}})
     filter_json = {"limit": None, "subjects": None}
-    made = []
+    documents = []
     for version in versions:
         for revision in revisions:
             document = build_specification(
                 revision, version, protocol_json, definition, {"name": "made up"}, filter_json
             )
-            made.append(
+            documents.append(
                 {
                     "specification": document,
                     "specification_digest": specification_digest(document),
@@ -170,19 +174,23 @@ def _evaluations(
                 }
             )
     newest = session.scalar(select(Evaluation.id).order_by(Evaluation.id.desc()).limit(1)) or 0
-    copy(session, Evaluation.__table__, made)
+    copy(session, Evaluation.__table__, documents)
     query = select(Evaluation.id, Evaluation.model_revision_id, Evaluation.benchmark_version_id)
     rows = session.execute(query.where(Evaluation.id > newest).order_by(Evaluation.id)).all()
-    asked = {
+    question_ids = {
         version.id: list(session.scalars(select(Question.id).filter_by(benchmark_version_id=version.id)))
         for version in versions
     }
-    shards = _shards(session, [(row.id, asked[row.benchmark_version_id]) for row in rows], len(shown))
+    shards = _shards(session, [(row.id, question_ids[row.benchmark_version_id]) for row in rows], len(shown))
     skills = {revision.id: rng.uniform(0.3, 0.9) for revision in revisions}
-    copy(session, EvaluationQuestion.__table__, _questions(rows, asked, shards, len(shown)))
-    copy(session, EvaluationMetric.__table__, (item for row in rows for item in _metrics(rng, row, skills, asked)))
+    copy(session, EvaluationQuestion.__table__, _questions(rows, question_ids, shards, len(shown)))
+    copy(
+        session, EvaluationMetric.__table__, (item for row in rows for item in _metrics(rng, row, skills, question_ids))
+    )
     if scores:
-        copy(session, QuestionScore.__table__, (item for row in rows for item in _scores(rng, row, skills, asked)))
+        copy(
+            session, QuestionScore.__table__, (item for row in rows for item in _scores(rng, row, skills, question_ids))
+        )
 
 
 def _shards(session: Session, evaluations: Sequence[tuple[int, Sequence[int]]], n_variants: int) -> dict[int, int]:
