@@ -453,12 +453,12 @@ def as_document(definition: SuiteDefinition | BoardDefinition) -> dict[str, Any]
 
 def entries_asked(suite: SuiteDefinition, board: BoardDefinition) -> list[Asked]:
     """Return the evaluations that a board takes from its suite: all except those in tasks with weight 0."""
-    asked = list(evaluations_asked(suite, board.benchmarks))
-    tasks = dict.fromkeys(evaluation.task for evaluation in asked)
+    evaluations = list(evaluations_asked(suite, board.benchmarks))
+    tasks = dict.fromkeys(evaluation.task for evaluation in evaluations)
     for name in board.weights:
         if name not in tasks:
             raise UsageError(f"board {board.name}: weights: no task {name!r}{suggest_names(name, tasks)}")
-    counted = [evaluation for evaluation in asked if board.weights.get(evaluation.task, 1)]
+    counted = [evaluation for evaluation in evaluations if board.weights.get(evaluation.task, 1)]
     if not counted:
         raise UsageError(f"board {board.name}: weights: every task counts 0; give one of them 1")
     return counted

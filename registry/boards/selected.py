@@ -162,10 +162,10 @@ def build_selection(
     columns = definition.parsed_columns
     for column in columns:
         column_entries(snapshot.board.name, column, entries)
-    asked = len(document["rows"]) * len(tasks) * len(columns)
-    if asked > MOST_VALUES:
+    needed = len(document["rows"]) * len(tasks) * len(columns)
+    if needed > MOST_VALUES:
         raise UsageError(
-            f"{len(document['rows'])} models × {len(tasks)} tasks × {len(columns)} columns are {asked} values; choose "
+            f"{len(document['rows'])} models × {len(tasks)} tasks × {len(columns)} columns are {needed} values; choose "
             f"fewer tasks or columns, so that there are at most {MOST_VALUES}"
         )
     chosen = [
@@ -175,10 +175,10 @@ def build_selection(
         and any(row["evaluations"][place] is not None for place in places)
     ]
     by_task = [{column.name: values(task, column) for column in columns} for task in tasks]
-    whole = [all(models.whole[number][place] for place in places) for number in chosen]
+    complete_rows = [all(models.whole[number][place] for place in places) for number in chosen]
     standings_by_row, together = standings_over(
         columns,
-        [(number, models.revisions[number], complete) for number, complete in zip(chosen, whole, strict=True)],
+        [(number, models.revisions[number], complete) for number, complete in zip(chosen, complete_rows, strict=True)],
         by_task,
         weights_of(definition, tasks),
         compared,
@@ -190,7 +190,7 @@ def build_selection(
             "evaluations": [document["rows"][number]["evaluations"][place] for place in places],
             "values": {name: standing.document() for name, standing in standings.items()},
         }
-        for number, complete, standings in zip(chosen, whole, standings_by_row, strict=True)
+        for number, complete, standings in zip(chosen, complete_rows, standings_by_row, strict=True)
     ]
     text = selection_text(snapshot, definition)
     return {

@@ -285,8 +285,8 @@ def task_numbers(board: Board) -> dict[str, int]:
 
     A board that leaves out some tasks has the same numbers, so that both boards draw the same questions.
     """
-    asked = evaluations_asked(suite_definition(board.suite), board_definition(board).benchmarks)
-    return {task: number for number, task in enumerate(dict.fromkeys(evaluation.task for evaluation in asked))}
+    evaluations = evaluations_asked(suite_definition(board.suite), board_definition(board).benchmarks)
+    return {task: number for number, task in enumerate(dict.fromkeys(evaluation.task for evaluation in evaluations))}
 
 
 def weights_of(definition: BoardDefinition, tasks: Sequence[str]) -> list[int] | None:

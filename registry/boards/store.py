@@ -103,7 +103,7 @@ def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, 
         raise UsageError(
             f"board {definition.name}: suite {suite.name} already names its benchmarks; remove the board's benchmarks"
         )
-    entries = [_build_entry(session, asked) for asked in entries_asked(asked_for, definition)]
+    entries = [_build_entry(session, evaluation) for evaluation in entries_asked(asked_for, definition)]
     for column in definition.parsed_columns:
         column_entries(definition.name, column, entries)
     document = as_document(definition)
@@ -160,10 +160,14 @@ def board_of_suite(session: Session, suite: Suite) -> Board | None:
     if definition.needs_benchmarks or any(board.suite.name == suite.name for board in current_boards(session)):
         return None
     combinations = [
-        {(asked.variants, asked.protocol) for asked in evaluations_asked(definition) if asked.task == task}
-        for task in dict.fromkeys(asked.task for asked in evaluations_asked(definition))
+        {
+            (evaluation.variants, evaluation.protocol)
+            for evaluation in evaluations_asked(definition)
+            if evaluation.task == task
+        }
+        for task in dict.fromkeys(evaluation.task for evaluation in evaluations_asked(definition))
     ]
-    protocols = {asked.protocol for asked in evaluations_asked(definition)}
+    protocols = {evaluation.protocol for evaluation in evaluations_asked(definition)}
     columns = [
         Column(metric, variants, protocol if len(protocols) > 1 else None).name
         for variants, protocol in sorted(set.intersection(*combinations))
@@ -346,7 +350,7 @@ def submit_suite(
     if limit is not None or sample is not None:
         board_of_suite(session, row)
     asked_for = evaluations_of_suite(session, row, benchmarks)
-    return [_submit_missing(session, model, asked, **options) for asked in asked_for]
+    return [_submit_missing(session, model, evaluation, **options) for evaluation in asked_for]
 
 
 def evaluations_of_suite(session: Session, row: Suite, benchmarks: Sequence[str] = ()) -> list[Asked]:
@@ -387,7 +391,7 @@ def submit_board(session: Session, model: str, board: str, **options: Any) -> li
     definition = board_definition(row)
     asked_for = entries_asked(suite_definition(row.suite), definition)
     evaluations = []
-    for asked, entry in zip(asked_for, row.entries, strict=True):
+    for evaluation, entry in zip(asked_for, row.entries, strict=True):
         revision = find_revision(session, model)
         known = evaluations_of_entry(session, entry, revision)
         if revision.id in known:
@@ -395,6 +399,6 @@ def submit_board(session: Session, model: str, board: str, **options: Any) -> li
             continue
         version = entry.benchmark_version
         evaluations.append(
-            submit(session, _request(model, asked, f"{version.benchmark.name}@{version.version}", **options))
+            submit(session, _request(model, evaluation, f"{version.benchmark.name}@{version.version}", **options))
         )
     return evaluations

@@ -49,8 +49,8 @@ def suite_estimate(
     """
     usable = revision if revision is not None and revision.state == "ready" else None
     rows = [
-        _estimate(session, asked, usable, queue, service)
-        for asked in evaluations_of_suite(session, find_suite(session, suite))
+        _estimate(session, evaluation, usable, queue, service)
+        for evaluation in evaluations_of_suite(session, find_suite(session, suite))
     ]
     sums = {name: sum_known(row[name] for row in rows) for name in SUMS}
     currency = None if service is None else load_prices(get_settings().prices).currency

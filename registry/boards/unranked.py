@@ -44,17 +44,17 @@ def list_unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, A
                 (entry, prompting[item]) for entry, item in behind if item in prompting and one_order(prompting[item])
             ]
             if METRICS[column["metric"]].needs_two_prompts and in_one:
-                entry, asked = in_one[0]
+                entry, facts = in_one[0]
                 any_orders = entry["variants"].partition(":")[0] in _ANY_ORDERS
-                where = f"; {describe_orders(asked)} of {entry['benchmark']} ({entry['variants']})"
-                reason = why_undefined(column["metric"], asked).partition(";")[0] + where
+                where = f"; {describe_orders(facts)} of {entry['benchmark']} ({entry['variants']})"
+                reason = why_undefined(column["metric"], facts).partition(";")[0] + where
                 proposed = entry["variants"] if any_orders else PROPOSED
                 unranked.append(
                     _describe(
                         who,
                         column["name"],
                         reason,
-                        [asking(who | entry | {"lists_options": asked["lists_options"]}, proposed)],
+                        [asking(who | entry | {"lists_options": facts["lists_options"]}, proposed)],
                     )
                 )
             elif row["values"][column["name"]]["value"] is None:

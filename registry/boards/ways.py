@@ -130,14 +130,14 @@ def ways_of(session: Session, document: Row, known: Mapping[int, Facts] | None =
             ]
             if not parts or len(parts) < entries:
                 continue
-            asked = [[facts for place in of_task if (facts := behind[place])] for of_task in places.values()]
+            facts_by_task = [[facts for place in of_task if (facts := behind[place])] for of_task in places.values()]
             board_numbers = {
                 metric: number for metric, name in names.items() if (number := _number(row["values"][name])) is not None
             }
-            numbers = Means(asked, weights, board_numbers)
+            numbers = Means(facts_by_task, weights, board_numbers)
             answers = sum([facts.reading.asked for facts in parts])
             way.missing[who(row)] = sum([facts.reading.lost for facts in parts]) / answers if answers else 0.0
-            way.spans.add(who(row), asked, numbers, weights)
+            way.spans.add(who(row), facts_by_task, numbers, weights)
             if row["complete"] and who(row) not in unranked:
                 # A mean over several evaluations has no interval, and without one no sentence can state an order loss.
                 stated = numbers if len(parts) == 1 or "order_loss" in board_numbers else board_numbers

@@ -137,13 +137,13 @@ def _read_positions(text: str, options: tuple[str, ...], right: int | None) -> t
         return _repeat_position(None)
     if len(text) == 1 and text in LETTERS and text.casefold() not in _fold_options(options):
         return _repeat_position(_check_range(LETTERS.index(text), len(options)))  # all conventions agree
-    found = []
+    positions = []
     for convention in CONVENTIONS:
         label = _read_bare_label(text, convention, options)
         words = _find_option(text, options, right, exact=convention.form == "exact")
         first, second = (words, label) if convention.text_first else (label, words)
-        found.append(second if first is None else first)
-    return _repeat_position(found[0]) if len(set(found)) == 1 else tuple(found)
+        positions.append(second if first is None else first)
+    return _repeat_position(positions[0]) if len(set(positions)) == 1 else tuple(positions)
 
 
 def _read_bare_label(text: str, convention: Convention, options: tuple[str, ...]) -> int | None:

@@ -80,9 +80,9 @@ def listing(prompt: str) -> Listing | None:
 def find_listing_labels(records: Sequence[Seen]) -> Sequence[str]:
     """Return the labels behind which a log's prompts list options, by position; letters if no prompt lists any."""
     for seen in records[:_LOOKED_AT]:
-        found = listing(seen.prompt) if seen.prompt and seen.texts else None
-        if found is not None and len(found.labels) == len(seen.options):
-            return next((style for style in STYLES if style[: len(found.labels)] == found.labels), LETTERS)
+        shown = listing(seen.prompt) if seen.prompt and seen.texts else None
+        if shown is not None and len(shown.labels) == len(seen.options):
+            return next((style for style in STYLES if style[: len(shown.labels)] == shown.labels), LETTERS)
     return LETTERS
 
 

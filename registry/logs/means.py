@@ -138,8 +138,8 @@ class Means:
         number: the reading under which answers are right.
         """
         near = tolerance(overall)
-        found = (mean for mean in self._list_means(answers, number) if abs(mean.mean - overall) <= near)
-        return next((mean for mean in found if near <= EXACT or _GROUPING.search(mean.field)), None)
+        equal_means = (mean for mean in self._list_means(answers, number) if abs(mean.mean - overall) <= near)
+        return next((mean for mean in equal_means if near <= EXACT or _GROUPING.search(mean.field)), None)
 
     def _list_means(self, answers: int, number: int) -> Iterator[Mean]:
         for name, by_value in self._groups.items():

@@ -56,13 +56,13 @@ class PromptFinder:
         Rejects a prompt without a question of the benchmark.
         """
         text = normal(prompt)
-        found = list(self._find_last(text))
-        if not found:
+        pairs = list(self._find_last(text))
+        if not pairs:
             place.reject(
                 f"the prompt {quote(shorten(prompt))} asks none of the {self._number} questions of the benchmark; "
                 "check --benchmark"
             )
-        fitting = [pair for pair in found if all(normal(option) in pair[1] for option in pair[0].options)] or found
+        fitting = [pair for pair in pairs if all(normal(option) in pair[1] for option in pair[0].options)] or pairs
         free = [pair for pair in fitting if pair[0].question_id not in self._taken] or fitting
         self._taken.add(free[0][0].question_id)
         return free[0]
@@ -79,8 +79,8 @@ class PromptFinder:
                 if text.startswith(pair[0], start)
             ]
             if here:
-                longest = max(len(asked) for asked, _ in here)
-                yield from ((question, text[start + longest :]) for asked, question in here if len(asked) == longest)
+                longest = max(len(anchor) for anchor, _ in here)
+                yield from ((question, text[start + longest :]) for anchor, question in here if len(anchor) == longest)
                 return
 
 

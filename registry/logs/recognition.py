@@ -103,14 +103,14 @@ def _recognise(path: Path) -> tuple[Format, Any]:
         return FORMATS[INSPECT], inspect_archive(path)
     if _is_details(path):
         return FORMATS[LIGHTEVAL], None
-    found = document_of(path)
-    if found is None:
+    recognised = document_of(path)
+    if recognised is None:
         raise IngestError(
             f"{path.name}: is neither a scenario state of HELM, a log of Inspect AI nor predictions of OpenCompass; "
             "give JSON Lines (.jsonl, for Every Eval Ever NAME_samples.jsonl), or a file of a program that "
             f"`{propose('evaluations import', '--help')}` lists"
         )
-    return found
+    return recognised
 
 
 def document_of(path: Path, *, storable: bool = True) -> tuple[Format, Any] | None:

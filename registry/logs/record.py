@@ -365,10 +365,10 @@ class QuestionFinder:
         return free[0]
 
     def _find_fitting(self, text: str, options: Sequence[str]) -> list[KnownQuestion]:
-        asked = _normalise(text)
+        normalised = _normalise(text)
         same_options = self._by_options.get(_key(options), [])
-        exact = [question for question in same_options if _is_question(question, asked)]
-        return exact or [question for question in same_options if _normalise(question.text) in asked]
+        exact = [question for question in same_options if _is_question(question, normalised)]
+        return exact or [question for question in same_options if _normalise(question.text) in normalised]
 
     def _reject_unknown(self, place: Place, text: str, options: Sequence[str]) -> NoReturn:
         for question in self._questions.values():

@@ -389,7 +389,7 @@ def relation(name: str, source: str) -> str:
         return f"SELECT evaluation_id, {', '.join(listed)} FROM {source}"
     if name == "generation":
         names = {"question_id": "question_id", "variant": "variant"} | {f"{TEXT}{one}": one for one in TEXT_COLUMNS}
-        listed = [_cast_column(one, given) for one, given in names.items()]
+        listed = [_cast_column(one, file_column) for one, file_column in names.items()]
         return f"SELECT evaluation_id, {', '.join(listed)} FROM {source} WHERE {TEXT}text IS NOT NULL"
     state = "coalesce(state, CASE WHEN chosen_position IS NULL THEN 'unread' ELSE 'answered' END) AS state"
     listed = [state if one == "state" else _cast_column(_find_file_column(one), one) for one in columns_of(name)]

@@ -107,13 +107,13 @@ def _load_languages() -> list[_Language]:
     languages = []
     for entry in data["languages"]:
         answer, never = entry["answer"], "(?!)"
-        said = entry.get("said", f"(?:{answer})(?:{entry.get('is', never)}) ?:?")
+        announcement = entry.get("said", f"(?:{answer})(?:{entry.get('is', never)}) ?:?")
         pick = f"|(?:{entry['pick']})(?: is)? ?:?" if "pick" in entry else ""
         languages.append(
             _Language(
                 tuple(unicodedata.normalize("NFKC", stem).casefold() for stem in entry["stems"]),
                 compile_pattern(rf"{{{{begin}}}}[\[【]?(?:{answer})(?:{{{{colon}}}}|[\]】] ?:?)"),
-                compile_pattern(rf"{{{{begin}}}}(?:{said}{pick})"),
+                compile_pattern(rf"{{{{begin}}}}(?:{announcement}{pick})"),
                 compile_pattern(rf"[^\w\"'{{]*(?:{answer})[^\w\"'=]*"),
                 compile_pattern(entry.get("right", never)),
                 compile_pattern(entry.get("before", "")),
@@ -352,18 +352,18 @@ def _is_named(shown: Shown, text: str, match: re.Match[str], start: int, end: in
 
 def _read_option_text(shown: Shown, text: str, start: int, end: int, *, cut: bool) -> _StatedAnswer | None:
     """Return X in [start, end) if the options have no labels, so that X is in the words of an option."""
-    whole = text[start:end].strip()
+    full_text = text[start:end].strip()
     touches = cut and not text[end:].strip()
-    for part in (whole, _pattern("first_sentence").split(whole, maxsplit=1)[0]):
+    for part in (full_text, _pattern("first_sentence").split(full_text, maxsplit=1)[0]):
         position = shown.position_of_text(part, cut=touches)
         if position is not None:
             return _StatedAnswer(position, _normalize(part))
-    bare = _normalize(whole)
+    bare = _normalize(full_text)
     if len(bare) < 2 or touches or _pattern("unknown").match(bare):
-        return _StatedAnswer(None, whole) if bare else None
+        return _StatedAnswer(None, full_text) if bare else None
     named = {option for option in shown.folded if len(option) > 1 and option in bare.casefold()}
     longest = {option for option in named if not any(option != other and option in other for other in named)}
-    return _StatedAnswer(None, whole) if len(longest) > 1 else _StatedAnswer(None, bare, to_match=True)
+    return _StatedAnswer(None, full_text) if len(longest) > 1 else _StatedAnswer(None, bare, to_match=True)
 
 
 def _read_answer(shown: Shown, text: str, start: int, end: int, *, cut: bool) -> _StatedAnswer | None:
@@ -375,8 +375,8 @@ def _read_answer(shown: Shown, text: str, start: int, end: int, *, cut: bool) ->
         return _read_option_text(shown, text, start, end, cut=cut)
     opening = _pattern("open").match(text, start, end)
     at = start if opening is None else opening.end()
-    whole = text[start:end].strip()
-    body = whole.rstrip("?")
+    full_text = text[start:end].strip()
+    body = full_text.rstrip("?")
     by_text = shown.position_of_text(body, cut=cut and not text[end:].strip())
     if by_text is not None and shown.position_of_label(_normalize(body)) is None:
         return _StatedAnswer(by_text, _normalize(body))  # such as the option "A and B"
@@ -386,10 +386,10 @@ def _read_answer(shown: Shown, text: str, start: int, end: int, *, cut: bool) ->
         taken_back = _pattern("if").match(text, after, end) or _pattern("taken_back").match(text, after, end)
         ends_open = cut and re.match(r"\s*,\s*$", text[after:])
         if taken_back or ends_open or _names_another(shown, text, position, after, end):
-            return _StatedAnswer(None, whole)
+            return _StatedAnswer(None, full_text)
         return _StatedAnswer(position, text[at:after])
     answer = _match_option_with_label(shown, body) or _match_option(shown, text, at, end)
-    return answer or (_StatedAnswer(None, whole) if _pattern("unknown").match(text, at, end) else None)
+    return answer or (_StatedAnswer(None, full_text) if _pattern("unknown").match(text, at, end) else None)
 
 
 def _match_option_with_label(shown: Shown, body: str) -> _StatedAnswer | None:

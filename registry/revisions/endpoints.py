@@ -199,18 +199,18 @@ def find_endpoint(endpoints: Mapping[str, Endpoint], location: str, reference: s
             f"{location}: is not on an endpoint of this deployment (known: {known}); add a table with "
             f'url_prefix = "{location}" to the file that SHUFFLEBOARD_ENDPOINTS names, for every process'
         )
-    found = max(covering, key=lambda endpoint: len(endpoint.url_prefix))
-    if reference is not None and reference != found.name:
+    closest = max(covering, key=lambda endpoint: len(endpoint.url_prefix))
+    if reference is not None and reference != closest.name:
         known = "is not in the file" if reference not in endpoints else f"is for {endpoints[reference].url_prefix}"
         raise ModelError(
-            f"key {reference!r} {known}; {location} belongs to endpoint {found.name}: give its name, or none"
+            f"key {reference!r} {known}; {location} belongs to endpoint {closest.name}: give its name, or none"
         )
-    if location.startswith("http:") and not (is_loopback(location) or found.allow_http):
+    if location.startswith("http:") and not (is_loopback(location) or closest.allow_http):
         raise ModelError(
             f"{location}: is plain HTTP, which exposes prompts and keys to the network; use https, or set "
-            f"allow_http = true for endpoint {found.name}"
+            f"allow_http = true for endpoint {closest.name}"
         )
-    return found
+    return closest
 
 
 def endpoint_of(location: str, settings: Settings) -> Endpoint | None:

@@ -348,6 +348,6 @@ def _compare_rights(connection: Connection) -> Iterator[Difference]:
         members=audiences.schema("members"),
         schemas=", ".join(f"'{name}'" for name in ("public", *audiences.postgresql_schemas())),
     )
-    for name, expected, found in connection.exec_driver_sql(query):
-        if expected != found:
+    for name, expected, present in connection.exec_driver_sql(query):
+        if expected != present:
             yield Difference("missing" if expected else "extra", name)

@@ -278,8 +278,8 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
         renew_statistics(session, row.predictions)
         # The rows are compared with the file, which was compared with the leaves when it was written.
         for group in archive_files.groups(store, file):
-            asked = pc.unique(group.column("question_id")).to_pylist()
-            if not any(map(group.equals, archive_files.rows_of(session, evaluation_id, asked))):
+            question_ids = pc.unique(group.column("question_id")).to_pylist()
+            if not any(map(group.equals, archive_files.rows_of(session, evaluation_id, question_ids))):
                 raise SealError(
                     f"evaluation {evaluation_id}: what was inserted is not what {store.url_of(file)} holds, so nothing "
                     "was restored; restore a backup"

@@ -147,8 +147,8 @@ def _check_chain(document: Any, trust: Trust, outcome: Checked, now: datetime) -
     trusted = [item for item in signed if item.statement.key in trust.keys]
     if not trusted:
         others = ", ".join(sorted({item.statement.key[:16] + "…" for item in signed})[:_LISTED])
-        given = ", ".join(key[:16] + "…" for key in trust.keys)
-        outcome.problems.append(f"the chain is signed by another key: by {others}, and not by {given}")
+        trusted_keys = ", ".join(key[:16] + "…" for key in trust.keys)
+        outcome.problems.append(f"the chain is signed by another key: by {others}, and not by {trusted_keys}")
         return _CoveredLinks([])
     newest = max(trusted, key=lambda item: item.statement.length)
     if not newest.holds:

@@ -94,7 +94,7 @@ def _is_unchanged(store: Store, name: str, digest: str) -> bool:
 
 def read_question_rows(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
     """Yield each question and each few-shot example with its leaf of the seal."""
-    asked = and_(
+    same_question = and_(
         EvaluationQuestion.evaluation_id == evaluation_id, EvaluationQuestion.question_id == QuestionSeal.question_id
     )
     query = (
@@ -106,7 +106,7 @@ def read_question_rows(session: Session, evaluation_id: int) -> Iterator[dict[st
             Shard.ordinal.label("shard"),
         )
         .join(Question, Question.id == QuestionSeal.question_id)
-        .outerjoin(EvaluationQuestion, asked)
+        .outerjoin(EvaluationQuestion, same_question)
         .outerjoin(Shard, Shard.id == EvaluationQuestion.shard_id)
         .where(QuestionSeal.evaluation_id == evaluation_id)
         .order_by(Question.few_shot, Question.ordinal)

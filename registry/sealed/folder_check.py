@@ -60,12 +60,12 @@ def check_folder(store: Store, name: str, digest: str, hashes: Hashes) -> Folder
         document = decode(bytes(stream.read()))
     formats.require_known(EVALUATION, "folder", document.get(formats.NUMBER), formats.FOLDER, ArchiveError)
     formats.require_known(EVALUATION, "seal", document["evaluation"]["seal_version"], formats.SEAL, ArchiveError)
-    asked = _read_asked(store, name)
+    rows = _read_asked(store, name)
     readable = store.has(f"{name}/{PREDICTIONS}")
     number = document["evaluation"]["seal_version"]
-    questions = _find_changed_leaves(store, name, asked, hashes, number) if readable else []
+    questions = _find_changed_leaves(store, name, rows, hashes, number) if readable else []
     leaves: dict[bool, dict[str, str]] = {False: {}, True: {}}
-    for row in asked:
+    for row in rows:
         leaves[row["few_shot"]][row["question"]] = row["leaf"]
     reproduced = specification_digest(manifest_of(document, leaves[False], leaves[True])) == document["seal"]
     return FolderReport(files, questions, document["seal"] if reproduced else None, len(leaves[False]), number)

@@ -336,8 +336,8 @@ class _Import:
                 }
             )
         self.session.execute(insert(EvaluationQuestion), rows)
-        asked = {row["question_id"] for row in rows}
-        return {name: question_id for name, question_id in ids.items() if question_id in asked}
+        with_rows = {row["question_id"] for row in rows}
+        return {name: question_id for name, question_id in ids.items() if question_id in with_rows}
 
     def _store_predictions(self, evaluation: Evaluation, ids: Mapping[str, int]) -> None:
         sources = dict[str | None, int | None]({None: None})
@@ -345,7 +345,7 @@ class _Import:
         of_version = (Question.benchmark_version_id == evaluation.benchmark_version_id, ~Question.few_shot)
         with_options = select(Question).where(*of_version).options(selectinload(Question.options))
         questions = self.session.scalars(with_options.execution_options(yield_per=500))
-        asked = {question.id: question_shape(question) for question in questions}
+        shapes = {question.id: question_shape(question) for question in questions}
         keys: dict[int, PromptKeys] = {}
         left_out = () if get_settings().keep_thoughts else ("thought",)
         for listed in _batch_rows(map(plain, parquet_rows(self.folder / PREDICTIONS))):
@@ -365,7 +365,7 @@ class _Import:
                     if not variant_set.orders_recorded:
                         keys.clear()  # they can be made again with the same numbers
                     keys[question_id] = PromptKeys(
-                        variant_set, asked[question_id], lists_options=evaluation.lists_options
+                        variant_set, shapes[question_id], lists_options=evaluation.lists_options
                     )
                 # No seal covers the prompt's number, so the file's number is ignored.
                 variant = keys[question_id].recorded(row["variant"], tuple(row["shown"]))

@@ -187,7 +187,7 @@ def question_leaves(
     of archives (`archive_files.SCHEMA`), never splitting a question; None reads them from the database or the folder.
     """
     yield from _few_shot_leaves(session, evaluation_id)
-    asked = _hash_questions(session, evaluation_id, {} if records is None else records)
+    hashed_questions = _hash_questions(session, evaluation_id, {} if records is None else records)
     if tables is None:
         from registry.predictions import archive_files
         from registry.predictions.archived import archive_of
@@ -195,7 +195,7 @@ def question_leaves(
         archive, rows = archive_of(session, evaluation_id), archive_files.tables(session, evaluation_id)
         tables = rows if archive is None else archive_files.salvage(*archive)
     number = session.get_one(Evaluation, evaluation_id).seal_version
-    yield from leaves_of_tables(asked, tables, formats.SEAL if number is None else number)
+    yield from leaves_of_tables(hashed_questions, tables, formats.SEAL if number is None else number)
 
 
 AskedQuestions = Mapping[str, tuple[int, bytes]]
@@ -260,11 +260,11 @@ def _hash_questions(session: Session, evaluation_id: int, records: QuestionRecor
         .where(EvaluationQuestion.evaluation_id == evaluation_id)
         .order_by(EvaluationQuestion.question_id)
     )
-    asked = session.execute(query).all()
-    if any(row.question_id not in records for row in asked):
+    rows = session.execute(query).all()
+    if any(row.question_id not in records for row in rows):
         records |= _records(session, evaluation_id)
     hashed = {}
-    for row in asked:
+    for row in rows:
         external_id, record = records[row.question_id]
         hashed[external_id] = (row.question_id, encode_header(record, row.n_variants, row.shard))
     return hashed

@@ -186,17 +186,17 @@ def _match_questions(
     """
     before = source.benchmark_version
     ids = set(session.scalars(select(EvaluationQuestion.question_id).filter_by(evaluation_id=source.id)))
-    asked = {name: item for name, item in contents_of(session, before.id).items() if item.question_id in ids}
+    contents = {name: item for name, item in contents_of(session, before.id).items() if item.question_id in ids}
     if version.id == before.id:
-        unchanged = {item.question_id: _Key(item.question_id, item.answer, changed=False) for item in asked.values()}
+        unchanged = {item.question_id: _Key(item.question_id, item.answer, changed=False) for item in contents.values()}
         return unchanged, source.specification["questions"]
     others = contents_of(session, version.id)
-    _require_same(source, version, "missing from it", asked.keys() - others.keys())
+    _require_same(source, version, "missing from it", contents.keys() - others.keys())
     chosen, question_filter = choose_again(session, version, source.specification["questions"])
     names = {question.external_id for question in chosen}
-    _require_same(source, version, "that the evaluation did not ask", names - asked.keys())
-    _require_same(source, version, "that its filter leaves out", asked.keys() - names)
-    pairs = {name: (asked[name], others[name]) for name in asked}
+    _require_same(source, version, "that the evaluation did not ask", names - contents.keys())
+    _require_same(source, version, "that its filter leaves out", contents.keys() - names)
+    pairs = {name: (contents[name], others[name]) for name in contents}
     for reason, differs in DIFFERENCES.items():
         _require_same(source, version, reason, [name for name, pair in pairs.items() if differs(*pair)])
     if source.protocol.shots and examples_of(session, before.id) != examples_of(session, version.id):

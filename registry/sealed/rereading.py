@@ -123,12 +123,12 @@ def _require_texts(session: Session, source: Evaluation, rules: Mapping[str, Any
     )
     missing = sorted(session.scalars(query.where(text.text.is_(None))))
     if missing:
-        asked = ("--model", "MODEL", "--benchmark", "BENCHMARK")
+        options = ("--model", "MODEL", "--benchmark", "BENCHMARK")
         raise UsageError(
             f"evaluation {source.id} lacks the texts of answers to {plural(len(missing), 'question')}, such as "
             f"{', '.join(missing[:LISTED])}, so {rules['name']} has nothing to read; only the key of such an "
             "evaluation can be changed (--benchmark), or ask the model by a protocol that writes texts: "
-            f"{propose('evaluations submit', *asked, '--protocol', rules['name'])}"
+            f"{propose('evaluations submit', *options, '--protocol', rules['name'])}"
         )
     if reads_apart(rules):
         return

@@ -285,14 +285,14 @@ class Files:
     @contextmanager
     def _write_whole(self, path: Path) -> Iterator[Path]:
         """Yield a temporary path for a file that gets its real name when it is complete."""
-        whole = self.folder / path
-        make_folder(whole.parent)
-        part = whole.with_name(f"{whole.name}.{os.getpid()}-{threading.get_ident()}.part")
+        target = self.folder / path
+        make_folder(target.parent)
+        part = target.with_name(f"{target.name}.{os.getpid()}-{threading.get_ident()}.part")
         try:
             yield part
             if part.stat().st_nlink == 1:  # a hard link to an archive's file keeps that file's mode
                 close(part)
-            part.replace(whole)
+            part.replace(target)
         finally:
             part.unlink(missing_ok=True)
 

@@ -142,8 +142,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, timedelta):
         return str(value)
     if isinstance(value, Decimal):
-        whole = value.is_finite() and value == value.to_integral_value()
-        return int(value) if whole and abs(value) < 10**300 else float(value)
+        is_integral = value.is_finite() and value == value.to_integral_value()
+        return int(value) if is_integral and abs(value) < 10**300 else float(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).hex()
     if isinstance(value, (list, tuple)):

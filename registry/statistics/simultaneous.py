@@ -362,9 +362,9 @@ class _Blocks:
 
         def ratios(better: Any, worse: Any, at: Any) -> Ratios:
             """Return ratios for pairs of blocks in a resample, shape (pairs, models, models); NaN if not left."""
-            found: Ratios = self.values[better, at][:, :, None] - self.values[worse, at][:, None, :]
-            found *= weights[better, worse]
-            return found
+            differences: Ratios = self.values[better, at][:, :, None] - self.values[worse, at][:, None, :]
+            differences *= weights[better, worse]
+            return differences
 
         # In each resample, only the pair of blocks with the highest limit at its mean weight: nearly the maxima.
         absent = np.isnan(weights)
@@ -392,13 +392,13 @@ class _Blocks:
             for start in range(0, others.size, LOOKED_AT_ONCE):
                 part = slice(start, start + LOOKED_AT_ONCE)
                 other, at = others[part], places[part]
-                found = ratios(block, other, at)
-                which, one, two = np.unravel_index(np.flatnonzero(found >= floor), found.shape)
-                np.maximum.at(maxima, at[which], found[which, one, two])
+                ratios_of_blocks = ratios(block, other, at)
+                which, one, two = np.unravel_index(np.flatnonzero(ratios_of_blocks >= floor), ratios_of_blocks.shape)
+                np.maximum.at(maxima, at[which], ratios_of_blocks[which, one, two])
                 number += which.size
                 if number <= MOST_KEPT:
                     models = self.order[block, one], self.order[other[which], two]
-                    stored.append((at[which], *models, found[which, one, two]))
+                    stored.append((at[which], *models, ratios_of_blocks[which, one, two]))
         if number <= MOST_KEPT:
             self.floor, self.above = float(floor), tuple(map(np.concatenate, zip(*stored, strict=True)))
         return _upper_quantile(maxima)

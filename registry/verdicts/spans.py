@@ -88,7 +88,7 @@ def mean_span(
         return None
     numbers = Means(tasks, weights) if known is None else known
     average, across = numbers.get("average_accuracy"), numbers.get("right_twice_across_orders")
-    asked = parts[0].asked
+    prompting = parts[0].asked
     guesses = [facts.chance for facts in parts]
     guessed = [fmean(f.chance or 0.0 for f in task) for task in tasks]
     guessing = None if None in guesses else fmean(guessed, weights)
@@ -101,22 +101,22 @@ def mean_span(
         if dot is None:
             return None
         interval = None if dot.low is None or dot.high is None else (dot.low, dot.high)
-        unlisted = not asked.lists_options and asked.varied is None
-        how = "options not listed" if unlisted else f"asked in one {one_level(asked)}"
+        unlisted = not prompting.lists_options and prompting.varied is None
+        how = "options not listed" if unlisted else f"asked in one {one_level(prompting)}"
         how = "many of its answers are tied" if tied else how
         words = f"Right {share(dot.value)}{format_interval('accuracy', dot)}; {how}.{after}"
-        return Span(dot.value, interval, None, None, guessing, one_level(asked), words)
+        return Span(dot.value, interval, None, None, guessing, one_level(prompting), words)
     two, cost, chance = across.value, numbers.get("order_loss"), numbers.get("chance_loss")
     if cost is None or chance is None:
-        words = _describe_unseparated(asked, average, across) + after
-        return Span(average.value, None, two, None, guessing, one_level(asked), words)
+        words = _describe_unseparated(prompting, average, across) + after
+        return Span(average.value, None, two, None, guessing, one_level(prompting), words)
     # A loss below 0 is chance; a loss above the whole loss is that of the few orders with repeats.
     same = max(two, min(two + cost.value, average.value))
     clear = above_zero(cost, max(facts.spoilt for facts in parts))
-    words = _describe_separated(asked, numbers, clear=clear)
+    words = _describe_separated(prompting, numbers, clear=clear)
     printed = numbers.get("accuracy")
     words += "" if printed is None else f" Right as printed {share(printed.value)}."
-    return Span(average.value, None, two, same, guessing, one_level(asked), words + after, clear)
+    return Span(average.value, None, two, same, guessing, one_level(prompting), words + after, clear)
 
 
 class Means(Mapping[str, Number]):

@@ -46,8 +46,8 @@ def tenths(value: float) -> str:
     >>> tenths(0.8475), tenths(0.5 + 0.3475), tenths(0.6025), tenths(-0.0004)
     ('84.8', '84.8', '60.3', '0.0')
     """
-    whole = int(abs(round(1000 * value, 8)) + 0.5)
-    return f"{'−' if value < 0 and whole else ''}{whole // 10}.{whole % 10}"
+    tenths_of_percent = int(abs(round(1000 * value, 8)) + 0.5)
+    return f"{'−' if value < 0 and tenths_of_percent else ''}{tenths_of_percent // 10}.{tenths_of_percent % 10}"
 
 
 def lowered(label: str) -> str:

@@ -25,22 +25,22 @@ def annotations(report: Report, workspace: Path) -> Iterator[str]:
     paths |= {log.gathered.source.path.name: log.gathered.source.path for log in report.logs}
     for finding in report.findings:
         path = paths.get(finding.log)
-        lines = [found[1] for place in finding.places if (found := _LINE.match(place))] if path is not None else []
+        lines = [match[1] for place in finding.places if (match := _LINE.match(place))] if path is not None else []
         for line in lines or [""]:
             yield _format_command(finding, "" if path is None else _relative_path(path, workspace), line)
 
 
 def _relative_path(path: Path, workspace: Path) -> str:
-    whole = path.resolve()
-    return (whole.relative_to(workspace) if whole.is_relative_to(workspace) else path).as_posix()
+    resolved = path.resolve()
+    return (resolved.relative_to(workspace) if resolved.is_relative_to(workspace) else path).as_posix()
 
 
 def _format_command(finding: Finding, path: str, line: str) -> str:
     counted = f"{finding.count:,} of {finding.of:,}" if finding.of else ""
     text = ": ".join(part for part in (finding.log, counted, finding.detail) if part)
     facts = {"file": path, "line": line, "title": f"{finding.kind.id} {finding.kind.name}"}
-    given = ",".join(f"{name}={_escape(fact, ':,')}" for name, fact in facts.items() if fact)
-    return f"::{_LEVELS[finding.severity]} {given}::{_escape(f'{text} → {finding.kind.remedy}')}"
+    properties = ",".join(f"{name}={_escape(fact, ':,')}" for name, fact in facts.items() if fact)
+    return f"::{_LEVELS[finding.severity]} {properties}::{_escape(f'{text} → {finding.kind.remedy}')}"
 
 
 def _escape(text: str, more: str = "") -> str:
@@ -66,13 +66,13 @@ def summary(report: Report) -> str:
     if report.findings:
         lines += ["", "| Finding | Log | Detail | Remedy |", "|---|---|---|---|"]
     for finding in report.findings:
-        found = (
+        columns = (
             f"{finding.severity} {finding.kind.id} {finding.kind.name}",
             finding.log,
             finding.detail or "; ".join(finding.places),
             finding.kind.remedy,
         )
-        lines.append(f"| {' | '.join(map(_format_cell, found))} |")
+        lines.append(f"| {' | '.join(map(_format_cell, columns))} |")
     return "\n".join(lines) + "\n\n"
 
 

@@ -95,21 +95,21 @@ def benchmark_of(digests: _Digests, numbers: NDArray[Any], keyed: NDArray[Any]) 
         return None
     best: tuple[int, int, int] | None = None
     result = None
-    for name, subjects, whole, questions in _load_known():
+    for name, subjects, with_keys, questions in _load_known():
         inside = np.isin(digests, questions) & (digests != 0)
         matched = int(inside.sum())
         if matched < LEAST or matched < SHARE * len(digests):
             continue
         with_key = (digests << np.uint64(16)) | (keyed.astype(np.int64).view(np.uint64) & np.uint64(0xFFFF))
-        published = np.isin(with_key, whole)
+        published = np.isin(with_key, with_keys)
         other = inside & ~published & (keyed != 0)
-        rank = matched, -int(other.sum()), -len(whole)
+        rank = matched, -int(other.sum()), -len(with_keys)
         if best is not None and rank <= best:
             continue
         best = rank
         result = Benchmark(
             name,
-            len(whole),
+            len(with_keys),
             subjects,
             matched,
             tuple(int(number) for number in numbers[other]),

@@ -107,19 +107,19 @@ def _is_example(seen: Seen, flat: str, text: str, *, lists: bool) -> bool:
     """
     first = flat.find(text)
     between = flat[first + len(text) : flat.rfind(text)]
-    found = sum(" ".join(option.split()) in between for option in seen.options)
-    return found > 1 if lists else found > 0 or "nswer" in between
+    options_between = sum(" ".join(option.split()) in between for option in seen.options)
+    return options_between > 1 if lists else options_between > 0 or "nswer" in between
 
 
 def _lists_options(seen: Seen, flat: str) -> bool:
     """Return whether the prompt lists options behind labels: at least two of this question's are found there."""
     if not seen.texts:
         return False
-    found = 0
+    listed = 0
     for position, option in enumerate(seen.options[: len(LETTERS)]):
         if _is_listed(LETTERS[position], " ".join(option.split()), flat):
-            found += 1
-            if found > 1:
+            listed += 1
+            if listed > 1:
                 return True
     return False
 
@@ -194,5 +194,5 @@ class Edges:
         edge, count = self._counts.most_common(1)[0]
         if count == total or count < 0.9 * total:
             return 0, []
-        places = [place for other, found in self._places.items() if other != edge for place in found]
+        places = [place for other, edge_places in self._places.items() if other != edge for place in edge_places]
         return total - count, places[:3]

@@ -62,8 +62,8 @@ def sources_of(path: Path, known: Known) -> list[Source]:
     if is_archive(path):
         return FORMATS[INSPECT].sources(path, inspect_archive(path, storable=False), known)
     if is_document(path):
-        found = document_of(path, storable=False)
-        return [] if found is None else found[0].sources(path, found[1], known)
+        document = document_of(path, storable=False)
+        return [] if document is None else document[0].sources(path, document[1], known)
     problem = "is empty; give a log with at least one answer"
     for number, line in lines_of(path):
         if isinstance(line, dict):

@@ -70,11 +70,11 @@ def read_consistency(
                 place.reject(f"key {key!r} is missing; lines of this layout need {', '.join(sorted(FORMAT.keys))}")
         index = check_variant(place, line["variant_index"])
         alone = first_ordinal.get((line["variant_type"], index))
-        whole = first_ordinal.get((line["variant_type"], None))
+        first_of_type = first_ordinal.get((line["variant_type"], None))
         if alone is not None:
             ordinal = alone
-        elif whole is not None:
-            ordinal = whole + index
+        elif first_of_type is not None:
+            ordinal = first_of_type + index
         else:
             continue
         question = find_question(place, questions, line["question_id"])

@@ -95,8 +95,8 @@ def _is_repeat(record: Mapping[str, Any], first: FirstResults) -> bool:
 
 
 def _read_metadata(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = record.get("metadata")
-    return found if isinstance(found, dict) else {}
+    metadata = record.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _read_fields(record: Mapping[str, Any]) -> dict[str, str]:
@@ -205,14 +205,14 @@ class _Sample:
 
 def _read_sample(place: str, record: Mapping[str, Any]) -> _Sample | Unusable:
     """Read a record; return the problem if it lacks something or contradicts itself."""
-    asked, output = object_of(record.get("input")), object_of(record.get("output"))
-    question, choices = prompt_text(asked.get("raw")), asked.get("choices")
+    sent, output = object_of(record.get("input")), object_of(record.get("output"))
+    question, choices = prompt_text(sent.get("raw")), sent.get("choices")
     options = texts_of(choices)
     if not options and (listed := listing(question)) is not None:
         options, question = listed.options, listed.question
     if len(options) < 2:
         return Unusable(place, "input.choices lists no choices", NOT_MULTIPLE_CHOICE)
-    reference = asked.get("reference")
+    reference = sent.get("reference")
     alone = isinstance(reference, str) and reference != ""
     references = [read_label(text, options) for text in texts_of([reference] if alone else reference)]
     if len(references) > 1 and not are_one(references):
@@ -254,12 +254,12 @@ def read_extracted_answer(record: Mapping[str, Any]) -> str | int | None:
 def _list_sources(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
     remarks: list[str] = []
     beside = every_eval_ever_results(path)
-    whole = {} if beside is None else results_beside(beside, remarks)
-    several = bool(whole) and any(
+    results = {} if beside is None else results_beside(beside, remarks)
+    several = bool(results) and any(
         isinstance(line, dict) and line.get(RESULT) != first.get(RESULT) for _, line in lines_of(path)
     )
     # One of several results may count other answers.
-    stated = None if several else every_eval_ever_overall(whole, first)
+    stated = None if several else every_eval_ever_overall(results, first)
     return [
         Source(
             path,

@@ -87,11 +87,11 @@ def _build_recorded(place: Place, line: Mapping[str, Any], question: KnownQuesti
         place.reject(f"response {response} is neither a text nor log-likelihoods; write the samples with --log_samples")
     order = _match_order(place, question, line["doc"], sample)
     key = None if SCORE_KEYS & line["doc"].keys() or _names_nothing(sample.key) else sample.key
-    whole = partial(Recorded, place, question, stated=sample.stated, key=key, fields=sample.fields)
+    build = partial(Recorded, place, question, stated=sample.stated, key=key, fields=sample.fields)
     if sample.likelihoods is None:
         for number, (text, label) in zip(sample.variants, sample.answers, strict=True):
             variant = check_variant(place, number or 0)
-            yield whole(variant, order, True, None, text=optional_text(place, text), answer=label)
+            yield build(variant, order, True, None, text=optional_text(place, text), answer=label)
         return
     highest = max(sample.likelihoods)
     if highest > 0:
@@ -99,7 +99,7 @@ def _build_recorded(place: Place, line: Mapping[str, Any], question: KnownQuesti
     known = None if -math.inf in sample.likelihoods else sample.likelihoods
     weights = None if known else weights_of(sample.likelihoods)
     variant = check_variant(place, sample.variants[0] or 0)
-    yield whole(variant, order, False, None, logprobs=known, weights=weights)
+    yield build(variant, order, False, None, logprobs=known, weights=weights)
 
 
 def _names_nothing(key: Written | None) -> bool:
@@ -256,13 +256,13 @@ class _Finder:
             # Ids of another numbering may be the same, so the options decide.
             if named is not None and (not choices or match_options(named, choices) is not None):
                 return named
-        asked = next((doc[key] for key in _TEXTS if isinstance(doc.get(key), str)), None)
-        found = [] if asked is None else self._by_text.get(" ".join(asked.split()), [])
-        if asked is not None and not found:
-            place.reject(f"question {quote(asked)} is not in the benchmark; check --benchmark")
-        fitting = [question for question in found if choices and match_options(question, choices) is not None]
-        if len(found) == 1 or fitting:
-            return self._take_equal(str(number), fitting or found)
+        text = next((doc[key] for key in _TEXTS if isinstance(doc.get(key), str)), None)
+        same_text = [] if text is None else self._by_text.get(" ".join(text.split()), [])
+        if text is not None and not same_text:
+            place.reject(f"question {quote(text)} is not in the benchmark; check --benchmark")
+        fitting = [question for question in same_text if choices and match_options(question, choices) is not None]
+        if len(same_text) == 1 or fitting:
+            return self._take_equal(str(number), fitting or same_text)
         if not isinstance(number, int) or number not in self._by_ordinal:
             place.reject(f"doc_id {quote(number)} matches no question of the benchmark; check --benchmark")
         return self._by_ordinal[number]
@@ -459,9 +459,9 @@ def _read_sample(place: str, line: Mapping[str, Any]) -> "_Sample | Unusable | N
     question = _read_question(doc, prompt or "")
     responses = line.get("filtered_resps", line.get("resps"))
     responses = responses if isinstance(responses, list) else [responses]
-    found = [likelihood_of(item) for item in responses]
-    numbers = tuple(value for value in found if value is not None)
-    scored = len(found) > 1 and len(numbers) == len(found)
+    likelihoods = [likelihood_of(item) for item in responses]
+    numbers = tuple(value for value in likelihoods if value is not None)
+    scored = len(likelihoods) > 1 and len(numbers) == len(likelihoods)
     options = _read_choices(doc)
     texts = bool(options)
     listed = listing(prompt) if prompt and not options else None

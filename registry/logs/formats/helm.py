@@ -79,11 +79,13 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
     Raises IngestError for a method other than METHODS, a request that was not executed, and instances that are not
     questions of the benchmark.
     """
-    whole = Item(path, "adapter_spec")
+    adapter = Item(path, "adapter_spec")
     specification = members(Place(path, 1), document, "adapter_spec", dict)
     method = specification.get("method")
     if method not in METHODS:
-        whole.reject(f"method {quote(method)} cannot be imported; the multiple-choice methods are {', '.join(METHODS)}")
+        adapter.reject(
+            f"method {quote(method)} cannot be imported; the multiple-choice methods are {', '.join(METHODS)}"
+        )
     finder = QuestionFinder(questions)
     stats = per_instance(path.with_name("per_instance_stats.json"))
     recorded: list[Recorded] = []
@@ -422,9 +424,9 @@ def _read_separate(
             if (index, mode) not in spans:
                 name = instance_id(place, requests[0][1]["instance"])
                 place.reject(f"no {mode} request for reference {index} of instance {name}; import a whole run")
-    found = [spans[index, "original"] for index in range(len(texts))]
+    measured = [spans[index, "original"] for index in range(len(texts))]
     calibration = [spans.get((index, "calibration")) for index in range(len(texts))]
-    known = [span for span in found if span is not None]
+    known = [span for span in measured if span is not None]
     if len(known) < len(texts) or (method == CALIBRATED and None in calibration):
         if predicted is None or not 0 <= predicted < len(texts):
             place.reject(
@@ -495,10 +497,10 @@ def helm_splits(document: Mapping[str, Any]) -> Counter[str]:
     splits: dict[tuple[str, str], str] = {}
     requests = document["request_states"]
     for request in requests if isinstance(requests, list) else []:
-        whole = request if isinstance(request, dict) else {}
-        instance = whole["instance"] if isinstance(whole.get("instance"), dict) else {}
+        state = request if isinstance(request, dict) else {}
+        instance = state["instance"] if isinstance(state.get("instance"), dict) else {}
         if instance.get("perturbation") is None:
-            key = str(instance.get("id")), str(whole.get("train_trial_index"))
+            key = str(instance.get("id")), str(state.get("train_trial_index"))
             splits.setdefault(key, str(instance.get("split")))
     return Counter(splits.values())
 

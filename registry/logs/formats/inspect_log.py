@@ -405,13 +405,13 @@ def _read_permutation(sample: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _find_score(place: Place, sample: Mapping[str, Any], *, any_scorer: bool) -> Mapping[str, Any]:
     scores = object_of(sample.get("scores"))
-    found = scores.get(SCORER)
+    chosen_score = scores.get(SCORER)
     if any_scorer and SCORER not in scores:
-        found = next((score for score in scores.values() if isinstance(score, dict)), None)
-    if not isinstance(found, dict):
+        chosen_score = next((score for score in scores.values() if isinstance(score, dict)), None)
+    if not isinstance(chosen_score, dict):
         listed = shorten(", ".join(scores)) or "none"
         place.reject(f"has no score of choice() (it has: {listed}); only tasks that are scored by it can be imported")
-    return found
+    return chosen_score
 
 
 def _read_answer(place: Place, score: Mapping[str, Any], n_choices: int) -> int | None:
@@ -576,9 +576,9 @@ def _list_sources(path: Path, head: tuple[Mapping[str, Any], Samples], _known: K
     header, samples = head
     about = object_of(header.get("eval"))
     dataset, config = object_of(about.get("dataset")), object_of(about.get("config"))
-    asked, whole = len(dataset.get("sample_ids") or ()), dataset.get("samples")
+    sampled, total = len(dataset.get("sample_ids") or ()), dataset.get("samples")
     declared = config.get("limit") is not None or config.get("sample_id") is not None
-    declared = declared or (isinstance(whole, int) and 0 < asked < whole)
+    declared = declared or (isinstance(total, int) and 0 < sampled < total)
     return [
         Source(
             path,

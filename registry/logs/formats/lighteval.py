@@ -162,11 +162,11 @@ class _Row:
             known = None if -math.inf in values else tuple(min(0.0, value) for value in values)
             return [_Answer(values.index(max(values)), known, None, None, None, scored, None)]
         stated = self.stated if len(self.written) == 1 else None
-        found = []
+        answers = []
         for text, scored_text, thought in self.written:
             label, doubt = answer_of(scored_text, options, self.gold, self.metric, stated)
-            found.append(_Answer(None, None, label, text, thought, stated, doubt))
-        return found or "has neither log-probabilities nor a text"
+            answers.append(_Answer(None, None, label, text, thought, stated, doubt))
+        return answers or "has neither log-probabilities nor a text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +231,10 @@ def _build_recorded(place: Place, raw: Mapping[str, Any], finder: PromptFinder) 
     if isinstance(answers, str):
         place.reject(f"{answers}; import the details of a finished run of this benchmark")
     key = certain(row.choices[row.gold], row.gold)
-    whole = partial(Recorded, place, question, key=key, fields=row.fields)
+    build = partial(Recorded, place, question, key=key, fields=row.fields)
     return [
         (
-            whole(
+            build(
                 variant,
                 order,
                 True,

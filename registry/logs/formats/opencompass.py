@@ -122,8 +122,8 @@ def _read_prediction(prediction: Mapping[str, Any], detail: Any) -> _Prediction:
     """Read a prediction. detail: the results for it, if there are any."""
     labels = {key.removeprefix(LABEL): object_of(value) for key, value in prediction.items() if key.startswith(LABEL)}
     written = find_written(prediction)
-    found = object_of(detail)
-    stated = number_of(only(found.get("correct", found.get("is_correct"))))
+    result = object_of(detail)
+    stated = number_of(only(result.get("correct", result.get("is_correct"))))
     likelihoods = tuple(value.get("Loglikelihood") for value in labels.values())
     return _Prediction(
         tuple(labels),
@@ -131,10 +131,10 @@ def _read_prediction(prediction: Mapping[str, Any], detail: Any) -> _Prediction:
         next((value.get("prompt") for value in labels.values()), prediction.get("origin_prompt")),
         () if None in likelihoods else likelihoods,
         any("PPL" in value for value in labels.values()),
-        prediction.get("prediction") if labels else only(found.get("predictions", found.get("pred"))),
+        prediction.get("prediction") if labels else only(result.get("predictions", result.get("pred"))),
         prediction.get("gold"),
         None if labels else written.get("prediction"),
-        bool(found),
+        bool(result),
         stated if stated is not None and 0 <= stated <= 1 else None,
         object_of(written.get("rollout")).get("finish_reason") == "length",
         _read_fields(prediction, detail),
@@ -202,8 +202,8 @@ def _read_logprobs(place: Place, read: _Prediction, n_options: int, *, listed: b
 
 
 def _read_fields(prediction: Mapping[str, Any], detail: Any) -> dict[str, str]:
-    found = fields_of(prediction, object_of(detail))
-    return {name: value for name, value in found.items() if name not in _NOT_A_GROUP}
+    fields = fields_of(prediction, object_of(detail))
+    return {name: value for name, value in fields.items() if name not in _NOT_A_GROUP}
 
 
 def find_written(prediction: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -271,9 +271,13 @@ def _build_seen(name: str, value: Any, details: Mapping[str, Any]) -> Iterator[S
     else:
         yield Unusable(place, "its prompt lists no options behind labels", NOT_MULTIPLE_CHOICE)
         return
-    whole = prompt_text(read.whole)
+    full_prompt = prompt_text(read.whole)
     # Search for the last occurrence: an example may be the question itself, with its first label.
-    sent = whole[: whole.rfind(prompts[0])] + prompt if read.labels and prompts[0] in whole else whole
+    sent = (
+        full_prompt[: full_prompt.rfind(prompts[0])] + prompt
+        if read.labels and prompts[0] in full_prompt
+        else full_prompt
+    )
     listed = shown is not None
     key = read.key(options, listed=listed)
     output = text_of(read.text)

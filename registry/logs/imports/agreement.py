@@ -234,8 +234,8 @@ class Agreement:
 
     def _require_overall(self, number: int, overall: float) -> None:
         """Refuse an overall score that is neither the answers' nor a mean of their own scores."""
-        whole = self.stated / self.compared if self.compared == self.lines else math.inf
-        if abs(whole - overall) > tolerance(overall) and not self._has_overall(number, overall):
+        share = self.stated / self.compared if self.compared == self.lines else math.inf
+        if abs(share - overall) > tolerance(overall) and not self._has_overall(number, overall):
             self._refuse(number, overall)
 
     def _has_overall(self, number: int, overall: float) -> bool:
@@ -252,7 +252,7 @@ class Agreement:
         return self.means.find(overall, self.lines, number)
 
     def _refuse(self, number: int, overall: float | None) -> None:
-        found = self.contradictions[number]
+        contradictions = self.contradictions[number]
         ours = self.share_right(number)
         remedy = "nothing is imported. Correct the log, or import it all the same with --stated ignore"
         if overall is not None:
@@ -265,9 +265,9 @@ class Agreement:
         raise ContradictionError(
             f"{self.file}: {self.contradicted[number]:,} of {plural(self.compared, 'answer')} contradict the log's own "
             f"scores (mean stated {stated:.4f}, recomputed {ours:.4f}): "
-            f"{'; '.join(item.describe() for item in found[:NAMED])}; {remedy}",
+            f"{'; '.join(item.describe() for item in contradictions[:NAMED])}; {remedy}",
             {
-                "contradictions": [asdict(item) for item in found],
+                "contradictions": [asdict(item) for item in contradictions],
                 "stated": stated,
                 "recomputed": ours,
             },

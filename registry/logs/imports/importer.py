@@ -417,8 +417,8 @@ def _compare_answer(recorded: Recorded, checked: Checked) -> None:
 
 def _check_first(reader: Reader, definition: VariantSetDefinition, file: str, tell: Report) -> tuple[Checked, Reader]:
     """Read a file once; return the results, and a reader with counterparts and with equal options as keyed."""
-    whole = with_counterparts(lambda: map(order_by_key, reader()), definition)
-    return _check_lines(whole, definition, file, tell), whole
+    complete_reader = with_counterparts(lambda: map(order_by_key, reader()), definition)
+    return _check_lines(complete_reader, definition, file, tell), complete_reader
 
 
 def _choose_convention(checked: Checked, overall: float | None, *, ignore: bool) -> None:
@@ -543,12 +543,12 @@ class _Answers:
 
     def keys(self, question: KnownQuestion, *, lists_options: bool) -> PromptKeys:
         """Return the variants of a question with the keys of their prompts."""
-        if (found := self._keys.get(question.question_id)) is None:
+        if (keys := self._keys.get(question.question_id)) is None:
             if not self.definition.orders_recorded:
                 self._keys.clear()  # they can be rebuilt
-            found = PromptKeys(self.definition, _build_shape(question), lists_options=lists_options)
-            self._keys[question.question_id] = found
-        return found
+            keys = PromptKeys(self.definition, _build_shape(question), lists_options=lists_options)
+            self._keys[question.question_id] = keys
+        return keys
 
     def require_whole(self, file: str) -> None:
         """Raise IngestError for the first missing prompt unless every question has all of its variants."""
@@ -627,7 +627,7 @@ def _store_evaluation(
     )
     session.add(shard)
     session.flush()
-    asked = [
+    rows = [
         {
             "evaluation_id": evaluation.id,
             "question_id": question.question_id,
@@ -636,7 +636,7 @@ def _store_evaluation(
         }
         for question in questions.values()
     ]
-    insert_rows(session, EvaluationQuestion, asked)
+    insert_rows(session, EvaluationQuestion, rows)
     return evaluation
 
 

@@ -188,10 +188,10 @@ def check_sample(session: Session, evaluation: Evaluation, findings: Findings) -
     if again != stored:
         findings.add(f"sample: it was drawn from {stored['sample']['of']} questions; now there is another number")
     asked_question = EvaluationQuestion
-    asked = set(
+    stored_ids = set(
         session.scalars(select(asked_question.question_id).where(asked_question.evaluation_id == evaluation.id))
     )
-    wrong = asked ^ {question.id for question in drawn}
+    wrong = stored_ids ^ {question.id for question in drawn}
     findings.add_questions(names_of(session, wrong), "the sample that was asked is not the one that its seed draws")
 
 

@@ -143,13 +143,13 @@ def check_variants(session: Session, evaluation: Evaluation, findings: Findings)
     definition = load_variants(stored)
     if stored.kind == "imported" or not definition.is_current(stored.version):
         return
-    asked = (
+    query = (
         select(Question.n_options, Question.external_id, Question.answer)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
         .where(EvaluationQuestion.evaluation_id == evaluation.id)
         .order_by(Question.ordinal)
     )
-    one_of_each = {row.n_options: row for row in reversed(session.execute(asked).all())}
+    one_of_each = {row.n_options: row for row in reversed(session.execute(query).all())}
     names: dict[int, dict[int, str]] = {}
     for n_options, ordinal, name in session.execute(
         select(Variant.n_options, Variant.ordinal, Variant.name).where(Variant.variant_set_id == stored.id)
