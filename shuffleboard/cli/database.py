@@ -264,6 +264,6 @@ def prune_command(days: int, dry_run: bool) -> None:
             f"{plural(row.predictions, 'answer')}, {plural(row.texts, 'text')}"
         )
     verb = "would be removed" if dry_run else "removed"
-    answers = sum(one.predictions for one in pruned.evaluations)
+    answers = sum(each.predictions for each in pruned.evaluations)
     described = plural(len(pruned.evaluations), "evaluation")
     click.echo(f"{verb}: {plural(answers, 'answer')} of {described}, {plural(pruned.workers, 'worker')}")

@@ -48,14 +48,14 @@ def provenance(evaluation_id: str) -> ResponseReturnValue:
     row = _evaluation(evaluation_id)
     document = comparable_provenance_of(row)
     against = parameters.text(request.args, "against")
-    other = difference = None
+    compared = difference = None
     if against is not None:
-        other = _evaluation(against)
-        difference = compare_provenance(document, comparable_provenance_of(other))
+        compared = _evaluation(against)
+        difference = compare_provenance(document, comparable_provenance_of(compared))
     return render_template(
         "provenance.html",
         evaluation=row,
-        other=other,
+        other=compared,
         provenance=document,
         difference=difference,
         groups=GROUPS,
