@@ -300,13 +300,13 @@ def test_kept_beginnings_stay_within_their_memory() -> None:
     loaded = tiny_model("llama")
     engine = TrieEngine(loaded)
     engine.score_tokens(questions(2))
-    one = engine._kept.bytes
-    assert one == 60 * 2 * 3 * 2 * 8 * 4  # tokens × (keys and values) × layers × key heads × head size × bytes
-    engine._kept.limit_bytes = 3 * one
+    kept_bytes = engine._kept.bytes
+    assert kept_bytes == 60 * 2 * 3 * 2 * 8 * 4  # tokens × (keys and values) × layers × key heads × head size × bytes
+    engine._kept.limit_bytes = 3 * kept_bytes
     for token in range(10, 20):
         prompts = [replace(p, context=[token] * 60 + p.context[60:]) for p in questions(2)]
         engine.score_tokens(prompts)
-        assert engine._kept.bytes <= 3 * one
+        assert engine._kept.bytes <= 3 * kept_bytes
     assert engine.score_tokens(prompts).tokens_computed == unique_tokens(prompts) - 60
 
 

@@ -95,11 +95,11 @@ def test_pages_are_answered_while_a_file_is_read(
         client, headers = fill_site(url)
         answers: list[tuple[int, Any]] = []
         upload = threading.Thread(target=lambda: answers.append(post(client, headers, BENCHMARKS, b"{}\n", LINES)))
-        other = client.application.test_client()
+        second_client = client.application.test_client()
         upload.start()
         answered = 0
         while upload.is_alive():
-            assert other.get("/models").status_code == 200
+            assert second_client.get("/models").status_code == 200
             answered += 1
         upload.join()
         assert answered > 1

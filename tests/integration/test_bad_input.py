@@ -341,10 +341,10 @@ def test_a_command_that_cannot_be_right_is_refused_and_nothing_is_stored(
 
 def test_a_version_name_that_other_content_has_is_refused(engine: Engine, tmp_path: Path) -> None:
     first = write_lines(tmp_path / "first.jsonl", [question(1)])
-    other = write_lines(tmp_path / "other.jsonl", [question(2)])
+    changed = write_lines(tmp_path / "other.jsonl", [question(2)])
     shuffleboard("benchmarks", "import", first, "--name", "b", "--version", "v1")
     before = table_counts(engine)
-    command = ("benchmarks", "import", other, "--name", "b", "--version", "v1")
+    command = ("benchmarks", "import", changed, "--name", "b", "--version", "v1")
     refuse(command, 1, "benchmark b has a version 'v1' with other content", "choose another --version")
     assert table_counts(engine) == before
 

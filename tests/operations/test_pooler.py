@@ -89,8 +89,8 @@ def test_workers_score_and_seal_while_pages_are_read(pooled: Pooled, tmp_path: P
     client = create_app(database_url=pooled.url, keep_pages=False).test_client()
     pace = ("--seconds-per-prompt", 0.02)
     with (
-        fake_worker(*pace, home=tmp_path / "1", **shared) as one,
-        fake_worker(*pace, home=tmp_path / "2", **shared) as two,
+        fake_worker(*pace, home=tmp_path / "1", **shared) as first,
+        fake_worker(*pace, home=tmp_path / "2", **shared) as second,
     ):
         evaluation_id = queue_evaluation(pooled.engine, tmp_path, shards=SHARDS)
 
@@ -100,7 +100,7 @@ def test_workers_score_and_seal_while_pages_are_read(pooled: Pooled, tmp_path: P
                 return find_evaluation(session, evaluation_id).state == "complete"
 
         eventually(complete, "the evaluation is sealed")
-        assert [terminate(one), terminate(two)] == [0, 0]
+        assert [terminate(first), terminate(second)] == [0, 0]
     with read_session(pooled.engine) as session:
         assert verify_evaluation(session, evaluation_id)["problems"] == []
         assert set(session.scalars(select(Shard.crashes))) == set(session.scalars(select(Shard.failures))) == {0}

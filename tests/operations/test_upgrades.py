@@ -89,14 +89,14 @@ def test_a_migration_without_its_lock_gives_up_and_lets_readers_continue(
             "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname "
             "= current_database())"
         )
-        with old.connect() as other:
-            while thread.is_alive() and not other.scalar(waiting):
-                other.rollback()
+        with old.connect() as watching:
+            while thread.is_alive() and not watching.scalar(waiting):
+                watching.rollback()
                 time.sleep(0.01)
             assert thread.is_alive()
-            other.rollback()
+            watching.rollback()
             # Readers wait behind the migration until it gives up.
-            assert other.scalar(text("SELECT count(*) FROM evaluation")) == 4
+            assert watching.scalar(text("SELECT count(*) FROM evaluation")) == 4
         thread.join()
         assert reader.scalar(text("SELECT count(*) FROM prediction")) > 0
     assert len(refused) == 1
@@ -140,8 +140,8 @@ def test_an_upgrade_waits_for_another_and_then_has_nothing_to_do(
             eventually(at_work.is_set, "the first upgrade has the new schema, and has not committed it")
             second = pool.submit(migrate.upgrade, postgresql_url)
             waiting = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
-            with old.execution_options(isolation_level="AUTOCOMMIT").connect() as other:
-                eventually(lambda: second.done() or other.scalar(waiting), "the second upgrade waits for its turn")
+            with old.execution_options(isolation_level="AUTOCOMMIT").connect() as watching:
+                eventually(lambda: second.done() or watching.scalar(waiting), "the second upgrade waits for its turn")
             assert not second.done()
         finally:
             done.set()

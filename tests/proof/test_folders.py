@@ -149,10 +149,10 @@ def test_copies_find_their_source_again_where_it_came_first(
     sqlite_proof: Registry, postgresql_database: str, tmp_path: Path
 ) -> None:
     engine, population = sqlite_proof
-    other = get_engine(postgresql_database)
-    source = import_folder(other, run_export(engine, population.source, tmp_path, "source"))
-    imported = import_folder(other, run_export(engine, population.evaluation, tmp_path))
-    with read_session(other) as session:
+    target = get_engine(postgresql_database)
+    source = import_folder(target, run_export(engine, population.source, tmp_path, "source"))
+    imported = import_folder(target, run_export(engine, population.evaluation, tmp_path))
+    with read_session(target) as session:
         (row,) = session.scalars(select(EvaluationSource).filter_by(evaluation_id=imported))
         assert (row.seal, row.predictions) == (seal_of(engine, population.source), 4)
         assert provenance_document(session, imported)["copies"]["sources"][0]["evaluation"] == source
@@ -175,20 +175,20 @@ def test_the_manifest_lists_every_file_with_its_digest(sqlite_proof: Registry, t
 
 def test_the_command_line_exports_and_imports(sqlite_proof: Registry, postgresql_database: str, tmp_path: Path) -> None:
     engine, population = sqlite_proof
-    other = get_engine(postgresql_database)
+    target = get_engine(postgresql_database)
     folder = tmp_path / "exported"
     folder.mkdir()
     written = run(engine, "evaluations", "export", population.evaluation, "--to", folder, "--json").document
     assert written["seal"] == seal_of(engine, population.evaluation)
-    imported = run(other, "evaluations", "import", folder).document["evaluation"]
-    assert seal_of(other, imported) == written["seal"]
-    before = table_counts(other)
-    again = run(other, "evaluations", "import", folder)
+    imported = run(target, "evaluations", "import", folder).document["evaluation"]
+    assert seal_of(target, imported) == written["seal"]
+    before = table_counts(target)
+    again = run(target, "evaluations", "import", folder)
     assert (again.code, again.document) == (0, {"evaluation": imported})
     assert f"evaluation {imported} has this seal already; nothing was imported" in again.stderr
-    assert table_counts(other) == before
-    assert run(other, "evaluations", "import", folder, "--model", "m").code == 2
-    assert run(other, "evaluations", "import", tmp_path / "none.jsonl", "--model", "m").code == 1
+    assert table_counts(target) == before
+    assert run(target, "evaluations", "import", folder, "--model", "m").code == 2
+    assert run(target, "evaluations", "import", tmp_path / "none.jsonl", "--model", "m").code == 1
     assert (
         "already contains files" in run(engine, "evaluations", "export", population.evaluation, "--to", folder).stderr
     )
@@ -207,11 +207,11 @@ def test_an_export_of_tables_is_not_imported_as_an_evaluation(sqlite_proof: Regi
 
 def test_a_withdrawal_goes_along(sqlite_proof: Registry, postgresql_database: str, tmp_path: Path) -> None:
     engine, population = sqlite_proof
-    other = get_engine(postgresql_database)
+    target = get_engine(postgresql_database)
     with write_session(engine) as session:
         withdraw(session, population.source, "wrong", actor="somebody")
-    imported = import_folder(other, run_export(engine, population.source, tmp_path))
-    with read_session(other) as session:
+    imported = import_folder(target, run_export(engine, population.source, tmp_path))
+    with read_session(target) as session:
         row = withdrawal_of(session, imported)
         assert row is not None
         assert (row.kind, row.reason, row.actor) == ("withdrawn", "wrong", "somebody")
@@ -435,17 +435,17 @@ def test_whatever_is_not_as_it_was_is_refused_and_nothing_is_stored(
     sqlite_proof: Registry, postgresql_database: str, tmp_path: Path
 ) -> None:
     engine, population = sqlite_proof
-    other = get_engine(postgresql_database)
+    target = get_engine(postgresql_database)
     folder = run_export(engine, population.evaluation, tmp_path)
-    before = table_counts(other)
+    before = table_counts(target)
     for number, (change, kind, message) in enumerate(REFUSED):
         touched = tmp_path / str(number) / "exported"
         shutil.copytree(folder, touched)
         change(touched)
         with pytest.raises(kind, match=message):
-            import_folder(other, touched)
-        assert table_counts(other) == before
-    assert import_folder(other, folder)
+            import_folder(target, touched)
+        assert table_counts(target) == before
+    assert import_folder(target, folder)
 
 
 def test_another_replicate_of_the_same_number_is_not_overwritten(

@@ -187,12 +187,12 @@ def test_backup_export_and_site_of_a_release_are_read(
     assert (restored.problems, restored.sealed) == ([], len(state["seals"]))
 
     monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "other"))
-    other = get_settings().resolve_database_url()
-    upgrade(other)
-    number, _ = import_evaluation(get_engine(other), folder / "export" / "evaluation")
-    with read_session(get_engine(other)) as session:
+    target_url = get_settings().resolve_database_url()
+    upgrade(target_url)
+    number, _ = import_evaluation(get_engine(target_url), folder / "export" / "evaluation")
+    with read_session(get_engine(target_url)) as session:
         assert session.get_one(Evaluation, number).seal == state["seals"][str(EXPORTED)]
-    assert problems_of(get_engine(other)) == []
+    assert problems_of(get_engine(target_url)) == []
     tables = json.loads((folder / "export" / "tables" / "manifest.json").read_text(encoding="utf-8"))
     rows = {each["file"]: each["rows"] for each in tables["files"]}
     assert {file: pq.read_metadata(folder / "export" / "tables" / file).num_rows for file in rows} == rows

@@ -125,10 +125,10 @@ def main() -> int:
                 core.seconds, began = 0.0, time.thread_time()
                 theirs = score_prompts(vllm, prompts, protocol)
                 own = time.thread_time() - began - core.seconds
-                apart, changed = difference(theirs, ours)
-                failed |= apart > TOLERANCE or changed > 0
+                largest, changed = difference(theirs, ours)
+                failed |= largest > TOLERANCE or changed > 0
                 print(
-                    f"{protocol}, {shots}-shot {variants}, {len(prompts)} prompts: {apart:.1e} apart, {changed} answers "
+                    f"{protocol}, {shots}-shot {variants}, {len(prompts)} prompts: {largest:.1e} apart, {changed} answers "
                     f"differ; tokens {theirs.tokens} / {ours.tokens} = {theirs.tokens / ours.tokens:.2f}; vLLM "
                     f"{theirs.seconds:.1f} s, with {1000 * own / len(prompts):.2f} ms of the worker's CPU a prompt, "
                     f"{1000 * theirs.cpu / len(prompts):.2f} with vLLM's in this process; the trie {ours.seconds:.1f} s",

@@ -393,8 +393,8 @@ def test_the_client_follows_a_submission(
     done = submitter.submission(number)
     assert done["finished_at"] is not None
     assert [submitter.evaluation(evaluation)["complete"] for evaluation in done["evaluations"]] == [True, True]
-    other = submitter.submit_model("core", hub=HUB, dtype="float16")["submission"]
-    assert submitter.withdraw_submission(other)["state"] == "withdrawn"
+    second_submission = submitter.submit_model("core", hub=HUB, dtype="float16")["submission"]
+    assert submitter.withdraw_submission(second_submission)["state"] == "withdrawn"
     third = submitter.submit_model("core", hub=HUB, revision="v2")["submission"]
     assert maintainer.reject_submission(third, "too new")["reason"] == "too new"
-    assert [row["submission"] for row in submitter.submissions(mine=True)] == [third, other, number]
+    assert [row["submission"] for row in submitter.submissions(mine=True)] == [third, second_submission, number]

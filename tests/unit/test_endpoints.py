@@ -397,11 +397,11 @@ def client(server: ScriptedServer, key_env: str | None = None, **settings: Any) 
 
 def ask(server: ScriptedServer, waits: Waits | None = None, key_env: str | None = None, **settings: Any) -> Any:
     """Send one request and return the document of the answer."""
-    one = client(server, key_env, **settings)
+    client_of_server = client(server, key_env, **settings)
     try:
-        return one.post(f"{server.url}/completions", {"prompt": "?"}, stop=waits or Waits()).document
+        return client_of_server.post(f"{server.url}/completions", {"prompt": "?"}, stop=waits or Waits()).document
     finally:
-        one.close()
+        client_of_server.close()
 
 
 FINE = Answer({"fine": True})
@@ -516,10 +516,10 @@ def test_a_servers_figures_are_requested_once_and_absent_on_errors(
     monkeypatch.setattr(client_module, "MAX_BYTES", 1 << 20)
     answers = in_turn(Answer(b"waiting 3"), Answer(b"", 503), Answer(b" " * (3 << 20)), Answer(b"", 307))
     with serve_scripted_server(answers) as server:
-        one = client(server)
-        assert [one.text(f"{server.url}/metrics") for _ in range(4)] == ["waiting 3", None, None, None]
-        assert one.text(server.url.removesuffix("/v1") + "/metrics") is None  # outside the endpoint
-        one.close()
+        client_of_server = client(server)
+        assert [client_of_server.text(f"{server.url}/metrics") for _ in range(4)] == ["waiting 3", None, None, None]
+        assert client_of_server.text(server.url.removesuffix("/v1") + "/metrics") is None  # outside the endpoint
+        client_of_server.close()
     assert server.paths() == ["/v1/metrics"] * 4
 
 
@@ -539,15 +539,15 @@ def test_a_redirect_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_key_is_sent_to_its_endpoint_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESTED_KEY", KEY)
-    with serve_scripted_server(lambda _: FINE) as server, serve_scripted_server(lambda _: FINE) as other:
+    with serve_scripted_server(lambda _: FINE) as server, serve_scripted_server(lambda _: FINE) as second_server:
         ask(server, key_env="TESTED_KEY")
         assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
-        ask(other)
-        assert "authorization" not in other.asked[0].headers
-        one = client(server, "TESTED_KEY")
+        ask(second_server)
+        assert "authorization" not in second_server.asked[0].headers
+        client_of_server = client(server, "TESTED_KEY")
         with pytest.raises(AssertionError, match="outside the endpoint"):
-            one.post(f"{other.url}/completions", {})
-        one.close()
+            client_of_server.post(f"{second_server.url}/completions", {})
+        client_of_server.close()
 
 
 def test_a_refused_key_is_named_by_its_reference_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -586,10 +586,10 @@ def test_requests_begin_no_faster_than_the_setting_allows(monkeypatch: pytest.Mo
     monkeypatch.setattr(client_module.time, "monotonic", lambda: 100.0)
     waits = Waits()
     with serve_scripted_server(lambda _: FINE) as server:
-        one = client(server, endpoint_requests_per_second=4)
+        client_of_server = client(server, endpoint_requests_per_second=4)
         for _ in range(3):
-            one.post(f"{server.url}/completions", {}, stop=waits)
-        one.close()
+            client_of_server.post(f"{server.url}/completions", {}, stop=waits)
+        client_of_server.close()
     assert waits.asked == [0.0, 0.25, 0.5]
 
 

@@ -79,8 +79,8 @@ def test_a_table_without_scores_is_refused_with_place_and_remedy(tmp_path: Path,
 def test_a_file_that_is_no_text_or_no_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "scores.csv"
     path.write_bytes(b"model,question,score\n\xff,q,1\n")
-    for given in (path, tmp_path / "none.csv", tmp_path):
-        assert given.name in shuffleboard("ranks", given, status=1).stderr
+    for file in (path, tmp_path / "none.csv", tmp_path):
+        assert file.name in shuffleboard("ranks", file, status=1).stderr
 
 
 def test_ranks_have_intervals_ties_and_pairs_that_are_distinguished() -> None:

@@ -45,11 +45,11 @@ def separate(folder: Path, separator: str, ending: str) -> Path:
 
 def with_sheet(path: Path, content: bytes) -> Path:
     """Return the workbook with other content in the place of its first sheet."""
-    other = path.with_name("other.xlsx")
-    with zipfile.ZipFile(path) as source, zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as target:
+    copied = path.with_name("other.xlsx")
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(copied, "w", zipfile.ZIP_DEFLATED) as target:
         for name in source.namelist():
             target.writestr(name, content if name == SHEET else source.read(name))
-    return other
+    return copied
 
 
 def test_a_workbook_and_every_separator_give_the_same_benchmark(tmp_path: Path) -> None:

@@ -139,9 +139,9 @@ def test_questions_can_differ_by_the_original_order_alone(drawn):
 
 def test_swapping_the_sides_turns_every_difference_around(drawn):
     left, right_ = pair(drawn)
-    one = cells(compare(drawn), TABLE)
-    other = cells(drawn.client.get(f"/compare?left={right_}&right={left}").text, TABLE)
-    for row, turned in zip(one, other, strict=True):
+    table = cells(compare(drawn), TABLE)
+    swapped = cells(drawn.client.get(f"/compare?left={right_}&right={left}").text, TABLE)
+    for row, turned in zip(table, swapped, strict=True):
         assert row[2:4] == turned[3:1:-1]
         assert row[4].split()[0] == turned[4].split()[0].translate(str.maketrans("+−", "−+"))
 

@@ -90,7 +90,7 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         generated = session.scalars(select(Evaluation.id).order_by(Evaluation.id).limit(3)).all()
         question = session.scalars(select(Question.id).order_by(Question.id.desc())).first()
     (long,) = (name for name in names if len(name) == 90)
-    one = outputs.questions["m4"]
+    question_id = outputs.questions["m4"]
     compared = f"left={generated[0]}&right={generated[2]}"
     return {
         "/": [
@@ -120,13 +120,13 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
             f"/evaluations/{shown}" for shown in (generated[2], explored, cyclic, adversarial, outputs.parted)
         ],
         "/evaluations/<evaluation_id>/provenance": [f"/evaluations/{cyclic}/provenance"],
-        "/evaluations/<evaluation_id>/questions/<question_id>": [f"/evaluations/{cyclic}/questions/{one}"],
+        "/evaluations/<evaluation_id>/questions/<question_id>": [f"/evaluations/{cyclic}/questions/{question_id}"],
         "/metrics-guide": ["/metrics-guide"],
         "/models": ["/models"],
         "/models/<model>": ["/models/leaning", f"/models/{long}"],
         "/overview": ["/overview"],
         "/protocol": ["/protocol"],
-        "/questions/<question_id>": [f"/questions/{one}", f"/questions/{question}"],
+        "/questions/<question_id>": [f"/questions/{question_id}", f"/questions/{question}"],
         "/queue": ["/queue"],
         "/sign-in": ["/sign-in"],
         "/snapshots/<digest>": [f"/snapshots/{digest}"],

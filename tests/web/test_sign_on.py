@@ -247,19 +247,19 @@ def test_a_role_comes_from_the_rules_alone(shared: Site, claims: dict[str, Any],
 def test_the_role_is_read_again_at_each_sign_in_and_taken_away(site: Site) -> None:
     sign_in(site, groups=["evaluation"])
     token = token_of(site.engine, "ada")
-    other = site.browser()
-    sign_in(site, other, groups=["staff"])
+    second_browser = site.browser()
+    sign_in(site, second_browser, groups=["staff"])
     assert role_of(site, "ada") == "reader"
     with read_session(site.engine) as session:
         assert accounts.viewer_of_token(session, token).scopes == {"read", "sql"}
-    sign_in(site, other, groups=["infrastructure"])
+    sign_in(site, second_browser, groups=["infrastructure"])
     assert role_of(site, "ada") == "maintainer"
-    answer = sign_in(site, other, groups=["nothing"])
+    answer = sign_in(site, second_browser, groups=["nothing"])
     assert answer.status_code == 403
     assert "gives you a role here" in answer.text
     assert role_of(site, "ada") == "reader"
     # Refusal also ends sessions that were signed in before.
-    assert [page(site, client).status_code for client in (site.client, other)] == [401, 401]
+    assert [page(site, client).status_code for client in (site.client, second_browser)] == [401, 401]
     changes = [event[4]["role"] for event in trail(site) if event[1] == "account.role"]
     assert changes == ["reader", "maintainer", "reader"]
 
@@ -300,8 +300,8 @@ def test_two_browsers_of_a_person_who_is_new_sign_in_one_account(shared: Site, m
         """Create the other browser's account between this one's lookup and its insert."""
         monkeypatch.undo()
         session.rollback()
-        with write_session(shared.engine) as other:
-            arrive(other, *who)
+        with write_session(shared.engine) as second_session:
+            arrive(second_session, *who)
         raise IntegrityError("INSERT INTO account", {}, Exception("not unique"))
 
     monkeypatch.setattr(identities, "arrive", second)
@@ -343,9 +343,9 @@ def test_an_owner_links_an_account_by_password_and_gets_the_role(site: Site) -> 
     answer = come_back(site, site.stand_in.authorize(url), client)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/account")
     assert role_of(site, "maintainer") == "maintainer"
-    other = site.browser()
-    sign_in(site, other)
-    assert "<h1>maintainer</h1>" in page(site, other).text
+    second_browser = site.browser()
+    sign_in(site, second_browser)
+    assert "<h1>maintainer</h1>" in page(site, second_browser).text
     assert role_of(site, "maintainer") == "reader"
     assert role_of(site, "ada") is None
 
