@@ -1,6 +1,7 @@
 """Fixtures for a registry on each engine with public evaluations, evaluations for members, and hidden evaluations."""
 
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,6 +70,15 @@ def run_query(settings: Settings, audience: Audience, sql: str, client: str = "s
     """Return the result of a query that runs as on the website."""
     queries = Queries(get_engine(settings.resolve_database_url()), settings)
     return queries.ask(audience, sql, client).result
+
+
+def run_complete_query(settings: Settings, audience: Audience, sql: str) -> QueryResult:
+    """Return the result of a query when the files of all sealed evaluations are written, for which it waits a minute."""
+    end = time.monotonic() + 60
+    while any("so far" in note for note in (result := run_query(settings, audience, sql)).notes):
+        assert time.monotonic() < end, result.notes
+        time.sleep(0.2)
+    return result
 
 
 def role_url(url: str, role: str) -> str:

@@ -18,7 +18,7 @@ from registry.sql.files import Files
 from registry.sql.process import Opening
 from registry.tables import BenchmarkVersion, Evaluation
 from tests.sql.attacks import BOMBS, CHANGE, STEAL
-from tests.sql.conftest import PATIENCE_S, Asked, run_query
+from tests.sql.conftest import PATIENCE_S, Asked, run_complete_query, run_query
 
 pytestmark = pytest.mark.long_on("sqlite")
 
@@ -79,7 +79,7 @@ def test_what_is_hidden_is_gone_at_once_and_its_date_publishes_it(asked: Asked) 
     # However old the answers may be.
     settings = asked.settings.model_copy(update={"sql_refresh_seconds": 86400})
     count, named = "SELECT count(*) FROM prediction_detail", "SELECT DISTINCT benchmark FROM leaderboard"
-    assert run_query(settings, "public", count).rows == ((16,),)
+    assert run_complete_query(settings, "public", count).rows == ((16,),)
     with read_session(engine) as session:
         query = select(Evaluation).join(BenchmarkVersion).where(BenchmarkVersion.visibility == "public")
         opened = session.scalars(query).one()
@@ -92,14 +92,14 @@ def test_what_is_hidden_is_gone_at_once_and_its_date_publishes_it(asked: Asked) 
         with write_session(engine) as session:
             session.get_one(BenchmarkVersion, opened.benchmark_version_id).visibility = "public"
     current = settings.model_copy(update={"sql_refresh_seconds": 0})
-    assert run_query(current, "public", count).rows == ((16,),)
+    assert run_complete_query(current, "public", count).rows == ((16,),)
     try:
         for moment, rows in ((datetime(2999, 1, 1, tzinfo=UTC), ()), (datetime(2020, 1, 1, tzinfo=UTC), (("open",),))):
             with write_session(engine) as session:
                 version = session.get_one(BenchmarkVersion, opened.benchmark_version_id)
                 version.visibility, version.public_from = "hidden", moment
             assert run_query(current, "public", named).rows == rows
-            assert run_query(current, "public", count).rows == ((16 * len(rows),),)
+            assert run_complete_query(current, "public", count).rows == ((16 * len(rows),),)
     finally:
         with write_session(engine) as session:
             version = session.get_one(BenchmarkVersion, opened.benchmark_version_id)
