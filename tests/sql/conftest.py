@@ -75,9 +75,11 @@ def run_query(settings: Settings, audience: Audience, sql: str, client: str = "s
 def run_complete_query(settings: Settings, audience: Audience, sql: str) -> QueryResult:
     """Return the result of a query when the files of all sealed evaluations are written, for which it waits a minute."""
     end = time.monotonic() + 60
-    while any("so far" in note for note in (result := run_query(settings, audience, sql)).notes):
+    result = run_query(settings, audience, sql)
+    while any("so far" in note for note in result.notes):
         assert time.monotonic() < end, result.notes
         time.sleep(0.2)
+        result = run_query(settings, audience, sql)
     return result
 
 
