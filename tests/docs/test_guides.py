@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.code_prose import PACKAGES, python_files
 from tests.docs.pages import DOCS, ROOT, blocks, read
 from tests.docs.session import Session, list_followed
 
@@ -40,3 +41,10 @@ def test_the_diffs_of_a_guide_apply_to_this_code(guide: str) -> None:
         command = ["git", "apply", "--check", "-"]
         done = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_the_names_in_recipes_of_changes_are_in_the_code() -> None:
+    code = {word for path in python_files(PACKAGES) for word in re.findall(r"\w+", read(path))}
+    named = set(re.findall(r"`(_?[A-Z][A-Za-z_]*|_[a-z_]+|[a-z]+_[a-z_]+)`", read(ROOT / "CONTRIBUTING.md")))
+    assert len(named) > 20
+    assert named - code == set()
