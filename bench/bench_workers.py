@@ -55,7 +55,7 @@ STEPS = ("claim", "store", "complete", "heartbeat")
 
 
 class Sleeping(FakeScorer):
-    """A scorer that sleeps for about `seconds` per shard, not the same time for all workers."""
+    """Stands in for a model: each shard takes a random time around `seconds`, so that workers do not keep in step."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Sleeping(FakeScorer):
 
 
 class Timed(WorkerLoop):
-    """A worker loop that records the seconds of each step at the database."""
+    """Worker loop with a record of the seconds that each of its steps spends at the database."""
 
     took: dict[str, list[float]]
 

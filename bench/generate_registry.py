@@ -54,7 +54,10 @@ _OF_SKILL = {"worst_accuracy": 0.6, "right_twice_across_orders": 0.8, "best_accu
 
 @dataclass(frozen=True)
 class Size:
-    """The size of the registry. predictions: of the one evaluation that has them; rounded to questions of 24 orders."""
+    """Size of a generated registry.
+
+    Only the largest evaluation stores predictions: about `predictions` rows, 24 orders for each of its questions.
+    """
 
     models: int = 500
     benchmarks: int = 60

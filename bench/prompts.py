@@ -19,7 +19,7 @@ SAMPLE_QUESTIONS: Final = 2
 SAMPLE_ORDERS: Final = 4
 
 Prompt = tuple[str, list[str], str]
-"""A text, labels that may continue it, and the id of its question."""
+"""Prompt as (text, labels that may continue it, id of its question)."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ REPOSITORY: Final = os.environ.get("SHUFFLEBOARD_REPOSITORY_URL", "").rstrip("/"
 """URL of the repository's files, such as https://git.example.org/shuffleboard/blob/main; empty if there is none."""
 
 DEMO: Final = bool(os.environ.get("SHUFFLEBOARD_DOCS_DEMO"))
-"""Whether the site has a published board of the demo in demo/; `make docs` puts it there."""
+"""True if the site includes the demo's published board under demo/, which `make docs` writes."""
 
 project = "Shuffleboard"
 html_title = "Shuffleboard"

@@ -22,7 +22,7 @@ MANIFEST: Final = "fetched.json"
 
 @dataclass(frozen=True)
 class Fetched:
-    """A benchmark that was fetched and checked, but is not stored yet.
+    """Fetched and checked content of a benchmark, before it is stored.
 
     source: its origin, including the commit. remarks: differences from the recipe.
     """
