@@ -17,10 +17,7 @@ pytestmark = pytest.mark.long_on("sqlite")
 
 IN_SHORT: Final = {
     ("sqlite", "restored", "frozen", False),
-    ("sqlite", "restored in place", "scored", False),
     ("sqlite", "moved", "awake", True),
-    ("postgresql", "restored", "scored", False),
-    ("postgresql", "restored by hand", "awake", False),
     ("postgresql", "restored in place", "frozen", True),
 }
 CASES: Final = [

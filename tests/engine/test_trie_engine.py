@@ -61,7 +61,7 @@ def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 
 
 @pytest.mark.usefixtures("block")
-@pytest.mark.parametrize("budget", [1, 7, 1000])
+@pytest.mark.parametrize("budget", long_but((7,), (1, 7, 1000)))
 @settings(max_examples=15, deadline=None)
 @given(PROMPTS)
 def test_random_tries_equal_the_reference(budget: int, prompts: list[TokenisedPrompt]) -> None:

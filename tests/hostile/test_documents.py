@@ -58,7 +58,7 @@ def test_a_hostile_value_is_refused_or_stored_by_both_engines_alike(
             "",
             "",
         ]
-        for place, value in some(name, every=5):
+        for place, value in some(name, every=12):
             text = with_value(importer.document, place, JSON_VALUES[value])
             outcomes = [outcome(importer, engine, tmp_path / "h", text) for engine in engines]
             assert outcomes[0] == outcomes[1], (place, value)

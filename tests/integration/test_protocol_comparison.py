@@ -16,6 +16,8 @@ from tests.outputs.conftest import Registry, four_options
 from tests.support.commands import shuffleboard, shuffleboard_json
 from tests.support.population import add_benchmark, add_model, question
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 QUESTIONS = 4
 ANSWERS = {f"q{number}": number % 4 for number in range(QUESTIONS)}
 

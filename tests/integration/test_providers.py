@@ -279,7 +279,7 @@ def test_a_budget_pauses_work_and_is_never_exceeded(opened: Open) -> None:
     assert requests < len(registry.provider.ledger) == 40
 
 
-@pytest.mark.long_on("sqlite")
+@pytest.mark.long
 def test_a_worker_killed_in_any_state_loses_no_answer_and_no_cost(opened: Open) -> None:
     registry = opened("openai", share=6)
     evaluation_id = registry.submit(30, shard_prompts=15)
@@ -520,6 +520,7 @@ def test_a_worker_killed_in_any_state_of_a_batch_asks_nothing_twice(opened: Open
     assert [len(batch.requests) for batch in registry.provider.batches] == [6, 6]
 
 
+@pytest.mark.long
 @pytest.mark.one_engine
 def test_a_batch_without_a_tag_is_told_from_others_of_its_size(opened: Open) -> None:
     registry = in_batches(opened, "anthropic", looks=3)

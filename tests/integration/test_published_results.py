@@ -19,6 +19,8 @@ from tests.outputs.conftest import Registry, four_options
 from tests.spec.published import rows as transcribed
 from tests.support.commands import shuffleboard, shuffleboard_json
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 # Numbers per file, as stated in the README.md next to the files.
 NUMBERS = {
     "goliakova_table_1": 9 * 4 * 3,  # metrics × sets of orders × targets

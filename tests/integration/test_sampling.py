@@ -30,7 +30,7 @@ from tests.support.commands import shuffleboard, shuffleboard_json
 from tests.support.population import add_benchmark, add_model, question, queue_sampled
 from web import create_app
 
-pytestmark = pytest.mark.long_on("sqlite")
+pytestmark = pytest.mark.long_on("postgresql")
 
 
 @pytest.fixture

@@ -309,6 +309,7 @@ def check_changes(engine: Engine, changes: Mapping[str, tuple[str, str]]) -> Non
     assert missed == []
 
 
+@pytest.mark.long
 def test_each_change_of_a_postgresql_database_is_named(postgresql_database: str) -> None:
     changes = COLUMNS | OTHERS | POSTGRESQL
     check_changes(get_engine(postgresql_database), changes)

@@ -194,7 +194,7 @@ def list_imported_packages() -> list[str]:
     return sorted(MODULES.get(name, name.replace("-", "_")) for name in names - {*NOT_IMPORTED, "click"})
 
 
-@pytest.mark.parametrize("module", long_but(("httpx2", "torch"), list_imported_packages()))
+@pytest.mark.parametrize("module", long_but(("torch",), list_imported_packages()))
 def test_a_hidden_package_is_one_line_of_every_command(module: str, tmp_path: Path) -> None:
     (readme,) = (block.text for block in blocks(ROOT / "README.md", "json") if '"answer": 1' in block.text)
     (answers,) = (block.text for block in blocks(ROOT / "README.md", "json") if "position" in block.text)

@@ -46,6 +46,7 @@ def redis(authorities: tuple[Authority, Authority]) -> Iterator[SecuredRedis]:
         yield server
 
 
+@pytest.mark.long
 def test_two_hosts_score_one_evaluation_over_tls(
     postgres: SecuredPostgres, redis: SecuredRedis, tmp_path: Path
 ) -> None:

@@ -144,6 +144,7 @@ def test_the_client_lives_beside_other_packages_of_these_names(
     assert outcome.stdout.split() == ["shuffleboard.client", *["theirs"] * len(PACKAGES)], outcome.stderr
 
 
+@pytest.mark.long
 def test_the_command_line_works_next_to_other_packages_of_these_names(
     installed: Path, others: Path, tmp_path: Path
 ) -> None:

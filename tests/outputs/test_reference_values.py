@@ -159,13 +159,24 @@ def test_eleven_shuffles_give_the_reference_values(registry: Registry) -> None:
     assert round(cora(mcqa, consistent), 4) == 0.2272
 
 
-def test_eleven_shuffles_give_the_reference_values_and_one_seal(
+def test_the_original_and_eleven_shuffles_give_the_reference_values(
+    filled_sqlite: FilledDatabases, tmp_path: Path
+) -> None:
+    _check_shuffles(tmp_path, filled_sqlite)
+
+
+@pytest.mark.long
+def test_the_original_and_eleven_shuffles_have_one_seal_on_both_engines(
     filled_sqlite: FilledDatabases, filled_postgresql: FilledDatabases, tmp_path: Path
 ) -> None:
+    _check_shuffles(tmp_path, filled_sqlite, filled_postgresql)
+
+
+def _check_shuffles(tmp_path: Path, *databases: FilledDatabases) -> None:
     expected = (*BOTH, consistency_index(BOTH[0], BOTH[5]), cora(BOTH[0], BOTH[5]))
     printed = (0.3064, 0.3350, 0.2451, 0.2993, 0.1548, 0.0432, 0.7368, 0.2257)
     seals = set()
-    for filled in (filled_sqlite, filled_postgresql):
+    for filled in databases:
         with filled.copy(_shuffles, tmp_path) as (url, evaluation_id):
             registry = Registry(url, tmp_path)
             metrics = _metrics(registry, evaluation_id)
@@ -248,6 +259,7 @@ def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database:
     assert tuple(view)[:3] == (None, None, None)
 
 
+@pytest.mark.long_on("postgresql")
 def test_samples_of_the_harness_give_its_accuracy(registry: Registry) -> None:
     samples = DATA / "harness_samples.jsonl"
     question_ids = {json.loads(line)["doc"]["id"] for line in samples.read_text(encoding="utf-8").splitlines()}

@@ -47,6 +47,7 @@ from registry.studies.comparing import compare_evaluations
 from registry.tables import Archive, Evaluation, EvaluationMetric, Generation, Prediction, Question, QuestionSeal
 from tests.proof.population import Population
 from tests.support.commands import shuffleboard
+from tests.support.marks import long_but
 from web.shown import chart_data, queries
 
 pytestmark = pytest.mark.long_on("postgresql")
@@ -519,7 +520,7 @@ def test_a_round_of_maintenance_writes_the_files_that_are_missing(
         assert verify_all(session)["ok"]
 
 
-@pytest.mark.parametrize("kind", ["nullable", "with a default"])
+@pytest.mark.parametrize("kind", long_but(("nullable",), ("nullable", "with a default")))
 def test_a_folder_without_a_newer_column_is_read_by_everything(proof: Proof, tmp_path: Path, kind: str) -> None:
     engine, population = proof
     assert archive(engine, population.evaluation) is not None

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,6 +30,7 @@ from tests.proof.commands import run
 from tests.proof.population import Population, submit_and_score
 from tests.proof.test_killed import kill_at
 from tests.support import bombs
+from tests.support.marks import long_but
 from tests.support.population import predictions, table_counts
 
 Registry = tuple[Engine, Population]
@@ -72,7 +73,10 @@ def import_folder(engine: Engine, folder: Path) -> int:
     return evaluation_id
 
 
-@pytest.fixture(params=[("sqlite", "postgresql"), ("postgresql", "sqlite")], ids="-to-".join)
+BOTH_WAYS: Final = (("sqlite", "postgresql"), ("postgresql", "sqlite"))
+
+
+@pytest.fixture(params=long_but((BOTH_WAYS[0],), BOTH_WAYS), ids="-to-".join)
 def engines(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Registry, Engine]:
     """Return a filled registry, and an empty one on the other engine."""
     one, other = request.param
@@ -431,6 +435,7 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
 ]
 
 
+@pytest.mark.long
 def test_whatever_is_not_as_it_was_is_refused_and_nothing_is_stored(
     sqlite_proof: Registry, postgresql_database: str, tmp_path: Path
 ) -> None:
@@ -487,6 +492,7 @@ def importing(engine: Engine, folder: Path) -> None:
     import_evaluation(engine, folder)
 
 
+@pytest.mark.long_on("postgresql")
 def test_an_export_that_is_killed_leaves_no_folder_or_a_whole_one(proof: Registry, tmp_path: Path) -> None:
     engine, population = proof
     first = kill_at(engine, 20, exporting, population.evaluation, tmp_path / "first")
@@ -505,6 +511,7 @@ def test_an_export_that_is_killed_leaves_no_folder_or_a_whole_one(proof: Registr
         assert verify_all(session)["ok"]
 
 
+@pytest.mark.long
 def test_an_import_that_is_killed_stores_nothing_or_all_of_it(engines: tuple[Registry, Engine], tmp_path: Path) -> None:
     (engine, population), other = engines
     folder = run_export(engine, population.evaluation, tmp_path)

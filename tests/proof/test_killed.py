@@ -266,7 +266,11 @@ def kill_at_seeded_points(
     assert killed > points // 2
 
 
-@pytest.mark.parametrize(("proof", "place"), [("sqlite", "folder"), ("postgresql", "store")], indirect=["proof"])
+@pytest.mark.parametrize(
+    ("proof", "place"),
+    [("sqlite", "folder"), pytest.param("postgresql", "store", marks=pytest.mark.long)],
+    indirect=["proof"],
+)
 def test_a_process_killed_while_sealing_archiving_or_restoring_loses_nothing(
     proof: Proof, place: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -27,6 +27,8 @@ from tests.proof.replays import lines_of, metrics, record, replayed, rotations, 
 from tests.support.commands import shuffleboard, shuffleboard_json
 from tests.support.population import queue_evaluation
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 __all__ = ["registries", "registry"]
 
 COUNT = 24

@@ -21,6 +21,8 @@ from registry.tables import ChainLink, EngineFingerprint, Evaluation, Shard, Wit
 from tests.proof.commands import run
 from tests.proof.population import Population, submit_and_score
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 Registry = tuple[Engine, Population]
 
 

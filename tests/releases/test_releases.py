@@ -206,6 +206,7 @@ def test_backup_export_and_site_of_a_release_are_read(
     assert all(re.fullmatch(r"✗ site/vendor/\S+: is missing; fetch the folder again", line) for line in problems)
 
 
+@pytest.mark.long
 def test_a_fixture_is_never_written_again(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.releases.fixture", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

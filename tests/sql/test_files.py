@@ -48,6 +48,7 @@ def more(asked: Asked, folder: Path) -> None:
     import_outputs(get_engine(asked.url), ImportRequest(path, "their-model", "open", "original"))
 
 
+@pytest.mark.long
 def test_one_more_sealed_evaluation_is_there_once_the_answers_are_old_enough(own: Asked, tmp_path: Path) -> None:
     assert run_query(own.settings, "public", COUNT).rows == ((16,),)
     more(own, tmp_path)
@@ -105,6 +106,7 @@ def test_the_newest_sealed_evaluation_is_there_before_those_that_wait(own: Asked
     assert files._list("public").waiting == 0
 
 
+@pytest.mark.long
 def test_lost_files_are_written_again_silently_whatever_their_age(own: Asked) -> None:
     settings = own.settings.model_copy(update={"sql_refresh_seconds": 86_400})
     assert run_query(settings, "public", COUNT).rows == ((16,),)
@@ -136,6 +138,7 @@ def test_what_has_not_changed_stays_open_and_says_that_it_is_current(own: Asked,
     assert set(second.files).intersection(third.files) >= {path for path in second.files if "evaluation_id=1" in path}
 
 
+@pytest.mark.long
 def test_nobody_waits_for_files_that_are_not_yet_too_old(own: Asked, tmp_path: Path) -> None:
     files = Files(get_engine(own.url), own.settings.model_copy(update={"sql_refresh_seconds": 86_400}))
     listed = files.write("public")

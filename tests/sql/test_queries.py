@@ -36,6 +36,7 @@ HONEST = {
 """Queries that need work of our process, which names columns, splits texts, or converts DuckDB's values."""
 
 
+@pytest.mark.long_on("postgresql")
 def test_honest_questions_are_answered(asked: Asked) -> None:
     documented = {f"sql.md: {block.text[:40]}": block.text for block in blocks(DOCS / "sql.md", "sql")}
     for name, query in (HONEST | EXAMPLES | documented).items():
@@ -47,6 +48,7 @@ def test_honest_questions_are_answered(asked: Asked) -> None:
         assert not result.truncated, name
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize("audience", ["public", "members", "all"])
 def test_each_view_has_the_rows_that_the_database_gives_its_audience(asked: Asked, audience: Audience) -> None:
     engine = get_engine(asked.settings.resolve_database_url())

@@ -82,6 +82,7 @@ def in_order(rows):
     return sorted(([comparable(cell) for cell in row] for row in rows), key=repr)
 
 
+@pytest.mark.long
 def test_a_registry_that_is_published_whole_has_the_same_views_and_answers(chromium, published):
     settings, folder, _ = published
     engine, empty = get_engine(settings.database_url), set()

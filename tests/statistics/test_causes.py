@@ -85,6 +85,7 @@ def causes(registry, first, second):
         return compare_evaluations(session, first, second)["causes"]
 
 
+@pytest.mark.long_on("postgresql")
 def test_flips_of_a_replay_are_split_exactly_as_planted(registry: Registry):
     planted = plant_in(registry)
     source = record(registry, planted.texts(), variants="original", protocol="select-letter")
@@ -111,6 +112,7 @@ def test_flips_of_a_replay_are_split_exactly_as_planted(registry: Registry):
     assert causes(registry, by_key, by_reading)["model"] == 0
 
 
+@pytest.mark.long_on("postgresql")
 def test_flips_of_two_models_under_two_keys_are_split(registry: Registry):
     planted = plant_in(registry)
     registry.model("n")

@@ -28,6 +28,8 @@ from tests.boards.outputs import import_all
 from tests.outputs.conftest import four_options, registries, registry
 from tests.spec.tables import same
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 __all__ = ["registries", "registry"]
 
 QUESTIONS = four_options(60)

@@ -14,6 +14,8 @@ from registry.studies.noise import noise_of_replicates, repeat_noise
 from registry.tables import Withdrawal
 from tests.outputs.conftest import four_options, registries, registry
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 __all__ = ["registries", "registry"]
 
 QUESTIONS = four_options(60)

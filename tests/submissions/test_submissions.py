@@ -36,6 +36,8 @@ from registry.tables import Evaluation, ModelRevision, Shard
 from registry.tables.accounts import Submission, SubmissionEvaluation
 from tests.submissions.conftest import FILES, HUB, actions, ask, viewer, work
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 def evaluations_of(engine: Engine, submission_id: int) -> list[Evaluation]:
     with read_session(engine) as session:

@@ -28,15 +28,17 @@ LASTING = ("worker", "serve", "demo", "db", "chain key")
 """Commands that run until they are stopped, or change more than a test may."""
 
 
-def modules() -> Iterator[tuple[Path, ast.Module]]:
+def modules(text: str = "") -> Iterator[tuple[Path, ast.Module]]:
+    """Yield the modules that contain a text, with their syntax trees."""
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
+            if text in (source := path.read_text(encoding="utf-8")):
+                yield path, ast.parse(source)
 
 
 def proposals() -> Iterator[tuple[str, ast.Call]]:
     """Yield every call of `propose` with its place."""
-    for path, tree in modules():
+    for path, tree in modules("propose("):
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "propose":
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node

@@ -85,6 +85,7 @@ def test_other_errors_are_raised_at_once() -> None:
     assert scorer.tried == [4096]
 
 
+@pytest.mark.long
 def test_a_model_that_does_not_fit_at_all_is_given_up() -> None:
     scorer, budgets = Scorer(0), TokenBudgets()
     with pytest.raises(MemoryError):

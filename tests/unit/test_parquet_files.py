@@ -82,6 +82,7 @@ def require_same(path: Path, what: object) -> None:
     assert list(parquet_rows(path)) == pq.ParquetFile(path).read().to_pylist(), what
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows", ROWS)
 def test_whichever_options_it_was_written_with(tmp_path: Path, rows: int) -> None:
     path = tmp_path / "t.parquet"
@@ -156,6 +157,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
             list(parquet_rows(path))
 
 
+@pytest.mark.long
 def test_a_file_that_needs_too_much_memory_is_refused_before_unpacking(tmp_path: Path) -> None:
     path = bombs.endless_list(tmp_path, 600)
     before = pa.total_allocated_bytes()

@@ -88,6 +88,7 @@ def test_a_file_that_is_no_workbook_is_refused_in_one_line(tmp_path: Path) -> No
             list(read_cells(path))
 
 
+@pytest.mark.long
 def test_a_workbook_that_unpacks_to_too_much_ends_within_its_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

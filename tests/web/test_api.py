@@ -9,6 +9,8 @@ from registry.metrics.catalogue import ALL_NAMES, SHOWN
 from registry.tables import Worker
 from tests.web.seed import SECRET
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 ADDRESSES = (
     "/api/v1/leaderboard",
     "/api/v1/evaluations",

@@ -224,6 +224,7 @@ def test_menu_keys_and_chosen_colours_work_with_scripts_and_without(chromium, ad
         assert ground(opened) == light
 
 
+@pytest.mark.long
 def test_a_request_of_the_reference_is_tried_in_place(chromium, address):
     base, _ = address
     with page(chromium, errors=True) as opened:

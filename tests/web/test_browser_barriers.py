@@ -139,10 +139,8 @@ NOTE_FOCUS = """
 """
 
 
-@pytest.mark.parametrize(
-    "shown",
-    ["/?group=no", *(pytest.param(path, marks=pytest.mark.long) for path in ("/boards/order", "&benchmark=mixed"))],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("shown", ["/?group=no", "/boards/order", "&benchmark=mixed"])
 def test_every_control_is_reached_by_tab_and_shows_that_it_is(chromium, sites, shown):
     with page(chromium) as opened:
         opened.clock.install()

@@ -21,6 +21,8 @@ from web.serving.memory import ARENAS
 from web.serving.page_cache import PAGES as PAGES_KEPT
 from web.serving.page_cache import State
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 HEAPS = """
 import ctypes, threading
 from web.serving.memory import limit_arenas

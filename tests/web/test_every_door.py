@@ -148,7 +148,7 @@ def list_hostile(own: Site) -> list[str]:
 @pytest.mark.parametrize(
     ("filled_databases", "visibility", "seen_by", "not_by"),
     [
-        ("postgresql", "hidden", "maintainer", "submitter"),
+        pytest.param("postgresql", "hidden", "maintainer", "submitter", marks=pytest.mark.long),
         ("sqlite", "members", "reader", "anonymous"),
     ],
     indirect=["filled_databases"],
@@ -188,6 +188,7 @@ def _own_text(answer: TestResponse) -> str:
     return re.sub(r'class="[^"]*"|id="secret"', "", text)
 
 
+@pytest.mark.long
 @EVERY_DOOR
 @pytest.mark.one_engine
 def test_what_users_wrote_is_text_on_every_page_of_an_admin(app: Flask, own: Site, most: dict[str, int]) -> None:

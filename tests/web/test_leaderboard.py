@@ -15,6 +15,8 @@ from tests.web.test_charts import cells
 from tests.web.test_pages import parse, text_of
 from web.charts.scatter import PLOTS, draw_leaderboard
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 def models(response):
     """Return the models of the ranked table, in its order."""

@@ -152,6 +152,7 @@ def test_a_board_whose_evaluations_are_archived_is_published_with_the_same_folde
     assert before["index.html"] == after["index.html"], "the board is what it was"
 
 
+@pytest.mark.long
 def test_the_next_run_completes_a_broken_one_and_repairs_changed_files(site, settings, tmp_path):
     class CutOffError(Exception):
         pass

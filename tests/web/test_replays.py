@@ -37,6 +37,7 @@ def app(registry: Registry, tmp_path) -> Flask:
     return create_app(Settings(home=tmp_path, rate_limits=False), database_url=registry.url)
 
 
+@pytest.mark.long_on("postgresql")
 def test_the_form_leads_to_the_replay_and_both_pages_link(registry, source, app):
     add_account(registry.engine, "keeper", "maintainer")
     browser = signed_in(app, "keeper")
@@ -73,6 +74,7 @@ def test_a_comparison_across_versions_lists_the_changed_question(registry, sourc
     assert document["causes"]["shares"] == {"model": 0, "reading": 0, "key": 1}
 
 
+@pytest.mark.long_on("postgresql")
 def test_the_api_replays_for_maintainers_alone(registry, source, app):
     add_one_of_each_role(registry.engine)
     client, address = app.test_client(), f"/api/v1/evaluations/{source}/replay"

@@ -59,6 +59,7 @@ def shown_numbers(html: str) -> tuple[dict[str, str], str, dict[str, float]]:
     return cells, words, {name: float(match[1]) / 100 for name, match in places.items() if match}
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize("repeated", [240, 90], ids=["every question repeated", "some questions repeated"])
 def test_table_drawing_and_words_of_a_row_state_the_same_numbers(registry: Registry, repeated: int) -> None:
     registry.benchmark("b", QUESTIONS)

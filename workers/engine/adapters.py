@@ -167,7 +167,7 @@ class AdapterFiles:
             raise self._error(f"adapts two kinds of linear layers at once; {_MERGE}")
         config = LoraConfig(
             r=self._targets[0].rank,
-            lora_alpha=self._alpha,  # type: ignore[arg-type] # PEFT takes fractions, too
+            lora_alpha=self._alpha,
             use_rslora=self._rank_stabilised,
             use_dora=self._magnitudes,
             fan_in_fan_out=transposed.pop(),
