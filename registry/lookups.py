@@ -203,9 +203,10 @@ def _find(
         others = list(session.scalars(select(named).where(_matches_name(named, name)).distinct()))
         rows = list(session.scalars(newest_first.where(named == others[0]))) if len(others) == 1 else []
     if not rows:
-        known = suggest_names(name, session.scalars(select(named).distinct().order_by(named)), none=none)
+        known = session.scalars(select(named).distinct().order_by(named))
         words = (name or word if word == "NAME" else word for word in remedy[1:])
-        raise NotFoundError(f"no {thing} {name!r}{known}; to add it: {propose(remedy[0], *words)}")
+        adding = f"to add it: {propose(remedy[0], *words)}"
+        raise NotFoundError(f"no {thing} {name!r}{suggest_names(name, known, none=none, remedy=adding)}")
     for row in rows:
         if version in (None, version_of(row)):
             return row

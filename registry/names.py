@@ -1,14 +1,14 @@
 """Names of benchmarks, models, suites and boards: their allowed characters, and suggestions for unknown names."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from difflib import get_close_matches
 from typing import Final
 
 from registry.errors import UsageError
 
-LISTED: Final = 20
+LISTED: Final = 5
 """Most names that an error about an unknown name lists."""
 MAX_LABEL: Final = 500
 """Longest name in a file, in characters: of a question, a subject or a task.
@@ -59,16 +59,24 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(similar)}?)" if similar else ""
 
 
-def suggest_names(name: str, known: Iterable[str], *, none: str = "there is none yet") -> str:
-    """Return the end of an error about an unknown name: similar known names, or else the first LISTED known names.
+def suggest_names(name: str, known: Iterable[str], *, none: str = "there is none yet", remedy: str = "") -> str:
+    """Return the end of an error about an unknown name: similar known names and the remedy.
 
-    none: the text if there are no known names.
+    Without similar names, the first LISTED known names come after the remedy. none: the text if there are no known
+    names.
     """
     names = list(known)
+    remedy = f"; {remedy}" if remedy else ""
     if not names:
-        return f"; {none}"
+        return f"; {none}{remedy}"
+    similar = suggestion(name, names)
+    return f"{similar}{remedy}" if similar else f"{remedy}; known: {list_first(names)}"
+
+
+def list_first(names: Sequence[str]) -> str:
+    """Return the first LISTED names and the number of the others, such as `a, b, c, d, e and 3 more`."""
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return suggestion(name, names) or f"; known: {', '.join(names[:LISTED])}{more}"
+    return f"{', '.join(names[:LISTED])}{more}"
 
 
 def plural(number: int, noun: str) -> str:

@@ -25,6 +25,7 @@ from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision, find_suite, find_version, not_withdrawn
+from registry.names import list_first
 from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.variants import ORDERS, load_variants, parse_variants
 from registry.queue.evaluations import (
@@ -365,7 +366,7 @@ def evaluations_of_suite(session: Session, row: Suite, benchmarks: Sequence[str]
         boards = [board for board in current_boards(session) if board.suite.name == row.name]
         chosen = list(dict.fromkeys(name for board in boards for name in board_definition(board).benchmarks))
         if not chosen:
-            known = ", ".join(session.scalars(select(Benchmark.name).order_by(Benchmark.name)))
+            known = list_first(session.scalars(select(Benchmark.name).order_by(Benchmark.name)).all())
             raise UsageError(
                 f"suite {row.name} is for any benchmarks: name them with --benchmark "
                 f"({f'known: {known}' if known else 'none is imported yet'}), or import a board on it"

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from registry.errors import IngestError, ModelError, UsageError
 from registry.files.toml import read_toml
-from registry.names import check_name
+from registry.names import check_name, list_first
 from registry.settings import Settings
 
 BATCH_PROVIDERS: Final = ("openai", "anthropic")
@@ -194,10 +194,10 @@ def find_endpoint(endpoints: Mapping[str, Endpoint], location: str, reference: s
     """
     covering = [endpoint for endpoint in endpoints.values() if endpoint.covers(location)]
     if not covering:
-        known = ", ".join(sorted(endpoints)) or "none"
         raise ModelError(
-            f"{location}: is not on an endpoint of this deployment (known: {known}); add a table with "
-            f'url_prefix = "{location}" to the file that SHUFFLEBOARD_ENDPOINTS names, for every process'
+            f"{location}: is not on an endpoint of this deployment; add a table with "
+            f'url_prefix = "{location}" to the file that SHUFFLEBOARD_ENDPOINTS names, for every process; known: '
+            f"{list_first(sorted(endpoints)) or 'none'}"
         )
     closest = max(covering, key=lambda endpoint: len(endpoint.url_prefix))
     if reference is not None and reference != closest.name:

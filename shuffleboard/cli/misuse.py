@@ -12,7 +12,7 @@ from click.exceptions import MissingParameter, NoArgsIsHelpError, NoSuchCommand,
 
 from registry.errors import ShuffleboardError
 from registry.files.absent import no_such_file
-from registry.names import CLOSE, suggestion
+from registry.names import CLOSE, list_first, suggestion
 from registry.proposals import PROGRAM, propose
 from registry.settings import get_settings
 from shuffleboard.cli import HIDDEN
@@ -22,6 +22,8 @@ from shuffleboard.cli.files import TAKEN, recognise, require_kind
 _NUMBERS: Final = (type(click.INT), type(click.FLOAT))
 _BEGINNING: Final = 3
 """Fewest letters of a name's beginning for which the name is suggested."""
+_MOST: Final = 3
+"""Most commands that a message suggests."""
 _FEW: Final = 8
 """Most commands of a group that a message lists."""
 _PAGES: Final = ("sql", "query")
@@ -101,9 +103,11 @@ def _unknown_command(error: NoSuchCommand, top: click.Group) -> click.UsageError
     names = context.command.list_commands(context)
     close = get_close_matches(typed, [*names, *HIDDEN] if is_top else names, cutoff=CLOSE)
     if not close and len(typed) >= _BEGINNING:
-        close = [name for name in names if name.startswith(typed)]
+        close = [name for name in names if name.startswith(typed)][:_MOST]
     if not close and is_top:
         close = [MEANT[typed]] if typed in MEANT else _find_inner(typed, context.args, top)
+    if len(close) > _MOST:  # a command of many groups
+        return NoSuchCommand(typed, f"No such command {typed!r}. {_name_group(close, top)}", ctx=context)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     if not close and not is_top:
         alone = get_close_matches(typed, top.list_commands(context), 1, CLOSE)
@@ -111,6 +115,23 @@ def _unknown_command(error: NoSuchCommand, top: click.Group) -> click.UsageError
         if not alone and len(names) <= _FEW:
             meant = f" It is one of: {', '.join(names)}."
     return NoSuchCommand(typed, f"No such command {typed!r}.{meant}", ctx=context)
+
+
+def _name_group(places: list[str], top: click.Group) -> str:
+    """Return the request to name one of the groups before a command, with the first as an example."""
+    groups = [place.rpartition(" ")[0] for place in places]
+    command: click.Command | None = top
+    for name in places[0].split():
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), name)
+    assert command is not None
+    shown = (param for param in command.params if param.required or isinstance(param.type, click.Path))
+    arguments = (_placeholder(param) for param in shown if isinstance(param, click.Argument))
+    options = (param for param in command.params if isinstance(param, click.Option) and param.required)
+    example = propose(
+        places[0], *arguments, *(word for param in options for word in (param.opts[0], _placeholder(param)))
+    )
+    return f"Name its group first, such as: {example}; others with it: {list_first(groups[1:])}."
 
 
 def _find_inner(typed: str, rest: list[str], top: click.Group) -> list[str]:

@@ -179,7 +179,11 @@ def test_power_is_printed_for_any_number_of_questions(filled: Registry) -> None:
         (("leaderboard", "--as-of", "2026-01-01"), 2, "--as-of goes with --board"),
         (("boards", "show", "nothing"), 1, "no board 'nothing'"),
         (("boards", "import", "/nowhere.toml"), 1, "/nowhere.toml: cannot be read"),
-        (("suites", "show", "nothing"), 1, "no suite 'nothing'; known: belebele-4"),
+        (
+            ("suites", "show", "nothing"),
+            1,
+            "no suite 'nothing'; to add it: shuffleboard suites import FILE; known: belebele-4",
+        ),
         (("evaluations", "submit", "--model", "m"), 2, "--benchmark is missing: give one, or --suite"),
         (("evaluations", "submit", "--model", "m", "--suite", "x", "--shots", "5"), 2, "leave out --shots"),
         (("evaluations", "submit", "--model", "m", "--board", "x", "--benchmark", "b"), 2, "leave out --benchmark"),

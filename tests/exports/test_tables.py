@@ -242,7 +242,7 @@ def test_filters_choose_evaluations_and_the_questions_they_are_of(sqlite_filled:
         ),
         ({"evaluations": (4,)}, r"evaluation 4 is not for the audience 'public'; --audience all includes it"),
         ({"evaluations": (99,)}, r"no evaluation 99"),
-        ({"benchmarks": ("nothing",)}, r"no benchmark 'nothing'; known: "),
+        ({"benchmarks": ("nothing",)}, r"no benchmark 'nothing'; to add it: .*; known: "),
         ({"models": ("nobody",)}, r"no model 'nobody'"),
         ({"models": ("m",), "evaluations": (2,)}, r"no evaluation matches all the filters"),
         ({"models": ("n",), "benchmarks": ("club",), "audience": "members"}, r"no evaluation matches all"),

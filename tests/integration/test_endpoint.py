@@ -156,7 +156,7 @@ def test_a_model_is_registered_and_asked_for_on_the_command_line(server: str, tm
     absent = shuffleboard(*arguments[:-1], "absent", status=1, **settings)
     assert f"does not serve the model 'absent' (it lists: {MODEL})" in absent.stderr
     refused = shuffleboard(*arguments, status=1, home=tmp_path)
-    assert "is not on an endpoint of this deployment (known: none)" in refused.stderr
+    assert "is not on an endpoint of this deployment; add a table" in refused.stderr
     assert KEY not in "".join((json.dumps(added), absent.stderr, refused.stderr))
 
 

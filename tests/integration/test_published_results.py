@@ -245,8 +245,11 @@ def test_published_results_are_listed_by_paper_and_metric(database: str) -> None
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"paper": "Zheng"}, "no published result of paper 'Zheng'; there are: Cavalin et al., Go"),
-        ({"metric": "perplexity"}, "no published result of metric 'perplexity'; there are: .*CoRA"),
+        (
+            {"paper": "Zheng"},
+            "no published result of paper 'Zheng'; all of them: shuffleboard published list; known: Cavalin et al., Go",
+        ),
+        ({"metric": "perplexity"}, "no published result of metric 'perplexity'; all of them: .*; known: BMCA.*more$"),
         ({"paper": "%"}, "no published result of paper '%'"),
     ],
 )

@@ -138,7 +138,9 @@ def test_the_number_of_examples_of_an_imported_protocol_has_bounds(registry: Reg
 def test_an_unknown_name_is_told_what_there_is(registry: Registry) -> None:
     with write_session(registry.engine) as session:
         import_protocol(session, change("So:"))
-        with pytest.raises(ProtocolError, match=r"unknown protocol 'guess'; known: symbols, .* and \d+ more "):
+        with pytest.raises(
+            ProtocolError, match=r"unknown protocol 'guess'; to add it: .*; known: symbols, .* and \d+ more$"
+        ):
             find_definition(session, "guess")
 
 

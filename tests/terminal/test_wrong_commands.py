@@ -45,6 +45,15 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "import {}/suite.toml": (2, ("'import'", "Did you mean 'suites import'?")),
     "shuffleboard models list": (2, ("'shuffleboard'", "Did you mean 'models list'?")),
     "--json leaderboard": (2, ("--json", "comes after the command: shuffleboard COMMAND --json")),
+    "show NAME": (
+        2,
+        ("'show'", "Name its group first, such as: shuffleboard benchmarks show NAME; others with it: models,"),
+    ),
+    "list nowhere": (2, ("'list'", "others with it: models, evaluations, protocols, suites, boards and 4 more.")),
+    "import nowhere.csv": (
+        2,
+        ("'import'", "Name its group first, such as: shuffleboard benchmarks import FILE --name NAME;"),
+    ),
     "run": (2, ("'run'", "Did you mean 'evaluations submit'?")),
     "sql": (2, ("'sql'", "SQL is a page of the website: http://127.0.0.1:8000/sql")),
     # Words too many and too few: the whole command.

@@ -117,7 +117,7 @@ def test_the_longest_prefix_says_whose_key_goes_to_an_address(location: str, nam
         ("http://api.example.org/v1", None, "on an endpoint"),
         ("https://api.example.org:8443/v1", None, "on an endpoint"),
         ("https://api.example.org.evil.example/v1", None, "on an endpoint"),
-        ("http://127.0.0.1:8001/v1", None, "on an endpoint.*known: bare, hosted, lan, local, team"),
+        ("http://127.0.0.1:8001/v1", None, "on an endpoint.*known: bare, hosted, lan, local, team$"),
         ("https://api.example.org/v1/team", "hosted", "is for https://api.example.org/v1;.*belongs to endpoint team"),
         ("https://api.example.org/v1", "stolen", "'stolen' is not in the file"),
         ("http://10.0.0.6:8000/v1", None, "plain HTTP.*allow_http = true for endpoint bare"),

@@ -52,9 +52,8 @@ def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, An
     if row is None:
         imported = session.scalars(select(Protocol.name).distinct().order_by(Protocol.name))
         known = dict.fromkeys([*load_known_definitions(), *imported])
-        raise ProtocolError(
-            f"unknown protocol {name!r}{suggest_names(name, known)} ({propose('protocols import', 'FILE')})"
-        )
+        adding = f"to add it: {propose('protocols import', 'FILE')}"
+        raise ProtocolError(f"unknown protocol {name!r}{suggest_names(name, known, remedy=adding)}")
     return _with_shots(row.definition, shots)
 
 

@@ -15,7 +15,8 @@ from sqlalchemy.orm import Session
 
 from registry.db import one_at_a_time
 from registry.errors import NotFoundError
-from registry.names import suggestion
+from registry.names import suggest_names
+from registry.proposals import propose
 from registry.tables import PublishedResult
 
 _FOLDER: Final = Path(__file__).parent
@@ -200,6 +201,6 @@ def list_published(session: Session, *, paper: str | None = None, metric: str | 
 
 def _require_any(session: Session, what: str, name: str, column: Any, condition: Any) -> None:
     if session.scalar(select(PublishedResult.id).where(condition).limit(1)) is None:
-        names = list(session.scalars(select(column).distinct().order_by(column)))
-        hint = suggestion(name, names)
-        raise NotFoundError(f"no published result of {what} {name!r}{hint}; there are: {', '.join(names) or 'none'}")
+        known = session.scalars(select(column).distinct().order_by(column))
+        listing = f"all of them: {propose('published list')}"
+        raise NotFoundError(f"no published result of {what} {name!r}{suggest_names(name, known, remedy=listing)}")
