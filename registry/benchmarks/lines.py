@@ -48,7 +48,7 @@ class Place:
 def shorten(value: Any, limit: int = 80) -> str:
     """Return a value as one line of at most `limit` characters, for messages."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    text = " ".join(text.split())
+    text = " ".join(text.split(None, limit))  # a value may have a million characters
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from registry.prompting.labels import LETTERS
@@ -58,6 +58,11 @@ def reread(
     opened: whether the template had opened the thought.
     """
     output = Output(text, reasoning, "refused" if refused else "length" if cut_off else "stop", opened)
+    return _reread(output, tuple(options), tuple(labels[: len(options)]))
+
+
+@lru_cache(maxsize=4)  # a log states the same text in several fields of a record
+def _reread(output: Output, options: tuple[str, ...], labels: tuple[str, ...]) -> Reread:
     final = _read_by_rule(FINAL, output, options, labels)
     positions = (
         final.position,

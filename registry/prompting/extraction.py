@@ -60,6 +60,7 @@ def extract(definition: Mapping[str, Any], output: str, answers: Sequence[str]) 
 _ANSWER_IS: Final = "answer is "
 _ANSWER_COLON: Final = re.compile(r"[aA]nswer:")
 _BLANKS: Final = re.compile(r"\s*")
+_ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 
 
 def _find_after_answer_is(text: str, _options: Sequence[str]) -> Iterator[str]:
@@ -171,9 +172,9 @@ def _find_separate_label(text: str, labels: Sequence[str]) -> Iterator[str]:
 
 def _find_first_alphanumeric(text: str, labels: Sequence[str]) -> Iterator[str]:
     """Yield the label whose only letter or digit is the first letter or digit of the output."""
-    first = next((character for character in text if character.isalnum()), None)
+    first = _ALPHANUMERIC.search(text)
     for label in labels:
-        if [character for character in label if character.isalnum()] == [first]:
+        if first is not None and _ALPHANUMERIC.findall(label) == [first[0]]:
             yield label
 
 

@@ -4,7 +4,7 @@ r"""The rules of `final-answer` and `final-answer-text`, which find the option t
     boxed          `\boxed{X}`, `\boxed{\text{X}}`
     json           `{"answer": "X"}`
     tag            `<answer>X</answer>`
-    label-alone    a last line that is nothing but a label, or a label with its own option's text
+    label-alone    a first or last line that is nothing but a label, or a label with its own option's text
     option-alone   a last line that is nothing but one option's text
 
 X is a label, a label with its option's text, or one option's text. A label counts only as a separate word, in capitals
@@ -39,9 +39,11 @@ MAX_LEADS: Final = 200
 """Maximum number of lead-ins that are examined, from the last one backwards."""
 LAST: Final = 20
 """Maximum number of matches of a rule, or in a line, that are examined: the last ones decide."""
+MAX_LIST: Final = 100
+"""Maximum number of lines before or after a label's line that are examined for more labels."""
 MAX_HEADER: Final = 80
 """Maximum length of a line that only announces the answer, and of the words before a lead-in, in characters."""
-_AROUND: Final = " \t\n\"'()[]{}<>«»「」『』【】《》:;.,!。、،।۔"
+_AROUND: Final = " \t\n✅✔☑✓\"'()[]{}<>«»「」『』【】《》:;.,!。、،।۔"
 _SIGNS: Final = str.maketrans(dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚′", "'") | {"−": "-"})
 
 
@@ -229,7 +231,7 @@ class Claim:
 
     line: number of its line. explicit: whether its form is used only for final answers. to_match: whether the text
     names an option in other words and must be matched by its meaning. denies: whether it states that X is not the
-    answer.
+    answer. turned: whether it is of the form "X is correct", which may be said of several options.
     """
 
     rule: str
@@ -240,6 +242,7 @@ class Claim:
     explicit: bool = True
     to_match: bool = False
     denies: bool = False
+    turned: bool = False
 
     @property
     def says(self) -> int | str | None:
@@ -388,18 +391,24 @@ def _read_answer(shown: Shown, text: str, start: int, end: int, *, cut: bool) ->
         if taken_back or ends_open or _names_another(shown, text, position, after, end):
             return _StatedAnswer(None, full_text)
         return _StatedAnswer(position, text[at:after])
-    answer = _match_option_with_label(shown, body) or _match_option(shown, text, at, end)
+    answer = _match_option_with_label(shown, body, whole=True) or _match_option(shown, text, at, end)
     return answer or (_StatedAnswer(None, full_text) if _pattern("unknown").match(text, at, end) else None)
 
 
-def _match_option_with_label(shown: Shown, body: str) -> _StatedAnswer | None:
-    """Return X that is an option's text and a label, `Paris (B)`, without a position if they differ; else None."""
+def _match_option_with_label(shown: Shown, body: str, *, whole: bool = False) -> _StatedAnswer | None:
+    """Return X that is an option's text and a label, `Paris (B)`, without a position if they differ; else None.
+
+    whole: whether words may precede the option's text.
+    """
     match = _pattern("with_label").fullmatch(body[-MAX_STATED:])
     label = None if match is None else shown.position_of_label(match[2])
-    option = None if match is None else shown.position_of_text(match[1])
-    if match is None or label is None or option is None:
+    if match is None or label is None:
         return None
-    return _StatedAnswer(option if option == label else None, match[2])
+    option = shown.position_of_text(match[1])
+    if option is None and whole and not _pattern("not_the_answer").search(match[1]):
+        others = any(other[0] in shown.labels for other in shown.word.finditer(match[1]))
+        option = label if not others and _normalize(match[1]).casefold().endswith(shown.own[label]) else None
+    return None if option is None else _StatedAnswer(option if option == label else None, match[2])
 
 
 def _match_option(shown: Shown, text: str, at: int, end: int) -> _StatedAnswer | None:
@@ -476,7 +485,7 @@ def _read_answer_lines(shown: Shown, text: _Text) -> Iterator[Claim]:
 def _read_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int]:
     """Return the claims in a line, and the number of lead-ins and announcements of an answer in it."""
     start, end = text.lines[number]
-    claims: list[Claim] = []
+    claims = list(_read_named(shown, text, number))
     count = 0
     for language in text.languages if start < end else ():
         leads = [(match, True) for match in deque(language.explicit.finditer(text.text, start, end), LAST)]
@@ -514,7 +523,23 @@ def _read_turned_round(language: _Language, shown: Shown, text: _Text, number: i
         position = _match_labelled_option(shown, subject) if label is None and option is None else label
         position = option if position is None else position
         if position is not None and (label is None or subject == shown.labels[label]):
-            yield Claim("answer-line", match.start(), number, position, subject, explicit=False)
+            yield Claim("answer-line", match.start(), number, position, subject, explicit=False, turned=True)
+
+
+def _read_named(shown: Shown, text: _Text, number: int) -> Iterator[Claim]:
+    """Yield claims of the forms `the capital is B. Paris` and `the capital is Paris (B)`."""
+    start, end = text.lines[number]
+    for match in deque(_pattern("copula").finditer(text.text, start, end), LAST if shown.labels else 0):
+        at, until = match.end(), min(end, match.end() + MAX_STATED)
+        position, after = _match_first_label(shown, text.text, at, until)
+        if position is None or not _match_own_text(shown, position, text.text, after, until):
+            stated = _pattern("named").match(text.text, at, until)
+            answer = None if stated is None else _match_option_with_label(shown, stated[0])
+            position = None if answer is None else answer.position
+        if position is None and text.text.strip() == text.line(number).strip():
+            position = shown.position_of_text(text.text[at:until])
+        if position is not None and not _pattern("not_the_answer").search(text.text, max(start, at - MAX_HEADER), at):
+            yield Claim("answer-line", at, number, position, shown.labels[position], explicit=False, turned=True)
 
 
 def _has_owner(shown: Shown, before: str, lead: re.Match[str] | None, match: re.Match[str]) -> bool:
@@ -523,7 +548,7 @@ def _has_owner(shown: Shown, before: str, lead: re.Match[str] | None, match: re.
     if owner is None or owner["word"] in shown.labels or not match[0][0].isascii():
         return False
     own = re.split(r"[,:] ?(?=\w)", (lead[0] if lead is not None else "") + (match["praised"] or ""))[-1]
-    return not _pattern("determined").match(own) and owner["word"].casefold() not in {"is", "was", "are"}
+    return not _pattern("determined").match(own or match[0]) and owner["word"].casefold() not in {"is", "was", "are"}
 
 
 def _read_claims(shown: Shown, text: _Text, number: int, match: re.Match[str], *, explicit: bool) -> Iterator[Claim]:
@@ -556,7 +581,11 @@ def _read_claims(shown: Shown, text: _Text, number: int, match: re.Match[str], *
             return
         if not _begins_options(shown, text, number, stated):
             yield answer.claim("answer-line", match.start(), number, explicit=explicit)
-    elif explicit and number == text.last_line:
+    elif (
+        explicit
+        and number == text.last_line
+        and not any(language.said.search(text.text, start, end) for language in text.languages)
+    ):
         # `Answer: it depends` at the end takes back an earlier answer.
         yield Claim("answer-line", match.start(), number, None, text.text[start:end].strip(), explicit)
 
@@ -639,8 +668,9 @@ def _read_tags(shown: Shown, text: _Text) -> Iterator[Claim]:
             continue
         claim = _make_claim("tag", shown, text, match.start(), match["inner"])
         inner = _prepare_text(match["inner"], cut=False, marked=False)
-        if claim.says is not None or not any(
-            list(find(shown, inner)) for find in (_read_answer_lines, _read_boxes, _read_json)
+        if claim.says is not None or (
+            match["formal"]
+            and not any(list(find(shown, inner)) for find in (_read_answer_lines, _read_boxes, _read_json))
         ):
             yield claim
 
@@ -648,6 +678,8 @@ def _read_tags(shown: Shown, text: _Text) -> Iterator[Claim]:
 def _make_claim(rule: str, shown: Shown, text: _Text, start: int, inner: str) -> Claim:
     """Return the claim of a box, a JSON value or a tag that contains a label, an option or both."""
     stated = " ".join(plain(inner[:MAX_STATED]).split())
+    skipped = _pattern("again").match(stated)
+    stated = stated if skipped is None else stated[skipped.end() :]
     # It may contain a lead-in, as in \boxed{\text{Answer: B}}.
     leads = (language.explicit.match(stated) or language.said.match(stated) for language in text.languages)
     lead = next((match for match in leads if match is not None), None)
@@ -659,25 +691,43 @@ def _make_claim(rule: str, shown: Shown, text: _Text, start: int, inner: str) ->
 def _read_lone_answer(shown: Shown, text: _Text, number: int) -> _StatedAnswer | None:
     """Return the answer on a line with nothing but a label, a label with its own option, or an option; else None."""
     line = text.line(number)
-    bare = _normalize(line)
-    lead = _pattern("lone_lead").match(bare)
-    bare = _normalize(bare[lead.end() :] if lead is not None else bare) or line.strip()
-    label, option = shown.position_of_label(bare), shown.position_of_text(line)
-    if label is not None or option is not None:
-        return _StatedAnswer(label, bare) if label is not None else _StatedAnswer(option, _normalize(line))
-    named = _match_labelled_option(shown, line)
-    return _match_option_with_label(shown, line) if named is None else _StatedAnswer(named, shown.labels[named])
+    for stated in dict.fromkeys((line, _pattern("last_sentence").split(line)[-1])):
+        bare = _normalize(stated)
+        lead = _pattern("lone_lead").match(bare)
+        bare = _normalize(bare[lead.end() :] if lead is not None else bare) or stated.strip()
+        label, option = shown.position_of_label(bare), shown.position_of_text(stated)
+        option = shown.position_of_text(bare) if option is None else option
+        if label is not None:
+            return _StatedAnswer(label, bare)
+        if option is not None:
+            return _StatedAnswer(option, bare)
+    whole = len(text.text.strip()) == len(line.strip())
+    named = _match_labelled_option(shown, line, whole=whole)
+    if named is not None:
+        return _StatedAnswer(named, shown.labels[named])
+    return _match_option_with_label(shown, line, whole=whole)
 
 
-def _match_labelled_option(shown: Shown, line: str) -> int | None:
-    """Return the position of a label that is alone on a line with its option's text, and perhaps a remark."""
-    start = _pattern("label_start").match(line)
-    match = shown.label.match(line, 0 if start is None else start.end())
-    position = None if match is None else shown.position_of_label(match[0])
-    if match is None or position is None:
+def _match_first_label(shown: Shown, text: str, start: int, end: int) -> tuple[int | None, int]:
+    """Return the position of the label with which text[start:end] begins, None for none; and the label's end."""
+    opening = _pattern("label_start").match(text, start, end)
+    match = shown.label.match(text, start if opening is None else opening.end(), end)
+    return (None, start) if match is None else (shown.position_of_label(match[0]), match.end())
+
+
+def _match_labelled_option(shown: Shown, line: str, *, whole: bool = False) -> int | None:
+    """Return the position of a label that is alone on a line with its option's text, and perhaps a remark.
+
+    whole: whether the line is the whole answer, so that a sentence that names no other label may follow.
+    """
+    position, after = _match_first_label(shown, line, 0, len(line))
+    if position is None:
         return None
-    own = _match_own_text(shown, position, line, match.end(), len(line))
-    rest = line[match.end() + len(own) :]
+    own = _match_own_text(shown, position, line, after, len(line))
+    rest = line[after + len(own) :]
+    explains = _pattern("explains").match(line, after) if whole else None
+    if explains is not None and (own or explains[0][0] in ", "):
+        return None if any(other[0] in shown.labels for other in shown.word.finditer(rest)) else position
     return position if own and (not rest.strip(_AROUND) or re.fullmatch(r" \([^()]*\)\.?", rest)) else None
 
 
@@ -687,7 +737,7 @@ def _find_last_line(shown: Shown, text: _Text) -> str | None:
     if number is None or (text.cut and not _is_closed(text.raw)):
         return None
     line = text.line(number)
-    others = (text.line(other) for other in range(max(0, number - 100), number) if text.line(other).strip())
+    others = (text.line(other) for other in range(max(0, number - MAX_LIST), number) if text.line(other).strip())
     return None if any(_begins_as_list(shown, other, line) for other in others) else line
 
 
@@ -714,15 +764,25 @@ def _read_lone_label(shown: Shown, text: _Text) -> Iterator[Claim]:
         named = _read_lone_answer(shown, text, text.last_line)
         if named is not None and shown.position_of_label(named.text) is not None:
             yield named.claim("label-alone", text.lines[text.last_line][0], text.last_line)
+            return
+    first = next((number for number in range(min(LAST, len(text.lines))) if text.line(number).strip()), None)
+    if first is None or first == text.last_line or text.cut or _pattern("corrects").search(text.text):
+        return
+    named = _read_lone_answer(shown, text, first)
+    position = None if named is None else shown.position_of_label(named.text)
+    if named is None or position is None:
+        return
+    others = (text.line(other) for other in range(first + 1, min(len(text.lines), first + MAX_LIST)))
+    listed = next((other for other in others if _begins_as_list(shown, other, text.line(first))), None)
+    # An explanation follows; it may begin with an option before this one.
+    label = -1 if listed is None else _match_first_label(shown, listed, 0, len(listed))[0]
+    if label is not None and label < position:
+        yield named.claim("label-alone", text.lines[first][0], first)
 
 
 def _read_lone_option(shown: Shown, text: _Text) -> Iterator[Claim]:
     line = _find_last_line(shown, text)
-    if (
-        line is None
-        or text.last_line is None
-        or (shown.labels and shown.position_of_label(_normalize(line)) is not None)
-    ):
+    if line is None or text.last_line is None or shown.position_of_label(_normalize(line)) is not None:
         return
     option = shown.position_of_text(line)
     if option is not None:
@@ -772,5 +832,9 @@ def _choose_claim(claims: list[Claim]) -> Claim | None:
     if not claims:
         return None
     last = max(claims, key=lambda claim: claim.start)
-    stated = {claim.says for claim in claims if claim.line == last.line or (claim.explicit and not last.explicit)}
+    stated = {
+        claim.says
+        for claim in claims
+        if claim.line == last.line or (claim.explicit and not last.explicit) or (claim.turned and last.turned)
+    }
     return last if len(stated) == 1 and last.position not in denied else replace(last, position=None, to_match=False)

@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final, Literal
 
 from registry.prompting.thoughts.markers import Mark, Markers
@@ -46,6 +47,10 @@ class Divided:
     unknown: str | None = None
 
 
+MAX_MARKERS: Final = 10_000
+"""A text with more markers repeats itself and is a thought without an end."""
+
+
 def divide(output: Output, markers: Markers) -> Divided:
     """Divide an output into thought and answer, in time proportional to its length.
 
@@ -69,7 +74,10 @@ def _divide(output: Output, markers: Markers) -> Divided:
     text = output.text
     separate = (output.reasoning or "").strip()
     opened = output.opened and not separate
-    marks = _filter_markers(text, list(markers.find(text)), cut_off=output.finish == "length")
+    found = list(islice(markers.find(text), MAX_MARKERS + 1))
+    if len(found) > MAX_MARKERS:
+        return Divided(_join(separate, text), None, cut=len(text))
+    marks = _filter_markers(text, found, cut_off=output.finish == "length")
     start = len(text) - len(text.lstrip())
     open_still, cut = _find_last_end(marks, start, opened=opened, markers=markers)
     if open_still:
